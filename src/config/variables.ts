@@ -1,0 +1,29 @@
+/** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
+
+/** A variable that is absent or empty is not set. */
+export function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== "";
+}
+
+/** A value as it was meant: text that begins like a JSON list or object and is one, is read as such. */
+export function typed(value: unknown): unknown {
+  if (typeof value !== "string" || !/^\s*[[{]/.test(value)) return value;
+  try {
+    return JSON.parse(value) as unknown;
+  } catch {
+    return value;
+  }
+}
+
+/** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */
+export function numbered(env: Readonly<Record<string, unknown>>, name: string): string[] {
+  const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
+  return Object.keys(env)
+    .filter(
+      (key) =>
+        key === name ||
+        (key.startsWith(`${name}_`) && /^[1-9]\d*$/.test(key.slice(name.length + 1))),
+    )
+    .filter((key) => isSet(env[key]))
+    .toSorted((a, b) => numberOf(a) - numberOf(b));
+}

@@ -1,0 +1,126 @@
+/** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
+import * as v from "valibot";
+import { fields, problemsOf } from "../strategies/index.ts";
+import type { Failure } from "./problems.ts";
+
+export interface Check {
+  readonly policy?: string | undefined;
+  /** One text for each part of the policy's key. */
+  readonly key?: readonly string[] | undefined;
+  readonly cost: number;
+  /** The status of a denial, for gateways that look at nothing else. */
+  readonly deny?: 403 | 429 | undefined;
+}
+
+/** One problem for each field: what follows from it says nothing new. */
+const firstIssueOfEach = { abortPipeEarly: true };
+
+const longestKeyBytes = 1024;
+const mostKeyParts = 8;
+const greatestCost = 1_000_000;
+
+const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;
+const acceptedCost = `an integer from 0 to ${greatestCost}`;
+const acceptedDeny = '"403" or "429"';
+const acceptedPolicy = "the name of a policy";
+
+// A lone surrogate has no UTF-8: two keys that differ only there would be charged as one.
+const keyText = v.pipe(
+  v.string(acceptedKey),
+  v.check((text) => text.isWellFormed() && text !== "", acceptedKey),
+  v.maxBytes(longestKeyBytes, acceptedKey),
+);
+
+const key = v.optional(
+  v.union(
+    [
+      v.pipe(
+        keyText,
+        v.transform((text) => [text]),
+      ),
+      v.pipe(
+        v.array(keyText, acceptedKey),
+        v.minLength(1, acceptedKey),
+        v.maxLength(mostKeyParts, `at most ${mostKeyParts} texts`),
+      ),
+    ],
+    acceptedKey,
+  ),
+);
+
+const policy = v.optional(v.string(acceptedPolicy));
+
+const cost = v.pipe(
+  v.number(acceptedCost),
+  v.safeInteger(acceptedCost),
+  v.minValue(0, acceptedCost),
+  v.maxValue(greatestCost, acceptedCost),
+);
+
+const costText = v.pipe(
+  v.string(acceptedCost),
+  v.regex(/^\d{1,7}$/, acceptedCost),
+  v.transform(Number),
+  v.maxValue(greatestCost, acceptedCost),
+);
+
+const deny = v.optional(
+  v.pipe(
+    v.picklist(["403", "429"], acceptedDeny),
+    v.transform((status) => (status === "403" ? 403 : 429)),
+  ),
+);
+
+const spendBody = fields({ policy, key, cost: v.optional(cost, 1) });
+const spendQuery = fields({ deny });
+const lookQuery = fields({ policy, key, cost: v.optional(costText, "1"), deny });
+const forgetQuery = fields({ policy, key });
+
+type Queries = Readonly<Record<string, string[]>>;
+
+/** What `GET /check` looks at. */
+export function readLook(queries: Queries): Check | Failure {
+  const parsed = v.safeParse(lookQuery, valuesOf(queries), firstIssueOfEach);
+  return parsed.success ? parsed.output : invalidFields(parsed.issues);
+}
+
+/** What `DELETE /check` forgets. */
+export function readForget(queries: Queries): Check | Failure {
+  const parsed = v.safeParse(forgetQuery, valuesOf(queries), firstIssueOfEach);
+  return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
+}
+
+/** What `POST /check` spends: a JSON body, with `deny` in the query. */
+export async function readSpend(request: Request, queries: Queries): Promise<Check | Failure> {
+  const type = request.headers.get("Content-Type") ?? "";
+  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
+  const options = v.safeParse(spendQuery, valuesOf(queries), firstIssueOfEach);
+  if (!options.success) return invalidFields(options.issues);
+  const body = await jsonOf(request);
+  if (body === undefined) return { kind: "body-malformed" };
+  const parsed = v.safeParse(spendBody, body, firstIssueOfEach);
+  return parsed.success
+    ? { ...parsed.output, deny: options.output.deny }
+    : invalidFields(parsed.issues);
+}
+
+async function jsonOf(request: Request): Promise<unknown> {
+  try {
+    return await request.json<unknown>();
+  } catch {
+    return undefined;
+  }
+}
+
+/** A parameter that stands once as its value; one that is repeated as a list, which only `key` accepts. */
+function valuesOf(queries: Queries): Record<string, string | string[] | undefined> {
+  const entries = Object.entries(queries);
+  return Object.fromEntries(
+    entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
+}
+
+function invalidFields(issues: readonly v.BaseIssue<unknown>[]): Failure {
+  const errors = problemsOf("", "", issues).map(({ field, accepted }) => ({ field, accepted }));
+  return { kind: "fields-invalid", errors };
+}

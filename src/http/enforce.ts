@@ -1,0 +1,64 @@
+/** Decides a request by all policies that it meets: lets it pass with its RateLimit fields, or refuses it. */
+import type { MiddlewareHandler } from "hono";
+import type { Config } from "../config/index.ts";
+import { admits, type LimiterClient, type Outcome, type Spend } from "../limiter/client.ts";
+import { keyOfRequest } from "../policies/key.ts";
+import { matchingPolicies } from "../policies/match.ts";
+import type { Partitions } from "../policies/partitions.ts";
+import type { Decision } from "../strategies/index.ts";
+import { addRateLimitFields, longestWaitMs, rateLimitFields, violatedLimits } from "./headers.ts";
+import { problemResponse } from "./problems.ts";
+
+/** A denial answers before the body of the request is read. */
+export function enforce(
+  config: Config,
+  partitions: Partitions,
+  limiter: LimiterClient,
+): MiddlewareHandler {
+  return async function enforced(c, next) {
+    const url = new URL(c.req.url);
+    const policies = matchingPolicies(config.policies, c.req.method, url);
+    const spends = await Promise.all(
+      policies.map(async (policy): Promise<Spend> => {
+        const values = keyOfRequest(policy.key, c.req.raw, url);
+        return { policy, partitionKey: await partitions.partitionKey(policy.key, values), cost: 1 };
+      }),
+    );
+    const outcomes = await limiter.admit(spends);
+    if (!outcomes.every(admits)) return refusal(outcomes);
+    await next();
+    const decisions = outcomes.flatMap(decided);
+    // A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what
+    // caches hold.
+    const hasFields = c.res.status >= 200 && (c.res.status < 300 || c.res.status >= 400);
+    if (decisions.length > 0 && hasFields) {
+      // What was fetched has headers that cannot be changed.
+      c.res = new Response(c.res.body, c.res);
+      addRateLimitFields(c.res.headers, rateLimitFields(decisions));
+    }
+    return undefined;
+  };
+}
+
+/** Only the object's decisions are told in RateLimit fields: an isolate's own count is not the key's. */
+const decided = (outcome: Outcome): Decision[] =>
+  outcome.kind === "decided" ? [outcome.decision] : [];
+
+/** A 429 of those that deny; a 503 when one is closed for want of a decision. */
+function refusal(outcomes: readonly Outcome[]): Response {
+  if (outcomes.some((outcome) => outcome.kind === "closed")) {
+    return problemResponse({ kind: "undecided" });
+  }
+  const decisions = outcomes.flatMap((outcome) =>
+    "decision" in outcome ? [outcome.decision] : [],
+  );
+  const told = outcomes.flatMap(decided);
+  return problemResponse(
+    {
+      kind: "quota-exceeded",
+      violated: violatedLimits(decisions),
+      retryAfterMs: longestWaitMs(decisions),
+    },
+    told.length === 0 ? {} : { ...rateLimitFields(told) },
+  );
+}

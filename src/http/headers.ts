@@ -1,0 +1,80 @@
+/**
+ * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651). A later
+ * draft is a change in this file alone.
+ */
+import { type BareItem, type Item, parseList, serializeList, Token } from "structured-headers";
+import type { Decision, LimitDecision } from "../strategies/index.ts";
+import { retryAfterSeconds } from "./problems.ts";
+
+export interface RateLimitFields {
+  readonly "RateLimit-Policy": string;
+  readonly RateLimit: string;
+  /** Only when denied, and only when waiting helps. */
+  readonly "Retry-After"?: string;
+}
+
+/** The names of the limits that deny. */
+export function violatedLimits(decisions: readonly Decision[]): string[] {
+  return decisions.flatMap(({ limits }) =>
+    limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
+  );
+}
+
+/** The greatest wait of those that deny; null if waiting does not help, 0 when all allow. */
+export function longestWaitMs(decisions: readonly Decision[]): number | null {
+  const waits = decisions.map((decision) => decision.retryAfterMs);
+  return waits.includes(null) ? null : Math.max(0, ...waits.map(Number));
+}
+
+/** @param decisions of all policies that a request met; at least one */
+export function rateLimitFields(decisions: readonly Decision[]): RateLimitFields {
+  const limits = decisions.flatMap((decision) => decision.limits);
+  const violated = limits.filter((limit) => !limit.allowed);
+  const waitMs = longestWaitMs(decisions);
+  return {
+    "RateLimit-Policy": serializeList(limits.map(policyItem)),
+    // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
+    RateLimit: serializeList((violated.length > 0 ? violated : limits).map(limitItem)),
+    ...(violated.length > 0 &&
+      waitMs !== null && { "Retry-After": String(retryAfterSeconds(waitMs)) }),
+  };
+}
+
+/** A window of less than a second has no `w`, which is in whole seconds and at least 1. */
+function policyItem({ name, limit, windowMs }: LimitDecision): Item {
+  const parameters = new Map<string, BareItem>([["q", limit]]);
+  if (windowMs >= 1000) parameters.set("w", Math.ceil(windowMs / 1000));
+  return [name, parameters];
+}
+
+/** `t`: within so many seconds no more than `r` can be used; the whole window when nothing has been. */
+function limitItem(decision: LimitDecision): Item {
+  const windowSeconds = Math.ceil(decision.windowMs / 1000);
+  const seconds = Math.ceil(decision.replenishAfterMs / 1000);
+  return [
+    decision.name,
+    new Map<string, BareItem>([
+      ["r", Math.min(decision.remaining, decision.limit)],
+      ["t", seconds === 0 ? windowSeconds : Math.min(seconds, windowSeconds)],
+    ]),
+  ];
+}
+
+/**
+ * Adds a response's fields to those that its origin sent. A field of the origin's that does not parse is left as it is:
+ * recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2).
+ */
+export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
+  for (const [name, value] of Object.entries<string>({ ...fields })) {
+    const existing = headers.get(name);
+    if (existing === null || isListOfNames(existing)) headers.append(name, value);
+  }
+}
+
+function isListOfNames(value: string): boolean {
+  try {
+    return parseList(value).every(([item]) => typeof item === "string" || item instanceof Token);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Everything that Headgate itself refuses, as problem details (RFC 9457). One total function: a new kind of failure
+ * does not compile until it is described here. None of them tells a key, a token, an address or a configured value.
+ */
+import type { ConfigProblem } from "../strategies/index.ts";
+
+/** A field of a request that is wrong, and what is accepted there. */
+export interface FieldError {
+  readonly field: string;
+  readonly accepted: string;
+}
+
+/** What can be refused, and the facts that come with it. */
+interface Failures {
+  "quota-exceeded": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
+  undecided: object;
+  "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
+  "origin-unset": object;
+  "origin-is-self": object;
+  "origin-unreachable": object;
+  "unknown-path": object;
+  "unknown-policy": object;
+  "method-not-allowed": { readonly allowed: readonly string[] };
+  unauthorized: { readonly hasTokens: boolean };
+  "body-malformed": object;
+  "body-too-large": { readonly limitBytes: number };
+  "body-of-other-type": object;
+  "fields-invalid": { readonly errors: readonly FieldError[] };
+  internal: object;
+}
+
+type FailureOf<Kind extends keyof Failures = keyof Failures> = {
+  [Each in Kind]: { readonly kind: Each } & Failures[Each];
+}[Kind];
+
+export type Failure = FailureOf;
+
+interface Problem {
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  /** A registered problem type; without one the status says it all. */
+  readonly type?: string;
+  readonly members?: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-11.html#section-5 */
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/** @param headers added to those that the problem itself calls for */
+export function problemResponse(
+  failure: Failure,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  const { status, title, detail, type, members, headers: own } = problemOf(failure);
+  const body = { type: type ?? "about:blank", title, status, detail, ...members };
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: {
+      "Content-Type": "application/problem+json",
+      // RFC 6585, section 4: a cache must not store a 429; none of the others is worth storing either.
+      "Cache-Control": "no-store",
+      ...own,
+      ...headers,
+    },
+  });
+}
+
+/** `Retry-After` in whole seconds: at least 1, since clients take 0 for "at once"; no more than 31 bits hold. */
+export function retryAfterSeconds(retryAfterMs: number): number {
+  return Math.min(Math.max(1, Math.ceil(retryAfterMs / 1000)), 2 ** 31 - 1);
+}
+
+const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
+  "quota-exceeded": ({ violated, retryAfterMs }) => {
+    const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
+    const names = violated.map((name) => `"${name}"`).join(", ");
+    const outlook =
+      seconds === null
+        ? "It costs more than this quota ever holds."
+        : `Retry in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
+    return {
+      status: 429,
+      type: quotaExceeded,
+      title: "Quota Exceeded",
+      detail: `The request exceeds the quota of ${names}. ${outlook}`,
+      members: { "violated-policies": violated },
+      headers: seconds === null ? {} : { "Retry-After": String(seconds) },
+    };
+  },
+
+  undecided: () => ({
+    status: 503,
+    title: "Service Unavailable",
+    detail: "The rate limiter could not decide in time.",
+    headers: { "Retry-After": "1" },
+  }),
+
+  "configuration-invalid": (failure) => ({
+    status: 500,
+    title: "Internal Server Error",
+    detail:
+      "Headgate's variables have problems; `npm run check-config` and the log show the values too.",
+    // Configured values stay out of what anyone may read.
+    members: {
+      errors: failure.problems.map(({ variable, field, accepted }) => ({
+        variable,
+        field,
+        accepted,
+      })),
+    },
+  }),
+
+  internal: () => ({
+    status: 500,
+    title: "Internal Server Error",
+    detail: "A fault of Headgate's own; the log has more.",
+  }),
+
+  "origin-unset": () => ({
+    status: 404,
+    title: "Not Found",
+    detail: "There is nothing behind this limiter: the variable ORIGIN is not set.",
+  }),
+
+  "origin-is-self": () => ({
+    status: 508,
+    title: "Loop Detected",
+    detail:
+      'ORIGIN is the host of this request. On a route of the origin\'s own host set ORIGIN to "route".',
+  }),
+
+  "origin-unreachable": () => ({
+    status: 502,
+    title: "Bad Gateway",
+    detail: "The origin could not be reached.",
+  }),
+
+  "unknown-path": () => ({
+    status: 404,
+    title: "Not Found",
+    detail: "The limiter has nothing at this path.",
+  }),
+
+  "unknown-policy": () => ({
+    status: 404,
+    title: "Not Found",
+    detail: "There is no policy of this name.",
+  }),
+
+  "method-not-allowed": ({ allowed }) => ({
+    status: 405,
+    title: "Method Not Allowed",
+    detail: `Accepted here: ${allowed.join(", ")}.`,
+    headers: { Allow: allowed.join(", ") },
+  }),
+
+  unauthorized: ({ hasTokens }) => ({
+    status: 401,
+    title: "Unauthorized",
+    detail: hasTokens
+      ? "A bearer token from CHECK_TOKENS is needed: Authorization: Bearer <token>."
+      : "This endpoint is closed until the secret CHECK_TOKENS is set to one or more bearer tokens.",
+    headers: { "WWW-Authenticate": 'Bearer realm="headgate"' },
+  }),
+
+  "body-malformed": () => ({
+    status: 400,
+    title: "Bad Request",
+    detail: "The body is not valid JSON.",
+  }),
+
+  "body-too-large": ({ limitBytes }) => ({
+    status: 413,
+    title: "Content Too Large",
+    detail: `The body is larger than ${limitBytes} bytes.`,
+  }),
+
+  "body-of-other-type": () => ({
+    status: 415,
+    title: "Unsupported Media Type",
+    detail: "The body must be JSON, with Content-Type: application/json.",
+    headers: { Accept: "application/json" },
+  }),
+
+  "fields-invalid": ({ errors }) => ({
+    status: 422,
+    title: "Unprocessable Content",
+    detail: errors.map(({ field, accepted }) => `${field}: accepted is ${accepted}`).join("; "),
+    members: { errors },
+  }),
+};
+
+function problemOf<Kind extends keyof Failures>(failure: FailureOf<Kind>): Problem {
+  return problems[failure.kind](failure);
+}

@@ -1,0 +1,92 @@
+/**
+ * Forwards allowed requests to the origin: method, path, query, bodies as streams, upgrades, redirects and cookies as
+ * they are, without the fields that are meant for one hop only (RFC 9110, section 7.6.1).
+ */
+import type { Handler, MiddlewareHandler } from "hono";
+import type { Config, Origin } from "../config/index.ts";
+import { errorText, report } from "../observability/events.ts";
+import { problemResponse } from "./problems.ts";
+
+const secretField = "X-Headgate-Secret";
+
+/** Fields of one hop, whether `Connection` names them or not. */
+const hopByHop = [
+  "Connection",
+  "Keep-Alive",
+  "Proxy-Authenticate",
+  "Proxy-Authentication-Info",
+  "Proxy-Authorization",
+  "Proxy-Connection",
+  "TE",
+  "Trailer",
+  "Transfer-Encoding",
+  "Upgrade",
+];
+
+/** Refuses what could never be forwarded, before it is charged. */
+export function refuseUnforwardable(config: Config): MiddlewareHandler {
+  return async function unforwardableRefused(c, next) {
+    const { origin } = config;
+    if (c.req.method === "TRACE" || c.req.method === "CONNECT") {
+      return problemResponse({
+        kind: "method-not-allowed",
+        allowed: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+      });
+    }
+    if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
+    // Fetching one's own host comes back here; only a Worker on a route reaches the zone's origin that way.
+    if (origin.kind === "url" && origin.url.host === new URL(c.req.url).host) {
+      return problemResponse({ kind: "origin-is-self" });
+    }
+    return next();
+  };
+}
+
+export function proxy(config: Config): Handler {
+  return async function proxied(c) {
+    const request = originRequest(config, c.req.raw);
+    try {
+      return cleaned(await fetch(request));
+    } catch (error) {
+      // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
+      report({ event: "origin-unreachable", error: errorText(error) });
+      return problemResponse({ kind: "origin-unreachable" });
+    }
+  };
+}
+
+function originRequest(config: Config, received: Request): Request {
+  const request = new Request(originUrl(config.origin, received.url), received);
+  const isUpgrade = received.headers.get("Upgrade")?.toLowerCase() === "websocket";
+  removeHopByHop(request.headers);
+  if (isUpgrade) request.headers.set("Upgrade", "websocket");
+  request.headers.delete(secretField);
+  if (config.originSecret !== null) request.headers.set(secretField, config.originSecret);
+  return request;
+}
+
+/** The URL parser has resolved dot segments; nothing else of path and query is touched. */
+function originUrl(origin: Origin, received: string): URL {
+  const url = new URL(received);
+  if (origin.kind !== "url") return url;
+  url.protocol = origin.url.protocol;
+  url.host = origin.url.host;
+  // Setting a host without a port keeps the port that was there.
+  url.port = origin.url.port;
+  return url;
+}
+
+/** The origin's response with headers of its own, since those of a fetched one cannot be changed. */
+function cleaned(fetched: Response): Response {
+  if (fetched.status === 101) return fetched;
+  const response = new Response(fetched.body, fetched);
+  removeHopByHop(response.headers);
+  return response;
+}
+
+function removeHopByHop(headers: Headers): void {
+  const nominated = (headers.get("Connection") ?? "").split(",").map((name) => name.trim());
+  for (const name of [...hopByHop, ...nominated]) {
+    if (/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name)) headers.delete(name);
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * `npm run check-config`: says what the Worker would say of its variables, without deploying it.
+ *
+ * Options: --config <file>, --env <name>, and --secrets-deployed, for secrets that are not at hand because they are set
+ * in the deployment, where `wrangler deploy` looks for them.
+ */
+import { parseArgs } from "node:util";
+import { type Config, parseConfig } from "../config/index.ts";
+import { ConfigProblems, describeProblem } from "../strategies/index.ts";
+import { readDevVars } from "./dev-vars.ts";
+import { readVars } from "./settings.ts";
+
+/** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
+const largestVariableBytes = 5 * 1024;
+
+const { values: options } = parseArgs({
+  options: {
+    config: { type: "string" },
+    env: { type: "string" },
+    "secrets-deployed": { type: "boolean", default: false },
+  },
+});
+
+const vars = readVars(options);
+const secretNames = ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET"];
+const given: Record<string, string | undefined> = { ...process.env, ...readDevVars() };
+const secrets = secretNames.flatMap((name) => (given[name] ? [[name, given[name]]] : []));
+const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployment" } : {};
+
+const lines = sizeProblems(vars);
+try {
+  const config = parseConfig({ ...standIn, ...Object.fromEntries(secrets), ...vars });
+  if (lines.length === 0) console.log(summary(config));
+} catch (error) {
+  if (!(error instanceof ConfigProblems)) throw error;
+  lines.push(...error.problems.map(describeProblem));
+}
+for (const line of lines) console.error(line);
+process.exitCode = lines.length === 0 ? 0 : 1;
+
+function sizeProblems(variables: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(variables).flatMap(([name, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    const sizeBytes = Buffer.byteLength(text);
+    return sizeBytes <= largestVariableBytes
+      ? []
+      : `${name} is ${sizeBytes} bytes long: accepted are ${largestVariableBytes}; policies may go on in POLICIES_2, POLICIES_3, …`;
+  });
+}
+
+function summary({ policies, origin }: Config): string {
+  const names = policies.map(({ name, limits }) => {
+    const each = limits.map(
+      (limit) => `${limit.limit} per ${limit.windowMs} ms, ${limit.strategy}`,
+    );
+    return `  ${name}: ${each.join("; ")}`;
+  });
+  const where = { url: "", route: "", none: " There is no ORIGIN: only /check is served." }[
+    origin.kind
+  ];
+  return `The configuration is sound.${where}\n${names.join("\n")}`;
+}

@@ -1,0 +1,46 @@
+/** A small origin to put the limiter in front of while there is no other: it tells what reached it. */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface DemoOrigin {
+  readonly url: string;
+  close(): void;
+}
+
+export async function startDemoOrigin(): Promise<DemoOrigin> {
+  let served = 0;
+  const server = createServer((request, response) => {
+    served += 1;
+    answer(request, response, served);
+  });
+  const { promise: listening, resolve, reject } = Promise.withResolvers<void>();
+  server.once("error", reject);
+  server.listen(0, "127.0.0.1", resolve);
+  await listening;
+  // `address` is a string only for pipes, and null only before a server listens.
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, served: number): void {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    response.writeHead(200, { "Content-Type": "application/json" });
+    const body = Buffer.concat(chunks).toString("utf8");
+    const told = {
+      origin: "Hello from the demo origin.",
+      served,
+      method: request.method,
+      path: request.url,
+      ...(body !== "" && { body }),
+    };
+    response.end(`${JSON.stringify(told, null, 2)}\n`);
+  });
+}

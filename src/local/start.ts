@@ -1,0 +1,175 @@
+/**
+ * `npm start`: the Worker in local workerd, in front of an origin. What is not configured yet is made up: secrets in
+ * `.dev.vars`, a demo origin where there is no ORIGIN, a demo policy where there are no limits.
+ *
+ * Options: --port <number>, --persist-to <folder>.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { setTimeout } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { typed } from "../config/variables.ts";
+import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
+import { ensureDevVars } from "./dev-vars.ts";
+import { readVars } from "./settings.ts";
+import { welcome } from "./welcome.ts";
+
+/** Small enough to be refused within a few requests and let in again within a few seconds. */
+const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
+
+const wranglerBin = fileURLToPath(
+  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
+);
+const patienceMs = 60_000;
+const graceMs = 5_000;
+
+const { values: options } = parseArgs({
+  options: { port: { type: "string", default: "8787" }, "persist-to": { type: "string" } },
+});
+
+await start();
+
+async function start(): Promise<void> {
+  const port = Number(options.port);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    fail(`--port is "${options.port}": accepted is a port from 1 to 65535`);
+  }
+  if (await isTaken(port)) {
+    fail(
+      `Port ${port} is taken by another program. Stop that one, or choose another port: npm start -- --port ${port + 1}`,
+    );
+  }
+  const vars = readVars({});
+  const secrets = ensureDevVars();
+  const origin = vars["ORIGIN"] ? null : await startDemoOrigin();
+  const isDemo = !Object.keys(vars).some((name) => /^(?:LIMITS|POLICIES(?:_\d+)?)$/.test(name));
+  const wrangler = startWrangler(port, {
+    ...(origin !== null && { ORIGIN: origin.url }),
+    ...(isDemo && demoPolicy),
+  });
+  const stop = stopTogether(wrangler, origin);
+  const url = `http://localhost:${port}`;
+  const checkPath = String(vars["CHECK_PATH"] ?? "/check");
+  if (await isAnswering(`${url}${checkPath}/health`)) {
+    const token = tokenOf(secrets["CHECK_TOKENS"] ?? "");
+    console.log(
+      welcome({ url, checkPath, token, isDemoOrigin: origin !== null, isDemoPolicy: isDemo }),
+    );
+  } else {
+    console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
+    await stop(1);
+  }
+}
+
+/** The first of what may be a list. */
+function tokenOf(tokens: string): string {
+  const read = typed(tokens);
+  return Array.isArray(read) ? String(read[0]) : tokens;
+}
+
+function startWrangler(port: number, vars: Readonly<Record<string, string>>): ChildProcess {
+  const given = Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]);
+  const persistTo =
+    options["persist-to"] === undefined ? [] : ["--persist-to", options["persist-to"]];
+  const child = spawn(
+    process.execPath,
+    [
+      ...[wranglerBin, "dev", "--port", String(port), "--inspector-port", "0"],
+      ...["--show-interactive-dev-session=false", ...given, ...persistTo],
+    ],
+    {
+      // A group of its own: wrangler's own children are ended with it, however it ends.
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {
+        ...process.env,
+        CLOUDFLARE_CF_FETCH_ENABLED: "false",
+        WRANGLER_SEND_METRICS: "false",
+        WRANGLER_HIDE_BANNER: "true",
+      },
+    },
+  );
+  passOn(child.stdout, process.stdout);
+  passOn(child.stderr, process.stderr);
+  return child;
+}
+
+/** The Worker's own lines and wrangler's complaints; not a line for every request, nor the table of bindings. */
+function passOn(from: Readable, to: Writable): void {
+  createInterface({ input: from }).on("line", (line) => {
+    if (!line.includes("[wrangler:info]")) to.write(`${line}\n`);
+  });
+}
+
+/** Ends everything when asked to, and when wrangler ends by itself. */
+function stopTogether(
+  wrangler: ChildProcess,
+  origin: DemoOrigin | null,
+): (exitCode: number) => Promise<void> {
+  const ended = once(wrangler, "exit");
+  let isStopping = false;
+  const stop = async (exitCode: number): Promise<void> => {
+    if (isStopping) return;
+    isStopping = true;
+    origin?.close();
+    endGroup(wrangler, "SIGTERM");
+    await Promise.race([ended, setTimeout(graceMs)]);
+    // What wrangler left behind, or wrangler itself when it would not go.
+    endGroup(wrangler, "SIGKILL");
+    process.exit(exitCode);
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(signal, () => void stop(0));
+  wrangler.once("exit", (code) => void stop(code ?? 1));
+  return stop;
+}
+
+function endGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, signal);
+  } catch {
+    // The group is gone: what was wanted.
+  }
+}
+
+async function isTaken(port: number): Promise<boolean> {
+  const answers = await Promise.all(["127.0.0.1", "::1"].map((host) => accepts(host, port)));
+  return answers.includes(true);
+}
+
+async function accepts(host: string, port: number): Promise<boolean> {
+  const socket = connect({ host, port });
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Any answer will do: a Worker whose configuration is broken says so itself. */
+async function isAnswering(url: string): Promise<boolean> {
+  const until = Date.now() + patienceMs;
+  while (Date.now() < until) {
+    // oxlint-disable-next-line no-await-in-loop
+    const isUp = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (isUp) return true;
+    // oxlint-disable-next-line no-await-in-loop
+    await setTimeout(100);
+  }
+  return false;
+}
+
+function fail(message: string): never {
+  console.error(message);
+  process.exit(1);
+}

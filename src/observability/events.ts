@@ -1,0 +1,28 @@
+/** What an operator should know of: one structured line each. None carries a key, a token or an address. */
+import type { ConfigProblem } from "../strategies/index.ts";
+
+export type Event =
+  /** The Worker answers 500 until its variables are mended. */
+  | { readonly event: "configuration-invalid"; readonly problems: readonly ConfigProblem[] }
+  /** Stored state was not what this version writes; the limits of the policy began afresh. */
+  | { readonly event: "state-refused"; readonly policy: string; readonly reason: string }
+  /** No decision came in time; what holds instead is the policy's `onError`. */
+  | {
+      readonly event: "decision-missing";
+      readonly policies: readonly string[];
+      readonly error: string;
+    }
+  /** A row could not be written; the platform restarts the object from what is stored. */
+  | { readonly event: "write-failed"; readonly error: string }
+  | { readonly event: "origin-unreachable"; readonly error: string }
+  /** A fault of Headgate itself: it answered 500. */
+  | { readonly event: "internal-error"; readonly error: string };
+
+export function report(event: Event): void {
+  console.error(JSON.stringify(event));
+}
+
+/** An error as a line of text. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}

@@ -1,0 +1,50 @@
+/** The name under which a key leaves the Worker: it tells nothing of whom it stands for without the secret. */
+import { type KeyPart, partName } from "../config/index.ts";
+import type { KeyValue } from "./key.ts";
+
+/** Partition keys remembered in an isolate: hashing one again costs more than a look-up. */
+const mostRemembered = 4_096;
+
+/** Turns keys into partition keys. */
+export class Partitions {
+  readonly #secret: string;
+  readonly #remembered = new Map<string, string>();
+  #hmac: CryptoKey | null = null;
+
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  /** HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. */
+  async partitionKey(parts: readonly KeyPart[], values: readonly KeyValue[]): Promise<string> {
+    // JSON is injective: no value can pose as several, and a missing part is told from an empty one.
+    const encoded = JSON.stringify(
+      parts.map((part, index) => [partName(part), values[index] ?? null]),
+    );
+    const known = this.#remembered.get(encoded);
+    if (known !== undefined) return known;
+    const key = await this.#hash(encoded);
+    const [oldest] = this.#remembered.keys();
+    if (this.#remembered.size >= mostRemembered && oldest !== undefined)
+      this.#remembered.delete(oldest);
+    this.#remembered.set(encoded, key);
+    return key;
+  }
+
+  async #hash(encoded: string): Promise<string> {
+    const utf8 = new TextEncoder();
+    const algorithm = { name: "HMAC", hash: "SHA-256" };
+    this.#hmac ??= await crypto.subtle.importKey(
+      "raw",
+      utf8.encode(this.#secret),
+      algorithm,
+      false,
+      ["sign"],
+    );
+    const signature = await crypto.subtle.sign("HMAC", this.#hmac, utf8.encode(encoded));
+    return btoa(String.fromCharCode(...new Uint8Array(signature)))
+      .replaceAll("+", "-")
+      .replaceAll("/", "_")
+      .replaceAll("=", "");
+  }
+}

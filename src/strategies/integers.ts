@@ -1,0 +1,37 @@
+/** Exact arithmetic on safe integers, for the strategies that multiply. */
+import type { Limit, LimitProblem } from "./strategy.ts";
+
+/** Whether a value read from outside is an integer of at least 0 that a double holds exactly. */
+export function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** floor(a × b ÷ divisor), for integers a, b >= 0 and divisor > 0. */
+export function multiplyDivideFloor(a: number, b: number, divisor: number): number {
+  const product = a * b;
+  // Below 2^53 the product is exact, and a quotient short of an integer is short by more than a rounding step.
+  if (product <= Number.MAX_SAFE_INTEGER) return Math.floor(product / divisor);
+  return Number((BigInt(a) * BigInt(b)) / BigInt(divisor));
+}
+
+/** ceil(a × b ÷ divisor), for integers a, b >= 0 and divisor > 0. */
+export function multiplyDivideCeil(a: number, b: number, divisor: number): number {
+  const product = a * b;
+  if (product <= Number.MAX_SAFE_INTEGER) return Math.ceil(product / divisor);
+  return Number((BigInt(a) * BigInt(b) + BigInt(divisor) - 1n) / BigInt(divisor));
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
+
+/** What is wrong with a limit whose strategy multiplies units by milliseconds, if the products would not be exact. */
+export function productProblem(limit: Limit): LimitProblem | null {
+  const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
+  const product = 2 * (limit.limit / divisor) * (limit.windowMs / divisor);
+  if (product <= Number.MAX_SAFE_INTEGER) return null;
+  return {
+    field: "limit",
+    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} limit × window (${limit.windowMs} ms), without common divisors, must stay below 2^52`,
+  };
+}

@@ -1,0 +1,204 @@
+/** Limits as people write them -> limits that cannot be wrong. All problems are reported at once. */
+import * as v from "valibot";
+import {
+  acceptedDuration,
+  acceptedNotation,
+  formatDuration,
+  parseDuration,
+  splitNotation,
+} from "./notation.ts";
+import { type ConfigProblem, ConfigProblems, fields, joinPath, problemsOf } from "./problems.ts";
+import { defaultStrategy, identityOf, strategies } from "./registry.ts";
+import type { Limit } from "./strategy.ts";
+
+/** A limit as written: the fields all limits have, and those of its strategy. */
+export interface LimitInput {
+  readonly limit: number;
+  readonly window: string;
+  readonly strategy?: string;
+  readonly name?: string;
+  readonly [option: string]: unknown;
+}
+
+export interface LimitDefaults {
+  /** For limits that name no strategy; `sliding-window-counter` when left out. */
+  readonly strategy?: string;
+  /** The name of the policy, from which limits without a name take theirs; `default` when left out. */
+  readonly policy?: string;
+}
+
+const mostLimits = 16;
+/** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
+const greatestLimit = 999_999_999_999_999;
+
+export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
+export const acceptedName =
+  "a name of 1 to 64 characters from a-z, 0-9, '_', '.' and '-' that begins with a letter";
+export const acceptedStrategy = `one of ${[...strategies.keys()].map((name) => `"${name}"`).join(", ")}`;
+
+const limitEntries = {
+  limit: v.pipe(
+    v.number(`an integer from 1 to ${greatestLimit}`),
+    v.safeInteger(`an integer from 1 to ${greatestLimit}`),
+    v.minValue(1, `an integer from 1 to ${greatestLimit}`),
+    v.maxValue(greatestLimit, `an integer from 1 to ${greatestLimit}`),
+  ),
+  window: v.pipe(
+    v.string(acceptedDuration),
+    v.check((text) => parseDuration(text) !== null, acceptedDuration),
+  ),
+  strategy: v.picklist([...strategies.keys()], acceptedStrategy),
+  name: v.optional(v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName))),
+};
+
+/** A limit whose name is not settled yet, and where it was written. */
+interface Draft {
+  readonly field: string;
+  readonly written: unknown;
+  readonly limit: Omit<Limit, "name"> & { readonly name: string | undefined };
+}
+
+/**
+ * @param input notation, fields, or a list of either
+ * @throws ConfigProblems with every problem found
+ */
+export function parseLimits(
+  input: string | LimitInput | readonly (string | LimitInput)[],
+  defaults: LimitDefaults = {},
+): Limit[] {
+  const problems: ConfigProblem[] = [];
+  const limits = readLimits(input, defaults, (problem) => problems.push(problem));
+  if (problems.length > 0) throw new ConfigProblems(problems);
+  return limits;
+}
+
+/** Like `parseLimits`, for values of any shape: hands every problem to `report` and answers the limits without one. */
+export function readLimits(
+  input: unknown,
+  defaults: LimitDefaults,
+  report: (problem: ConfigProblem) => void,
+): Limit[] {
+  const reportAt = (field: string, value: unknown, accepted: string): void =>
+    report({ variable: "", field, value, accepted });
+  const items: readonly unknown[] = Array.isArray(input) ? input : [input];
+  const drafts = items.flatMap((item, index) => {
+    const field = Array.isArray(input) ? `[${index}]` : "";
+    return typeof item === "string"
+      ? readNotation(item, field, defaults, report)
+      : readFields(item, item, field, defaults, report);
+  });
+  if (items.length === 0 || drafts.length > mostLimits) {
+    reportAt("", input, `from 1 to ${mostLimits} limits`);
+  }
+  return named(drafts, defaults.policy ?? "default", reportAt);
+}
+
+function readNotation(
+  text: string,
+  field: string,
+  defaults: LimitDefaults,
+  report: (problem: ConfigProblem) => void,
+): Draft[] {
+  return splitNotation(text).flatMap((part) => {
+    if (part === null) {
+      report({ variable: "", field, value: text, accepted: acceptedNotation });
+      return [];
+    }
+    // A problem in a part quotes the whole part: its pieces say little on their own.
+    const limit = /^\d{1,16}$/.test(part.limit) ? Number(part.limit) : Number.NaN;
+    return readFields({ limit, window: part.window }, part.text, field, defaults, report);
+  });
+}
+
+function readFields(
+  value: unknown,
+  written: unknown,
+  field: string,
+  defaults: LimitDefaults,
+  report: (problem: ConfigProblem) => void,
+): Draft[] {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isObject) {
+    report({
+      variable: "",
+      field,
+      value: written,
+      accepted: `${acceptedNotation}, or an object of fields`,
+    });
+    return [];
+  }
+  const input: Record<string, unknown> = {
+    strategy: defaults.strategy ?? defaultStrategy,
+    ...value,
+  };
+  const strategy = strategies.get(String(input["strategy"]));
+  // Of an unknown strategy no option can be called wrong.
+  const options = strategy?.options ?? anyOption(input);
+  const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input, {
+    abortPipeEarly: true,
+  });
+  if (!parsed.success || strategy === undefined) {
+    for (const problem of problemsOf("", field, parsed.issues ?? [])) {
+      report(value === written ? problem : { ...problem, value: written });
+    }
+    return [];
+  }
+  const { limit, window, strategy: name, ...rest } = parsed.output;
+  const draft = {
+    name: undefined,
+    strategy: name,
+    limit,
+    windowMs: parseDuration(window) ?? 0,
+    ...rest,
+  };
+  const problem = strategy.problem({ ...draft, name: "" });
+  if (problem === null) return [{ field, written, limit: draft }];
+  const wrong = value === written ? Reflect.get(draft, problem.field) : written;
+  report({
+    variable: "",
+    field: joinPath(field, problem.field),
+    value: wrong,
+    accepted: problem.accepted,
+  });
+  return [];
+}
+
+function anyOption(input: object): v.ObjectEntries {
+  const others = Object.keys(input).filter((name) => !Object.hasOwn(limitEntries, name));
+  return Object.fromEntries(others.map((name) => [name, v.unknown()]));
+}
+
+/** Gives every limit its name (design: policy's own when alone) and refuses two that could not be told apart. */
+function named(
+  drafts: readonly Draft[],
+  policy: string,
+  reportAt: (field: string, value: unknown, accepted: string) => void,
+): Limit[] {
+  const short = ({ limit }: Draft): string =>
+    limit.name ??
+    (drafts.length === 1
+      ? policy
+      : `${policy}.${limit.limit}-per-${formatDuration(limit.windowMs)}`);
+  const shortNames = drafts.map(short);
+  const names = new Set<string>();
+  const identities = new Set<string>();
+  return drafts.map((draft, index) => {
+    const isShared = shortNames.filter((name) => name === shortNames[index]).length > 1;
+    const suffix = isShared && draft.limit.name === undefined ? `.${draft.limit.strategy}` : "";
+    const name = `${short(draft)}${suffix}`;
+    const limit: Limit = { ...draft.limit, name };
+    const identity = identityOf(limit);
+    if (identities.has(identity)) {
+      reportAt(
+        draft.field,
+        draft.written,
+        "limits that differ in window, strategy or options from one another",
+      );
+    } else if (names.has(name)) {
+      reportAt(joinPath(draft.field, "name"), name, "a name that no other limit of the policy has");
+    }
+    names.add(name);
+    identities.add(identity);
+    return limit;
+  });
+}

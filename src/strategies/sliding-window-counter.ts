@@ -1,0 +1,128 @@
+/**
+ * Sliding window counter: the counts of the current and the previous bucket of W, the previous one weighed by the part
+ * of it that the last W still covers.
+ *
+ * Promise: constant size, and on even traffic within a few percent of the log. Bound: 2L in any span of W, reached when
+ * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
+ */
+import * as v from "valibot";
+import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import type { Limit, Strategy } from "./strategy.ts";
+
+interface CounterLimit extends Limit {
+  /** Buckets follow on from the first admitted request, or lie at multiples of W since the Unix epoch. */
+  readonly align: "first-request" | "clock";
+}
+
+/** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
+interface Buckets {
+  readonly openedAtMs: number;
+  readonly previous: number;
+  readonly current: number;
+}
+
+const none: Buckets = { openedAtMs: 0, previous: 0, current: 0 };
+
+const isEmpty = (buckets: Buckets): boolean => buckets.previous === 0 && buckets.current === 0;
+
+/** The buckets as they stand at `nowMs`: after W the current one becomes the previous, after 2W both are empty. */
+function rolled(limit: Limit, buckets: Buckets, nowMs: number): Buckets {
+  const age = nowMs - buckets.openedAtMs;
+  if (age < limit.windowMs || isEmpty(buckets)) return buckets;
+  if (age >= 2 * limit.windowMs || buckets.current === 0) return none;
+  return {
+    openedAtMs: buckets.openedAtMs + limit.windowMs,
+    previous: buckets.current,
+    current: 0,
+  };
+}
+
+/** floor((current × W + previous × (W − elapsed)) / W); the first product needs no division. */
+function used(limit: Limit, buckets: Buckets, nowMs: number): number {
+  const { openedAtMs, previous, current } = rolled(limit, buckets, nowMs);
+  if (previous === 0) return current;
+  const leftMs = limit.windowMs - (nowMs - openedAtMs);
+  return current + multiplyDivideFloor(previous, leftMs, limit.windowMs);
+}
+
+/**
+ * The least time into a bucket, up to W, after which `previous` weighs at most `room` units:
+ * floor(previous × (W − elapsed) / W) <= room, that is, previous × (W − elapsed) < (room + 1) × W.
+ */
+function elapsedUntil(limit: Limit, previous: number, room: number): number {
+  if (previous <= room) return 0;
+  return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
+}
+
+export const slidingWindowCounter: Strategy<CounterLimit, Buckets> = {
+  name: "sliding-window-counter",
+  options: {
+    align: v.optional(
+      v.picklist(["first-request", "clock"], 'one of "first-request", "clock"'),
+      "first-request",
+    ),
+  },
+  problem: (limit) => productProblem(limit),
+  identity: (limit) => limit.align,
+  capacity: (limit) => limit.limit,
+
+  fresh: () => none,
+
+  used,
+
+  waitMs(limit, buckets, cost, nowMs) {
+    const room = limit.limit - cost;
+    if (used(limit, buckets, nowMs) <= room) return 0;
+    const now = rolled(limit, buckets, nowMs);
+    if (now.current <= room) {
+      return now.openedAtMs + elapsedUntil(limit, now.previous, room - now.current) - nowMs;
+    }
+    const nextOpensAtMs = now.openedAtMs + limit.windowMs;
+    return nextOpensAtMs + elapsedUntil(limit, now.current, room) - nowMs;
+  },
+
+  spend(limit, buckets, units, atMs, nowMs) {
+    const before = rolled(limit, buckets, nowMs);
+    if (isEmpty(before)) {
+      const openedAtMs = limit.align === "clock" ? atMs - (atMs % limit.windowMs) : atMs;
+      return rolled(limit, { openedAtMs, previous: 0, current: units }, nowMs);
+    }
+    if (atMs >= before.openedAtMs) {
+      return {
+        openedAtMs: before.openedAtMs,
+        previous: before.previous,
+        current: before.current + units,
+      };
+    }
+    if (atMs < before.openedAtMs - limit.windowMs) return before;
+    return {
+      openedAtMs: before.openedAtMs,
+      previous: before.previous + units,
+      current: before.current,
+    };
+  },
+
+  refund(limit, buckets, units, spentAtMs, nowMs) {
+    const { openedAtMs, previous, current } = rolled(limit, buckets, nowMs);
+    if (spentAtMs >= openedAtMs) {
+      return { openedAtMs, previous, current: Math.max(0, current - units) };
+    }
+    if (spentAtMs < openedAtMs - limit.windowMs) return { openedAtMs, previous, current };
+    return { openedAtMs, previous: Math.max(0, previous - units), current };
+  },
+
+  idleAtMs(limit, buckets) {
+    if (isEmpty(buckets)) return 0;
+    return buckets.openedAtMs + (buckets.current === 0 ? 1 : 2) * limit.windowMs;
+  },
+
+  store: (_limit, buckets) => [buckets.openedAtMs, buckets.previous, buckets.current],
+
+  revive(_limit, stored, nowMs) {
+    if (!Array.isArray(stored) || stored.length !== 3) return null;
+    const [openedAtMs, previous, current]: unknown[] = stored;
+    return isCount(openedAtMs) && isCount(previous) && isCount(current) && openedAtMs <= nowMs
+      ? { openedAtMs, previous, current }
+      : null;
+  },
+};

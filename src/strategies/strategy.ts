@@ -1,0 +1,93 @@
+/**
+ * The contract between a limit, the strategy that decides it, and the meter that asks.
+ * Nothing here or in this folder reads a clock or touches a platform: time is an argument, in integer milliseconds.
+ */
+import type { ObjectEntries } from "valibot";
+
+/** One rule: at most `limit` units per `windowMs`, as its strategy counts them. Made by `parseLimits` only. */
+export interface Limit {
+  /** What the RateLimit fields call it. */
+  readonly name: string;
+  /** A name in the registry of strategies. */
+  readonly strategy: string;
+  /** Units per window; an integer of at least 1. */
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** What one limit says of one request. All durations are in milliseconds and count from the instant of the decision. */
+export interface LimitDecision {
+  name: string;
+  strategy: string;
+  /** Units per window. */
+  limit: number;
+  /** The most units that could be spent at one instant. */
+  capacity: number;
+  windowMs: number;
+  /** Whether this limit alone would have let the request in. */
+  allowed: boolean;
+  /** Whole units that could be spent right now, after this decision; 0..capacity. */
+  remaining: number;
+  /** 0 if allowed; else the least wait after which this cost fits; null if it never can. */
+  retryAfterMs: number | null;
+  /** Until `remaining` next grows; 0 when nothing is missing. */
+  replenishAfterMs: number;
+  /** Until nothing is missing. */
+  resetAfterMs: number;
+}
+
+/** What all limits of a meter together say of one request: allowed by all, or by none. */
+export interface Decision {
+  allowed: boolean;
+  cost: number;
+  /** How long to hold an allowed request before it is forwarded; 0 for every strategy but a leaky-bucket queue. */
+  delayMs: number;
+  /** The greatest of the denying limits'; null if any of them is null; 0 when allowed. */
+  retryAfterMs: number | null;
+  /** More than 0 while a ban refuses the key. */
+  bannedForMs: number;
+  /** In the order of the policy. */
+  limits: LimitDecision[];
+}
+
+/** A field of a limit that is wrong, and what it may be. */
+export interface LimitProblem {
+  readonly field: string;
+  readonly accepted: string;
+}
+
+/**
+ * A strategy is a set of pure functions over a state it alone understands. A state is never changed: a transition
+ * answers with the next one. Units are integers, and so is every quantity that decides.
+ *
+ * Callers keep `nowMs` from stepping back, and ask `waitMs` only for a cost within the capacity.
+ */
+export interface Strategy<L extends Limit = Limit, State = unknown> {
+  readonly name: string;
+  /** Schemas of the fields of a limit that only this strategy has. */
+  readonly options: ObjectEntries;
+  /** What is wrong with a limit whose fields are each fine; null if nothing is. */
+  problem(limit: L): LimitProblem | null;
+  /** The options that a stored state depends on, as text; strategy and window need not be in it. */
+  identity(limit: L): string;
+  /** The most units that could be spent at one instant. */
+  capacity(limit: L): number;
+
+  /** The state of a key that has spent nothing. */
+  fresh(): State;
+  /** Units spent and not yet given back by time, rounded up; more than the capacity when there is a debt. */
+  used(limit: L, state: State, nowMs: number): number;
+  /** The least wait after which `cost` more units fit, if nothing else is spent; 0 when they fit now. */
+  waitMs(limit: L, state: State, cost: number, nowMs: number): number;
+  /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
+  spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
+  /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
+  refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
+  /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
+  idleAtMs(limit: L, state: State): number;
+
+  /** The state as small structured-cloneable data; `nowMs` is the latest instant it has seen. */
+  store(limit: L, state: State, nowMs: number): unknown;
+  /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
+  revive(limit: L, stored: unknown, nowMs: number): State | null;
+}

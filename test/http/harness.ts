@@ -1,0 +1,53 @@
+/** A Headgate of a test's own: its variables, and keys that no other test can meet. */
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import worker from "../../src/index.ts";
+
+export const token = "the-tests-token";
+
+export interface Headgate {
+  /** Sends a request to the proxy, or to any other path. */
+  readonly send: (path: string, init?: RequestInit) => Promise<Response>;
+  /** Sends a request to `/check` with the tests' token. */
+  readonly check: (method: string, path: string, body?: unknown) => Promise<Response>;
+}
+
+/** @param variables beside an origin, a bearer token and a secret that makes all keys the test's own */
+export function headgate(variables: Record<string, unknown>): Headgate {
+  const own = {
+    ...env,
+    ORIGIN: "https://origin.example",
+    CHECK_TOKENS: token,
+    KEY_SECRET: crypto.randomUUID(),
+    ...variables,
+  };
+  const send = async (path: string, init?: RequestInit): Promise<Response> => {
+    const ctx = createExecutionContext();
+    const url = new URL(path, "https://headgate.example");
+    const request = new Request<unknown, IncomingRequestCfProperties>(url, {
+      redirect: "manual",
+      ...init,
+    });
+    const response = await worker.fetch(request, own, ctx);
+    await waitOnExecutionContext(ctx);
+    return response;
+  };
+  const check = (method: string, path: string, body?: unknown): Promise<Response> =>
+    send(path, {
+      method,
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+  return { send, check };
+}
+
+/** A request's headers when it comes from this address. */
+export const from = (address: string): { headers: Record<string, string> } => ({
+  headers: { "CF-Connecting-IP": address },
+});
+
+export const statusOf = async (answer: Promise<Response>): Promise<number> => {
+  const response = await answer;
+  await response.body?.cancel();
+  return response.status;
+};

@@ -1,0 +1,50 @@
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+
+/** Pure code runs in plain Node, the Worker in workerd, and what runs on a developer's machine as it runs there. */
+export default defineConfig({
+  test: {
+    // The events that a test provokes are of interest when it fails.
+    silent: "passed-only",
+    projects: [
+      {
+        test: {
+          name: "pure",
+          include: [
+            "test/*.test.ts",
+            "test/{strategies,config,policies,bench}/**/*.test.ts",
+          ],
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: {
+              // Tests bring their own configuration; what .dev.vars holds must not reach them.
+              bindings: { KEY_SECRET: "the tests' secret", CHECK_TOKENS: "the-tests-token" },
+              outboundService: "origin",
+              workers: [
+                {
+                  name: "origin",
+                  modules: true,
+                  scriptPath: "./test/origin.js",
+                  compatibilityDate: "2026-11-01",
+                },
+              ],
+            },
+          }),
+        ],
+        test: { name: "workerd", include: ["test/{limiter,http}/**/*.test.ts"] },
+      },
+      {
+        test: {
+          name: "local",
+          include: ["test/local/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+  },
+});
