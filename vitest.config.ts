@@ -10,10 +10,7 @@ export default defineConfig({
       {
         test: {
           name: "pure",
-          include: [
-            "test/*.test.ts",
-            "test/{strategies,config,policies,bench}/**/*.test.ts",
-          ],
+          include: ["test/*.test.ts", "test/{strategies,config,policies,bench}/**/*.test.ts"],
         },
       },
       {

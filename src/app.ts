@@ -1,26 +1,27 @@
 /** Every route, and the order in which a request meets what stands before it. */
 import { Hono } from "hono";
-import type { Config } from "./config/index.ts";
+import { type Config, ConfigProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
-import { problemResponse } from "./http/problems.ts";
+import { brokenConfiguration, internalFault } from "./http/faults.ts";
+import { createGate } from "./http/gate.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
-import { LimiterClient } from "./limiter/client.ts";
-import type { RateLimiter } from "./limiter/rate-limiter.ts";
-import { errorText, report } from "./observability/events.ts";
-import { Partitions } from "./policies/partitions.ts";
 
-export function createApp(config: Config, objects: DurableObjectNamespace<RateLimiter>): Hono {
-  const partitions = new Partitions(config.keySecret);
-  const limiter = new LimiterClient(objects);
+/** The Worker of an environment; one that answers everything with its problems while its variables are broken. */
+export function createApp(env: Env): Hono {
+  try {
+    return routes(parseConfig({ ...env }), env);
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    return new Hono().all("*", brokenConfiguration(error.problems));
+  }
+}
+
+function routes(config: Config, env: Env): Hono {
+  const gate = createGate(config, env.RATE_LIMITER);
   const app = new Hono();
-
-  app.route(config.checkPath, checkRoutes(config, partitions, limiter));
-  app.all("*", refuseUnforwardable(config), enforce(config, partitions, limiter), proxy(config));
-
-  app.onError((error) => {
-    report({ event: "internal-error", error: errorText(error) });
-    return problemResponse({ kind: "internal" });
-  });
+  app.route(config.checkPath, checkRoutes(gate));
+  app.all("*", refuseUnforwardable(config), enforce(gate), proxy(config));
+  app.onError(internalFault);
   return app;
 }

@@ -11,6 +11,7 @@ import { isSet, numbered, typed } from "./variables.ts";
 
 export type { FailureMode, KeyPart, Match, Policy } from "./policy.ts";
 export { partName } from "./policy.ts";
+export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
 export type Origin =

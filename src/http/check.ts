@@ -1,21 +1,21 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { type Config, partName, type Policy } from "../config/index.ts";
-import type { LimiterClient, Outcome, Spend } from "../limiter/client.ts";
+import { partName, type Policy } from "../config/index.ts";
+import type { Outcome, Spend } from "../limiter/client.ts";
 import { keyOfCaller } from "../policies/key.ts";
-import type { Partitions } from "../policies/partitions.ts";
 import { requireToken } from "./auth.ts";
 import { type Check, readForget, readLook, readSpend } from "./check-input.ts";
-import { rateLimitFields, violatedLimits } from "./headers.ts";
+import type { Gate } from "./gate.ts";
+import { rateLimitFields, retryAfterField, violatedLimits } from "./headers.ts";
 import { type Failure, problemResponse } from "./problems.ts";
 
 const bodyLimitBytes = 16 * 1024;
 
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
-export function checkRoutes(config: Config, partitions: Partitions, limiter: LimiterClient): Hono {
+export function checkRoutes({ policies, checkTokens, partitions, limiter }: Gate): Hono {
   const routes = new Hono();
-  const authorized = requireToken(config.checkTokens);
+  const authorized = requireToken(checkTokens);
   const sized = bodyLimit({
     maxSize: bodyLimitBytes,
     onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
@@ -23,7 +23,7 @@ export function checkRoutes(config: Config, partitions: Partitions, limiter: Lim
 
   /** The spend that a check asks for, or why it cannot be made. */
   async function spendOf(check: Check): Promise<Spend | Failure> {
-    const policy = policyOf(config.policies, check.policy);
+    const policy = policyOf(policies, check.policy);
     if ("kind" in policy) return policy;
     const values = keyOfCaller(policy.key, check.key);
     if (values === null) return invalidKey(policy);
@@ -95,8 +95,8 @@ function invalidKey(policy: Policy): Failure {
 function answer(c: Context, check: Check, outcome: Outcome): Response {
   // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
   if (!("decision" in outcome)) return problemResponse({ kind: "undecided" });
-  const { policy, decision } = outcome;
-  const headers = { ...rateLimitFields([decision]) };
+  const { kind, policy, decision } = outcome;
+  const headers = kind === "decided" ? rateLimitFields([decision]) : retryAfterField([decision]);
   const body = { ...decision, policy: policy.name, violated: violatedLimits([decision]), headers };
   const isRefused = check.deny !== undefined && !decision.allowed;
   const noStore = { "Cache-Control": "no-store" };

@@ -1,25 +1,20 @@
 /** Decides a request by all policies that it meets: lets it pass with its RateLimit fields, or refuses it. */
 import type { MiddlewareHandler } from "hono";
-import type { Config } from "../config/index.ts";
-import { admits, type LimiterClient, type Outcome, type Spend } from "../limiter/client.ts";
+import { admits, type Outcome, type Spend } from "../limiter/client.ts";
 import { keyOfRequest } from "../policies/key.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import type { Partitions } from "../policies/partitions.ts";
 import type { Decision } from "../strategies/index.ts";
 import { addRateLimitFields, longestWaitMs, rateLimitFields, violatedLimits } from "./headers.ts";
+import type { Gate } from "./gate.ts";
 import { problemResponse } from "./problems.ts";
 
 /** A denial answers before the body of the request is read. */
-export function enforce(
-  config: Config,
-  partitions: Partitions,
-  limiter: LimiterClient,
-): MiddlewareHandler {
+export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHandler {
   return async function enforced(c, next) {
     const url = new URL(c.req.url);
-    const policies = matchingPolicies(config.policies, c.req.method, url);
+    const met = matchingPolicies(policies, c.req.method, url);
     const spends = await Promise.all(
-      policies.map(async (policy): Promise<Spend> => {
+      met.map(async (policy): Promise<Spend> => {
         const values = keyOfRequest(policy.key, c.req.raw, url);
         return { policy, partitionKey: await partitions.partitionKey(policy.key, values), cost: 1 };
       }),

@@ -6,12 +6,10 @@ import { type BareItem, type Item, parseList, serializeList, Token } from "struc
 import type { Decision, LimitDecision } from "../strategies/index.ts";
 import { retryAfterSeconds } from "./problems.ts";
 
-export interface RateLimitFields {
-  readonly "RateLimit-Policy": string;
-  readonly RateLimit: string;
-  /** Only when denied, and only when waiting helps. */
-  readonly "Retry-After"?: string;
-}
+type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
+
+/** Values of the fields that a response carries, by their names. */
+export type RateLimitFields = { readonly [Name in FieldName]?: string };
 
 /** The names of the limits that deny. */
 export function violatedLimits(decisions: readonly Decision[]): string[] {
@@ -30,14 +28,19 @@ export function longestWaitMs(decisions: readonly Decision[]): number | null {
 export function rateLimitFields(decisions: readonly Decision[]): RateLimitFields {
   const limits = decisions.flatMap((decision) => decision.limits);
   const violated = limits.filter((limit) => !limit.allowed);
-  const waitMs = longestWaitMs(decisions);
   return {
     "RateLimit-Policy": serializeList(limits.map(policyItem)),
     // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
     RateLimit: serializeList((violated.length > 0 ? violated : limits).map(limitItem)),
-    ...(violated.length > 0 &&
-      waitMs !== null && { "Retry-After": String(retryAfterSeconds(waitMs)) }),
+    ...retryAfterField(decisions),
   };
+}
+
+/** The wait alone, for decisions that are not the object's; nothing when allowed, or when waiting does not help. */
+export function retryAfterField(decisions: readonly Decision[]): RateLimitFields {
+  const waitMs = longestWaitMs(decisions);
+  const isDenied = decisions.some((decision) => !decision.allowed);
+  return isDenied && waitMs !== null ? { "Retry-After": String(retryAfterSeconds(waitMs)) } : {};
 }
 
 /** A window of less than a second has no `w`, which is in whole seconds and at least 1. */
@@ -65,7 +68,7 @@ function limitItem(decision: LimitDecision): Item {
  * recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2).
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
-  for (const [name, value] of Object.entries<string>({ ...fields })) {
+  for (const [name, value] of Object.entries(fields)) {
     const existing = headers.get(name);
     if (existing === null || isListOfNames(existing)) headers.append(name, value);
   }

@@ -2,7 +2,7 @@
  * Everything that Headgate itself refuses, as problem details (RFC 9457). One total function: a new kind of failure
  * does not compile until it is described here. None of them tells a key, a token, an address or a configured value.
  */
-import type { ConfigProblem } from "../strategies/index.ts";
+import type { ConfigProblem } from "../config/index.ts";
 
 /** A field of a request that is wrong, and what is accepted there. */
 export interface FieldError {

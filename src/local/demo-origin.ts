@@ -1,6 +1,5 @@
 /** A small origin to put the limiter in front of while there is no other: it tells what reached it. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 
 export interface DemoOrigin {
   readonly url: string;
@@ -17,10 +16,10 @@ export async function startDemoOrigin(): Promise<DemoOrigin> {
   server.once("error", reject);
   server.listen(0, "127.0.0.1", resolve);
   await listening;
-  // `address` is a string only for pipes, and null only before a server listens.
-  const { port } = server.address() as AddressInfo;
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port to listen on");
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${address.port}`,
     close: () => {
       server.close();
       server.closeAllConnections();

@@ -24,6 +24,7 @@ const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
 const wranglerBin = fileURLToPath(
   new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
 );
+const quiet = ["--show-interactive-dev-session=false", "--inspector-port", "0"];
 const patienceMs = 60_000;
 const graceMs = 5_000;
 
@@ -53,7 +54,7 @@ async function start(): Promise<void> {
   });
   const stop = stopTogether(wrangler, origin);
   const url = `http://localhost:${port}`;
-  const checkPath = String(vars["CHECK_PATH"] ?? "/check");
+  const checkPath = typeof vars["CHECK_PATH"] === "string" ? vars["CHECK_PATH"] : "/check";
   if (await isAnswering(`${url}${checkPath}/health`)) {
     const token = tokenOf(secrets["CHECK_TOKENS"] ?? "");
     console.log(
@@ -77,10 +78,7 @@ function startWrangler(port: number, vars: Readonly<Record<string, string>>): Ch
     options["persist-to"] === undefined ? [] : ["--persist-to", options["persist-to"]];
   const child = spawn(
     process.execPath,
-    [
-      ...[wranglerBin, "dev", "--port", String(port), "--inspector-port", "0"],
-      ...["--show-interactive-dev-session=false", ...given, ...persistTo],
-    ],
+    [wranglerBin, "dev", "--port", String(port), ...quiet, ...given, ...persistTo],
     {
       // A group of its own: wrangler's own children are ended with it, however it ends.
       detached: true,

@@ -1,9 +1,8 @@
 /** What an operator should know of: one structured line each. None carries a key, a token or an address. */
-import type { ConfigProblem } from "../strategies/index.ts";
 
 export type Event =
   /** The Worker answers 500 until its variables are mended. */
-  | { readonly event: "configuration-invalid"; readonly problems: readonly ConfigProblem[] }
+  | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
   /** Stored state was not what this version writes; the limits of the policy began afresh. */
   | { readonly event: "state-refused"; readonly policy: string; readonly reason: string }
   /** No decision came in time; what holds instead is the policy's `onError`. */

@@ -138,19 +138,20 @@ describe("GET and DELETE /check", () => {
   });
 });
 
-describe("a check that is wrong", () => {
-  const fields = async (answer: Promise<Response>): Promise<unknown> => {
-    const response = await answer;
-    if (response.status === 200) return [200];
-    expect(response.headers.get("Content-Type")).toBe("application/problem+json");
-    const { status, errors } = await response.json<{
-      status: number;
-      errors: { field: string }[];
-    }>();
-    expect(status).toBe(response.status);
-    return [status, ...(errors ?? []).map(({ field }) => field)];
-  };
+/** The status, and the fields that are told to be wrong. */
+const fields = async (answer: Promise<Response>): Promise<unknown> => {
+  const response = await answer;
+  if (response.status === 200) return [200];
+  expect(response.headers.get("Content-Type")).toBe("application/problem+json");
+  const { status, errors } = await response.json<{
+    status: number;
+    errors: { field: string }[];
+  }>();
+  expect(status).toBe(response.status);
+  return [status, ...(errors ?? []).map(({ field }) => field)];
+};
 
+describe("a check that is wrong", () => {
   it("names every wrong field with 422", async () => {
     const { check } = headgate(several);
     const post = (body: unknown): Promise<unknown> => fields(check("POST", "/check", body));
@@ -270,10 +271,9 @@ describe("a check without a token", () => {
   it("is told what to set while there are no tokens", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: undefined });
     const response = await send("/check?key=203.0.113.7");
-    expect(await response.json()).toMatchObject({
-      status: 401,
-      detail: expect.stringContaining("CHECK_TOKENS") as string,
-    });
+    const { status, detail } = await response.json<{ status: number; detail: string }>();
+    expect(status).toBe(401);
+    expect(detail).toContain("CHECK_TOKENS");
   });
 
   it("passes with any of several tokens, so that they can be changed one after the other", async () => {

@@ -5,9 +5,11 @@ import worker from "../../src/index.ts";
 
 export const token = "the-tests-token";
 
+type Init = RequestInit<IncomingRequestCfProperties>;
+
 export interface Headgate {
   /** Sends a request to the proxy, or to any other path. */
-  readonly send: (path: string, init?: RequestInit) => Promise<Response>;
+  readonly send: (path: string, init?: Init) => Promise<Response>;
   /** Sends a request to `/check` with the tests' token. */
   readonly check: (method: string, path: string, body?: unknown) => Promise<Response>;
 }
@@ -21,7 +23,7 @@ export function headgate(variables: Record<string, unknown>): Headgate {
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
-  const send = async (path: string, init?: RequestInit): Promise<Response> => {
+  const send = async (path: string, init?: Init): Promise<Response> => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, {

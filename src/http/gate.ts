@@ -1,0 +1,20 @@
+/** What the routes decide with, made once for an environment: policies, the hashing of keys, the way to the objects. */
+import type { Config, Policy } from "../config/index.ts";
+import { LimiterClient } from "../limiter/client.ts";
+import { Partitions } from "../policies/partitions.ts";
+
+export interface Gate {
+  readonly policies: readonly Policy[];
+  readonly checkTokens: readonly string[];
+  readonly partitions: Partitions;
+  readonly limiter: LimiterClient;
+}
+
+export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
+  return {
+    policies: config.policies,
+    checkTokens: config.checkTokens,
+    partitions: new Partitions(config.keySecret),
+    limiter: new LimiterClient(objects),
+  };
+}

@@ -1,0 +1,204 @@
+import { fc, test } from "@fast-check/vitest";
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/config/index.ts";
+import { ConfigProblems, describeProblem, strategies } from "../../src/strategies/index.ts";
+import { configOf, plain, problemsOf, type Variables } from "./harness.ts";
+
+describe("a problem in one line", () => {
+  const accepted = "anything else";
+
+  it.for<[string, string, string, unknown]>([
+    ["POLICIES[0].limits[1].window", "POLICIES", "[0].limits[1].window", "soon"],
+    ["ORIGIN", "ORIGIN", "", "x"],
+    ["STRATEGY.a", "STRATEGY", "a", ["x", 1, null]],
+    ["limit", "", "limit", -5],
+    ["[1].name", "", "[1].name", null],
+  ])("names %s", ([place, variable, field, value]) => {
+    expect(describeProblem({ variable, field, value, accepted })).toBe(
+      `${place} is ${JSON.stringify(value)}: accepted is anything else`,
+    );
+  });
+
+  it("says what is missing", () => {
+    expect(describeProblem({ variable: "KEY_SECRET", field: "", value: undefined, accepted })).toBe(
+      "KEY_SECRET is missing: accepted is anything else",
+    );
+  });
+
+  it("does not quote more than can be read", () => {
+    const line = describeProblem({ variable: "V", field: "", value: "x".repeat(9_999), accepted });
+    expect(line.length).toBeLessThan(300);
+    expect(line).toContain("xxx…");
+  });
+
+  it("is a line of the error's message, in the order of the problems", () => {
+    const variables = { ORIGIN: "x", LIMITS: "0/s", CHECK_PATH: "y" };
+    const problems = problemsOf(variables);
+    expect(problems).toHaveLength(4);
+    expect(() => parseConfig(variables)).toThrow(problems.map(describeProblem).join("\n"));
+  });
+});
+
+const name = fc.stringMatching(/^[a-z][a-z0-9_.-]{0,20}$/);
+const limit = fc.record(
+  {
+    limit: fc.integer({ min: 1, max: 100_000 }),
+    window: fc.constantFrom("1s", "30 seconds", "1m", "2 hours", "day"),
+    strategy: fc.constantFrom(...strategies.keys()),
+  },
+  { requiredKeys: ["limit", "window"] },
+);
+const policy = fc.record(
+  {
+    name,
+    match: fc.record(
+      {
+        methods: fc.subarray(["GET", "post", "DELETE"], { minLength: 1 }),
+        path: fc.constantFrom("/", "/login", "/api/*", "/a/:id"),
+        host: fc.constantFrom("example.com", "*.example.com"),
+      },
+      { requiredKeys: [] },
+    ),
+    key: fc.oneof(
+      fc.constantFrom("ip", "path, ip", "header:X-Tenant"),
+      fc.subarray(["ip", "path", "global", "header:a"], { minLength: 1 }),
+    ),
+    limits: fc.oneof(fc.constantFrom("1/s", "10/minute; 100/hour"), limit, fc.tuple(limit)),
+    strategy: fc.constantFrom(...strategies.keys()),
+    onError: fc.constantFrom("local", "open", "closed"),
+    timeout: fc.constantFrom("100ms", "1 second"),
+  },
+  { requiredKeys: ["name", "limits"] },
+);
+const policies = fc.uniqueArray(policy, {
+  minLength: 1,
+  maxLength: 4,
+  // Two policies of one name are a problem, and so is one with the name of another's limit.
+  selector: (each) => each.name.split(".")[0],
+});
+
+describe("values and JSON texts", () => {
+  test.prop([policies])("of the same meaning make the same configuration", (list) => {
+    const fromText = configOf({ POLICIES: JSON.stringify(list, null, 1) });
+    expect(fromText.policies).toHaveLength(list.length);
+    expect(plain(fromText)).toEqual(plain(configOf({ POLICIES: list })));
+    const [first, ...others] = list;
+    const split = { POLICIES: [first], ...(others.length > 0 && { POLICIES_2: others }) };
+    expect(plain(configOf(split))).toEqual(plain(fromText));
+  });
+
+  test.prop([policies, fc.jsonValue({ maxDepth: 2 })])(
+    "of the same fault have the same problems",
+    (list, fault) => {
+      const text = JSON.stringify([...list, fault, { ...list[0], key: "x", limits: ["0/s"] }]);
+      const quoteless = (variables: Variables): unknown[] =>
+        problemsOf(variables).map(({ variable, field, accepted }) => [variable, field, accepted]);
+      const fromText = quoteless({ POLICIES: text });
+      expect(fromText).toEqual(quoteless({ POLICIES: JSON.parse(text) as unknown }));
+      expect(fromText.length).toBeGreaterThan(2);
+    },
+  );
+});
+
+describe("a secret", () => {
+  const secret = fc.stringMatching(/^[a-z0-9]{8}$/).map((text) => `hunter2-${text}`);
+  /** A secret wrapped in what makes it wrong or right. */
+  const wrapped = secret.chain((text) =>
+    fc.constantFrom<unknown[]>(
+      text,
+      ` ${text}`,
+      `${text}\n`,
+      [text],
+      [text, 5],
+      { token: text },
+      JSON.stringify([text, ""]),
+      JSON.stringify({ token: text }),
+      [[text]],
+    ),
+  );
+
+  test.prop([wrapped, wrapped, wrapped, secret, fc.boolean()])(
+    "stands in no problem, whatever is wrong with it and around it",
+    (keySecret, originSecret, checkTokens, password, isPolicyFine) => {
+      const problems = problemsOf({
+        KEY_SECRET: keySecret,
+        ORIGIN_SECRET: originSecret,
+        CHECK_TOKENS: checkTokens,
+        ORIGIN: `https://user:${password}@origin.example`,
+        CHECK_PATH: "wrong",
+        LIMITS: isPolicyFine ? "1/s" : "0/s",
+      });
+      expect(problems.length).toBeGreaterThanOrEqual(2);
+      expect(JSON.stringify(problems)).not.toContain("hunter2");
+      expect(new ConfigProblems(problems).message).not.toContain("hunter2");
+    },
+  );
+});
+
+describe("variables of any shape", () => {
+  const any = fc.anything({ maxDepth: 2 });
+  const entry = fc.record(
+    { limit: any, window: any, strategy: fc.string(), name: any, align: any },
+    { requiredKeys: [] },
+  );
+  const anyPolicy = fc.record(
+    {
+      name: fc.oneof(name, any),
+      match: fc.oneof(fc.record({ methods: any, path: any, host: any }, { requiredKeys: [] }), any),
+      key: any,
+      limits: fc.oneof(fc.constant("1/s"), fc.array(entry, { maxLength: 3 }), any),
+      strategy: any,
+      onError: any,
+      timeout: any,
+    },
+    { requiredKeys: [] },
+  );
+  const lists = fc.oneof(policies, fc.array(anyPolicy, { maxLength: 3 }), any);
+  const asText = lists.map((list) => JSON.stringify(list));
+  const variables = fc.record(
+    {
+      ORIGIN: fc.oneof(fc.webUrl(), any),
+      ORIGIN_SECRET: any,
+      POLICIES: fc.oneof(lists, asText),
+      POLICIES_2: lists,
+      LIMITS: fc.oneof(fc.constant("1/s"), entry, any),
+      STRATEGY: any,
+      KEY: any,
+      CHECK_PATH: fc.oneof(fc.webPath(), any),
+      CHECK_TOKENS: any,
+      KEY_SECRET: fc.oneof(fc.constant("s"), any),
+    },
+    { requiredKeys: [] },
+  );
+
+  test.prop([variables], { numRuns: 500 })(
+    "are a configuration or problems that can be told, never anything else",
+    (env) => {
+      const problems = problemsOf(env);
+      if (problems.length === 0) return parseConfig(env).policies.length > 0;
+      const { message } = new ConfigProblems(problems);
+      return problems.every(
+        (problem) =>
+          /^[A-Z_2]+$/.test(problem.variable) &&
+          problem.accepted !== "" &&
+          message.includes(describeProblem(problem)),
+      );
+    },
+  );
+
+  test.prop([any, fc.constantFrom("ORIGIN", "CHECK_PATH", "CHECK_TOKENS", "ORIGIN_SECRET", "KEY")])(
+    "are told by the variable that is wrong, each on its own",
+    (value, variable) => {
+      const problems = problemsOf({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
+      expect(problems.every((problem) => problem.variable === variable)).toBe(true);
+      expect(problems.length).toBeLessThanOrEqual(1);
+    },
+  );
+
+  it("are not changed by being read", () => {
+    const env = { POLICIES: [{ name: "a", limits: ["1/s"], match: { methods: ["get"] } }] };
+    const before = structuredClone(env);
+    configOf(env);
+    expect(env).toEqual(before);
+  });
+});

@@ -1,0 +1,304 @@
+import { describe, expect, it } from "vitest";
+import { configOf, placesOf, plain, problemsOf, whole } from "./harness.ts";
+
+describe("the least configuration", () => {
+  it("is limits and a secret; everything else has a default", () => {
+    expect(plain(configOf(whole))).toEqual({
+      origin: "none",
+      originSecret: null,
+      checkPath: "/check",
+      checkTokens: [],
+      keySecret: "the tests' secret",
+      policies: [
+        {
+          name: "default",
+          methods: null,
+          path: null,
+          host: null,
+          key: [{ kind: "ip" }],
+          limits: [
+            {
+              name: "default",
+              strategy: "sliding-window-counter",
+              limit: 10,
+              windowMs: 60_000,
+              align: "first-request",
+            },
+          ],
+          onError: "local",
+          timeoutMs: 1_000,
+        },
+      ],
+    });
+  });
+
+  const names = ["ORIGIN", "ORIGIN_SECRET", "CHECK_PATH", "CHECK_TOKENS", "STRATEGY", "KEY"];
+  it.for(["", null, undefined])("takes %j for not set, in every variable that may be", (value) => {
+    const unset = Object.fromEntries([...names, "POLICIES", "POLICIES_2"].map((n) => [n, value]));
+    expect(plain(configOf({ ...unset, LIMITS: whole["LIMITS"] }))).toEqual(plain(configOf(whole)));
+  });
+
+  it.for(["", null, undefined])("misses KEY_SECRET and limits when they are %j", (value) => {
+    const unset = { LIMITS: value, POLICIES: value, KEY_SECRET: value };
+    expect(problemsOf(unset)).toEqual([
+      {
+        variable: "POLICIES",
+        field: "",
+        value: undefined,
+        accepted: expect.stringMatching(/list of policies.* LIMITS/),
+      },
+      {
+        variable: "KEY_SECRET",
+        field: "",
+        value: undefined,
+        accepted: expect.stringContaining("wrangler secret put KEY_SECRET"),
+      },
+    ]);
+  });
+
+  it("passes over what is not its own", () => {
+    const others = { RATE_LIMITER: {}, PATH: "/usr/bin", POLICY: 1, LIMITS_2: "junk", ORIGINS: 1 };
+    expect(plain(configOf({ ...whole, ...others }))).toEqual(plain(configOf(whole)));
+  });
+});
+
+describe("ORIGIN", () => {
+  it.for([
+    ["https://api.example.com", "https://api.example.com/"],
+    ["https://api.example.com/", "https://api.example.com/"],
+    ["http://127.0.0.1:8788", "http://127.0.0.1:8788/"],
+    ["https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"],
+    ["HTTPS://API.Example.com:443", "https://api.example.com/"],
+    ["route", "route"],
+  ])("may be %s", ([value, expected]) => {
+    expect(plain(configOf({ ORIGIN: value }))).toMatchObject({ origin: expected });
+  });
+
+  it.for<[string, unknown]>([
+    ["is not a URL", "api.example.com"],
+    ["has no host", "https://"],
+    ["has a path", "https://api.example.com/v1"],
+    ["has a query", "https://api.example.com/?a=1"],
+    ["has a fragment", "https://api.example.com/#a"],
+    ["is of another protocol", "ftp://api.example.com"],
+    ["runs code", "javascript:alert(1)"],
+    ["has a host for a protocol", "localhost:8787"],
+    ["is another word", "Route"],
+    ["is a number", 8787],
+    ["is a list", ["https://api.example.com"]],
+    ["is an object", { url: "https://api.example.com" }],
+  ])("is refused when it %s", ([, value]) => {
+    expect(problemsOf({ ...whole, ORIGIN: value })).toEqual([
+      {
+        variable: "ORIGIN",
+        field: "",
+        value,
+        accepted: expect.stringMatching(
+          /http or https URL .*"https:\/\/api\.example\.com".*"route"/,
+        ),
+      },
+    ]);
+  });
+
+  it.for([
+    "https://user:hunter2@api.example.com",
+    "https://hunter2@api.example.com/",
+    "https://:hunter2@api.example.com",
+    "ftp://user:hunter2@api.example.com/a/b",
+    "https:\\\\user:hunter2@api.example.com",
+  ])("is refused with credentials and never quoted: %s", (value) => {
+    const problems = problemsOf({ ...whole, ORIGIN: value });
+    expect(problems).toMatchObject([{ variable: "ORIGIN" }]);
+    expect(JSON.stringify(problems)).not.toContain("hunter2");
+  });
+});
+
+describe("CHECK_PATH", () => {
+  it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])("may be %s", (value) => {
+    expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
+  });
+
+  it.for([
+    "/",
+    "check",
+    "/check/",
+    "//check",
+    "/a//b",
+    "/check?x",
+    "/check#x",
+    "/:check",
+    "/*",
+    "/ch%65ck",
+    "/che ck",
+    "/chéck",
+    "/./check",
+    "/../check",
+    "/check\n",
+    "https://h.example/check",
+    ["/check"],
+    7,
+    true,
+  ])("may not be %j", (value) => {
+    const problems = problemsOf({ ...whole, CHECK_PATH: value });
+    const accepted = expect.stringMatching(/a path .*"\/check"/);
+    expect(problems).toEqual([{ variable: "CHECK_PATH", field: "", value, accepted }]);
+  });
+});
+
+describe("CHECK_TOKENS", () => {
+  it.for<[unknown, string[]]>([
+    ["one-token", ["one-token"]],
+    ["sk_live+/=~.", ["sk_live+/=~."]],
+    ['["first","second"]', ["first", "second"]],
+    [' [ "first" ] ', ["first"]],
+    [
+      ["first", "second"],
+      ["first", "second"],
+    ],
+  ])("reads %j", ([value, expected]) => {
+    expect(configOf({ CHECK_TOKENS: value }).checkTokens).toEqual(expected);
+  });
+
+  it.for<[string, unknown]>([
+    ["a space", "hunter2 hunter2"],
+    ["a line's end", "hunter2\n"],
+    ["more than ASCII", "hunter2é"],
+    ["an empty list", []],
+    ["an empty list in JSON", "[]"],
+    ["an empty token", ["hunter2", ""]],
+    ["a token that is no text", ["hunter2", 5]],
+    ["a list in a list", [["hunter2"]]],
+    ["one bad token of two", '["hunter2","hunter2 "]'],
+    ["an object", { tokens: ["hunter2"] }],
+    ["a number", 12_345],
+    ["a boolean", true],
+  ])("is refused with %s, and hidden", ([, value]) => {
+    const problems = problemsOf({ ...whole, CHECK_TOKENS: value });
+    expect(problems).toEqual([
+      {
+        variable: "CHECK_TOKENS",
+        field: "",
+        value: "(hidden)",
+        accepted: expect.stringMatching(/bearer token .*JSON list/),
+      },
+    ]);
+  });
+});
+
+describe("the secrets", () => {
+  it("are kept as they are", () => {
+    const config = configOf({ KEY_SECRET: " spaces and ünïcode ", ORIGIN_SECRET: "sk_1~!" });
+    expect(config.keySecret).toBe(" spaces and ünïcode ");
+    expect(config.originSecret).toBe("sk_1~!");
+  });
+
+  it.for<[string, unknown]>([
+    ["KEY_SECRET", 12_345],
+    ["KEY_SECRET", ["hunter2"]],
+    ["KEY_SECRET", { secret: "hunter2" }],
+    ["KEY_SECRET", true],
+    ["ORIGIN_SECRET", "hunter2 hunter2"],
+    ["ORIGIN_SECRET", "hunter2\r\nX-Other: 1"],
+    ["ORIGIN_SECRET", "hünter2"],
+    ["ORIGIN_SECRET", 12_345],
+    ["ORIGIN_SECRET", ["hunter2"]],
+  ])("are hidden when they are wrong: %s as %j", ([variable, value]) => {
+    const problems = problemsOf({ ...whole, [variable]: value });
+    expect(problems).toMatchObject([{ variable, field: "", value: "(hidden)" }]);
+  });
+
+  it("are asked for beside all other problems", () => {
+    const wrong = {
+      ORIGIN: "x",
+      ORIGIN_SECRET: " ",
+      CHECK_PATH: "x",
+      CHECK_TOKENS: " ",
+      LIMITS: "x",
+    };
+    expect(placesOf(wrong)).toEqual([
+      "ORIGIN",
+      "ORIGIN_SECRET",
+      "LIMITS",
+      "CHECK_PATH",
+      "CHECK_TOKENS",
+      "KEY_SECRET",
+    ]);
+  });
+});
+
+describe("LIMITS, STRATEGY and KEY", () => {
+  it("make one policy named default", () => {
+    const { policies } = configOf({
+      LIMITS: "100/minute; 10/second",
+      STRATEGY: "fixed-window",
+      KEY: "ip, header:X-Api-Key",
+    });
+    expect(policies).toMatchObject([
+      {
+        name: "default",
+        key: [{ kind: "ip" }, { kind: "header", header: "x-api-key" }],
+        limits: [
+          { name: "default.100-per-1m", strategy: "fixed-window" },
+          { name: "default.10-per-1s", strategy: "fixed-window" },
+        ],
+      },
+    ]);
+  });
+
+  it.for<unknown>([
+    [{ limit: 5, window: "1m" }, "50/hour"],
+    '[{"limit":5,"window":"1m"},"50/hour"]',
+    ' ["5/minute; 50/hour"]',
+    "5/minute|50/hour",
+  ])("may be typed or JSON text: %j", (value) => {
+    expect(configOf({ LIMITS: value }).policies).toEqual(
+      configOf({ LIMITS: "5/minute; 50/hour" }).policies,
+    );
+  });
+
+  it("stand before the policies of POLICIES", () => {
+    const { policies } = configOf({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
+    expect(policies.map(({ name }) => name)).toEqual(["default", "a"]);
+  });
+
+  it.for<[string, Record<string, unknown>, unknown[]]>([
+    ["bad text", { LIMITS: "ten" }, [{ variable: "LIMITS", field: "", value: "ten" }]],
+    ["bad number", { LIMITS: "0/s" }, [{ variable: "LIMITS", field: "limit", value: "0/s" }]],
+    ["a number alone", { LIMITS: 5 }, [{ variable: "LIMITS", field: "", value: 5 }]],
+    [
+      "bad field of a list",
+      { LIMITS: ["1/s", { limit: 1, window: "soon" }] },
+      [{ variable: "LIMITS", field: "[1].window", value: "soon" }],
+    ],
+    [
+      "bad strategy of one limit",
+      { LIMITS: '{"limit":1,"window":"1s","strategy":"x"}' },
+      [{ variable: "LIMITS", field: "strategy", value: "x" }],
+    ],
+    [
+      "unknown strategy",
+      { LIMITS: "1/s", STRATEGY: "magic" },
+      [{ variable: "STRATEGY", field: "", value: "magic" }],
+    ],
+    [
+      "bad key",
+      { LIMITS: "1/s", KEY: "ip;path" },
+      [{ variable: "KEY", field: "", value: "ip;path" }],
+    ],
+    [
+      "too many units for the strategy",
+      { LIMITS: "100001/s", STRATEGY: "sliding-log" },
+      [{ variable: "LIMITS", field: "limit", value: "100001/s" }],
+    ],
+    ["no limits for a key", { KEY: "path" }, [{ variable: "LIMITS", field: "", value: undefined }]],
+    [
+      "no limits for a strategy, beside POLICIES",
+      { STRATEGY: "sliding-log", POLICIES: [{ name: "a", limits: "1/s" }] },
+      [{ variable: "LIMITS", field: "", value: undefined }],
+    ],
+  ])("are named in their problems: %s", ([, variables, expected]) => {
+    const problems = problemsOf({ KEY_SECRET: "s", ...variables });
+    expect(problems).toMatchObject(expected);
+    expect(problems).toHaveLength(expected.length);
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it, vi } from "vitest";
+import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
+import { admits, LimiterClient, type Spend } from "../../src/limiter/client.ts";
+
+type Objects = ConstructorParameters<typeof LimiterClient>[0];
+
+/** Objects of which each call goes as `answer` does. */
+const objectsThat = (answer: () => Promise<never>): Objects =>
+  ({
+    getByName: () => ({ check: answer, look: answer, refund: answer, forget: answer }),
+  }) as unknown as Objects;
+
+const faults = {
+  throws: () => Promise.reject(new Error("broken.outputGateBroken")),
+  hangs: () => new Promise<never>(() => undefined),
+};
+
+const policyWith = (onError: FailureMode, name: string = onError): Policy => {
+  const policies = [
+    { name, limits: "2/minute", strategy: "fixed-window", onError, timeout: "20ms" },
+  ];
+  const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES: policies }).policies;
+  if (policy === undefined) throw new Error("a policy was configured");
+  return policy;
+};
+
+const spendOf = (policy: Policy): Spend => ({ policy, partitionKey: "k", cost: 1 });
+
+const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, string]> => {
+  const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+  const result = await act();
+  const said = errors.mock.calls.join();
+  errors.mockRestore();
+  return [result, said];
+};
+
+describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
+  it("a policy that is open lets everything in, and one that is closed nothing", async () => {
+    const client = new LimiterClient(objectsThat(fault));
+    const [[open], said] = await quietly(() => client.admit([spendOf(policyWith("open"))]));
+    expect(open?.kind).toBe("open");
+    expect(said).toContain('{"event":"decision-missing","policies":["open"]');
+    const [[closed]] = await quietly(() => client.admit([spendOf(policyWith("closed"))]));
+    expect(closed?.kind).toBe("closed");
+  });
+
+  it("a policy that is local goes on limiting by the isolate's own count", async () => {
+    const client = new LimiterClient(objectsThat(fault));
+    const spend = spendOf(policyWith("local"));
+    const admitted = [];
+    for (let request = 0; request < 4; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      const [outcomes] = await quietly(() => client.admit([spend]));
+      expect(outcomes[0]?.kind).toBe("local");
+      admitted.push(outcomes.every(admits));
+    }
+    expect(admitted).toEqual([true, true, false, false]);
+  });
+
+  it("no local quota is spent on a request that another policy closes out", async () => {
+    const client = new LimiterClient(objectsThat(fault));
+    const local = spendOf(policyWith("local"));
+    await quietly(() => client.admit([local, spendOf(policyWith("closed"))]));
+    const [outcome] = await quietly(() => client.look(local));
+    expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
+  });
+
+  it("forgetting is not confirmed", async () => {
+    const client = new LimiterClient(objectsThat(fault));
+    const [isForgotten] = await quietly(() => client.forget(policyWith("local"), "k"));
+    expect(isForgotten).toBe(false);
+  });
+});
+
+describe("an object that answers too late", () => {
+  it("holds a request up for no longer than the policy's timeout", async () => {
+    let isAnswered = false;
+    const late = (): Promise<never> =>
+      new Promise((_, reject) => {
+        setTimeout(() => {
+          isAnswered = true;
+          reject(new Error("late"));
+        }, 400);
+      });
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))]);
+    expect(isAnswered).toBe(false);
+    errors.mockRestore();
+  });
+});

@@ -1,0 +1,71 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { checkout, runNpm } from "./checkout.ts";
+
+const { folder, configure, remove } = checkout();
+afterAll(remove);
+
+const checkConfig = async (
+  lines: string[],
+  ...options: string[]
+): Promise<[number | null, string[]]> => {
+  configure(lines);
+  const run = runNpm(folder, "run", "--silent", "check-config", "--", ...options);
+  const exitCode = await run.ended;
+  return [exitCode, run.output().trim().split("\n")];
+};
+
+describe("npm run check-config", () => {
+  it("reports every problem with variable, field, value and what is accepted", async () => {
+    const [exitCode, lines] = await checkConfig([
+      'ORIGIN = "api.example.com"',
+      'POLICIES = [{ name = "a", limits = ["0/minute", { limit = 5, window = "soon" }], extra = 1 }]',
+    ]);
+    expect(exitCode).toBe(1);
+    expect(lines).toEqual([
+      expect.stringMatching(/^ORIGIN is "api\.example\.com": accepted is an http or https URL/),
+      expect.stringMatching(
+        /^POLICIES\[0\]\.extra is 1: accepted is one of the fields name, match/,
+      ),
+      expect.stringMatching(
+        /^POLICIES\[0\]\.limits\[0\]\.limit is "0\/minute": accepted is an integer/,
+      ),
+      expect.stringMatching(
+        /^POLICIES\[0\]\.limits\[1\]\.window is "soon": accepted is a duration/,
+      ),
+      expect.stringMatching(/^KEY_SECRET is missing: accepted is a secret text/),
+    ]);
+  });
+
+  it("is content with secrets that are set in the deployment, and sums up what holds", async () => {
+    expect(
+      await checkConfig(
+        [
+          'ORIGIN = "https://api.example.com"',
+          'LIMITS = "100/minute"',
+          'STRATEGY = "fixed-window"',
+        ],
+        "--secrets-deployed",
+      ),
+    ).toEqual([0, ["The configuration is sound.", "  default: 100 per 60000 ms, fixed-window"]]);
+  });
+
+  it("measures each variable, which holds no more than 5 KB", async () => {
+    const names = Array.from(
+      { length: 150 },
+      (_, index) => `{ name = "policy-${index}", limits = "1/${index + 1}s" }`,
+    );
+    const [exitCode, lines] = await checkConfig(
+      [`POLICIES = [${names.join(", ")}]`],
+      "--secrets-deployed",
+    );
+    expect(exitCode).toBe(1);
+    expect(lines).toEqual([
+      expect.stringMatching(/^POLICIES is \d+ bytes long: accepted are 5120/),
+    ]);
+  });
+
+  it("refuses what is shipped before limits are set", async () => {
+    const [exitCode, lines] = await checkConfig([], "--secrets-deployed");
+    expect([exitCode, lines.join()]).toEqual([1, expect.stringMatching(/^POLICIES is missing: /)]);
+  });
+});

@@ -1,0 +1,83 @@
+/** A checkout of its own for tests that run npm's scripts: the sources as they are, and no `.dev.vars`. */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
+
+export interface Checkout {
+  readonly folder: string;
+  /** Puts lines under `[vars]` of its wrangler.toml. */
+  readonly configure: (lines: readonly string[]) => void;
+  readonly remove: () => void;
+}
+
+export function checkout(): Checkout {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-"));
+  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml"]) {
+    cpSync(part, join(folder, part), { recursive: true });
+  }
+  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  const shipped = readFileSync("wrangler.toml", "utf8");
+  return {
+    folder,
+    configure: (lines) =>
+      writeFileSync(
+        join(folder, "wrangler.toml"),
+        shipped.replace("[vars]\n", () => `[vars]\n${lines.join("\n")}\n`),
+      ),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+export interface Run {
+  readonly npm: ChildProcessByStdio<null, Readable, Readable>;
+  /** All that was printed until now. */
+  readonly output: () => string;
+  readonly ended: Promise<number | null>;
+}
+
+/** Runs npm in a checkout, as a person would; nothing of what this process was given for its own run is passed on. */
+export function runNpm(folder: string, ...words: string[]): Run {
+  const env = { ...process.env };
+  for (const name of Object.keys(env))
+    if (/^(?:npm_|KEY_SECRET|CHECK_TOKENS)/i.test(name)) delete env[name];
+  // A group of its own, so that a Ctrl-C can be sent to it as a terminal would.
+  const npm = spawn("npm", words, {
+    cwd: folder,
+    env,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const chunks: string[] = [];
+  for (const stream of [npm.stdout, npm.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
+  }
+  const ended = once(npm, "close").then(() => npm.exitCode);
+  return { npm, output: () => chunks.join(""), ended };
+}
+
+/** Resolves when a line has been printed; rejects with everything printed if the run ends before. */
+export async function printed(run: Run, text: string): Promise<void> {
+  const { promise, resolve: found, reject } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (run.output().includes(text)) found();
+  };
+  run.npm.stdout.on("data", look);
+  run.npm.stderr.on("data", look);
+  look();
+  void run.ended.then(() => reject(new Error(`ended without "${text}":\n${run.output()}`)));
+  await promise;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}

@@ -1,0 +1,81 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { checkout, freePort, printed, type Run, runNpm } from "./checkout.ts";
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+const readme = readFileSync("README.md", "utf8");
+const blocks: Block[] = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
+  ([, language = "", text = ""]) => ({ language, text }),
+);
+
+const { folder, configure, remove } = checkout();
+let port = 0;
+let run: Run;
+
+beforeAll(async () => {
+  port = await freePort();
+  run = runNpm(folder, "start", "--", "--port", String(port));
+  await printed(run, "Stop with Ctrl-C.");
+});
+
+afterAll(async () => {
+  run.npm.kill("SIGTERM");
+  await run.ended;
+  remove();
+});
+
+describe("the README", () => {
+  it("shows commands that answer as it says, one after the other", () => {
+    const shown = blocks.filter(({ text }) => text.includes("curl ")).map(({ text }) => text);
+    const script = shown.join("printf '\\036'\n").replaceAll("localhost:8787", `localhost:${port}`);
+    const printedOut = execFileSync("bash", ["-euc", script], { cwd: folder, encoding: "utf8" });
+    const [first = "", loop = "", spend = "", rest = ""] = printedOut.split("\u001e");
+    const lines = first.split("\r\n");
+    expect(lines).toEqual(expect.arrayContaining(expectedAfter("curl -i").trim().split("\n")));
+    expect(loop.trim()).toBe(expectedAfter("for request in").trim());
+    expect(JSON.parse(spend)).toEqual(JSON.parse(expectedAfter("TOKEN=")));
+    expect(JSON.parse(rest)).toMatchObject({ allowed: true, limits: [{ remaining: 3 }] });
+  });
+
+  it.each(blocks.filter(({ language }) => language === "toml"))(
+    "shows configuration that is sound: %#",
+    async ({ text }) => {
+      configure(text.trim().split("\n"));
+      const check = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
+      expect([await check.ended, check.output()]).toEqual([
+        0,
+        expect.stringContaining("The configuration is sound."),
+      ]);
+    },
+  );
+
+  it("names scripts that there are, and leaves out none", () => {
+    const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
+    const named = [...readme.matchAll(/npm (?:run )?([a-z][a-z:-]*)/g)].map(
+      ([, name]) => name ?? "",
+    );
+    const parts = new Set(["check", "lint", "typecheck", "bundle", "format:check"]);
+    expect(new Set(named.filter((name) => name !== "ci"))).toEqual(
+      new Set(Object.keys(scripts).filter((name) => !parts.has(name))),
+    );
+  });
+
+  it("draws the folders that there are", () => {
+    const drawn = [...readme.matchAll(/^ {2}([a-z]+)\/ /gm)].map(([, name]) => name);
+    const there = readdirSync("src", { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name);
+    expect(drawn.toSorted()).toEqual(there.toSorted());
+  });
+});
+
+/** The block that follows the one which begins with these words: what its commands print. */
+function expectedAfter(words: string): string {
+  const index = blocks.findIndex(({ text }) => text.startsWith(words));
+  return blocks[index + 1]?.text ?? "";
+}

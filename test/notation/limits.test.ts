@@ -1,0 +1,339 @@
+import { fc, test } from "@fast-check/vitest";
+import { describe, expect, it } from "vitest";
+import {
+  ConfigProblems,
+  type ConfigProblem,
+  formatDuration,
+  type Limit,
+  type LimitDefaults,
+  type LimitInput,
+  parseLimits,
+  readLimits,
+  strategies,
+} from "../../src/strategies/index.ts";
+
+const longestMs = 3_650 * 24 * 3_600_000;
+
+/** The problems of limits in any shape; none when there is nothing wrong with them. */
+function problemsOf(input: unknown, defaults: LimitDefaults = {}): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  readLimits(input, defaults, (problem) => problems.push(problem));
+  return problems;
+}
+
+/** Where something is wrong, each place once. */
+const placesOf = (input: unknown): string[] => [
+  ...new Set(problemsOf(input).map(({ field }) => field)),
+];
+
+const namesOf = (input: Parameters<typeof parseLimits>[0], defaults?: LimitDefaults): string[] =>
+  parseLimits(input, defaults).map(({ name }) => name);
+
+describe("a limit", () => {
+  it("is a sliding window counter unless it or its policy says otherwise", () => {
+    const strategiesOf = (defaults?: LimitDefaults): string[] =>
+      parseLimits(["1/s", { limit: 1, window: "1m", strategy: "sliding-log" }], defaults).map(
+        ({ strategy }) => strategy,
+      );
+    expect(strategiesOf()).toEqual(["sliding-window-counter", "sliding-log"]);
+    expect(strategiesOf({ strategy: "fixed-window" })).toEqual(["fixed-window", "sliding-log"]);
+  });
+
+  it("has the options of its strategy, with their defaults", () => {
+    const [first, second] = parseLimits([
+      { limit: 5, window: "1m", strategy: "fixed-window" },
+      { limit: 5, window: "1m", strategy: "sliding-window-counter", align: "clock" },
+    ]);
+    expect(first).toMatchObject({ limit: 5, windowMs: 60_000, align: "first-request" });
+    expect(second).toMatchObject({ align: "clock" });
+  });
+
+  it("reads the same from notation, from fields and from a list of one", () => {
+    const expected = parseLimits("10/minute");
+    expect(parseLimits({ limit: 10, window: "minute" })).toEqual(expected);
+    expect(parseLimits(["10 per 60s"])).toEqual(expected);
+    expect(parseLimits([{ limit: 10, window: "1m" }])).toEqual(expected);
+  });
+
+  const field = fc.record(
+    {
+      limit: fc.integer({ min: 1, max: 100_000 }),
+      window: fc.integer({ min: 1, max: 10_000_000 }).map(formatDuration),
+      strategy: fc.constantFrom(...strategies.keys()),
+      name: fc.stringMatching(/^[a-z][a-z0-9_.-]{0,63}$/),
+    },
+    { requiredKeys: ["limit", "window"] },
+  );
+  const distinct = fc.uniqueArray(field, {
+    minLength: 1,
+    maxLength: 8,
+    comparator: (a, b) => a.window === b.window || (a.name !== undefined && a.name === b.name),
+  });
+
+  test.prop([distinct])("is read back as it was printed", (list) => {
+    const parsed = parseLimits(list);
+    const printed = parsed.map(({ windowMs, ...rest }) => ({
+      ...rest,
+      window: formatDuration(windowMs),
+    }));
+    expect(parseLimits(printed)).toEqual(parsed);
+  });
+});
+
+describe("the name of a limit", () => {
+  it("is its policy's when it is the only one, and `default` without a policy", () => {
+    expect(namesOf("10/minute", { policy: "api" })).toEqual(["api"]);
+    expect(namesOf("10/minute")).toEqual(["default"]);
+    expect(namesOf({ limit: 1, window: "1s" }, { policy: "login" })).toEqual(["login"]);
+  });
+
+  it("tells number and window when there are several", () => {
+    expect(namesOf("10/minute; 100 per 90 seconds | 5/7d", { policy: "api" })).toEqual([
+      "api.10-per-1m",
+      "api.100-per-90s",
+      "api.5-per-1w",
+    ]);
+  });
+
+  it("has the strategy added where two would be equal, and only there", () => {
+    const list = [
+      "10/minute",
+      { limit: 10, window: "60s", strategy: "sliding-log" },
+      { limit: 10, window: "1h" },
+    ];
+    expect(namesOf(list, { policy: "api" })).toEqual([
+      "api.10-per-1m.sliding-window-counter",
+      "api.10-per-1m.sliding-log",
+      "api.10-per-1h",
+    ]);
+  });
+
+  it("is the one that is written, alone or among others", () => {
+    expect(namesOf({ limit: 1, window: "1s", name: "burst" }, { policy: "api" })).toEqual([
+      "burst",
+    ]);
+    const list = [{ limit: 1, window: "1s", name: "burst" }, "10/minute"];
+    expect(namesOf(list, { policy: "api" })).toEqual(["burst", "api.10-per-1m"]);
+  });
+
+  it("gives way to a written name that is equal to it", () => {
+    const list = ["10/minute", { limit: 3, window: "1d", name: "api.10-per-1m" }];
+    expect(namesOf(list, { policy: "api" })).toEqual([
+      "api.10-per-1m.sliding-window-counter",
+      "api.10-per-1m",
+    ]);
+  });
+
+  it("may not be written twice", () => {
+    const list = ["1s", "1m"].map((window) => ({ limit: 1, window, name: "same" }));
+    expect(problemsOf(list)).toEqual([
+      expect.objectContaining({ field: "[1].name", value: "same" }),
+    ]);
+  });
+
+  it.for(["", "A", "1a", "-a", "a b", "a/b", "ä", 'a"b', `a${"b".repeat(64)}`, "a\n", 5, null])(
+    "may not be %j",
+    (name) => {
+      const [problem, ...others] = problemsOf({ limit: 1, window: "1s", name });
+      expect(others).toEqual([]);
+      expect(problem).toMatchObject({ field: "name", value: name });
+      expect(problem?.accepted).toMatch(/1 to 64 characters/);
+    },
+  );
+});
+
+describe("limits that could not be told apart", () => {
+  it.for<[string, (string | LimitInput)[]]>([
+    ["in one text", ["10/minute; 20/minute"]],
+    ["written differently", ["10/day", "20 per 24 hours"]],
+    ["of different names", [{ limit: 1, window: "1s", name: "a" }, "2/s"]],
+    [
+      "of the same options",
+      [
+        { limit: 1, window: "1s", align: "first-request" },
+        { limit: 2, window: "1s" },
+      ],
+    ],
+  ])("are refused: %s", ([, list]) => {
+    const problems = problemsOf(list);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.accepted).toMatch(/differ/);
+  });
+
+  it("are not those that differ in window, strategy or an option", () => {
+    const list = [
+      { limit: 1, window: "1s" },
+      { limit: 1, window: "2s" },
+      { limit: 1, window: "1s", strategy: "sliding-log" },
+      { limit: 1, window: "1s", strategy: "fixed-window" },
+      { limit: 1, window: "1s", strategy: "fixed-window", align: "clock", name: "by-the-clock" },
+    ];
+    expect(problemsOf(list)).toEqual([]);
+    expect(new Set(namesOf(list))).toHaveLength(5);
+  });
+});
+
+describe("a problem of a limit", () => {
+  const fine = { limit: 1, window: "1s" };
+
+  it.for<[string, unknown, string, unknown, RegExp]>([
+    ["limit of 0", { ...fine, limit: 0 }, "limit", 0, /integer from 1/],
+    ["negative limit", { ...fine, limit: -3 }, "limit", -3, /integer from 1/],
+    ["limit that is no integer", { ...fine, limit: 1.5 }, "limit", 1.5, /integer from 1/],
+    ["limit beyond all", { ...fine, limit: 10 ** 15 }, "limit", 10 ** 15, /to 999999999999999/],
+    ["limit as a text", { ...fine, limit: "5" }, "limit", "5", /integer/],
+    ["missing limit", { window: "1s" }, "limit", undefined, /integer/],
+    ["missing window", { limit: 1 }, "window", undefined, /a duration/],
+    ["bad window", { ...fine, window: "soon" }, "window", "soon", /a duration .*"30s"/],
+    ["window as a number", { ...fine, window: 60 }, "window", 60, /a duration/],
+    ["window of 0", { ...fine, window: "0s" }, "window", "0s", /from 1 ms/],
+    ["window beyond all", { ...fine, window: "3651d" }, "window", "3651d", /to 10 years/],
+    ["unknown strategy", { ...fine, strategy: "magic" }, "strategy", "magic", /"sliding-log"/],
+    ["strategy that is no text", { ...fine, strategy: 1 }, "strategy", 1, /"fixed-window"/],
+    ["unknown field", { ...fine, limits: 3 }, "limits", 3, /limit, window, strategy, name, align/],
+    ["inherited field", { ...fine, toString: 3 }, "toString", 3, /limit, window/],
+    [
+      "option of another strategy",
+      { ...fine, strategy: "sliding-log", align: "clock" },
+      "align",
+      "clock",
+      /fields limit, window, strategy, name$/,
+    ],
+    ["bad option", { ...fine, align: "moon" }, "align", "moon", /"first-request", "clock"/],
+    [
+      "log that is too long",
+      { ...fine, limit: 100_001, strategy: "sliding-log" },
+      "limit",
+      100_001,
+      /100000.*sliding-log/,
+    ],
+    [
+      "product that is too large",
+      { limit: 2 ** 49 - 1, window: "16ms" },
+      "limit",
+      2 ** 49 - 1,
+      /sliding-window-counter.*2\^52/,
+    ],
+    ["limit that is a number", 5, "", 5, /object of fields/],
+    ["limit that is null", null, "", null, /object of fields/],
+    ["no limit at all", [], "", [], /from 1 to 16/],
+    ["empty text", "", "", "", /"10\/minute"/],
+    ["list in a list", [["1/s"]], "[0]", ["1/s"], /object of fields/],
+  ])("tells its place, its value and what is accepted: %s", ([, input, field, value, accepted]) => {
+    const [problem, ...others] = problemsOf(input);
+    expect(others).toEqual([]);
+    expect(problem).toEqual({ variable: "", field, value, accepted: expect.any(String) });
+    expect(problem?.accepted).toMatch(accepted);
+  });
+
+  it.for<[string, string, RegExp]>([
+    ["0/minute", "0/minute", /integer from 1/],
+    ["-5/minute", "-5/minute", /integer from 1/],
+    ["1.5/minute", "1.5/minute", /integer from 1/],
+    ["1e3/minute", "1e3/minute", /integer from 1/],
+    ["many/minute", "many/minute", /integer from 1/],
+    ["99999999999999999/minute", "99999999999999999/minute", /integer from 1/],
+    ["10/fortnight", "10/fortnight", /a duration/],
+    ["1/s;  10/0s ", "10/0s", /a duration/],
+    ["1/s/s", "1/s/s", /a duration/],
+    ["ten", "ten", /"10\/minute".*hour, day, week/],
+    ["10", "10", /"10\/minute"/],
+    ["/minute", "/minute", /"10\/minute"/],
+    ["10/", "10/", /"10\/minute"/],
+    ["10 minute", "10 minute", /"10\/minute"/],
+    ["10per minute", "10per minute", /"10\/minute"/],
+    ["10 perminute", "10 perminute", /"10\/minute"/],
+    ["999999999999989/day", "999999999999989/day", /2\^52/],
+  ])("in notation quotes the text: %j", ([text, quoted, accepted]) => {
+    const [problem, ...others] = problemsOf(text);
+    expect(others).toEqual([]);
+    expect(problem?.value).toBe(quoted);
+    expect(problem?.accepted).toMatch(accepted);
+    expect(() => parseLimits(text)).toThrow(`is ${JSON.stringify(quoted)}: accepted is `);
+  });
+
+  it("stands beside all others", () => {
+    const list = [
+      { limit: 0, window: "soon", strategy: "magic", name: "No" },
+      "1/s; 0/eon",
+      7,
+      { limit: 200_000, window: "1s", strategy: "sliding-log" },
+      { window: "1s", align: "moon", extra: true },
+    ];
+    expect(placesOf(list)).toEqual([
+      "[0].limit",
+      "[0].window",
+      "[0].strategy",
+      "[0].name",
+      "[1].limit",
+      "[1].window",
+      "[2]",
+      "[3].limit",
+      "[4].limit",
+      "[4].align",
+      "[4].extra",
+    ]);
+  });
+
+  it("of an unknown strategy says nothing of its options", () => {
+    expect(placesOf({ limit: 1, window: "1s", strategy: "magic", burst: 5 })).toEqual(["strategy"]);
+  });
+
+  it("is told in one line each, in the words of the configuration", () => {
+    expect(() => parseLimits([{ limit: 1, window: "soon" }, "0/s"])).toThrow(
+      /^\[0\]\.window is "soon": accepted is a duration .+\n\[1\]\.limit is "0\/s": accepted is .+$/,
+    );
+    expect(() => parseLimits([] as string[])).toThrow(ConfigProblems);
+  });
+});
+
+describe("the bounds of limits", () => {
+  const windows = (count: number): string =>
+    Array.from({ length: count }, (_, index) => `1/${index + 1}s`).join(";");
+
+  it("are 16 limits, in a text or a list", () => {
+    expect(parseLimits(windows(16))).toHaveLength(16);
+    expect(problemsOf(windows(17))).toMatchObject([{ field: "", value: windows(17) }]);
+    expect(problemsOf(windows(17).split(";"))).toHaveLength(1);
+  });
+
+  it("are 100,000 units for a log and the exactness of products for a counter", () => {
+    const log = { limit: 100_000, window: "10w", strategy: "sliding-log" };
+    expect(problemsOf(log)).toEqual([]);
+    // 2 × (2^52 − 1) × 1 is below 2^53, twice as much is not; a common divisor counts for nothing.
+    const counter = { strategy: "sliding-window-counter" };
+    expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "4ms" })).toEqual([]);
+    expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "5ms" })).toHaveLength(1);
+    expect(problemsOf({ ...counter, limit: 864 * 10 ** 12, window: "10d" })).toEqual([]);
+    expect(problemsOf({ ...counter, limit: 864 * 10 ** 12 + 1, window: "10d" })).toHaveLength(1);
+  });
+});
+
+describe("limits of any shape", () => {
+  const isWhole = ({ limit, windowMs, name }: Limit): boolean =>
+    Number.isSafeInteger(limit) &&
+    limit >= 1 &&
+    windowMs >= 1 &&
+    windowMs <= longestMs &&
+    name !== "";
+
+  const any = fc.anything({ maxDepth: 2 });
+  const entry = fc.record(
+    {
+      limit: fc.oneof(fc.integer(), any),
+      window: fc.oneof(fc.constantFrom("1m", "day", "0s"), any),
+      strategy: fc.oneof(fc.constantFrom(...strategies.keys()), fc.string(), fc.integer()),
+      name: fc.oneof(fc.constant("a"), any),
+      align: fc.oneof(fc.constant("clock"), any),
+    },
+    { requiredKeys: [] },
+  );
+  test.prop([fc.oneof(any, entry, fc.array(fc.oneof(entry, fc.constant("1/s"))))], {
+    numRuns: 1_000,
+  })("are limits or problems, never anything else", (input) => {
+    const problems: ConfigProblem[] = [];
+    const limits = readLimits(input, {}, (problem) => problems.push(problem));
+    expect(problems.length > 0 || limits.every(isWhole)).toBe(true);
+    expect(problems.every(({ accepted }) => accepted !== "")).toBe(true);
+  });
+});

@@ -1,0 +1,173 @@
+import { fc, test } from "@fast-check/vitest";
+import { describe, expect, it } from "vitest";
+import { chargedAddress } from "../../src/policies/address.ts";
+
+const group = fc.integer({ min: 0, max: 0xffff });
+const octets = fc.tuple(...([0, 0, 0, 0] as const).map(() => fc.integer({ min: 0, max: 255 })));
+
+const hex = (value: number): string => value.toString(16);
+
+/** Eight groups of an address that is no IPv4 address in disguise. */
+const ipv6 = fc
+  .array(group, { minLength: 8, maxLength: 8 })
+  .filter(([a = 0, b, ...others]) => a !== 0 && !(a === 0x64 && b === 0xff9b && others[0] === 0));
+
+/** An address in some of the ways in which it can be written. */
+function spellings(groups: readonly number[]): string[] {
+  const full = groups.map(hex).join(":");
+  const padded = groups.map((each) => hex(each).padStart(4, "0")).join(":");
+  const [c = 0, d = 0] = groups.slice(6);
+  const dotted = [c >> 8, c & 255, d >> 8, d & 255].join(".");
+  return [
+    full,
+    padded,
+    padded.toUpperCase(),
+    `${groups.slice(0, 6).map(hex).join(":")}:${dotted}`,
+    new URL(`http://[${full}]`).hostname.slice(1, -1),
+  ];
+}
+
+/** What all the texts are charged to, each once. */
+const charged = (texts: readonly string[]): (string | null)[] => [
+  ...new Set(texts.map(chargedAddress)),
+];
+
+describe("an IPv4 address", () => {
+  test.prop([octets])("is charged as it is", (bytes) => {
+    expect(chargedAddress(bytes.join("."))).toBe(bytes.join("."));
+  });
+
+  test.prop([octets])("is charged in every IPv6 clothing", (bytes) => {
+    const [a = 0, b = 0, c = 0, d = 0] = bytes;
+    const groups = [(a << 8) | b, (c << 8) | d];
+    const mapped = spellings([0, 0, 0, 0, 0, 0xffff, ...groups]);
+    const translated = spellings([0x64, 0xff9b, 0, 0, 0, 0, ...groups]);
+    const shortened = ["::ffff:", "::FFFF:", "0::ffff:", "64:ff9b::", "0064:FF9B:0::"];
+    const dotted = shortened.map((start) => `${start}${bytes.join(".")}`);
+    expect(charged([...mapped, ...translated, ...dotted])).toEqual([bytes.join(".")]);
+  });
+
+  it("is one whether mapped, dotted or hexadecimal", () => {
+    expect(charged(["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"])).toEqual([
+      "1.2.3.4",
+    ]);
+  });
+});
+
+describe("an IPv6 address", () => {
+  test.prop([ipv6])("is charged alike in every spelling, by its first 64 bits", (groups) => {
+    expect(charged(spellings(groups))).toEqual([`${groups.slice(0, 4).map(hex).join(":")}::/64`]);
+  });
+
+  test.prop([ipv6, fc.array(group, { minLength: 4, maxLength: 4 })])(
+    "is charged like all others of its network",
+    (groups, host) => {
+      const neighbour = [...groups.slice(0, 4), ...host];
+      expect(charged([groups, neighbour].map((each) => each.map(hex).join(":")))).toHaveLength(1);
+    },
+  );
+
+  test.prop([ipv6, fc.nat(3), fc.integer({ min: 1, max: 0xffff })])(
+    "is charged apart from other networks",
+    (groups, index, difference) => {
+      const other = groups.map((each, at) => (at === index ? each ^ difference : each));
+      const texts = [groups, other].map((each) => each.map(hex).join(":"));
+      expect(new Set(texts.map((text) => text.split(":").slice(0, 4).join(":"))).size).toBe(2);
+      expect(new Set([chargedAddress(texts[0] ?? ""), chargedAddress(texts[1] ?? "")]).size).toBe(
+        2,
+      );
+    },
+  );
+
+  it.for([
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["2001:DB8:0:0:ffff::", "2001:db8:0:0::/64"],
+    ["2001:db8::1.2.3.4", "2001:db8:0:0::/64"],
+    ["2001:db8:0:1::1", "2001:db8:0:1::/64"],
+    ["fe80::1", "fe80:0:0:0::/64"],
+    ["::", "0:0:0:0::/64"],
+    ["::1", "0:0:0:0::/64"],
+    ["1::", "1:0:0:0::/64"],
+    ["::ffff:0:102:304", "0:0:0:0::/64"],
+    ["2002:102:304::1", "2002:102:304:0::/64"],
+  ] as const)("%s is charged as %s", ([text, expected]) => {
+    expect(chargedAddress(text)).toBe(expected);
+  });
+});
+
+describe("what is not an address", () => {
+  it.for([
+    "",
+    " ",
+    "a, b",
+    "localhost",
+    "1.2.3",
+    "1.2",
+    "16909060",
+    "0x7f.1",
+    "0x7f.0.0.1",
+    "0x7f000001",
+    "01.2.3.4",
+    "1.2.3.04",
+    "1.2.3.4.5",
+    "1.2.3.4.",
+    ".1.2.3.4",
+    "1.2.3.256",
+    "1.2.3.-4",
+    "1.2.3.4:80",
+    "1.2.3.4/32",
+    " 1.2.3.4",
+    "1.2.3.4 ",
+    "1.2.3.4\n",
+    "1.2.3.4, 5.6.7.8",
+    "1。2。3。4",
+    "١.2.3.4",
+    ":",
+    ":::",
+    "::g",
+    "1::2::3",
+    ":1:2:3:4:5:6:7",
+    "1:2:3:4:5:6:7",
+    "1:2:3:4:5:6:7:8:9",
+    "1:2:3:4:5:6:7:8::",
+    "::12345",
+    "::0x1",
+    "::1.2.3",
+    "::ffff:1.2.3.256",
+    "::ffff:1.2.3.4.5",
+    "1.2.3.4::",
+    "[::1]",
+    "[::1]:80",
+    "::1/128",
+    " ::1",
+    "::1 ",
+    "fe80::1%eth0",
+    "fe80::1%",
+    "::ffff:1.2.3.4%1",
+    "::1, ::2",
+  ])("is charged as none: %j", (text) => {
+    expect(chargedAddress(text)).toBeNull();
+  });
+
+  test.prop([fc.oneof(fc.ipV4Extended(), fc.string({ maxLength: 20 }), fc.domain())])(
+    "is told from four decimal numbers and from what a URL takes for an IPv6 address",
+    (text) => {
+      const isIpv4 = /^(?:(?:0|[1-9]\d{0,2})(?:\.(?!$)|$)){4}$/.test(text);
+      const isSmall = text.split(".").every((octet) => Number(octet) <= 255);
+      const isIpv6 = /^[0-9a-f:]+$/i.test(text) && URL.canParse(`http://[${text}]`);
+      expect(chargedAddress(text) !== null).toBe((isIpv4 && isSmall) || isIpv6);
+    },
+  );
+
+  const piece = fc.oneof(
+    { weight: 4, arbitrary: group.map(hex) },
+    fc.constantFrom("", "", "0", "0000", "ffff", "FFFF", "10000", "00001", "g"),
+  );
+  test.prop([fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))])(
+    "is told from an IPv6 address as URLs tell it",
+    (text) => {
+      const isIpv6 = text.includes(":") && URL.canParse(`http://[${text}]`);
+      expect(chargedAddress(text) !== null).toBe(isIpv6);
+    },
+  );
+});

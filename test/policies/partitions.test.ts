@@ -1,0 +1,118 @@
+import { fc, test } from "@fast-check/vitest";
+import { describe, expect, it } from "vitest";
+import type { KeyValue } from "../../src/policies/key.ts";
+import { Partitions } from "../../src/policies/partitions.ts";
+import { partsOf } from "./harness.ts";
+
+const secret = "the tests' secret";
+
+const partitionOf = (
+  key: string | string[],
+  values: readonly KeyValue[],
+  partitions = new Partitions(secret),
+): Promise<string> => partitions.partitionKey(partsOf(key), values);
+
+describe("a partition key", () => {
+  it("is 43 characters that fit in a name, whatever the values are", async () => {
+    for (const value of [null, "", "a", "ä\u0000\ud800", "x".repeat(100_000)]) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await partitionOf("path", [value])).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    }
+  });
+
+  it("outlives deploys: counters are kept under it", async () => {
+    expect(await partitionOf("ip", ["203.0.113.7"])).toBe(
+      "SyfzblXaJ4LDOFfw6gIwUk5oRXIzDSOfUl9ZVx_lTCE",
+    );
+    expect(await partitionOf("header:x-tenant, global", ["ä", null])).toBe(
+      "yNnzNYujFfjbXrtdTjWSe2HCJ_EGAC3xEChd7cgSqsU",
+    );
+  });
+
+  it("depends on the secret", async () => {
+    const others = ["the tests' secret ", "The tests' secret", "x", "x".repeat(1_000)];
+    const keys = [secret, ...others].map((each) =>
+      partitionOf("ip", ["203.0.113.7"], new Partitions(each)),
+    );
+    expect(new Set(await Promise.all(keys)).size).toBe(5);
+  });
+
+  it("is the same again, in one isolate and in another, at once and later", async () => {
+    const partitions = new Partitions(secret);
+    const keys = await Promise.all(
+      [partitions, partitions, new Partitions(secret)].map((each) =>
+        partitionOf("ip", ["a"], each),
+      ),
+    );
+    keys.push(await partitionOf("ip", ["a"], partitions));
+    expect(new Set(keys).size).toBe(1);
+  });
+
+  it("stays the same when more keys were met than can be remembered", async () => {
+    const partitions = new Partitions(secret);
+    const values = Array.from({ length: 5_000 }, (_, index) => String(index));
+    const parts = partsOf("path");
+    const first = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
+    expect(new Set(first).size).toBe(values.length);
+    const again = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
+    expect(again).toEqual(first);
+  });
+});
+
+describe("two keys", () => {
+  it.for<[string, [string, KeyValue[]], [string, KeyValue[]]]>([
+    ["absent and empty", ["path", [null]], ["path", [""]]],
+    ["absent and the text of it", ["path", [null]], ["path", ["null"]]],
+    ["of different parts", ["path", ["a"]], ["header:path", ["a"]]],
+    ["of different headers", ["header:a", ["x"]], ["header:b", ["x"]]],
+    ["shared by all, of one part and of two", ["ip", [null]], ["ip,global", [null, null]]],
+    ["global and without an address", ["global", [null]], ["ip", [null]]],
+    ["of swapped values", ["ip,path", ["a", "b"]], ["ip,path", ["b", "a"]]],
+    ["with a separator moved", ["ip,path", ["a", "b,c"]], ["ip,path", ["a,b", "c"]]],
+    ["with a part in a value", ["header:a", ['x"],["path","y']], ["header:a,path", ["x", "y"]]],
+    ["with quotes and backslashes", ["path", ['\\"']], ["path", ['"']]],
+    ["with an escape and its text", ["path", ["\ud800"]], ["path", ["\\ud800"]]],
+    ["of different halves of a character", ["path", ["\ud800"]], ["path", ["\ud801"]]],
+    ["of a half and its replacement", ["path", ["\ud800"]], ["path", ["\ufffd"]]],
+    ["of one and two characters that look alike", ["path", ["é"]], ["path", ["e\u0301"]]],
+    ["with a zero", ["path", ["a"]], ["path", ["a\u0000"]]],
+  ])("are told apart: %s", async ([, [oneKey, one], [otherKey, other]]) => {
+    const partitions = new Partitions(secret);
+    expect(await partitionOf(oneKey, one, partitions)).not.toBe(
+      await partitionOf(otherKey, other, partitions),
+    );
+  });
+
+  const piece = fc.constantFrom(
+    '"',
+    '","',
+    '"],["',
+    "[",
+    "]",
+    ",",
+    "\\",
+    ":",
+    "null",
+    "ip",
+    "a",
+    "\u0000",
+    "\ud800",
+  );
+  const value = fc.oneof(fc.constant(null), fc.string({ unit: piece, maxLength: 3 }));
+  const key = fc
+    .subarray(["ip", "path", "header:a", "header:b"], { minLength: 1, maxLength: 3 })
+    .chain((parts) => fc.tuple(fc.constant(parts), fc.tuple(...parts.map(() => value))));
+  const partitions = new Partitions(secret);
+
+  const two = key.chain((one) => fc.tuple(fc.constant(one), fc.oneof(fc.constant(one), key)));
+
+  test.prop([two], { numRuns: 1_000 })(
+    "are one just when parts and values are",
+    async ([[oneKey, one], [otherKey, other]]) => {
+      const isSame =
+        oneKey.join() === otherKey.join() && one.every((each, index) => each === other[index]);
+      const keys = [await partitionOf(oneKey, one, partitions), await partitionOf(otherKey, other)];
+      expect(keys[0] === keys[1]).toBe(isSame);
+    },
+  );
+});

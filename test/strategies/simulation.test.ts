@@ -1,0 +1,266 @@
+/**
+ * Every strategy against its own rule, applied literally to a plain list of all units ever admitted. The references are
+ * slow and simple on purpose: they know nothing of states, and find a wait by trying.
+ */
+import { describe, expect, test } from "vitest";
+import { createMeter, type Limit, strategies } from "../../src/strategies/index.ts";
+import { limitOf, type Variant, variants } from "./variants.ts";
+
+/** Units admitted at one instant. */
+interface Admitted {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+/** Units that count against the limit at an instant, given all that was admitted, in order. */
+type Rule = (limit: Limit, admitted: readonly Admitted[], nowMs: number) => number;
+
+const sumOf = (admitted: readonly Admitted[], fromMs: number, untilMs: number): number =>
+  admitted.reduce(
+    (sum, { atMs, units }) => (atMs >= fromMs && atMs < untilMs ? sum + units : sum),
+    0,
+  );
+
+const isByClock = (limit: Limit): boolean => Reflect.get(limit, "align") === "clock";
+
+const countInWindow: Rule = (limit, admitted, nowMs) => {
+  let openedAtMs = Number.NEGATIVE_INFINITY;
+  if (isByClock(limit)) openedAtMs = Math.floor(nowMs / limit.windowMs) * limit.windowMs;
+  else {
+    for (const { atMs } of admitted) {
+      if (atMs >= openedAtMs + limit.windowMs) openedAtMs = atMs;
+    }
+    if (nowMs >= openedAtMs + limit.windowMs) return 0;
+  }
+  return sumOf(admitted, openedAtMs, openedAtMs + limit.windowMs);
+};
+
+const countInLog: Rule = (limit, admitted, nowMs) =>
+  admitted.reduce((sum, { atMs, units }) => (nowMs - atMs < limit.windowMs ? sum + units : sum), 0);
+
+const countInBuckets: Rule = (limit, admitted, nowMs) => {
+  const { windowMs } = limit;
+  let openedAtMs = Number.NEGATIVE_INFINITY;
+  if (isByClock(limit)) openedAtMs = Math.floor(nowMs / windowMs) * windowMs;
+  else {
+    for (const { atMs } of admitted) {
+      if (atMs >= openedAtMs + 2 * windowMs) openedAtMs = atMs;
+      else if (atMs >= openedAtMs + windowMs) openedAtMs += windowMs;
+    }
+    if (nowMs >= openedAtMs + 2 * windowMs) return 0;
+    if (nowMs >= openedAtMs + windowMs) openedAtMs += windowMs;
+  }
+  const current = sumOf(admitted, openedAtMs, openedAtMs + windowMs);
+  const previous = sumOf(admitted, openedAtMs - windowMs, openedAtMs);
+  const leftMs = windowMs - (nowMs - openedAtMs);
+  return Number(
+    (BigInt(current) * BigInt(windowMs) + BigInt(previous) * BigInt(leftMs)) / BigInt(windowMs),
+  );
+};
+
+const rules: Readonly<Record<string, Rule>> = {
+  "fixed-window": countInWindow,
+  "sliding-log": countInLog,
+  "sliding-window-counter": countInBuckets,
+};
+
+interface Answer {
+  readonly allowed: boolean;
+  readonly remaining: number;
+  readonly retryAfterMs: number | null;
+}
+
+class Reference {
+  readonly #limit: Limit;
+  readonly #rule: Rule;
+  #admitted: readonly Admitted[] = [];
+  #seenMs = 0;
+
+  constructor(limit: Limit, rule: Rule) {
+    this.#limit = limit;
+    this.#rule = rule;
+  }
+
+  consume(cost: number, nowMs: number): Answer {
+    const kept = { admitted: this.#admitted, seenMs: this.#seenMs };
+    this.#trustClock(nowMs);
+    const answer = this.#answer(cost, nowMs);
+    // A cost of 0 looks: not even a wrong clock is set right.
+    if (cost === 0) {
+      this.#admitted = kept.admitted;
+      this.#seenMs = kept.seenMs;
+    }
+    return answer;
+  }
+
+  #answer(cost: number, nowMs: number): Answer {
+    const atMs = Math.max(nowMs, this.#seenMs);
+    const allowed = this.#fits(cost, atMs);
+    if (allowed && cost > 0) {
+      this.#admitted = [...this.#admitted, { atMs, units: cost }];
+      this.#seenMs = atMs;
+    }
+    return {
+      allowed,
+      remaining: this.#limit.limit - this.#rule(this.#limit, this.#admitted, atMs),
+      retryAfterMs: allowed ? 0 : this.#waitMs(cost, atMs, nowMs),
+    };
+  }
+
+  #fits(cost: number, atMs: number): boolean {
+    return this.#rule(this.#limit, this.#admitted, atMs) + cost <= this.#limit.limit;
+  }
+
+  /** What counts only ever leaves, so the first instant at which the cost fits can be searched for by halves. */
+  #waitMs(cost: number, atMs: number, nowMs: number): number | null {
+    if (cost > this.#limit.limit) return null;
+    let tooShortMs = 0;
+    let enoughMs = 2 * this.#limit.windowMs;
+    while (enoughMs - tooShortMs > 1) {
+      const middleMs = Math.floor((tooShortMs + enoughMs) / 2);
+      if (this.#fits(cost, atMs + middleMs)) enoughMs = middleMs;
+      else tooShortMs = middleMs;
+    }
+    return enoughMs + atMs - nowMs;
+  }
+
+  /** A time more than a window ahead was wrong: what counted then is taken to have been spent now. */
+  #trustClock(nowMs: number): void {
+    if (this.#seenMs - nowMs <= this.#limit.windowMs) return;
+    const units = this.#rule(this.#limit, this.#admitted, this.#seenMs);
+    this.#admitted = units === 0 ? [] : [{ atMs: nowMs, units }];
+    this.#seenMs = nowMs;
+  }
+}
+
+/** mulberry32: a number of at least 0 and below 1 at each call. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A clock that bursts, idles, sits on edges and steps back. */
+class Traffic {
+  readonly #random: () => number;
+  readonly #limit: Limit;
+  #edgesMs: number[] = [];
+  nowMs: number;
+
+  constructor(limit: Limit, random: () => number) {
+    this.#limit = limit;
+    this.#random = random;
+    this.nowMs = 1_000 * limit.windowMs + this.below(limit.windowMs);
+  }
+
+  below(end: number): number {
+    return Math.floor(this.#random() * end);
+  }
+
+  pick<Item>(items: readonly Item[]): Item | undefined {
+    return items[this.below(items.length)];
+  }
+
+  advance(): void {
+    const { windowMs } = this.#limit;
+    const kind = this.below(100);
+    if (kind < 40) return;
+    if (kind < 60) this.nowMs += this.below(Math.ceil(windowMs / 4) + 1);
+    else if (kind < 65) this.nowMs += this.below(4 * windowMs);
+    else if (kind < 67) this.nowMs -= this.below(windowMs) + 1;
+    else if (kind < 68) this.nowMs -= windowMs + this.below(windowMs) + 1;
+    else this.#goToEdge();
+  }
+
+  /** On an edge, or one millisecond off it: a window after a request, or when one was told to try again. */
+  #goToEdge(): void {
+    const edgesMs = this.#edgesMs.filter((edgeMs) => edgeMs > this.nowMs).slice(-20);
+    const edgeMs = this.pick(edgesMs) ?? this.nowMs;
+    this.nowMs = Math.max(this.nowMs, edgeMs + this.below(3) - 1);
+  }
+
+  cost(): number {
+    const kind = this.below(20);
+    if (kind === 0) return 0;
+    if (kind < 12) return 1;
+    return this.below(this.#limit.limit + 2);
+  }
+
+  note({ retryAfterMs }: Answer): void {
+    const { windowMs } = this.#limit;
+    if (retryAfterMs !== null) this.#edgesMs.push(this.nowMs + retryAfterMs);
+    this.#edgesMs.push(this.nowMs + windowMs, this.nowMs - (this.nowMs % windowMs) + windowMs);
+    this.#edgesMs = this.#edgesMs.slice(-60);
+  }
+}
+
+function limitFor(variant: Variant, seed: number): Limit {
+  const random = randomFrom(seed);
+  if (random() < 0.05) return vastLimitFor(variant);
+  const units = [1, 2, 3, 5, 10, 100][Math.floor(random() * 6)] ?? 1;
+  const windowMs = [1, 2, 3, 7, 10, 30, 1_000, 60_000, 86_400_000][Math.floor(random() * 9)] ?? 1;
+  return limitOf(variant, units, windowMs);
+}
+
+/** As many units as the strategy takes: what it multiplies is far beyond what a double holds exactly. */
+function vastLimitFor(variant: Variant): Limit {
+  const dayMs = 86_400_000;
+  try {
+    return limitOf(variant, 10_000_000 * dayMs, dayMs);
+  } catch {
+    return limitOf(variant, 100_000, dayMs);
+  }
+}
+
+const steps = 100;
+const tales = 1_000;
+
+/** @returns how many requests were allowed */
+function compare(variant: Variant, rule: Rule, seed: number): number {
+  const limit = limitFor(variant, seed);
+  const meter = createMeter([limit]);
+  const reference = new Reference(limit, rule);
+  const traffic = new Traffic(limit, randomFrom(seed + 1));
+  let allowed = 0;
+  for (let step = 0; step < steps; step++) {
+    traffic.advance();
+    const cost = traffic.cost();
+    const answer = reference.consume(cost, traffic.nowMs);
+    const { limits, ...decision } = meter.consume(cost, traffic.nowMs);
+    const remaining = limits[0]?.remaining ?? Number.NaN;
+    const isSame =
+      decision.allowed === answer.allowed &&
+      decision.retryAfterMs === answer.retryAfterMs &&
+      remaining === answer.remaining;
+    if (!isSame) {
+      const { retryAfterMs } = decision;
+      expect(
+        { allowed: decision.allowed, remaining, retryAfterMs },
+        `seed ${seed}, step ${step}: cost ${cost} at ${traffic.nowMs} of ${JSON.stringify(limit)}`,
+      ).toEqual(answer);
+    }
+    traffic.note(answer);
+    if (answer.allowed) allowed++;
+  }
+  return allowed;
+}
+
+describe("a plain list of all that was admitted", () => {
+  test("is kept for every strategy", () => {
+    expect(Object.keys(rules)).toEqual(expect.arrayContaining([...strategies.keys()]));
+  });
+
+  test.each(variants)("agrees with $title in 100,000 steps", (variant) => {
+    const rule = rules[variant.strategy];
+    if (rule === undefined) throw new Error(`no rule is stated for ${variant.strategy}`);
+    let allowed = 0;
+    for (let tale = 0; tale < tales; tale++) allowed += compare(variant, rule, 2 * tale);
+    // Neither all nor nothing: both verdicts have been put to the test.
+    expect(allowed / (tales * steps)).toBeGreaterThan(0.3);
+    expect(allowed / (tales * steps)).toBeLessThan(0.7);
+  });
+});

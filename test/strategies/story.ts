@@ -1,0 +1,231 @@
+/** Random stories: limits on one key and what befalls them. Windows are few ticks long, so that their edges are met often. */
+import { fc } from "@fast-check/vitest";
+import { expect } from "vitest";
+import type { Decision, Limit, Meter } from "../../src/strategies/index.ts";
+import { limitOf, type Variant, variants } from "./variants.ts";
+
+export type StepKind = "consume" | "fill" | "look" | "book" | "refund";
+
+export interface Step {
+  /** `fill` spends all that remains, or asks for one unit where nothing does. */
+  readonly kind: StepKind;
+  /** Time since the step before; below 0 where the clock steps back. */
+  readonly idleMs: number;
+  readonly cost: number;
+  readonly heldUnits: number;
+  /** How long ago the units of a `book` were spent. */
+  readonly agoMs: number;
+  /** Which of the earlier spends a `refund` gives back. */
+  readonly pick: number;
+  /** Whether it gives back all of it, or about half. */
+  readonly isWhole: boolean;
+}
+
+export interface Story {
+  readonly limits: readonly Limit[];
+  readonly longestWindowMs: number;
+  readonly tickMs: number;
+  readonly startMs: number;
+  readonly steps: readonly Step[];
+  /** Told after the question that a law asks. */
+  readonly later: readonly Step[];
+}
+
+/** A cast is the limits that a story is about: one of a form, or several of any. */
+export interface Cast {
+  readonly title: string;
+  readonly forms: readonly Variant[];
+  readonly fewest: number;
+  readonly most: number;
+}
+
+export const casts: readonly Cast[] = [
+  ...variants.map((form) => ({ title: form.title, forms: [form], fewest: 1, most: 1 })),
+  { title: "two or three limits", forms: variants, fewest: 2, most: 3 },
+];
+
+const everyKind: readonly StepKind[] = ["consume", "consume", "fill", "look", "book", "refund"];
+
+interface Draft {
+  readonly kind: StepKind;
+  readonly idleTicks: number;
+  readonly jitterMs: number;
+  readonly cost: number;
+  readonly heldUnits: number;
+  readonly agoTicks: number;
+  readonly pick: number;
+  readonly isWhole: boolean;
+}
+
+const jitter = fc.constantFrom(0, 0, 1, -1);
+
+const drafts = (kinds: readonly StepKind[]): fc.Arbitrary<Draft> =>
+  fc.record({
+    kind: fc.constantFrom(...kinds),
+    idleTicks: fc.oneof(
+      { weight: 3, arbitrary: fc.constant(0) },
+      { weight: 6, arbitrary: fc.integer({ min: 1, max: 5 }) },
+      { weight: 2, arbitrary: fc.integer({ min: 5, max: 20 }) },
+      { weight: 1, arbitrary: fc.integer({ min: -6, max: -1 }) },
+    ),
+    jitterMs: jitter,
+    cost: fc.oneof(
+      { weight: 6, arbitrary: fc.integer({ min: 1, max: 3 }) },
+      { weight: 1, arbitrary: fc.integer({ min: 0, max: 60 }) },
+    ),
+    heldUnits: fc.oneof(
+      { weight: 7, arbitrary: fc.constant(0) },
+      { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }) },
+    ),
+    agoTicks: fc.integer({ min: 0, max: 9 }),
+    pick: fc.nat(50),
+    isWhole: fc.boolean(),
+  });
+
+const numbers = (
+  cast: Cast,
+): fc.Arbitrary<readonly { form: number; limit: number; ticks: number }[]> =>
+  fc.uniqueArray(
+    fc.record({
+      form: fc.nat(cast.forms.length - 1),
+      limit: fc.oneof(
+        { weight: 5, arbitrary: fc.integer({ min: 1, max: 6 }) },
+        { weight: 1, arbitrary: fc.integer({ min: 7, max: 50 }) },
+      ),
+      ticks: fc.integer({ min: 1, max: 8 }),
+    }),
+    {
+      minLength: cast.fewest,
+      maxLength: cast.most,
+      selector: ({ form, ticks }) => `${form} ${ticks}`,
+    },
+  );
+
+/** Stories of a cast; those that tell of no debts or no refunds leave `book` or `refund` out of `kinds`. */
+export function stories(cast: Cast, kinds: readonly StepKind[] = everyKind): fc.Arbitrary<Story> {
+  return fc
+    .record({
+      numbers: numbers(cast),
+      tickMs: fc.constantFrom(1, 1, 1, 13, 1_000, 60_000),
+      startTick: fc.nat(20),
+      startJitterMs: jitter,
+      steps: fc.array(drafts(kinds), { minLength: 1, maxLength: 20 }),
+      later: fc.array(drafts(kinds), { minLength: 1, maxLength: 10 }),
+    })
+    .map((draft) => {
+      const { tickMs } = draft;
+      const limits = draft.numbers.map(({ form, limit, ticks }, index) => {
+        const variant = cast.forms[form];
+        if (variant === undefined) throw new RangeError("a form that is not of the cast");
+        return limitOf(variant, limit, ticks * tickMs, `limit-${index}`);
+      });
+      return {
+        limits,
+        longestWindowMs: Math.max(...limits.map((limit) => limit.windowMs)),
+        tickMs,
+        // 840 ticks hold every window a whole number of times, so that tick 0 is an edge on every clock.
+        startMs: (8_400 + draft.startTick) * tickMs + draft.startJitterMs,
+        steps: draft.steps.map((step) => inMilliseconds(step, tickMs)),
+        later: draft.later.map((step) => inMilliseconds(step, tickMs)),
+      };
+    });
+}
+
+function inMilliseconds(draft: Draft, tickMs: number): Step {
+  const { kind, cost, heldUnits, pick, isWhole } = draft;
+  const idleMs = draft.idleTicks * tickMs + (tickMs === 1 ? 0 : draft.jitterMs);
+  const isForward = draft.idleTicks >= 0;
+  return {
+    kind,
+    idleMs: isForward ? Math.max(0, idleMs) : idleMs,
+    cost,
+    heldUnits,
+    agoMs: draft.agoTicks * tickMs,
+    pick,
+    isWhole,
+  };
+}
+
+export interface Spend {
+  /** What is left of it after refunds. */
+  readonly units: number;
+  /** What the caller's clock said, and when the meter counts it. */
+  readonly saidAtMs: number;
+  readonly atMs: number;
+}
+
+/** Tells steps to a meter. Its clock never lags further behind than a meter takes for the truth. */
+export class Teller {
+  meter: Meter;
+  nowMs: number;
+  /** The latest time told, and the latest at which anything was spent or given back. */
+  latestMs: number;
+  seenMs = 0;
+  spends: Spend[] = [];
+  readonly #mostLagMs: number;
+
+  constructor(meter: Meter, startMs: number, mostLagMs: number) {
+    this.meter = meter;
+    this.nowMs = startMs;
+    this.latestMs = startMs;
+    this.#mostLagMs = mostLagMs;
+  }
+
+  tell(steps: readonly Step[]): Decision[] {
+    return steps.map((step) => this.step(step));
+  }
+
+  step(step: Step): Decision {
+    this.nowMs = Math.max(this.nowMs + step.idleMs, this.latestMs - this.#mostLagMs);
+    this.latestMs = Math.max(this.nowMs, this.latestMs);
+    switch (step.kind) {
+      case "consume":
+        return this.#consume(step.cost, step.heldUnits);
+      case "fill":
+        return this.#consume(Math.max(1, remainingOf(this.meter.look(1, this.nowMs))), 0);
+      case "look":
+        return this.meter.look(step.cost, this.nowMs, step.heldUnits);
+      case "book":
+        this.meter.book(step.cost, this.nowMs - step.agoMs, this.nowMs);
+        if (step.cost > 0) this.#see();
+        return this.meter.look(1, this.nowMs);
+      case "refund":
+        this.#refund(step);
+        return this.meter.look(1, this.nowMs);
+    }
+  }
+
+  #consume(cost: number, heldUnits: number): Decision {
+    const decision = this.meter.consume(cost, this.nowMs, heldUnits);
+    if (decision.allowed && cost > 0) {
+      this.#see();
+      this.spends.push({ units: cost, saidAtMs: this.nowMs, atMs: this.seenMs });
+    }
+    return decision;
+  }
+
+  #refund({ pick, isWhole }: Step): void {
+    const index = pick % Math.max(1, this.spends.length);
+    const spend = this.spends[index];
+    if (spend === undefined) return;
+    const units = isWhole ? spend.units : Math.ceil(spend.units / 2);
+    this.meter.refund(units, spend.saidAtMs, this.nowMs);
+    this.#see();
+    const left = spend.units - units;
+    this.spends.splice(index, 1, ...(left > 0 ? [{ ...spend, units: left }] : []));
+  }
+
+  #see(): void {
+    this.seenMs = Math.max(this.nowMs, this.seenMs);
+  }
+}
+
+/** What a request may cost at most: the least that remains of any limit. */
+export function remainingOf(decision: Decision): number {
+  return Math.min(...decision.limits.map((limit) => limit.remaining));
+}
+
+/** Deep equality of plain data; the usual matcher is slow, and is asked only for its account of a difference. */
+export function expectSame(actual: unknown, expected: unknown): void {
+  if (JSON.stringify(actual) !== JSON.stringify(expected)) expect(actual).toStrictEqual(expected);
+}
