@@ -56,7 +56,9 @@ export function proxy(config: Config): Handler {
 }
 
 function originRequest(config: Config, received: Request): Request {
-  const request = new Request(originUrl(config.origin, received.url), received);
+  const addressed = new Request(originUrl(config.origin, received.url), received);
+  // The edge makes requests that follow no redirects; whoever else calls may not.
+  const request = new Request(addressed, { redirect: "manual" });
   const isUpgrade = received.headers.get("Upgrade")?.toLowerCase() === "websocket";
   removeHopByHop(request.headers);
   if (isUpgrade) request.headers.set("Upgrade", "websocket");

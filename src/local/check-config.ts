@@ -6,9 +6,8 @@
  */
 import { parseArgs } from "node:util";
 import { type Config, parseConfig } from "../config/index.ts";
-import { ConfigProblems, describeProblem } from "../strategies/index.ts";
 import { readDevVars } from "./dev-vars.ts";
-import { readVars } from "./settings.ts";
+import { problemsIn, readVars } from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const largestVariableBytes = 5 * 1024;
@@ -27,19 +26,14 @@ const given: Record<string, string | undefined> = { ...process.env, ...readDevVa
 const secrets = secretNames.flatMap((name) => (given[name] ? [[name, given[name]]] : []));
 const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployment" } : {};
 
-const lines = sizeProblems(vars);
-try {
-  const config = parseConfig({ ...standIn, ...Object.fromEntries(secrets), ...vars });
-  if (lines.length === 0) console.log(summary(config));
-} catch (error) {
-  if (!(error instanceof ConfigProblems)) throw error;
-  lines.push(...error.problems.map(describeProblem));
-}
+const variables = { ...standIn, ...Object.fromEntries(secrets), ...vars };
+const lines = [...sizeProblems(vars), ...problemsIn(variables)];
 for (const line of lines) console.error(line);
+if (lines.length === 0) console.log(summary(parseConfig(variables)));
 process.exitCode = lines.length === 0 ? 0 : 1;
 
-function sizeProblems(variables: Readonly<Record<string, unknown>>): string[] {
-  return Object.entries(variables).flatMap(([name, value]) => {
+function sizeProblems(written: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(written).flatMap(([name, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     const sizeBytes = Buffer.byteLength(text);
     return sizeBytes <= largestVariableBytes

@@ -15,8 +15,8 @@ import { parseArgs } from "node:util";
 import { typed } from "../config/variables.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { readVars } from "./settings.ts";
-import { welcome } from "./welcome.ts";
+import { problemsIn, readVars } from "./settings.ts";
+import { complaint, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
 const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
@@ -48,18 +48,16 @@ async function start(): Promise<void> {
   const secrets = ensureDevVars();
   const origin = vars["ORIGIN"] ? null : await startDemoOrigin();
   const isDemo = !Object.keys(vars).some((name) => /^(?:LIMITS|POLICIES(?:_\d+)?)$/.test(name));
-  const wrangler = startWrangler(port, {
-    ...(origin !== null && { ORIGIN: origin.url }),
-    ...(isDemo && demoPolicy),
-  });
+  const given = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemo && demoPolicy) };
+  const wrangler = startWrangler(port, given);
   const stop = stopTogether(wrangler, origin);
   const url = `http://localhost:${port}`;
   const checkPath = typeof vars["CHECK_PATH"] === "string" ? vars["CHECK_PATH"] : "/check";
   if (await isAnswering(`${url}${checkPath}/health`)) {
+    const problems = problemsIn({ ...secrets, ...vars, ...given });
     const token = tokenOf(secrets["CHECK_TOKENS"] ?? "");
-    console.log(
-      welcome({ url, checkPath, token, isDemoOrigin: origin !== null, isDemoPolicy: isDemo }),
-    );
+    const running = { url, checkPath, token, isDemoOrigin: origin !== null, isDemoPolicy: isDemo };
+    console.log(problems.length === 0 ? welcome(running) : complaint(url, problems));
   } else {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);

@@ -1,4 +1,4 @@
-/** What a person sees when everything runs: where it is, what to try, and where the limits are set. */
+/** What a person sees when the Worker runs: where it is, what to try, and where the limits are set or wrong. */
 
 export interface Running {
   readonly url: string;
@@ -30,5 +30,16 @@ Try, and run the first one six times:
   curl -s ${authorization} -X DELETE -i "${check}?key=127.0.0.1"
 
 Stop with Ctrl-C.
+`;
+}
+
+/** Instead of a welcome, while the configuration is broken. */
+export function complaint(url: string, problems: readonly string[]): string {
+  return `
+Headgate is running at ${url}, but answers everything with 500 until its configuration is mended:
+
+${problems.map((problem) => `  ${problem}`).join("\n")}
+
+Mend it in wrangler.toml, under [vars], or in .dev.vars. Stop with Ctrl-C.
 `;
 }

@@ -26,7 +26,7 @@ export interface Instance {
 
 export async function startInstance(vars: Readonly<Record<string, string>>): Promise<Instance> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-load-"));
-  const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run", "--minify"];
+  const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
   execFileSync(process.execPath, [...wrangler, "--outdir", folder], { stdio: "pipe" });
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({

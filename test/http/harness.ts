@@ -26,10 +26,7 @@ export function headgate(variables: Record<string, unknown>): Headgate {
   const send = async (path: string, init?: Init): Promise<Response> => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
-    const request = new Request<unknown, IncomingRequestCfProperties>(url, {
-      redirect: "manual",
-      ...init,
-    });
+    const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
     const response = await worker.fetch(request, own, ctx);
     await waitOnExecutionContext(ctx);
     return response;

@@ -70,7 +70,7 @@ describe("the README", () => {
     const there = readdirSync("src", { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map((entry) => entry.name);
-    expect(drawn.toSorted()).toEqual(there.toSorted());
+    expect(new Set(drawn)).toEqual(new Set(there));
   });
 });
 

@@ -140,4 +140,14 @@ describe("npm start with a configuration of one's own", () => {
     await start();
     expect(await look("127.0.0.1")).toBe(99);
   });
+
+  it("lists what is wrong with it, and answers 500 meanwhile", async () => {
+    run.npm.kill("SIGTERM");
+    await run.ended;
+    configure(['LIMITS = "0/hour"', 'STRATEGY = "magic"']);
+    await start();
+    expect(run.output()).toContain('LIMITS.limit is "0/hour": accepted is an integer');
+    expect(run.output()).toContain('STRATEGY is "magic": accepted is one of');
+    expect((await fetch(url)).status).toBe(500);
+  });
 });

@@ -1,10 +1,9 @@
 /** What every strategy owes beyond the laws: clocks that step back, units that are lent out, and debts. */
-import { fc, test } from "@fast-check/vitest";
+import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
 import { casts, expectSame, remainingOf, stories, type Story, Teller } from "./story.ts";
-
-const runs = { numRuns: 600 };
+import { law } from "./law.ts";
 
 function told(story: Story): Teller {
   const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
@@ -30,8 +29,9 @@ function heardLate(decision: Decision, lagMs: number): Decision {
 }
 
 describe.each(casts)("a clock that steps back: $title", (cast) => {
-  test.prop([stories(cast, ["consume", "consume", "look"])], runs)(
+  law(
     "decides as at the latest time that counted, and waits include the lag",
+    [stories(cast, ["consume", "consume", "look"])],
     (story) => {
       const lagging = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
       const steady = createMeter(story.limits);
@@ -65,7 +65,7 @@ describe.each(casts)("a clock further back than the longest window: $title", (ca
     return { teller, nowMs };
   }
 
-  test.prop([stories(cast), fc.nat(50)], runs)("forgives nothing that is spent", (story, ticks) => {
+  law("forgives nothing that is spent", [stories(cast), fc.nat(50)], (story, ticks) => {
     const { teller, nowMs } = misset(story, ticks);
     const { meter } = teller;
     const remainders = (atMs: number): number[] =>
@@ -76,8 +76,9 @@ describe.each(casts)("a clock further back than the longest window: $title", (ca
     expect(remainders(nowMs)).toEqual(before);
   });
 
-  test.prop([stories(cast), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })], runs)(
+  law(
     "never freezes a key: the wait told at the first denial is enough, and nothing shorter is",
+    [stories(cast), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
     (story, ticks, part) => {
       const { teller, nowMs } = misset(story, ticks);
       const { meter } = teller;
@@ -90,7 +91,7 @@ describe.each(casts)("a clock further back than the longest window: $title", (ca
     },
   );
 
-  test.prop([stories(cast), fc.nat(50)], runs)("is not set right by a look", (story, ticks) => {
+  law("is not set right by a look", [stories(cast), fc.nat(50)], (story, ticks) => {
     const { teller, nowMs } = misset(story, ticks);
     const before = teller.meter.snapshot();
     expectSame(teller.meter.look(1, nowMs), teller.meter.look(1, nowMs));
@@ -99,8 +100,9 @@ describe.each(casts)("a clock further back than the longest window: $title", (ca
 });
 
 describe.each(casts)("held units: $title", (cast) => {
-  test.prop([stories(cast), fc.nat(8), fc.integer({ min: 1, max: 8 })], runs)(
+  law(
     "count as spent at this instant",
+    [stories(cast), fc.nat(8), fc.integer({ min: 1, max: 8 })],
     (story, cost, heldUnits) => {
       const { meter, nowMs } = told(story);
       const booked = createMeter(story.limits, meter.snapshot());
@@ -111,8 +113,9 @@ describe.each(casts)("held units: $title", (cast) => {
     },
   );
 
-  test.prop([stories(cast), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 8 })], runs)(
+  law(
     "are no part of what is kept",
+    [stories(cast), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 8 })],
     (story, cost, heldUnits) => {
       const { meter, nowMs } = told(story);
       const unaware = createMeter(story.limits, meter.snapshot());
@@ -124,7 +127,7 @@ describe.each(casts)("held units: $title", (cast) => {
 });
 
 describe.each(casts)("booking: $title", (cast) => {
-  test.prop([stories(cast), fc.nat(8)], runs)("what fits is consuming it", (story, cost) => {
+  law("what fits is consuming it", [stories(cast), fc.nat(8)], (story, cost) => {
     const { meter, latestMs: nowMs } = told(story);
     const booked = createMeter(story.limits, meter.snapshot());
     if (!meter.consume(cost, nowMs).allowed) return;
@@ -132,8 +135,9 @@ describe.each(casts)("booking: $title", (cast) => {
     expectSame(booked.snapshot(), meter.snapshot());
   });
 
-  test.prop([stories(cast), fc.integer({ min: 1, max: 8 })], runs)(
+  law(
     "what does not fit leaves a debt: nothing remains, and waits are no shorter for it",
+    [stories(cast), fc.integer({ min: 1, max: 8 })],
     (story, excess) => {
       const { meter, latestMs: nowMs } = told(story);
       const capacities = meter.look(1, nowMs).limits.map((limit) => limit.capacity);
@@ -148,8 +152,9 @@ describe.each(casts)("booking: $title", (cast) => {
     },
   );
 
-  test.prop([stories(cast), fc.integer({ min: 1, max: 8 }), fc.nat(20)], runs)(
+  law(
     "in the past adds no quota",
+    [stories(cast), fc.integer({ min: 1, max: 8 }), fc.nat(20)],
     (story, cost, ticks) => {
       const { meter, nowMs } = told(story);
       const before = meter.look(1, nowMs).limits;

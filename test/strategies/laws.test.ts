@@ -1,5 +1,5 @@
 /** The laws that every strategy keeps, alone and together with others on one key. */
-import { fc, test } from "@fast-check/vitest";
+import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { createMeter, type Decision, type Meter } from "../../src/strategies/index.ts";
 import {
@@ -11,10 +11,8 @@ import {
   type Story,
   Teller,
 } from "./story.ts";
+import { law } from "./law.ts";
 import { boundOf } from "./variants.ts";
-
-/** For each cast, so that every law is put to some thousands of stories. */
-const runs = { numRuns: 600 };
 
 function tellerOf(story: Story, mostLagMs = story.longestWindowMs): Teller {
   return new Teller(createMeter(story.limits), story.startMs, mostLagMs);
@@ -52,8 +50,9 @@ function expectWithinBounds({ meter, nowMs, spends }: Teller): void {
 }
 
 describe.each(casts)("law 1, the bound: $title", (cast) => {
-  test.prop([stories(cast, ["consume", "fill", "fill", "look"])], runs)(
+  law(
     "never admits more in any span of a window than the strategy's bound",
+    [stories(cast, ["consume", "fill", "fill", "look"])],
     (story) => {
       const teller = tellerOf(story);
       teller.tell([...story.steps, ...story.later]);
@@ -61,8 +60,9 @@ describe.each(casts)("law 1, the bound: $title", (cast) => {
     },
   );
 
-  test.prop([stories(cast, ["consume", "fill", "fill", "refund"])], runs)(
+  law(
     "never admits more than the bound when what was given back is not counted (law 10)",
+    [stories(cast, ["consume", "fill", "fill", "refund"])],
     (story) => {
       const teller = tellerOf(story);
       teller.tell([...story.steps, ...story.later]);
@@ -72,23 +72,25 @@ describe.each(casts)("law 1, the bound: $title", (cast) => {
 });
 
 describe.each(casts)("law 2, the wait: $title", (cast) => {
-  test.prop(
+  law(
+    "is enough, and nothing shorter is",
     [stories(cast), fc.integer({ min: 1, max: 8 }), fc.double({ min: 0, max: 1, noNaN: true })],
-    runs,
-  )("is enough, and nothing shorter is", (story, cost, part) => {
-    const { meter, nowMs } = told(story);
-    const decision = meter.look(cost, nowMs);
-    const waitMs = decision.retryAfterMs;
-    expect(waitMs === 0).toBe(decision.allowed);
-    if (waitMs === null || waitMs === 0) return;
-    expect(meter.look(cost, nowMs + waitMs - 1).allowed).toBe(false);
-    expect(meter.look(cost, nowMs + Math.floor(part * (waitMs - 1))).allowed).toBe(false);
-    expect(meter.look(cost, nowMs + waitMs).allowed).toBe(true);
-    expect(meter.consume(cost, nowMs + waitMs).allowed).toBe(true);
-  });
+    (story, cost, part) => {
+      const { meter, nowMs } = told(story);
+      const decision = meter.look(cost, nowMs);
+      const waitMs = decision.retryAfterMs;
+      expect(waitMs === 0).toBe(decision.allowed);
+      if (waitMs === null || waitMs === 0) return;
+      expect(meter.look(cost, nowMs + waitMs - 1).allowed).toBe(false);
+      expect(meter.look(cost, nowMs + Math.floor(part * (waitMs - 1))).allowed).toBe(false);
+      expect(meter.look(cost, nowMs + waitMs).allowed).toBe(true);
+      expect(meter.consume(cost, nowMs + waitMs).allowed).toBe(true);
+    },
+  );
 
-  test.prop([stories(cast), fc.integer({ min: 1, max: 8 })], runs)(
+  law(
     "is exact for each limit, and the request's is the longest of them",
+    [stories(cast), fc.integer({ min: 1, max: 8 })],
     (story, cost) => {
       const { meter, nowMs } = told(story);
       const decision = meter.look(cost, nowMs);
@@ -107,8 +109,9 @@ describe.each(casts)("law 2, the wait: $title", (cast) => {
 });
 
 describe.each(casts)("law 3, denials and looks: $title", (cast) => {
-  test.prop([stories(cast), fc.nat(9), fc.integer({ min: -20, max: 20 })], runs)(
+  law(
     "leave the snapshot as it was and change no later decision",
+    [stories(cast), fc.nat(9), fc.integer({ min: -20, max: 20 })],
     (story, cost, ticks) => {
       const disturbed = tellerOf(story);
       const undisturbed = tellerOf(story);
@@ -130,7 +133,7 @@ describe.each(casts)("law 3, denials and looks: $title", (cast) => {
 });
 
 describe.each(casts)("law 4, replenishing: $title", (cast) => {
-  test.prop([stories(cast)], runs)("is told to the millisecond", (story) => {
+  law("is told to the millisecond", [stories(cast)], (story) => {
     const { meter, nowMs } = told(story);
     const { limits } = meter.look(1, nowMs);
     const remainingAfter = (waitMs: number, index: number): number =>
@@ -147,8 +150,9 @@ describe.each(casts)("law 4, replenishing: $title", (cast) => {
     });
   });
 
-  test.prop([stories(cast, ["fill", "fill", "consume", "book", "refund"])], runs)(
+  law(
     "comes before one unit fits, and that before nothing is missing",
+    [stories(cast, ["fill", "fill", "consume", "book", "refund"])],
     (story) => {
       const teller = tellerOf(story);
       for (const step of [...story.steps, ...story.later]) {
@@ -165,7 +169,7 @@ describe.each(casts)("law 4, replenishing: $title", (cast) => {
 });
 
 describe.each(casts)("law 5, storing: $title", (cast) => {
-  test.prop([stories(cast)], runs)("and reviving at every step changes no decision", (story) => {
+  law("and reviving at every step changes no decision", [stories(cast)], (story) => {
     const stored = tellerOf(story);
     const kept = tellerOf(story);
     for (const step of [...story.steps, ...story.later]) {
@@ -181,7 +185,7 @@ describe.each(casts)("law 5, storing: $title", (cast) => {
 });
 
 describe.each(casts)("law 6, remaining: $title", (cast) => {
-  test.prop([stories(cast)], runs)("is whole, within the capacity, and can be spent", (story) => {
+  law("is whole, within the capacity, and can be spent", [stories(cast)], (story) => {
     const teller = tellerOf(story);
     for (const step of story.steps) {
       const decision = teller.step(step);
@@ -198,19 +202,17 @@ describe.each(casts)("law 6, remaining: $title", (cast) => {
     }
   });
 
-  test.prop([stories(cast), fc.nat(9)], runs)(
-    "is told as it stands after the decision",
-    (story, cost) => {
-      const { meter, nowMs } = told(story);
-      const decision = meter.consume(cost, nowMs);
-      expectSame(remainders(decision), remainders(meter.look(1, nowMs)));
-    },
-  );
+  law("is told as it stands after the decision", [stories(cast), fc.nat(9)], (story, cost) => {
+    const { meter, nowMs } = told(story);
+    const decision = meter.consume(cost, nowMs);
+    expectSame(remainders(decision), remainders(meter.look(1, nowMs)));
+  });
 });
 
 describe.each(casts)("law 7, a cost of n: $title", (cast) => {
-  test.prop([stories(cast), fc.nat(50)], runs)(
+  law(
     "leaves the meter as n costs of 1 at the same instant do",
+    [stories(cast), fc.nat(50)],
     (story, pick) => {
       const atOnce = told(story);
       const nowMs = atOnce.nowMs;
@@ -229,8 +231,9 @@ describe.each(casts)("law 7, a cost of n: $title", (cast) => {
 });
 
 describe.each(casts)("law 8, a cost above the capacity: $title", (cast) => {
-  test.prop([stories(cast), fc.nat(9), fc.nat(2)], runs)(
+  law(
     "can never fit and spends nothing",
+    [stories(cast), fc.nat(9), fc.nat(2)],
     (story, excess, pick) => {
       const { meter, nowMs } = told(story);
       const capacities = meter.look(0, nowMs).limits.map((limit) => limit.capacity);
@@ -248,8 +251,9 @@ describe.each(casts)("law 8, a cost above the capacity: $title", (cast) => {
 });
 
 describe.each(casts)("law 9, forgetting: $title", (cast) => {
-  test.prop([stories(cast), fc.constantFrom(0, 0, 1, 7)], runs)(
+  law(
     "a state once it is idle changes no decision",
+    [stories(cast), fc.constantFrom(0, 0, 1, 7)],
     (story, ticks) => {
       const remembering = told(story);
       const idleAtMs = remembering.meter.idleAtMs();
@@ -264,7 +268,7 @@ describe.each(casts)("law 9, forgetting: $title", (cast) => {
     },
   );
 
-  test.prop([stories(cast)], runs)("is not offered while anything is missing", (story) => {
+  law("is not offered while anything is missing", [stories(cast)], (story) => {
     const { meter, nowMs } = told(story);
     for (const { resetAfterMs } of meter.look(1, nowMs).limits) {
       if (resetAfterMs > 0) expect(meter.idleAtMs()).toBeGreaterThanOrEqual(nowMs + resetAfterMs);
@@ -273,11 +277,10 @@ describe.each(casts)("law 9, forgetting: $title", (cast) => {
 });
 
 describe.each(casts)("law 10, a refund: $title", (cast) => {
-  test.prop(
-    [stories(cast), fc.integer({ min: 1, max: 5 }), fc.constantFrom(0, 0, 1, 2, 5, 9)],
-    runs,
-  )(
+  law(
     "with nothing between leaves the meter deciding as had the spend not been made",
+
+    [stories(cast), fc.integer({ min: 1, max: 5 }), fc.constantFrom(0, 0, 1, 2, 5, 9)],
     (story, cost, ticks) => {
       const refunding = told(story);
       const spentAtMs = refunding.latestMs;

@@ -1,8 +1,9 @@
 /** What a meter keeps: for which limits, for how long, and what it takes for a stored state. */
-import { fc, test } from "@fast-check/vitest";
-import { describe, expect } from "vitest";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
 import { createMeter, type Limit, type Meter, parseLimits } from "../../src/strategies/index.ts";
 import { casts, expectSame, remainingOf, stories, Teller } from "./story.ts";
+import { law } from "./law.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
 const windowMs = 60_000;
@@ -117,15 +118,17 @@ describe.each(variants)("a stored value that no meter wrote: $title", (variant) 
   const isEmptySnapshot = (value: unknown): boolean =>
     Array.isArray(value) && value.length === 2 && value[0] === 1;
 
-  test.prop([fc.anything({ withNullPrototype: true, withDate: true, withMap: true })], {
-    numRuns: 500,
-  })("is refused", (stored) => {
-    fc.pre(stored !== undefined && !isEmptySnapshot(stored));
-    const meter = createMeter(limits, stored);
-    expect(meter.refused).not.toBeNull();
-    expectSame(meter.look(1, startMs), createMeter(limits).look(1, startMs));
-    expectSane(meter);
-  });
+  law(
+    "is refused",
+    [fc.anything({ withNullPrototype: true, withDate: true, withMap: true })],
+    (stored) => {
+      fc.pre(stored !== undefined && !isEmptySnapshot(stored));
+      const meter = createMeter(limits, stored);
+      expect(meter.refused).not.toBeNull();
+      expectSame(meter.look(1, startMs), createMeter(limits).look(1, startMs));
+      expectSane(meter);
+    },
+  );
 
   /** A snapshot in which one value, at some depth, is another. */
   function altered(value: unknown, path: readonly number[], other: unknown): unknown {
@@ -144,13 +147,15 @@ describe.each(variants)("a stored value that no meter wrote: $title", (variant) 
     fc.array(fc.oneof(fc.nat(9), fc.double()), { maxLength: 6 }),
   );
 
-  test.prop([fc.array(fc.nat(9), { minLength: 1, maxLength: 3 }), oddity], { numRuns: 1_000 })(
+  law(
     "does no harm where it differs from a true one in a single place",
+    [fc.array(fc.nat(9), { minLength: 1, maxLength: 3 }), oddity],
     (path, other) => {
       const meter = spent(2, ...limits);
       meter.consume(1, startMs + windowMs + 7);
       expectSane(createMeter(limits, altered(meter.snapshot(), path, other)));
     },
+    1_000,
   );
 
   test("of another version is refused, and what it held is not taken over", () => {
@@ -206,23 +211,21 @@ describe.each(variants)("an argument that is no whole number of at least 0: $tit
 });
 
 describe.each(casts)("changes: $title", (cast) => {
-  test.prop([stories(cast)], { numRuns: 600 })(
-    "grows whenever the snapshot is another",
-    (story) => {
-      const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
-      for (const step of story.steps) {
-        const { meter } = teller;
-        const { changes } = meter;
-        const before = JSON.stringify(meter.snapshot());
-        teller.step(step);
-        if (JSON.stringify(meter.snapshot()) !== before)
-          expect(meter.changes).toBeGreaterThan(changes);
-      }
-    },
-  );
+  law("grows whenever the snapshot is another", [stories(cast)], (story) => {
+    const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
+    for (const step of story.steps) {
+      const { meter } = teller;
+      const { changes } = meter;
+      const before = JSON.stringify(meter.snapshot());
+      teller.step(step);
+      if (JSON.stringify(meter.snapshot()) !== before)
+        expect(meter.changes).toBeGreaterThan(changes);
+    }
+  });
 
-  test.prop([stories(cast, ["consume", "fill", "look"])], { numRuns: 600 })(
+  law(
     "stays when a request leaves the snapshot as it was",
+    [stories(cast, ["consume", "fill", "look"])],
     (story) => {
       // The clock may step back by more than the longest window: then even a denial changes what is kept.
       const teller = new Teller(createMeter(story.limits), story.startMs, 20 * story.tickMs);

@@ -1,5 +1,5 @@
 /** Random stories: limits on one key and what befalls them. Windows are few ticks long, so that their edges are met often. */
-import { fc } from "@fast-check/vitest";
+import fc from "fast-check";
 import { expect } from "vitest";
 import type { Decision, Limit, Meter } from "../../src/strategies/index.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";

@@ -1,0 +1,17 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { expect, it } from "vitest";
+
+it("what is deployed is under 40 KB gzipped", () => {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-bundle-"));
+  const wrangler = "node_modules/wrangler/bin/wrangler.js";
+  execFileSync(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", folder], {
+    stdio: "pipe",
+  });
+  const sizeBytes = gzipSync(readFileSync(join(folder, "index.js"))).length;
+  rmSync(folder, { recursive: true });
+  expect(sizeBytes).toBeLessThan(40 * 1024);
+});
