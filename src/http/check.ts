@@ -2,7 +2,7 @@
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { partName, type Policy } from "../config/index.ts";
-import type { Outcome, Spend } from "../limiter/client.ts";
+import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { keyOfCaller } from "../policies/key.ts";
 import { requireToken } from "./auth.ts";
 import { type Check, readForget, readLook, readSpend } from "./check-input.ts";

@@ -1,6 +1,6 @@
 /** Decides a request by all policies that it meets: lets it pass with its RateLimit fields, or refuses it. */
 import type { MiddlewareHandler } from "hono";
-import { admits, type Outcome, type Spend } from "../limiter/client.ts";
+import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import { keyOfRequest } from "../policies/key.ts";
 import { matchingPolicies } from "../policies/match.ts";
 import type { Decision } from "../strategies/index.ts";

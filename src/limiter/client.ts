@@ -6,26 +6,8 @@ import type { Policy } from "../config/index.ts";
 import type { Decision } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { LocalMeters } from "./local-meters.ts";
+import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { Charge, RateLimiter, Verdict } from "./rate-limiter.ts";
-
-/** What a policy is to spend on a key. */
-export interface Spend {
-  readonly policy: Policy;
-  readonly partitionKey: string;
-  readonly cost: number;
-}
-
-/**
- * What came of one spend. `decided` by the object; `local`, by the isolate for want of the object; `open` and `closed`,
- * by the policy's failure mode, without a decision.
- */
-export type Outcome =
-  | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
-  | { readonly kind: "open" | "closed"; readonly policy: Policy };
-
-/** Whether an outcome lets the request in. */
-export const admits = (outcome: Outcome): boolean =>
-  "decision" in outcome ? outcome.decision.allowed : outcome.kind === "open";
 
 /**
  * The platform would try five times for up to ten seconds: longer than any request should wait for its limiter. 500 ms
@@ -72,7 +54,7 @@ export class LimiterClient {
   async look(spend: Spend): Promise<Outcome> {
     const verdict = await this.#ask([spend], (stub) => stub.look([chargeOf(spend)]));
     const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
-    return outcome ?? this.#local.look(spend);
+    return outcome ?? localOutcome(spend, this.#local.look(spend));
   }
 
   /**
@@ -110,15 +92,23 @@ export class LimiterClient {
 
   /** What the policies' failure modes say; local limits too are spent by all or by none. */
   #fallBack(group: readonly Spend[]): Outcome[] {
-    const looks = group.map((spend) => this.#fallBackOf(spend, (local) => this.#local.look(local)));
+    const looks = group.map((spend) => fallBackOf(spend, () => this.#local.look(spend)));
     if (!looks.every(admits)) return looks;
-    return group.map((spend) => this.#fallBackOf(spend, (local) => this.#local.consume(local)));
+    return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend)));
   }
+}
 
-  #fallBackOf(spend: Spend, local: (spend: Spend) => Outcome): Outcome {
-    const { policy } = spend;
-    return policy.onError === "local" ? local(spend) : { kind: policy.onError, policy };
-  }
+const localOutcome = ({ policy }: Spend, decision: Decision): Outcome => ({
+  kind: "local",
+  policy,
+  decision,
+});
+
+function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
+  const { policy } = spend;
+  return policy.onError === "local"
+    ? localOutcome(spend, decide())
+    : { kind: policy.onError, policy };
 }
 
 const chargeOf = ({ policy, cost }: Spend): Charge => ({

@@ -1,6 +1,6 @@
 /** Limits that an isolate enforces by itself while an object gives no answer: better than none, though each isolate counts alone. */
-import { createMeter, type Meter } from "../strategies/index.ts";
-import type { Outcome, Spend } from "./client.ts";
+import { createMeter, type Decision, type Meter } from "../strategies/index.ts";
+import type { Spend } from "./outcome.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
 const mostMeters = 4_096;
@@ -8,14 +8,12 @@ const mostMeters = 4_096;
 export class LocalMeters {
   readonly #meters = new Map<string, Meter>();
 
-  consume(spend: Spend): Outcome {
-    const decision = this.#meterOf(spend).consume(spend.cost, Date.now());
-    return { kind: "local", policy: spend.policy, decision };
+  consume(spend: Spend): Decision {
+    return this.#meterOf(spend).consume(spend.cost, Date.now());
   }
 
-  look(spend: Spend): Outcome {
-    const decision = this.#meterOf(spend).look(spend.cost, Date.now());
-    return { kind: "local", policy: spend.policy, decision };
+  look(spend: Spend): Decision {
+    return this.#meterOf(spend).look(spend.cost, Date.now());
   }
 
   forget(spend: Spend): void {

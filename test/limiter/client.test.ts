@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
-import { admits, LimiterClient, type Spend } from "../../src/limiter/client.ts";
+import { LimiterClient } from "../../src/limiter/client.ts";
+import { admits, type Spend } from "../../src/limiter/outcome.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 

@@ -1,0 +1,22 @@
+/** What is asked of the limiter, and what comes of it. */
+import type { Policy } from "../config/index.ts";
+import type { Decision } from "../strategies/index.ts";
+
+/** What a policy is to spend on a key. */
+export interface Spend {
+  readonly policy: Policy;
+  readonly partitionKey: string;
+  readonly cost: number;
+}
+
+/**
+ * What came of one spend. `decided` by the object; `local`, by the isolate for want of the object; `open` and `closed`,
+ * by the policy's failure mode, without a decision.
+ */
+export type Outcome =
+  | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
+  | { readonly kind: "open" | "closed"; readonly policy: Policy };
+
+/** Whether an outcome lets the request in. */
+export const admits = (outcome: Outcome): boolean =>
+  "decision" in outcome ? outcome.decision.allowed : outcome.kind === "open";
