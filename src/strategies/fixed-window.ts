@@ -4,14 +4,9 @@
  * Promise: never more than L units in one window. Bound: 2L in any span of W, since a full window may end where the
  * next one, full at once, begins. That burst across the boundary is its known weakness.
  */
-import * as v from "valibot";
+import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { isCount } from "./integers.ts";
 import type { Limit, Strategy } from "./strategy.ts";
-
-interface FixedWindowLimit extends Limit {
-  /** Windows open with the first admitted request, or at multiples of W since the Unix epoch. */
-  readonly align: "first-request" | "clock";
-}
 
 /** A window that is open, or was the last to be; a count of 0 stands for none. */
 interface Window {
@@ -27,17 +22,9 @@ const isOver = (limit: Limit, window: Window, nowMs: number): boolean =>
 const used = (limit: Limit, window: Window, nowMs: number): number =>
   isOver(limit, window, nowMs) ? 0 : window.count;
 
-const opensAt = (limit: FixedWindowLimit, atMs: number): number =>
-  limit.align === "clock" ? atMs - (atMs % limit.windowMs) : atMs;
-
-export const fixedWindow: Strategy<FixedWindowLimit, Window> = {
+export const fixedWindow: Strategy<AlignedLimit, Window> = {
   name: "fixed-window",
-  options: {
-    align: v.optional(
-      v.picklist(["first-request", "clock"], 'one of "first-request", "clock"'),
-      "first-request",
-    ),
-  },
+  options: alignOption,
   problem: () => null,
   identity: (limit) => limit.align,
   capacity: (limit) => limit.limit,

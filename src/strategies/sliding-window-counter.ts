@@ -5,14 +5,9 @@
  * Promise: constant size, and on even traffic within a few percent of the log. Bound: 2L in any span of W, reached when
  * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
  */
-import * as v from "valibot";
+import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import type { Limit, Strategy } from "./strategy.ts";
-
-interface CounterLimit extends Limit {
-  /** Buckets follow on from the first admitted request, or lie at multiples of W since the Unix epoch. */
-  readonly align: "first-request" | "clock";
-}
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
 interface Buckets {
@@ -54,14 +49,9 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
 }
 
-export const slidingWindowCounter: Strategy<CounterLimit, Buckets> = {
+export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
   name: "sliding-window-counter",
-  options: {
-    align: v.optional(
-      v.picklist(["first-request", "clock"], 'one of "first-request", "clock"'),
-      "first-request",
-    ),
-  },
+  options: alignOption,
   problem: (limit) => productProblem(limit),
   identity: (limit) => limit.align,
   capacity: (limit) => limit.limit,
@@ -84,8 +74,11 @@ export const slidingWindowCounter: Strategy<CounterLimit, Buckets> = {
   spend(limit, buckets, units, atMs, nowMs) {
     const before = rolled(limit, buckets, nowMs);
     if (isEmpty(before)) {
-      const openedAtMs = limit.align === "clock" ? atMs - (atMs % limit.windowMs) : atMs;
-      return rolled(limit, { openedAtMs, previous: 0, current: units }, nowMs);
+      return rolled(
+        limit,
+        { openedAtMs: opensAt(limit, atMs), previous: 0, current: units },
+        nowMs,
+      );
     }
     if (atMs >= before.openedAtMs) {
       return {
