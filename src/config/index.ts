@@ -1,15 +1,11 @@
 /** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
-import * as v from "valibot";
-import {
-  acceptedNotation,
-  type ConfigProblem,
-  ConfigProblems,
-  joinPath,
-} from "../strategies/index.ts";
-import { type Policy, readPolicy } from "./policy.ts";
-import { isSet, numbered, typed } from "./variables.ts";
+import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
+import { readPolicies } from "./policies.ts";
+import type { Policy } from "./policy.ts";
+import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
 export type { FailureMode, KeyPart, Match, Policy } from "./policy.ts";
+export { normalizedPath } from "./path.ts";
 export { partName } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
@@ -32,7 +28,6 @@ export interface Config {
   readonly keySecret: string;
 }
 
-type Variables = Readonly<Record<string, unknown>>;
 type Report = (problem: ConfigProblem) => void;
 
 /** @throws ConfigProblems with every problem in the variables */
@@ -63,7 +58,8 @@ function readOrigin(value: unknown, report: Report): Origin {
   report({
     variable: "ORIGIN",
     field: "",
-    value: hasCredentials ? "(a URL with credentials)" : value,
+    // What may be credentials is not quoted, whether the text is a URL or nearly one.
+    value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
     accepted:
       'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
   });
@@ -104,7 +100,7 @@ function readCheckTokens(value: unknown, report: Report): readonly string[] {
   const read = typed(value);
   const tokens: readonly unknown[] = Array.isArray(read) ? read : [read];
   const texts = tokens.filter(isVisible);
-  if (tokens.length > 0 && texts.length === tokens.length) return texts;
+  if (tokens.length > 0 && texts.length === tokens.length && !isBrokenJson(value)) return texts;
   report({
     variable: "CHECK_TOKENS",
     field: "",
@@ -126,89 +122,4 @@ function readCheckPath(value: unknown, report: Report): string {
       'a path of letters, digits, "_", "." and "-" without a slash at its end such as "/check"',
   });
   return "/check";
-}
-
-/** The policy of the short form, if it is used, then those of `POLICIES`, `POLICIES_2`, … */
-function readPolicies(env: Variables, report: Report): Policy[] {
-  const policies: Policy[] = [];
-  const names = new Map<string, string>();
-  const keep = (written: unknown, policy: Policy | null, variable: string, field: string): void => {
-    refuseDuplicates(policy ?? written, names, variable, field, report);
-    if (policy !== null) policies.push(policy);
-  };
-  const lists = numbered(env, "POLICIES");
-  const hasShortForm = ["LIMITS", "STRATEGY", "KEY"].some((variable) => isSet(env[variable]));
-  if (hasShortForm) keep({ name: "default" }, readShortForm(env, report), "LIMITS", "");
-  for (const variable of lists) {
-    const list = typed(env[variable]);
-    const items: readonly unknown[] = Array.isArray(list) ? list : [];
-    if (items.length === 0) {
-      report({
-        variable,
-        field: "",
-        value: env[variable],
-        accepted: "a list of one or more policies",
-      });
-    }
-    for (const [index, item] of items.entries()) {
-      const field = `[${index}]`;
-      keep(item, readPolicy(variable, field, item, report), variable, field);
-    }
-  }
-  if (!hasShortForm && lists.length === 0) {
-    const accepted = `a list of policies; or set LIMITS, for one policy, to ${acceptedNotation}`;
-    report({ variable: "POLICIES", field: "", value: undefined, accepted });
-  }
-  return policies;
-}
-
-/** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */
-function readShortForm(env: Variables, report: Report): Policy | null {
-  const variables: Readonly<Record<string, string>> = {
-    limits: "LIMITS",
-    strategy: "STRATEGY",
-    key: "KEY",
-  };
-  const written = Object.entries(variables).flatMap(([field, variable]) =>
-    isSet(env[variable]) ? [[field, typed(env[variable])]] : [],
-  );
-  const policy = { name: "default", ...Object.fromEntries(written) };
-  return readPolicy("", "", policy, (problem) => {
-    const [, field = "", rest = ""] = /^([a-z]+)\.?(.*)$/i.exec(problem.field) ?? [];
-    report({ ...problem, variable: variables[field] ?? "LIMITS", field: rest });
-  });
-}
-
-/**
- * In one response the names of all limits stand side by side, so they are unique, and so are those of policies. Of a
- * policy that could not be read the name is still compared: all problems are to be found at once.
- */
-function refuseDuplicates(
-  policy: unknown,
-  names: Map<string, string>,
-  variable: string,
-  field: string,
-  report: Report,
-): void {
-  const place = joinPath(variable, field);
-  for (const name of namesOf(policy)) {
-    const taken = names.get(name);
-    if (taken !== undefined) {
-      const accepted = `a name that no other policy or limit has; ${taken} has this one`;
-      report({ variable, field: joinPath(field, "name"), value: name, accepted });
-    }
-    names.set(name, place);
-  }
-}
-
-function namesOf(policy: unknown): ReadonlySet<string> {
-  const parsed = v.safeParse(
-    v.object({
-      name: v.string(),
-      limits: v.fallback(v.array(v.object({ name: v.string() })), []),
-    }),
-    policy,
-  );
-  if (!parsed.success) return new Set();
-  return new Set([parsed.output.name, ...parsed.output.limits.map((limit) => limit.name)]);
 }

@@ -14,6 +14,7 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
+import { hostPattern, pathPattern } from "./path.ts";
 
 /** Which requests a policy is for; what is null holds for every request. */
 export interface Match {
@@ -53,22 +54,6 @@ function readMethods(value: unknown): ReadonlySet<string> | null {
   const methods: unknown[] = value;
   if (!methods.every((method) => token.test(asText(method)))) return null;
   return new Set(methods.map((method) => asText(method).toUpperCase()));
-}
-
-function readPath(value: unknown): URLPattern | null {
-  return asText(value).startsWith("/") ? pattern({ pathname: asText(value) }) : null;
-}
-
-function readHost(value: unknown): URLPattern | null {
-  return /^[a-z0-9*.-]+$/i.test(asText(value)) ? pattern({ hostname: asText(value) }) : null;
-}
-
-function pattern(parts: { pathname: string } | { hostname: string }): URLPattern | null {
-  try {
-    return new URLPattern(parts);
-  } catch {
-    return null;
-  }
 }
 
 function readKeyPart(value: unknown): KeyPart | null {
@@ -120,8 +105,18 @@ const policySchema = fields({
   match: v.optional(
     fields({
       methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
-      path: v.optional(readBy(readPath, 'a path pattern such as "/login" or "/api/*"')),
-      host: v.optional(readBy(readHost, 'a host such as "api.example.com" or "*.example.com"')),
+      path: v.optional(
+        readBy(
+          (value) => pathPattern(asText(value)),
+          'a path pattern such as "/login" or "/api/*"',
+        ),
+      ),
+      host: v.optional(
+        readBy(
+          (value) => hostPattern(asText(value)),
+          'a host such as "api.example.com" or "*.example.com"',
+        ),
+      ),
     }),
   ),
   key: v.optional(
@@ -148,7 +143,7 @@ export function readPolicy(
   value: unknown,
   report: (problem: ConfigProblem) => void,
 ): Policy | null {
-  const parsed = v.safeParse(policySchema, value, { abortPipeEarly: true });
+  const parsed = v.safeParse(policySchema, value);
   const problems = problemsOf(variable, field, parsed.issues ?? []);
   const limits = limitsOf(value, (problem) => {
     const within = joinPath("limits", problem.field);

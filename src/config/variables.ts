@@ -1,5 +1,7 @@
 /** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
 
+export type Variables = Readonly<Record<string, unknown>>;
+
 /** A variable that is absent or empty is not set. */
 export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
@@ -15,15 +17,23 @@ export function typed(value: unknown): unknown {
   }
 }
 
+/** Text that begins like JSON and is none. */
+export function isBrokenJson(value: unknown): boolean {
+  return typeof value === "string" && /^\s*[[{]/.test(value) && typed(value) === value;
+}
+
 /** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */
-export function numbered(env: Readonly<Record<string, unknown>>, name: string): string[] {
+export function numbered(env: Variables, name: string): string[] {
   const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
   return Object.keys(env)
-    .filter(
-      (key) =>
-        key === name ||
-        (key.startsWith(`${name}_`) && /^[1-9]\d*$/.test(key.slice(name.length + 1))),
-    )
-    .filter((key) => isSet(env[key]))
+    .filter((key) => isNumbered(key, name) && isSet(env[key]))
     .toSorted((a, b) => numberOf(a) - numberOf(b));
+}
+
+/** Whether a key is `POLICIES` or `POLICIES_` with a number from 2. */
+export function isNumbered(key: string, name: string): boolean {
+  return (
+    key === name ||
+    (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)))
+  );
 }

@@ -12,9 +12,6 @@ export interface Check {
   readonly deny?: 403 | 429 | undefined;
 }
 
-/** One problem for each field: what follows from it says nothing new. */
-const firstIssueOfEach = { abortPipeEarly: true };
-
 const longestKeyBytes = 1024;
 const mostKeyParts = 8;
 const greatestCost = 1_000_000;
@@ -80,13 +77,13 @@ type Queries = Readonly<Record<string, string[]>>;
 
 /** What `GET /check` looks at. */
 export function readLook(queries: Queries): Check | Failure {
-  const parsed = v.safeParse(lookQuery, valuesOf(queries), firstIssueOfEach);
+  const parsed = v.safeParse(lookQuery, valuesOf(queries));
   return parsed.success ? parsed.output : invalidFields(parsed.issues);
 }
 
 /** What `DELETE /check` forgets. */
 export function readForget(queries: Queries): Check | Failure {
-  const parsed = v.safeParse(forgetQuery, valuesOf(queries), firstIssueOfEach);
+  const parsed = v.safeParse(forgetQuery, valuesOf(queries));
   return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
 }
 
@@ -94,11 +91,11 @@ export function readForget(queries: Queries): Check | Failure {
 export async function readSpend(request: Request, queries: Queries): Promise<Check | Failure> {
   const type = request.headers.get("Content-Type") ?? "";
   if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
-  const options = v.safeParse(spendQuery, valuesOf(queries), firstIssueOfEach);
+  const options = v.safeParse(spendQuery, valuesOf(queries));
   if (!options.success) return invalidFields(options.issues);
   const body = await jsonOf(request);
   if (body === undefined) return { kind: "body-malformed" };
-  const parsed = v.safeParse(spendBody, body, firstIssueOfEach);
+  const parsed = v.safeParse(spendBody, body);
   return parsed.success
     ? { ...parsed.output, deny: options.output.deny }
     : invalidFields(parsed.issues);

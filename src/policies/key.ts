@@ -1,7 +1,6 @@
 /** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
-import type { KeyPart } from "../config/index.ts";
+import { type KeyPart, normalizedPath } from "../config/index.ts";
 import { chargedAddress } from "./address.ts";
-import { normalizedPath } from "./match.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;

@@ -1,5 +1,5 @@
 /** Which policies a request meets. */
-import type { Match, Policy } from "../config/index.ts";
+import { type Match, normalizedPath, type Policy } from "../config/index.ts";
 
 /** All policies that match, in the order of the configuration. */
 export function matchingPolicies(
@@ -27,20 +27,4 @@ function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {
 /** With and without a slash at the end, so that neither form dodges a pattern that was written for the other. */
 function matchesPath(pattern: URLPattern, path: string): boolean {
   return pattern.test({ pathname: path }) || pattern.test({ pathname: `${path}/` });
-}
-
-/**
- * One spelling for the paths that servers take for the same: characters that need no encoding decoded (RFC 3986,
- * section 6.2.2.2, and the printable delimiters that many decode besides), slashes single, none at the end. The URL
- * parser has resolved dot segments before. Case is kept: paths that differ in it are different.
- */
-export function normalizedPath(pathname: string): string {
-  const decoded = pathname.replace(/%[0-9a-f]{2}/gi, (escape) => {
-    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
-    return /[\x21-\x7e]/.test(character) && !/[/\\%?#]/.test(character)
-      ? character
-      : escape.toUpperCase();
-  });
-  const single = decoded.replace(/\/{2,}/g, "/");
-  return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
 }

@@ -17,10 +17,10 @@ export class Partitions {
 
   /** HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. */
   async partitionKey(parts: readonly KeyPart[], values: readonly KeyValue[]): Promise<string> {
-    // JSON is injective: no value can pose as several, and a missing part is told from an empty one.
-    const encoded = JSON.stringify(
-      parts.map((part, index) => [partName(part), values[index] ?? null]),
-    );
+    // JSON is injective: no value can pose as several, and a missing part is told from an empty one. Parts are sorted:
+    // policies that name the same ones in another order share a key.
+    const named = parts.map((part, index) => [partName(part), values[index] ?? null] as const);
+    const encoded = JSON.stringify(named.toSorted(([a], [b]) => (a < b ? -1 : 1)));
     const known = this.#remembered.get(encoded);
     if (known !== undefined) return known;
     const key = await this.#hash(encoded);

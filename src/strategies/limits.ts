@@ -81,14 +81,18 @@ export function readLimits(
   const reportAt = (field: string, value: unknown, accepted: string): void =>
     report({ variable: "", field, value, accepted });
   const items: readonly unknown[] = Array.isArray(input) ? input : [input];
+  const { strategy = defaultStrategy } = defaults;
+  if (!strategies.has(strategy)) reportAt("strategy", strategy, acceptedStrategy);
+  const known = strategies.has(strategy) ? strategy : defaultStrategy;
   const drafts = items.flatMap((item, index) => {
     const field = Array.isArray(input) ? `[${index}]` : "";
     return typeof item === "string"
-      ? readNotation(item, field, defaults, report)
-      : readFields(item, item, field, defaults, report);
+      ? readNotation(item, field, known, report)
+      : readFields(item, item, field, known, report);
   });
   if (items.length === 0 || drafts.length > mostLimits) {
     reportAt("", input, `from 1 to ${mostLimits} limits`);
+    return [];
   }
   return named(drafts, defaults.policy ?? "default", reportAt);
 }
@@ -96,17 +100,18 @@ export function readLimits(
 function readNotation(
   text: string,
   field: string,
-  defaults: LimitDefaults,
+  defaultName: string,
   report: (problem: ConfigProblem) => void,
 ): Draft[] {
-  return splitNotation(text).flatMap((part) => {
-    if (part === null) {
-      report({ variable: "", field, value: text, accepted: acceptedNotation });
-      return [];
-    }
+  const parts = splitNotation(text);
+  if (parts.includes(null)) {
+    report({ variable: "", field, value: text, accepted: acceptedNotation });
+  }
+  return parts.flatMap((part) => {
+    if (part === null) return [];
     // A problem in a part quotes the whole part: its pieces say little on their own.
     const limit = /^\d{1,16}$/.test(part.limit) ? Number(part.limit) : Number.NaN;
-    return readFields({ limit, window: part.window }, part.text, field, defaults, report);
+    return readFields({ limit, window: part.window }, part.text, field, defaultName, report);
   });
 }
 
@@ -114,7 +119,7 @@ function readFields(
   value: unknown,
   written: unknown,
   field: string,
-  defaults: LimitDefaults,
+  defaultName: string,
   report: (problem: ConfigProblem) => void,
 ): Draft[] {
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
@@ -127,26 +132,21 @@ function readFields(
     });
     return [];
   }
-  const input: Record<string, unknown> = {
-    strategy: defaults.strategy ?? defaultStrategy,
-    ...value,
-  };
-  const strategy = strategies.get(String(input["strategy"]));
+  const input: Record<string, unknown> = { strategy: defaultName, ...value };
+  const name = input["strategy"];
+  const strategy = typeof name === "string" ? strategies.get(name) : undefined;
   // Of an unknown strategy no option can be called wrong.
   const options = strategy?.options ?? anyOption(input);
-  const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input, {
-    abortPipeEarly: true,
-  });
+  const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
   if (!parsed.success || strategy === undefined) {
     for (const problem of problemsOf("", field, parsed.issues ?? [])) {
       report(value === written ? problem : { ...problem, value: written });
     }
     return [];
   }
-  const { limit, window, strategy: name, ...rest } = parsed.output;
+  const { limit, window, ...rest } = parsed.output;
   const draft = {
     name: undefined,
-    strategy: name,
     limit,
     windowMs: parseDuration(window) ?? 0,
     ...rest,

@@ -54,7 +54,7 @@ export interface NotationPart {
 export function splitNotation(text: string): (NotationPart | null)[] {
   return text.split(/[;,|]/).map((part) => {
     const trimmed = part.trim();
-    const [, limit, window] = /^([^\s/]+)\s*(?:\/|\bper\b)\s*(.+)$/i.exec(trimmed) ?? [];
+    const [, limit, window] = /^([^\s/]+)\s*(?:\/|\bper\b)\s*(\S.*)$/is.exec(trimmed) ?? [];
     return limit === undefined || window === undefined ? null : { text: trimmed, limit, window };
   });
 }

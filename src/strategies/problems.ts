@@ -23,7 +23,7 @@ export class ConfigProblems extends Error {
 
 /** One line for a person: `POLICIES[0].limits[1].window is "soon": accepted is a duration such as "30s"`. */
 export function describeProblem({ variable, field, value, accepted }: ConfigProblem): string {
-  const place = joinPath(variable, field) || "the limits";
+  const place = joinPath(variable, field) || "the input";
   const state = value === undefined ? "is missing" : `is ${quote(value)}`;
   return `${place} ${state}: accepted is ${accepted}`;
 }
@@ -36,21 +36,47 @@ export function joinPath(a: string, b: string): string {
 const longestQuote = 200;
 
 function quote(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  const text = textOf(value);
   return text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text;
 }
 
-/** An object of exactly these fields; a field too many is a problem that names those there are. */
-// oxlint-disable-next-line typescript/explicit-function-return-type -- the entries' types are the point
-export function fields<const Entries extends v.ObjectEntries>(entries: Entries) {
+/** As JSON, which nearly everything that a variable can hold has. */
+function textOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return typeof value;
+  }
+}
+
+/**
+ * An object of exactly these fields. Every field too many is a problem, where valibot's own strict objects tell of the
+ * first; a field has one problem, and one that is missing is asked for in the words of its own schema.
+ */
+export function fields<const Entries extends v.ObjectEntries>(
+  entries: Entries,
+): v.GenericSchema<unknown, v.InferOutput<v.ObjectSchema<Entries, undefined>>> {
+  const known = `one of the fields ${Object.keys(entries).join(", ")}`;
+  const schema = v.object(entries, (issue) => {
+    const missing = entries[String(issue.path?.at(-1)?.key)];
+    const [asked] = missing === undefined ? [] : (v.safeParse(missing, undefined).issues ?? []);
+    return asked?.message ?? "a value";
+  });
   return v.pipe(
-    v.custom<object>(isRecord, "an object of fields"),
-    v.strictObject(entries, (issue) => {
-      if (issue.expected === "never") return `one of the fields ${Object.keys(entries).join(", ")}`;
-      // A field that is missing is asked for in the words of its own schema.
-      const missing = entries[String(issue.path?.at(-1)?.key)];
-      const [asked] = missing === undefined ? [] : (v.safeParse(missing, undefined).issues ?? []);
-      return asked?.message ?? "a value";
+    v.custom<Record<string, unknown>>(isRecord, "an object of fields"),
+    v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
+      const parsed = v.safeParse(schema, value, { abortPipeEarly: true });
+      for (const { message, path } of parsed.issues ?? []) {
+        addIssue({ message, ...(path && { path }) });
+      }
+      for (const [key, each] of Object.entries(value)) {
+        if (Object.hasOwn(entries, key)) continue;
+        addIssue({
+          message: known,
+          path: [{ type: "object", origin: "value", input: value, key, value: each }],
+        });
+      }
+      return parsed.success ? parsed.output : NEVER;
     }),
   );
 }
@@ -67,8 +93,8 @@ export function problemsOf(
   return issues.map((issue) => ({
     variable,
     field: joinPath(field, pathOf(issue)),
-    // Of a field too many valibot's input is the name: its value stands in the path.
-    value: issue.path?.at(-1)?.value ?? issue.input,
+    // Of a field that is missing the input is the whole object.
+    value: issue.path === undefined ? issue.input : issue.path.at(-1)?.value,
     accepted: issue.message,
   }));
 }

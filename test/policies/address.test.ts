@@ -95,6 +95,16 @@ describe("an IPv6 address", () => {
   });
 });
 
+describe("an IPv6 address that only looks like IPv4", () => {
+  it("is charged as what it is", () => {
+    // IPv4-compatible (RFC 4291, section 2.5.5.1) and local-use translation (RFC 8215) are IPv6.
+    expect(chargedAddress("::1.2.3.4")).toBe("0:0:0:0::/64");
+    expect(chargedAddress("::102:304")).toBe("0:0:0:0::/64");
+    expect(chargedAddress("64:ff9b:1::1.2.3.4")).toBe("64:ff9b:1:0::/64");
+    expect(chargedAddress("::ffff:010.2.3.4")).toBeNull();
+  });
+});
+
 describe("what is not an address", () => {
   it.for([
     "",

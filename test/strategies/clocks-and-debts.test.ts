@@ -1,9 +1,9 @@
 /** What every strategy owes beyond the laws: clocks that step back, units that are lent out, and debts. */
-import fc from "fast-check";
-import { describe, expect } from "vitest";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
+import { forAll } from "./for-all.ts";
 import { casts, expectSame, remainingOf, stories, type Story, Teller } from "./story.ts";
-import { law } from "./law.ts";
 
 function told(story: Story): Teller {
   const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
@@ -29,10 +29,9 @@ function heardLate(decision: Decision, lagMs: number): Decision {
 }
 
 describe.each(casts)("a clock that steps back: $title", (cast) => {
-  law(
+  test(
     "decides as at the latest time that counted, and waits include the lag",
-    [stories(cast, ["consume", "consume", "look"])],
-    (story) => {
+    forAll([stories(cast, ["consume", "consume", "look"])], (story) => {
       const lagging = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
       const steady = createMeter(story.limits);
       for (const step of [...story.steps, ...story.later]) {
@@ -47,7 +46,7 @@ describe.each(casts)("a clock that steps back: $title", (cast) => {
         expectSame(heard, heardLate(decision, atMs - lagging.nowMs));
       }
       expectSame(lagging.meter.snapshot(), steady.snapshot());
-    },
+    }),
   );
 });
 
@@ -65,103 +64,119 @@ describe.each(casts)("a clock further back than the longest window: $title", (ca
     return { teller, nowMs };
   }
 
-  law("forgives nothing that is spent", [stories(cast), fc.nat(50)], (story, ticks) => {
-    const { teller, nowMs } = misset(story, ticks);
-    const { meter } = teller;
-    const remainders = (atMs: number): number[] =>
-      meter.look(1, atMs).limits.map((limit) => limit.remaining);
-    const before = remainders(teller.latestMs);
-    expect(remainders(nowMs)).toEqual(before);
-    expect(meter.consume(1, nowMs).allowed).toBe(false);
-    expect(remainders(nowMs)).toEqual(before);
-  });
-
-  law(
-    "never freezes a key: the wait told at the first denial is enough, and nothing shorter is",
-    [stories(cast), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
-    (story, ticks, part) => {
+  test(
+    "forgives nothing that is spent",
+    forAll([stories(cast), fc.nat(50)], (story, ticks) => {
       const { teller, nowMs } = misset(story, ticks);
       const { meter } = teller;
-      const decision = meter.consume(1, nowMs);
-      expect(decision.allowed).toBe(false);
-      const waitMs = decision.retryAfterMs ?? Number.NaN;
-      expect(meter.consume(1, nowMs + Math.floor(part * (waitMs - 1))).allowed).toBe(false);
-      expect(meter.consume(1, nowMs + waitMs - 1).allowed).toBe(false);
-      expect(meter.consume(1, nowMs + waitMs).allowed).toBe(true);
-    },
+      const remainders = (atMs: number): number[] =>
+        meter.look(1, atMs).limits.map((limit) => limit.remaining);
+      const before = remainders(teller.latestMs);
+      expectSame(remainders(nowMs), before);
+      expectSame(meter.consume(1, nowMs).allowed, false);
+      expectSame(remainders(nowMs), before);
+    }),
   );
 
-  law("is not set right by a look", [stories(cast), fc.nat(50)], (story, ticks) => {
-    const { teller, nowMs } = misset(story, ticks);
-    const before = teller.meter.snapshot();
-    expectSame(teller.meter.look(1, nowMs), teller.meter.look(1, nowMs));
-    expectSame(teller.meter.snapshot(), before);
-  });
+  test(
+    "never freezes a key: the wait told at the first denial is enough, and nothing shorter is",
+    forAll(
+      [stories(cast), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
+      (story, ticks, part) => {
+        const { teller, nowMs } = misset(story, ticks);
+        const { meter } = teller;
+        const decision = meter.consume(1, nowMs);
+        expectSame(decision.allowed, false);
+        const waitMs = decision.retryAfterMs ?? Number.NaN;
+        expectSame(meter.consume(1, nowMs + Math.floor(part * (waitMs - 1))).allowed, false);
+        expectSame(meter.consume(1, nowMs + waitMs - 1).allowed, false);
+        expectSame(meter.consume(1, nowMs + waitMs).allowed, true);
+      },
+    ),
+  );
+
+  test(
+    "is not set right by a look",
+    forAll([stories(cast), fc.nat(50)], (story, ticks) => {
+      const { teller, nowMs } = misset(story, ticks);
+      const before = teller.meter.snapshot();
+      expectSame(teller.meter.look(1, nowMs), teller.meter.look(1, nowMs));
+      expectSame(teller.meter.snapshot(), before);
+    }),
+  );
 });
 
 describe.each(casts)("held units: $title", (cast) => {
-  law(
+  test(
     "count as spent at this instant",
-    [stories(cast), fc.nat(8), fc.integer({ min: 1, max: 8 })],
-    (story, cost, heldUnits) => {
+    forAll([stories(cast), fc.nat(8), fc.integer({ min: 1, max: 8 })], (story, cost, heldUnits) => {
       const { meter, nowMs } = told(story);
       const booked = createMeter(story.limits, meter.snapshot());
       // Booked at the latest time that both know of, whatever the clock says.
       booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
       expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
       expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));
-    },
+    }),
   );
 
-  law(
+  test(
     "are no part of what is kept",
-    [stories(cast), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 8 })],
-    (story, cost, heldUnits) => {
-      const { meter, nowMs } = told(story);
-      const unaware = createMeter(story.limits, meter.snapshot());
-      const decision = meter.consume(cost, nowMs, heldUnits);
-      if (decision.allowed) unaware.consume(cost, nowMs);
-      expectSame(meter.snapshot(), unaware.snapshot());
-    },
+    forAll(
+      [stories(cast), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 8 })],
+      (story, cost, heldUnits) => {
+        const { meter, nowMs } = told(story);
+        const unaware = createMeter(story.limits, meter.snapshot());
+        const decision = meter.consume(cost, nowMs, heldUnits);
+        if (decision.allowed) unaware.consume(cost, nowMs);
+        expectSame(meter.snapshot(), unaware.snapshot());
+      },
+    ),
   );
 });
 
 describe.each(casts)("booking: $title", (cast) => {
-  law("what fits is consuming it", [stories(cast), fc.nat(8)], (story, cost) => {
-    const { meter, latestMs: nowMs } = told(story);
-    const booked = createMeter(story.limits, meter.snapshot());
-    if (!meter.consume(cost, nowMs).allowed) return;
-    booked.book(cost, nowMs, nowMs);
-    expectSame(booked.snapshot(), meter.snapshot());
-  });
+  test(
+    "what fits is consuming it",
+    forAll([stories(cast), fc.nat(8)], (story, cost) => {
+      const { meter, latestMs: nowMs } = told(story);
+      const booked = createMeter(story.limits, meter.snapshot());
+      if (!meter.consume(cost, nowMs).allowed) return;
+      booked.book(cost, nowMs, nowMs);
+      expectSame(booked.snapshot(), meter.snapshot());
+    }),
+  );
 
-  law(
+  test(
     "what does not fit leaves a debt: nothing remains, and waits are no shorter for it",
-    [stories(cast), fc.integer({ min: 1, max: 8 })],
-    (story, excess) => {
+    forAll([stories(cast), fc.integer({ min: 1, max: 8 })], (story, excess) => {
       const { meter, latestMs: nowMs } = told(story);
       const capacities = meter.look(1, nowMs).limits.map((limit) => limit.capacity);
       meter.book(Math.max(...capacities), nowMs, nowMs);
       const full = meter.look(1, nowMs);
       meter.book(excess, nowMs, nowMs);
       const indebted = meter.look(1, nowMs);
-      expect(full.limits.map((limit) => limit.remaining)).toEqual(capacities.map(() => 0));
-      expect(indebted.limits.map((limit) => limit.remaining)).toEqual(capacities.map(() => 0));
-      expect(indebted.allowed).toBe(false);
+      expectSame(
+        full.limits.map((limit) => limit.remaining),
+        capacities.map(() => 0),
+      );
+      expectSame(
+        indebted.limits.map((limit) => limit.remaining),
+        capacities.map(() => 0),
+      );
+      expectSame(indebted.allowed, false);
       expect(indebted.retryAfterMs).toBeGreaterThanOrEqual(full.retryAfterMs ?? Number.NaN);
-    },
+    }),
   );
 
-  law(
+  test(
     "in the past adds no quota",
-    [stories(cast), fc.integer({ min: 1, max: 8 }), fc.nat(20)],
-    (story, cost, ticks) => {
+    forAll([stories(cast), fc.integer({ min: 1, max: 8 }), fc.nat(20)], (story, cost, ticks) => {
       const { meter, nowMs } = told(story);
       const before = meter.look(1, nowMs).limits;
       meter.book(cost, nowMs - ticks * story.tickMs, nowMs);
       meter.look(1, nowMs).limits.forEach(({ remaining }, index) => {
         expect(remaining).toBeLessThanOrEqual(before[index]?.remaining ?? Number.NaN);
       });
-    },
+    }),
   );
 });

@@ -1,8 +1,7 @@
 /** What each strategy does, told as timelines. */
 import { describe, expect, test } from "vitest";
 import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
-
-const midnightMs = Date.UTC(2026, 2, 14);
+import { at } from "./timeline.ts";
 
 /** `waitMs` is `retryAfterMs`; the columns after `allowed` may be left out. */
 type Row = readonly [
@@ -12,12 +11,6 @@ type Row = readonly [
   remaining?: number,
   waitMs?: number | null,
 ];
-
-/** The instant of `h:mm:ss` or `m:ss`, with or without a fraction. */
-function at(time: string): number {
-  const seconds = time.split(":").reduce((sum, part) => sum * 60 + Number(part), 0);
-  return midnightMs + Math.round(seconds * 1_000);
-}
 
 /** Tells the costs to a fresh meter and expects what the rows say of them; `remaining` is the least of all limits. */
 function expectStory(limits: string | LimitInput, strategy: string, rows: readonly Row[]): void {

@@ -20,9 +20,7 @@ const formsOf: Readonly<Record<string, readonly Variant["options"][]>> = {
 
 export const variants: readonly Variant[] = [...strategies.keys()].flatMap((strategy) =>
   (formsOf[strategy] ?? [{}]).map((options) => ({
-    title: [strategy, ...Object.entries(options).map(([name, value]) => `${name}=${value}`)].join(
-      " ",
-    ),
+    title: [strategy, ...Object.values(options).map(String)].join(" "),
     strategy,
     options,
   })),

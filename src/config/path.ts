@@ -1,0 +1,44 @@
+/** One spelling for the paths that servers take for the same, for requests and for the patterns they are matched with. */
+
+/** Printable characters that mean the same encoded or not; `/ \ % ? #` would change what the path is. */
+function decodable(escape: string): string | null {
+  const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+  return /[\x21-\x7e]/.test(character) && !/[/\\%?#]/.test(character) ? character : null;
+}
+
+/**
+ * Characters that need no encoding decoded (RFC 3986, section 6.2.2.2, and the delimiters that many servers decode
+ * besides), other escapes in upper case, slashes single, none at the end. The URL parser has resolved dot segments
+ * before. Case is kept: paths that differ in it are different.
+ */
+export function normalizedPath(pathname: string): string {
+  const single = pathname
+    .replace(/%(?![0-9a-f]{2})/gi, "%25")
+    .replace(/%[0-9a-f]{2}/gi, (escape) => decodable(escape) ?? escape.toUpperCase())
+    .replace(/\/{2,}/g, "/");
+  return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
+}
+
+/** A URLPattern for normalized paths, or null when the text is none. What was encoded is taken literally. */
+export function pathPattern(text: string): URLPattern | null {
+  const pathname = text
+    .replace(/%[0-9a-f]{2}/gi, (escape) => {
+      const character = decodable(escape);
+      return character === null ? escape.toUpperCase() : `\\${character}`;
+    })
+    .replace(/\/{2,}/g, "/");
+  return pathname.startsWith("/") ? urlPattern({ pathname }) : null;
+}
+
+/** A URLPattern for host names without the dot that may end them, or null when the text is none. */
+export function hostPattern(text: string): URLPattern | null {
+  return /^[a-z0-9*.-]+$/i.test(text) ? urlPattern({ hostname: text.replace(/\.$/, "") }) : null;
+}
+
+function urlPattern(parts: { pathname: string } | { hostname: string }): URLPattern | null {
+  try {
+    return new URLPattern(parts);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,121 @@
+/** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
+import * as v from "valibot";
+import { acceptedNotation, type ConfigProblem, joinPath } from "../strategies/index.ts";
+import { type Policy, readPolicy } from "./policy.ts";
+import { isBrokenJson, isNumbered, isSet, numbered, typed, type Variables } from "./variables.ts";
+
+type Report = (problem: ConfigProblem) => void;
+
+/** A policy that was written somewhere; null if it could not be read. */
+interface Written {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
+  readonly policy: Policy | null;
+}
+
+/** The variables of the short form, by the field of a policy that each of them is. */
+const shortForm: Readonly<Record<string, string>> = {
+  limits: "LIMITS",
+  strategy: "STRATEGY",
+  key: "KEY",
+};
+
+export function readPolicies(env: Variables, report: Report): Policy[] {
+  const written = [...readShortForm(env, report), ...readLists(env, report)];
+  refuseMisnamed(env, report);
+  refuseDuplicates(written, report);
+  const isNothingSet = [...Object.values(shortForm), ...numbered(env, "POLICIES")].every(
+    (variable) => !isSet(env[variable]),
+  );
+  if (isNothingSet) {
+    const accepted = `a list of policies; or set LIMITS, for one policy, to ${acceptedNotation}`;
+    report({ variable: "POLICIES", field: "", value: undefined, accepted });
+  }
+  return written.flatMap(({ policy }) => policy ?? []);
+}
+
+/** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */
+function readShortForm(env: Variables, report: Report): Written[] {
+  const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
+  if (set.length === 0) return [];
+  const broken = new Set(
+    set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])),
+  );
+  for (const variable of broken) {
+    report({
+      variable,
+      field: "",
+      value: env[variable],
+      accepted: "valid JSON, where it begins like JSON",
+    });
+  }
+  const value = {
+    name: "default",
+    ...Object.fromEntries(set.map(([field, variable]) => [field, typed(env[variable])])),
+  };
+  const policy = readPolicy("", "", value, (problem) => {
+    const [, name = "", field = ""] = /^([a-z]+)\.?(.*)$/is.exec(problem.field) ?? [];
+    const variable = shortForm[name] ?? "LIMITS";
+    if (!broken.has(variable)) report({ ...problem, variable, field });
+  });
+  return [{ variable: "LIMITS", field: "", value, policy }];
+}
+
+/** `POLICIES`, `POLICIES_2`, … one after the other. */
+function readLists(env: Variables, report: Report): Written[] {
+  return numbered(env, "POLICIES").flatMap((variable) => {
+    const list = typed(env[variable]);
+    if (!Array.isArray(list) || list.length === 0) {
+      const accepted = "a list of one or more policies; as text, valid JSON";
+      report({ variable, field: "", value: env[variable], accepted });
+      return [];
+    }
+    const values: unknown[] = list;
+    return values.map((value, index) => {
+      const field = `[${index}]`;
+      return { variable, field, value, policy: readPolicy(variable, field, value, report) };
+    });
+  });
+}
+
+/** A list under a name that is not read would be no protection at all. */
+function refuseMisnamed(env: Variables, report: Report): void {
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
+    const accepted = "nothing: policies go in POLICIES, POLICIES_2, POLICIES_3, …";
+    report({ variable, field: "", value: env[variable], accepted });
+  }
+}
+
+/**
+ * In one response the names of all limits stand side by side, so they are unique, and so are those of policies. Of a
+ * policy that could not be read the name is still compared: all problems are to be found at once.
+ */
+function refuseDuplicates(written: readonly Written[], report: Report): void {
+  const places = new Map<string, string>();
+  for (const { variable, field, value, policy } of written) {
+    const place = joinPath(variable, field);
+    const { name: policyName, limits } = namesOf(policy ?? value);
+    for (const name of new Set([policyName, ...limits])) {
+      const taken = places.get(name);
+      if (taken !== undefined) {
+        const within = joinPath(field, name === policyName ? "name" : "limits");
+        const accepted = `a name that no other policy or limit has; ${taken} has this one`;
+        report({ variable, field: within, value: name, accepted });
+      }
+      if (name !== "") places.set(name, place);
+    }
+  }
+}
+
+function namesOf(policy: unknown): { name: string; limits: string[] } {
+  const named = v.object({ name: v.string() });
+  const schema = v.object({
+    name: v.fallback(v.string(), ""),
+    limits: v.fallback(v.array(named), []),
+  });
+  const parsed = v.safeParse(schema, policy);
+  if (!parsed.success) return { name: "", limits: [] };
+  return { name: parsed.output.name, limits: parsed.output.limits.map(({ name }) => name) };
+}

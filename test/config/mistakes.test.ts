@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { describeProblem } from "../../src/strategies/index.ts";
+import { placesOf, problemsOf, whole } from "./harness.ts";
+
+/** Mistakes that are easily made, and would otherwise leave something unprotected, closed or unexplained. */
+describe("an easy mistake", () => {
+  it("in JSON text is told as such, and not as what its pieces look like", () => {
+    const broken = '["10/minute", "5/second"';
+    expect(problemsOf({ ...whole, LIMITS: broken })).toEqual([
+      { variable: "LIMITS", field: "", value: broken, accepted: expect.stringContaining("JSON") },
+    ]);
+    expect(problemsOf({ KEY_SECRET: "s", POLICIES: '[{"name": "a",}]' })).toMatchObject([
+      { variable: "POLICIES", field: "", accepted: expect.stringContaining("JSON") },
+    ]);
+    expect(placesOf({ ...whole, CHECK_TOKENS: '["a", "b"' })).toEqual(["CHECK_TOKENS"]);
+  });
+
+  it("in the name of a list of policies is told: what is not read protects nothing", () => {
+    const list = [{ name: "a", limits: "1/s" }];
+    for (const name of ["POLICIES2", "POLICIES_02", "POLICIES_1", "POLICIES_B"]) {
+      expect(placesOf({ ...whole, [name]: list })).toEqual([name]);
+    }
+  });
+
+  it("made several times is told each time", () => {
+    const POLICIES = [{ name: "a", limits: "1/s", foo: 1, bar: null, match: { x: 1, y: 2 } }];
+    expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual([
+      "POLICIES [0].match.x",
+      "POLICIES [0].match.y",
+      "POLICIES [0].foo",
+      "POLICIES [0].bar",
+    ]);
+  });
+
+  it("is told once for a text, however often the text repeats it", () => {
+    expect(problemsOf({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
+    expect(problemsOf({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
+  });
+
+  it("with a value that has no text is told all the same", () => {
+    const POLICIES = [
+      { name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] },
+    ];
+    expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [0].limits[0].strategy"]);
+    expect(problemsOf({ ...whole, ORIGIN: 1n }).map(describeProblem)).toEqual([
+      expect.stringMatching(/^ORIGIN is bigint: accepted is an http or https URL/),
+    ]);
+  });
+
+  it("in the name of a limit is told where the limit is", () => {
+    const POLICIES = [
+      { name: "a", limits: [{ limit: 1, window: "1s", name: "x" }] },
+      { name: "b", limits: [{ limit: 1, window: "1s", name: "x" }] },
+    ];
+    expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [1].limits"]);
+  });
+});

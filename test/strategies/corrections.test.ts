@@ -1,0 +1,201 @@
+/** What was spent elsewhere and is booked late, and what is given back: where in time each strategy puts it. */
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  createMeter,
+  type LimitInput,
+  parseLimits,
+  strategies,
+} from "../../src/strategies/index.ts";
+import { forAll } from "./for-all.ts";
+import { expectSame, remainingOf } from "./story.ts";
+import { at } from "./timeline.ts";
+import { limitOf, variants } from "./variants.ts";
+
+/** At `now` so many units of `time` are booked or given back, and so many remain then. A look needs no `time`. */
+type Row = readonly [
+  now: string,
+  action: "spend" | "book" | "refund" | "look",
+  units: number,
+  time: string,
+  remaining: number,
+];
+
+function expectCorrections(limit: LimitInput, rows: readonly Row[]): void {
+  const meter = createMeter(parseLimits(limit));
+  const told = rows.map(([now, action, units, time]): Row => {
+    if (action === "spend") meter.consume(units, at(now));
+    if (action === "book") meter.book(units, at(time), at(now));
+    if (action === "refund") meter.refund(units, at(time), at(now));
+    return [now, action, units, time, remainingOf(meter.look(1, at(now)))];
+  });
+  expect(told).toEqual(rows);
+}
+
+describe("fixed-window, opened by the first request", () => {
+  const limit = { limit: 10, window: "1m", strategy: "fixed-window" };
+
+  test("a booking from before the window counts in it, unless a whole window has passed since", () => {
+    expectCorrections(limit, [
+      ["1:00", "spend", 1, "", 9],
+      ["1:10", "book", 2, "0:30", 7],
+      ["1:10", "book", 2, "0:10", 7],
+      ["1:10", "book", 2, "0:10.001", 5],
+      ["1:59.999", "look", 0, "", 5],
+      ["2:00", "look", 0, "", 10],
+    ]);
+  });
+
+  test("a booking opens the window that its request would have opened", () => {
+    expectCorrections(limit, [
+      ["1:10", "book", 2, "0:10", 10],
+      ["1:10", "book", 2, "0:30", 8],
+      ["1:29.999", "spend", 8, "", 0],
+      ["1:30", "look", 0, "", 10],
+    ]);
+  });
+
+  test("a window that is over gives nothing back", () => {
+    expectCorrections(limit, [
+      ["0:00", "spend", 1, "", 9],
+      ["0:30", "spend", 5, "", 4],
+      ["1:00", "refund", 5, "0:30", 10],
+      ["1:00", "spend", 3, "", 7],
+      ["1:10", "refund", 5, "0:30", 7],
+      ["1:10", "refund", 2, "1:00", 9],
+      ["2:00", "look", 0, "", 10],
+    ]);
+  });
+
+  test("a window from which all is given back is closed: the next request opens another", () => {
+    expectCorrections(limit, [
+      ["0:00", "spend", 2, "", 8],
+      ["0:10", "refund", 2, "0:00", 10],
+      ["0:20", "spend", 3, "", 7],
+      ["1:19.999", "look", 0, "", 7],
+      ["1:20", "look", 0, "", 10],
+    ]);
+  });
+});
+
+describe("fixed-window, by the clock", () => {
+  const limit = { limit: 10, window: "1m", strategy: "fixed-window", align: "clock" };
+
+  test("a booking counts in its own window only", () => {
+    expectCorrections(limit, [
+      ["1:10", "book", 2, "0:59.999", 10],
+      ["1:10", "book", 2, "1:05", 8],
+      ["1:10", "book", 2, "0:59.999", 8],
+      ["1:10", "book", 2, "1:00", 6],
+      ["1:59.999", "look", 0, "", 6],
+      ["2:00", "look", 0, "", 10],
+    ]);
+  });
+
+  test("a refund goes to its own window only", () => {
+    expectCorrections(limit, [
+      ["0:59", "spend", 5, "", 5],
+      ["1:00", "spend", 5, "", 5],
+      ["1:10", "refund", 5, "0:59", 5],
+      ["1:10", "refund", 5, "1:00", 10],
+    ]);
+  });
+});
+
+describe("sliding-window-counter", () => {
+  const limit = { limit: 10, window: "1m", strategy: "sliding-window-counter" };
+
+  test("a booking counts in the bucket of its time: this one, the one before, or none", () => {
+    expectCorrections(limit, [
+      ["1:00", "spend", 4, "", 6],
+      // 4 × 30/60
+      ["2:30", "look", 0, "", 8],
+      ["2:30", "book", 3, "2:00", 5],
+      ["2:30", "book", 2, "1:59.999", 4],
+      ["2:30", "book", 2, "1:00", 3],
+      ["2:30", "book", 2, "0:59.999", 3],
+    ]);
+  });
+
+  test("a refund goes to the bucket of its time, and takes no more than it holds", () => {
+    expectCorrections(limit, [
+      ["1:00", "spend", 4, "", 6],
+      ["2:30", "spend", 6, "", 2],
+      ["2:40", "refund", 4, "0:59.999", 3],
+      ["2:40", "refund", 3, "1:00", 4],
+      ["2:40", "refund", 9, "1:59.999", 4],
+      ["2:40", "refund", 2, "2:30", 6],
+      ["2:40", "refund", 9, "2:00", 10],
+      ["3:00", "look", 0, "", 10],
+    ]);
+  });
+
+  test("a booking opens the bucket that its request would have opened", () => {
+    expectCorrections(limit, [
+      ["2:30", "book", 6, "0:30", 10],
+      // The bucket of 0:31 ended at 1:31, and of its weight only the last of 60 seconds is left.
+      ["2:30", "book", 6, "0:31", 10],
+      // 96 × 1/60
+      ["2:30", "book", 90, "1:10", 9],
+      ["2:31", "look", 0, "", 10],
+    ]);
+    expectCorrections(limit, [
+      // 6 × 50/60
+      ["1:40", "book", 6, "0:30", 5],
+      ["2:30", "look", 0, "", 10],
+    ]);
+    expectCorrections({ ...limit, align: "clock" }, [
+      // 6 × 20/60
+      ["1:40", "book", 6, "0:30", 8],
+      ["2:00", "look", 0, "", 10],
+    ]);
+  });
+});
+
+describe.each(variants)("the transitions: $title", (variant) => {
+  const strategy = strategies.get(variant.strategy);
+  const move = fc.record({
+    idleMs: fc.constantFrom(0, 0, 1, 2, 3, 9, 10, 11, 30),
+    agoMs: fc.constantFrom(0, 0, 0, 1, 5, 12),
+    units: fc.integer({ min: 1, max: 4 }),
+    isRefund: fc.constantFrom(false, false, true),
+  });
+
+  test(
+    "ask for a wait exactly when a cost does not fit",
+    forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
+      if (strategy === undefined) throw new Error("variants are made of registered strategies");
+      const limit = limitOf(variant, units, 10);
+      const capacity = strategy.capacity(limit);
+      let nowMs = at("0:01");
+      let state = strategy.fresh();
+      for (const { idleMs, agoMs, units: spent, isRefund } of moves) {
+        nowMs += idleMs;
+        const atMs = nowMs - agoMs;
+        state = isRefund
+          ? strategy.refund(limit, state, spent, atMs, nowMs)
+          : strategy.spend(limit, state, spent, atMs, nowMs);
+        const used = strategy.used(limit, state, nowMs);
+        for (let cost = 0; cost <= capacity; cost++) {
+          expectSame(strategy.waitMs(limit, state, cost, nowMs) === 0, used + cost <= capacity);
+        }
+      }
+    }),
+  );
+
+  test(
+    "hold nothing from the instant at which they are idle",
+    forAll([fc.array(move, { maxLength: 12 })], (moves) => {
+      if (strategy === undefined) throw new Error("variants are made of registered strategies");
+      const limit = limitOf(variant, 5, 10);
+      let nowMs = at("0:01");
+      let state = strategy.fresh();
+      expectSame(strategy.idleAtMs(limit, state), 0);
+      for (const { idleMs, agoMs, units } of moves) {
+        nowMs += idleMs;
+        state = strategy.spend(limit, state, units, nowMs - agoMs, nowMs);
+      }
+      expectSame(strategy.used(limit, state, Math.max(nowMs, strategy.idleAtMs(limit, state))), 0);
+    }),
+  );
+});

@@ -1,0 +1,17 @@
+import * as fc from "fast-check";
+
+type Arbitraries<Values extends [unknown, ...unknown[]]> = {
+  [Index in keyof Values]: fc.Arbitrary<Values[Index]>;
+};
+
+/**
+ * A test of something that holds for all values. A failure tells its seed and path, and the least values that fail.
+ * Not the runner that fast-check has for vitest: to load it takes seconds, as long as many of these tests.
+ */
+export function forAll<Values extends [unknown, ...unknown[]]>(
+  arbitraries: Arbitraries<Values>,
+  holds: (...values: Values) => void,
+  numRuns = 500,
+): () => void {
+  return () => fc.assert(fc.property<Values>(...arbitraries, holds), { numRuns });
+}
