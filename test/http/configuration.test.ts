@@ -38,9 +38,9 @@ describe("a broken configuration", () => {
       "POLICIES [0].limits[0].window",
       "POLICIES [0].limits[0].strategy",
       "POLICIES [1].matches",
-      "POLICIES [1].name",
       "POLICIES [2].name",
       "POLICIES [2].limits.limit",
+      "POLICIES [1].name",
       "KEY_SECRET",
     ]);
   });
