@@ -34,19 +34,27 @@ export class LimiterClient {
    */
   async admit(spends: readonly Spend[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const givenBack: (() => Promise<void>)[] = [];
+    const undo: (() => Promise<void>)[] = [];
+    const remember: (() => void)[] = [];
     for (const group of Map.groupBy(spends, (spend) => spend.partitionKey).values()) {
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
       const verdict = await this.#ask(group, (stub) => stub.check(group.map(chargeOf)));
+      const askedUntilMs = Date.now();
       const decided = verdict === null ? this.#fallBack(group) : outcomesOf(group, verdict);
       outcomes.push(...decided);
       if (!decided.every(admits)) {
-        await Promise.all(givenBack.map((giveBack) => giveBack()));
+        await Promise.all(undo.map((each) => each()));
         return outcomes;
       }
-      if (verdict !== null) givenBack.push(() => this.#giveBack(group, verdict.decidedAtMs));
+      if (verdict === null) {
+        undo.push(async () => this.#local.refund(group.filter(isLocal), askedUntilMs));
+      } else {
+        undo.push(() => this.#giveBack(group, verdict.decidedAtMs));
+        remember.push(() => this.#local.book(group));
+      }
     }
+    for (const each of remember) each();
     return outcomes;
   }
 
@@ -103,6 +111,8 @@ const localOutcome = ({ policy }: Spend, decision: Decision): Outcome => ({
   policy,
   decision,
 });
+
+const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
 
 function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
   const { policy } = spend;

@@ -1,9 +1,14 @@
-/** Limits that an isolate enforces by itself while an object gives no answer: better than none, though each isolate counts alone. */
+/**
+ * Limits that an isolate enforces by itself while an object gives no answer. It has counted what objects admitted
+ * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
+ */
 import { createMeter, type Decision, type Meter } from "../strategies/index.ts";
 import type { Spend } from "./outcome.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
-const mostMeters = 4_096;
+const mostMeters = 1_024;
+/** A larger log is not kept in case of need: it would hold that many entries for every key. */
+const mostLogged = 1_000;
 
 export class LocalMeters {
   readonly #meters = new Map<string, Meter>();
@@ -14,6 +19,20 @@ export class LocalMeters {
 
   look(spend: Spend): Decision {
     return this.#meterOf(spend).look(spend.cost, Date.now());
+  }
+
+  /** Counts what an object has admitted. */
+  book(spends: readonly Spend[]): void {
+    const nowMs = Date.now();
+    for (const spend of spends) {
+      if (isWorthCounting(spend)) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
+    }
+  }
+
+  /** Gives back what was consumed at `spentAtMs` or right after, for a request that was not admitted after all. */
+  refund(spends: readonly Spend[], spentAtMs: number): void {
+    const nowMs = Date.now();
+    for (const spend of spends) this.#meterOf(spend).refund(spend.cost, spentAtMs, nowMs);
   }
 
   forget(spend: Spend): void {
@@ -33,3 +52,7 @@ export class LocalMeters {
 }
 
 const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${partitionKey}`;
+
+const isWorthCounting = ({ policy }: Spend): boolean =>
+  policy.onError === "local" &&
+  policy.limits.every(({ strategy, limit }) => strategy !== "sliding-log" || limit <= mostLogged);

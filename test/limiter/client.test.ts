@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { admits, type Spend } from "../../src/limiter/outcome.ts";
+import { createMeter } from "../../src/strategies/index.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
@@ -70,6 +71,53 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     const client = new LimiterClient(objectsThat(fault));
     const [isForgotten] = await quietly(() => client.forget(policyWith("local"), "k"));
     expect(isForgotten).toBe(false);
+  });
+});
+
+describe("when the object stops answering", () => {
+  const keyed = (partitionKey: string, policy = policyWith("local")): Spend => ({
+    policy,
+    partitionKey,
+    cost: 1,
+  });
+
+  it("the isolate goes on from what the object has admitted through it", async () => {
+    const decision = createMeter(keyed("k").policy.limits).consume(1, Date.now());
+    const answers = [{ decisions: [decision], decidedAtMs: Date.now() }];
+    const call = () => {
+      const answer = answers.pop();
+      return answer === undefined ? Promise.reject(new Error("gone")) : Promise.resolve(answer);
+    };
+    const client = new LimiterClient({ getByName: () => ({ check: call }) } as unknown as Objects);
+    const admitted = [];
+    for (let request = 0; request < 3; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      const [outcomes] = await quietly(() => client.admit([keyed("k")]));
+      admitted.push(...outcomes.map((outcome) => [outcome.kind, admits(outcome)]));
+    }
+    expect(admitted).toEqual([
+      ["decided", true],
+      ["local", true],
+      ["local", false],
+    ]);
+  });
+
+  it("what it spent by itself is given back when the object of another key denies", async () => {
+    const denying = policyWith("local", "denying");
+    const denial = createMeter(denying.limits).consume(3, Date.now());
+    const objects = {
+      getByName: (name: string) => ({
+        check: () =>
+          name === "denied"
+            ? Promise.resolve({ decisions: [denial], decidedAtMs: Date.now() })
+            : Promise.reject(new Error("gone")),
+        look: faults.throws,
+      }),
+    } as unknown as Objects;
+    const client = new LimiterClient(objects);
+    await quietly(() => client.admit([keyed("lost"), keyed("denied", denying)]));
+    const [outcome] = await quietly(() => client.look(keyed("lost")));
+    expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 });
 
