@@ -20,7 +20,7 @@ export default {
         return new Response(ticks(), { headers: { "Content-Type": "text/event-stream" } });
       case "/websocket":
         return echoSocket();
-      case "/limited":
+      case "/refusing":
         return new Response("the origin's own", {
           status: 429,
           headers: { RateLimit: '"origin";r=0;t=7', "RateLimit-Policy": '"origin";q=1;w=7' },

@@ -103,7 +103,11 @@ export async function readSpend(request: Request, queries: Queries): Promise<Che
 
 async function jsonOf(request: Request): Promise<unknown> {
   try {
-    return await request.json<unknown>();
+    // Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one.
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(
+      await request.arrayBuffer(),
+    );
+    return JSON.parse(text) as unknown;
   } catch {
     return undefined;
   }
@@ -118,6 +122,9 @@ function valuesOf(queries: Queries): Record<string, string | string[] | undefine
 }
 
 function invalidFields(issues: readonly v.BaseIssue<unknown>[]): Failure {
-  const errors = problemsOf("", "", issues).map(({ field, accepted }) => ({ field, accepted }));
+  const errors = problemsOf("", "", issues).map(({ field, accepted }) => ({
+    field: field === "" ? "body" : field,
+    accepted,
+  }));
   return { kind: "fields-invalid", errors };
 }

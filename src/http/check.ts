@@ -1,5 +1,5 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type Next } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { partName, type Policy } from "../config/index.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
@@ -12,55 +12,47 @@ import { type Failure, problemResponse } from "./problems.ts";
 
 const bodyLimitBytes = 16 * 1024;
 
+const sized = bodyLimit({
+  maxSize: bodyLimitBytes,
+  onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
+});
+
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
-export function checkRoutes({ policies, checkTokens, partitions, limiter }: Gate): Hono {
+export function checkRoutes(gate: Gate): Hono {
+  const { checkTokens, limiter } = gate;
   const routes = new Hono();
   const authorized = requireToken(checkTokens);
-  const sized = bodyLimit({
-    maxSize: bodyLimitBytes,
-    onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
-  });
-
-  /** The spend that a check asks for, or why it cannot be made. */
-  async function spendOf(check: Check): Promise<Spend | Failure> {
-    const policy = policyOf(policies, check.policy);
-    if ("kind" in policy) return policy;
-    const values = keyOfCaller(policy.key, check.key);
-    if (values === null) return invalidKey(policy);
-    return {
-      policy,
-      partitionKey: await partitions.partitionKey(policy.key, values),
-      cost: check.cost,
-    };
-  }
 
   routes.get("/health", (c) => c.json({ status: "ok" }, 200, { "Cache-Control": "no-store" }));
   routes.all("/health", () =>
     problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD"] }),
   );
 
-  routes.get("/", authorized, async (c) => {
+  routes.get("/", authorized, refuseMisencoded, async (c) => {
     const check = readLook(c.req.queries());
     if ("kind" in check) return problemResponse(check);
-    const spend = await spendOf(check);
+    const spend = await spendOf(gate, check);
     return "kind" in spend ? problemResponse(spend) : answer(c, check, await limiter.look(spend));
   });
 
   routes.post("/", authorized, sized, async (c) => {
     const check = await readSpend(c.req.raw, c.req.queries());
     if ("kind" in check) return problemResponse(check);
-    const spend = await spendOf(check);
+    const spend = await spendOf(gate, check);
     if ("kind" in spend) return problemResponse(spend);
-    const [outcome] = check.cost === 0 ? [await limiter.look(spend)] : await limiter.admit([spend]);
+    const [outcome] =
+      check.cost === 0
+        ? [await limiter.look(spend)]
+        : await limiter.admit([spend], (work) => c.executionCtx.waitUntil(work));
     return outcome === undefined
       ? problemResponse({ kind: "internal" })
       : answer(c, check, outcome);
   });
 
-  routes.delete("/", authorized, async (c) => {
+  routes.delete("/", authorized, refuseMisencoded, async (c) => {
     const check = readForget(c.req.queries());
     if ("kind" in check) return problemResponse(check);
-    const spend = await spendOf(check);
+    const spend = await spendOf(gate, check);
     if ("kind" in spend) return problemResponse(spend);
     const isForgotten = await limiter.forget(spend.policy, spend.partitionKey);
     return isForgotten ? c.body(null, 204) : problemResponse({ kind: "undecided" });
@@ -71,6 +63,27 @@ export function checkRoutes({ policies, checkTokens, partitions, limiter }: Gate
   );
   routes.all("/*", () => problemResponse({ kind: "unknown-path" }));
   return routes;
+}
+
+/** The spend that a check asks for, or why it cannot be made. */
+async function spendOf({ policies, partitions }: Gate, check: Check): Promise<Spend | Failure> {
+  const policy = policyOf(policies, check.policy);
+  if ("kind" in policy) return policy;
+  const values = keyOfCaller(policy.key, check.key);
+  if (values === null) return invalidKey(policy);
+  const partitionKey = await partitions.partitionKey(policy.key, values);
+  return { policy, partitionKey, cost: check.cost };
+}
+
+/** What stands for no text is left as it is by the query's reader: different queries would name one key. */
+async function refuseMisencoded(c: Context, next: Next): Promise<Response | undefined> {
+  try {
+    decodeURIComponent(c.req.url);
+  } catch {
+    return problemResponse({ kind: "query-malformed" });
+  }
+  await next();
+  return undefined;
 }
 
 function policyOf(policies: readonly Policy[], name: string | undefined): Policy | Failure {
@@ -96,7 +109,8 @@ function answer(c: Context, check: Check, outcome: Outcome): Response {
   // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
   if (!("decision" in outcome)) return problemResponse({ kind: "undecided" });
   const { kind, policy, decision } = outcome;
-  const headers = kind === "decided" ? rateLimitFields([decision]) : retryAfterField([decision]);
+  const headers =
+    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterField([decision]);
   const body = { ...decision, policy: policy.name, violated: violatedLimits([decision]), headers };
   const isRefused = check.deny !== undefined && !decision.allowed;
   const noStore = { "Cache-Control": "no-store" };

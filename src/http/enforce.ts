@@ -3,7 +3,7 @@ import type { MiddlewareHandler } from "hono";
 import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import { keyOfRequest } from "../policies/key.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import type { Decision } from "../strategies/index.ts";
+import type { Decision, Limit } from "../strategies/index.ts";
 import { addRateLimitFields, longestWaitMs, rateLimitFields, violatedLimits } from "./headers.ts";
 import type { Gate } from "./gate.ts";
 import { problemResponse } from "./problems.ts";
@@ -19,8 +19,9 @@ export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHand
         return { policy, partitionKey: await partitions.partitionKey(policy.key, values), cost: 1 };
       }),
     );
-    const outcomes = await limiter.admit(spends);
-    if (!outcomes.every(admits)) return refusal(outcomes);
+    const outcomes = await limiter.admit(spends, (work) => c.executionCtx.waitUntil(work));
+    const limits = met.flatMap((policy) => policy.limits);
+    if (!outcomes.every(admits)) return refusal(limits, outcomes);
     await next();
     const decisions = outcomes.flatMap(decided);
     // A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what
@@ -29,7 +30,7 @@ export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHand
     if (decisions.length > 0 && hasFields) {
       // What was fetched has headers that cannot be changed.
       c.res = new Response(c.res.body, c.res);
-      addRateLimitFields(c.res.headers, rateLimitFields(decisions));
+      addRateLimitFields(c.res.headers, rateLimitFields(limits, decisions));
     }
     return undefined;
   };
@@ -40,7 +41,7 @@ const decided = (outcome: Outcome): Decision[] =>
   outcome.kind === "decided" ? [outcome.decision] : [];
 
 /** A 429 of those that deny; a 503 when one is closed for want of a decision. */
-function refusal(outcomes: readonly Outcome[]): Response {
+function refusal(limits: readonly Limit[], outcomes: readonly Outcome[]): Response {
   if (outcomes.some((outcome) => outcome.kind === "closed")) {
     return problemResponse({ kind: "undecided" });
   }
@@ -54,6 +55,6 @@ function refusal(outcomes: readonly Outcome[]): Response {
       violated: violatedLimits(decisions),
       retryAfterMs: longestWaitMs(decisions),
     },
-    told.length === 0 ? {} : { ...rateLimitFields(told) },
+    told.length === 0 ? {} : { ...rateLimitFields(limits, told) },
   );
 }

@@ -3,7 +3,7 @@
  * draft is a change in this file alone.
  */
 import { type BareItem, type Item, parseList, serializeList, Token } from "structured-headers";
-import type { Decision, LimitDecision } from "../strategies/index.ts";
+import type { Decision, Limit, LimitDecision } from "../strategies/index.ts";
 import { retryAfterSeconds } from "./problems.ts";
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
@@ -24,14 +24,21 @@ export function longestWaitMs(decisions: readonly Decision[]): number | null {
   return waits.includes(null) ? null : Math.max(0, ...waits.map(Number));
 }
 
-/** @param decisions of all policies that a request met; at least one */
-export function rateLimitFields(decisions: readonly Decision[]): RateLimitFields {
-  const limits = decisions.flatMap((decision) => decision.limits);
-  const violated = limits.filter((limit) => !limit.allowed);
+/**
+ * @param limits all that the request met, whether they were asked or not: `RateLimit-Policy` is to be the same in every
+ * answer to the like of it
+ * @param decisions at least one
+ */
+export function rateLimitFields(
+  limits: readonly Limit[],
+  decisions: readonly Decision[],
+): RateLimitFields {
+  const decided = decisions.flatMap((decision) => decision.limits);
+  const violated = decided.filter((limit) => !limit.allowed);
   return {
     "RateLimit-Policy": serializeList(limits.map(policyItem)),
     // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
-    RateLimit: serializeList((violated.length > 0 ? violated : limits).map(limitItem)),
+    RateLimit: serializeList((violated.length > 0 ? violated : decided).map(limitItem)),
     ...retryAfterField(decisions),
   };
 }
@@ -44,7 +51,7 @@ export function retryAfterField(decisions: readonly Decision[]): RateLimitFields
 }
 
 /** A window of less than a second has no `w`, which is in whole seconds and at least 1. */
-function policyItem({ name, limit, windowMs }: LimitDecision): Item {
+function policyItem({ name, limit, windowMs }: Limit): Item {
   const parameters = new Map<string, BareItem>([["q", limit]]);
   if (windowMs >= 1000) parameters.set("w", Math.ceil(windowMs / 1000));
   return [name, parameters];
@@ -64,14 +71,16 @@ function limitItem(decision: LimitDecision): Item {
 }
 
 /**
- * Adds a response's fields to those that its origin sent. A field of the origin's that does not parse is left as it is:
- * recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2).
+ * Adds a response's fields to those that its origin sent. What the origin sends in another form stays as it is, and
+ * stays alone: recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2).
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
-  for (const [name, value] of Object.entries(fields)) {
+  const isReadable = ["RateLimit", "RateLimit-Policy"].every((name) => {
     const existing = headers.get(name);
-    if (existing === null || isListOfNames(existing)) headers.append(name, value);
-  }
+    return existing === null || isListOfNames(existing);
+  });
+  if (!isReadable) return;
+  for (const [name, value] of Object.entries(fields)) headers.append(name, value);
 }
 
 function isListOfNames(value: string): boolean {

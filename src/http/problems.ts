@@ -22,6 +22,7 @@ interface Failures {
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
   unauthorized: { readonly hasTokens: boolean };
+  "query-malformed": object;
   "body-malformed": object;
   "body-too-large": { readonly limitBytes: number };
   "body-of-other-type": object;
@@ -165,10 +166,16 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     headers: { "WWW-Authenticate": 'Bearer realm="headgate"' },
   }),
 
+  "query-malformed": () => ({
+    status: 400,
+    title: "Bad Request",
+    detail: "The query is not UTF-8 in percent-encoding.",
+  }),
+
   "body-malformed": () => ({
     status: 400,
     title: "Bad Request",
-    detail: "The body is not valid JSON.",
+    detail: "The body is not valid JSON in UTF-8.",
   }),
 
   "body-too-large": ({ limitBytes }) => ({

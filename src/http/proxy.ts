@@ -12,6 +12,7 @@ const secretField = "X-Headgate-Secret";
 /** Fields of one hop, whether `Connection` names them or not. */
 const hopByHop = [
   "Connection",
+  "HTTP2-Settings",
   "Keep-Alive",
   "Proxy-Authenticate",
   "Proxy-Authentication-Info",

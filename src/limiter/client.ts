@@ -29,29 +29,33 @@ export class LimiterClient {
 
   /**
    * Spends all or nothing. Spends on one key are decided together; the object of the next key is asked only when the
-   * one before admits, and what was spent before a denial is given back.
+   * one before admits, and what was spent before a denial is given back, for which no answer waits.
+   * @param later keeps the Worker running for work that goes on after the answer
    * @returns the outcomes of the spends that were asked for, those of the denying key last
    */
-  async admit(spends: readonly Spend[]): Promise<Outcome[]> {
+  async admit(
+    spends: readonly Spend[],
+    later: (work: Promise<unknown>) => void,
+  ): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const undo: (() => Promise<void>)[] = [];
+    const undo: (() => Promise<unknown>)[] = [];
     const remember: (() => void)[] = [];
     for (const group of Map.groupBy(spends, (spend) => spend.partitionKey).values()) {
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
-      const verdict = await this.#ask(group, (stub) => stub.check(group.map(chargeOf)));
-      const askedUntilMs = Date.now();
-      const decided = verdict === null ? this.#fallBack(group) : outcomesOf(group, verdict);
+      const verdict = await this.#ask("check", group, (stub) => stub.check(group.map(chargeOf)));
+      const nowMs = Date.now();
+      const decided = verdict === null ? this.#fallBack(group, nowMs) : outcomesOf(group, verdict);
       outcomes.push(...decided);
       if (!decided.every(admits)) {
-        await Promise.all(undo.map((each) => each()));
+        later(Promise.all(undo.map((each) => each())));
         return outcomes;
       }
       if (verdict === null) {
-        undo.push(async () => this.#local.refund(group.filter(isLocal), askedUntilMs));
+        undo.push(async () => this.#local.refund(group.filter(isLocal), nowMs));
       } else {
         undo.push(() => this.#giveBack(group, verdict.decidedAtMs));
-        remember.push(() => this.#local.book(group));
+        remember.push(() => this.#local.book(group, nowMs));
       }
     }
     for (const each of remember) each();
@@ -60,9 +64,9 @@ export class LimiterClient {
 
   /** What `admit` would answer to one spend, without spending. */
   async look(spend: Spend): Promise<Outcome> {
-    const verdict = await this.#ask([spend], (stub) => stub.look([chargeOf(spend)]));
+    const verdict = await this.#ask("look", [spend], (stub) => stub.look([chargeOf(spend)]));
     const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
-    return outcome ?? localOutcome(spend, this.#local.look(spend));
+    return outcome ?? fallBackOf(spend, () => this.#local.look(spend, Date.now()));
   }
 
   /**
@@ -72,19 +76,23 @@ export class LimiterClient {
   async forget(policy: Policy, partitionKey: string): Promise<boolean> {
     const spend: Spend = { policy, partitionKey, cost: 0 };
     this.#local.forget(spend);
-    const confirmed = await this.#ask([spend], async (stub) => {
+    const confirmed = await this.#ask("forget", [spend], async (stub) => {
       await stub.forget(policy.name);
       return true;
     });
     return confirmed === true;
   }
 
-  async #giveBack(group: readonly Spend[], spentAtMs: number): Promise<void> {
-    await this.#ask(group, async (stub) => stub.refund(group.map(chargeOf), spentAtMs));
+  #giveBack(group: readonly Spend[], spentAtMs: number): Promise<unknown> {
+    return this.#ask("refund", group, async (stub) => stub.refund(group.map(chargeOf), spentAtMs));
   }
 
   /** An answer of the object of a key within the shortest of its policies' timeouts; null if there is none. */
-  async #ask<Answer>(group: readonly Spend[], call: Call<Answer>): Promise<Answer | null> {
+  async #ask<Answer>(
+    name: "check" | "look" | "refund" | "forget",
+    group: readonly Spend[],
+    call: Call<Answer>,
+  ): Promise<Answer | null> {
     const partitionKey = group[0]?.partitionKey ?? "";
     const timeoutMs = Math.min(...group.map((spend) => spend.policy.timeoutMs));
     try {
@@ -93,16 +101,16 @@ export class LimiterClient {
       return await withDeadline(call(stub), timeoutMs);
     } catch (error) {
       const policies = group.map((spend) => spend.policy.name);
-      report({ event: "decision-missing", policies, error: errorText(error) });
+      report({ event: "object-silent", call: name, policies, error: errorText(error) });
       return null;
     }
   }
 
   /** What the policies' failure modes say; local limits too are spent by all or by none. */
-  #fallBack(group: readonly Spend[]): Outcome[] {
-    const looks = group.map((spend) => fallBackOf(spend, () => this.#local.look(spend)));
+  #fallBack(group: readonly Spend[], nowMs: number): Outcome[] {
+    const looks = group.map((spend) => fallBackOf(spend, () => this.#local.look(spend, nowMs)));
     if (!looks.every(admits)) return looks;
-    return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend)));
+    return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend, nowMs)));
   }
 }
 

@@ -2,7 +2,7 @@
  * What an object keeps in storage: a row for each policy, holding its meter's snapshot, and one alarm to sweep them.
  *
  * Invariant: while there is a row, an alarm is set. The first row and its alarm are written in one turn, which the
- * platform makes one transaction, so that neither outlives the other; an object that never wrote has an empty database.
+ * platform makes one transaction. An object that never wrote has an empty database.
  */
 import { createMeter } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
@@ -12,8 +12,8 @@ const unconfirmed = { allowUnconfirmed: true };
 
 export class Ledger {
   readonly #storage: DurableObjectStorage;
-  /** Null until the storage has been asked. */
-  #hasRows: boolean | null = null;
+  /** Whether this life of the object knows of an alarm that is set. */
+  #isArmed = false;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -24,18 +24,23 @@ export class Ledger {
     return this.#storage.kv.get(policy);
   }
 
-  /** @param idleAtMs when the row may be forgotten */
-  write(policy: string, snapshot: unknown, idleAtMs: number): void {
-    this.#hasRows ??= this.#policies().length > 0;
+  /** @param idleAtMs when the row may be forgotten; at `nowMs` or before, there is nothing to keep */
+  write(policy: string, snapshot: unknown, idleAtMs: number, nowMs: number): void {
+    if (idleAtMs <= nowMs) {
+      this.delete(policy);
+      return;
+    }
+    const isFirst = !this.#isArmed && this.#isEmpty();
     const writes = [this.#storage.put(policy, snapshot, unconfirmed)];
-    if (!this.#hasRows) writes.push(this.#storage.setAlarm(idleAtMs, unconfirmed));
-    this.#hasRows = true;
+    if (isFirst) writes.push(this.#storage.setAlarm(idleAtMs, unconfirmed));
+    // An alarm whose retries have run out is gone, and the rows of its time are still there.
+    else if (!this.#isArmed) writes.push(this.#armIfNeeded(idleAtMs));
+    this.#isArmed = true;
     settle(writes);
   }
 
   delete(policy: string): void {
-    this.#storage.kv.delete(policy);
-    if (this.#policies().length === 0) this.#clear();
+    if (this.#storage.kv.delete(policy) && this.#isEmpty()) this.#clear();
   }
 
   /**
@@ -53,17 +58,22 @@ export class Ledger {
       return forgotten;
     }
     for (const policy of forgotten) this.#storage.kv.delete(policy);
+    this.#isArmed = true;
     settle([this.#storage.setAlarm(Math.min(...kept), unconfirmed)]);
     return forgotten;
   }
 
-  #policies(): string[] {
-    return [...this.#storage.kv.list({ limit: 1 })].map(([policy]) => policy);
+  #isEmpty(): boolean {
+    return [...this.#storage.kv.list({ limit: 1 })].length === 0;
+  }
+
+  async #armIfNeeded(atMs: number): Promise<void> {
+    if ((await this.#storage.getAlarm()) === null) await this.#storage.setAlarm(atMs, unconfirmed);
   }
 
   /** The alarm goes with the rows, and so does the database itself. */
   #clear(): void {
-    this.#hasRows = false;
+    this.#isArmed = false;
     settle([this.#storage.deleteAll()]);
   }
 }

@@ -13,26 +13,24 @@ const mostLogged = 1_000;
 export class LocalMeters {
   readonly #meters = new Map<string, Meter>();
 
-  consume(spend: Spend): Decision {
-    return this.#meterOf(spend).consume(spend.cost, Date.now());
+  consume(spend: Spend, nowMs: number): Decision {
+    return this.#meterOf(spend).consume(spend.cost, nowMs);
   }
 
-  look(spend: Spend): Decision {
-    return this.#meterOf(spend).look(spend.cost, Date.now());
+  look(spend: Spend, nowMs: number): Decision {
+    return this.#meterOf(spend).look(spend.cost, nowMs);
   }
 
   /** Counts what an object has admitted. */
-  book(spends: readonly Spend[]): void {
-    const nowMs = Date.now();
+  book(spends: readonly Spend[], nowMs: number): void {
     for (const spend of spends) {
       if (isWorthCounting(spend)) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
     }
   }
 
-  /** Gives back what was consumed at `spentAtMs` or right after, for a request that was not admitted after all. */
+  /** Gives back what was consumed at `spentAtMs`, for a request that was not admitted after all. */
   refund(spends: readonly Spend[], spentAtMs: number): void {
-    const nowMs = Date.now();
-    for (const spend of spends) this.#meterOf(spend).refund(spend.cost, spentAtMs, nowMs);
+    for (const spend of spends) this.#meterOf(spend).refund(spend.cost, spentAtMs, Date.now());
   }
 
   forget(spend: Spend): void {

@@ -19,7 +19,7 @@ export interface Charge {
 /** A decision for each charge, in their order; allowed by all, or spent by none. */
 export interface Verdict {
   decisions: Decision[];
-  /** The object's time of the decision, for giving back what was spent. */
+  /** When it was spent: the latest time the object has seen. For giving it back. */
   decidedAtMs: number;
 }
 
@@ -46,8 +46,7 @@ export class RateLimiter extends DurableObject<Env> {
     const [only, ...others] = charges;
     if (only !== undefined && others.length === 0) {
       const decisions = meters.map((meter) => meter.consume(only.cost, nowMs));
-      this.#keep(charges);
-      return { decisions, decidedAtMs: nowMs };
+      return this.#verdict(charges, meters, decisions, nowMs);
     }
     const looks = charges.map((charge, index) => meters[index]?.look(charge.cost, nowMs));
     const areAllowed = looks.every((look) => look?.allowed === true);
@@ -57,8 +56,7 @@ export class RateLimiter extends DurableObject<Env> {
       const spends = areAllowed || look?.allowed === false;
       return (spends ? meters[index]?.consume(charge.cost, nowMs) : look) ?? [];
     });
-    this.#keep(charges);
-    return { decisions, decidedAtMs: nowMs };
+    return this.#verdict(charges, meters, decisions, nowMs);
   }
 
   /** What `check` would answer to each charge by itself; changes nothing. */
@@ -72,7 +70,7 @@ export class RateLimiter extends DurableObject<Env> {
   refund(charges: readonly Charge[], spentAtMs: number): void {
     const nowMs = Date.now();
     for (const charge of charges) this.#meterOf(charge).refund(charge.cost, spentAtMs, nowMs);
-    this.#keep(charges);
+    this.#keep(charges, nowMs);
   }
 
   /** Forgets what a policy has counted for this key. */
@@ -99,13 +97,23 @@ export class RateLimiter extends DurableObject<Env> {
     return meter;
   }
 
+  #verdict(
+    charges: readonly Charge[],
+    meters: readonly Meter[],
+    decisions: Decision[],
+    nowMs: number,
+  ): Verdict {
+    this.#keep(charges, nowMs);
+    return { decisions, decidedAtMs: Math.max(nowMs, ...meters.map((meter) => meter.seenMs)) };
+  }
+
   /** Writes the meters that have changed. A denial changes none and costs no row. */
-  #keep(charges: readonly Charge[]): void {
+  #keep(charges: readonly Charge[], nowMs: number): void {
     for (const { policy } of charges) {
       const held = this.#held.get(policy);
       if (held === undefined || held.meter.changes === held.writtenChanges) continue;
       held.writtenChanges = held.meter.changes;
-      this.#ledger.write(policy, held.meter.snapshot(), held.meter.idleAtMs());
+      this.#ledger.write(policy, held.meter.snapshot(), held.meter.idleAtMs(), nowMs);
     }
   }
 }

@@ -4,31 +4,24 @@
  * Options: --config <file>, --env <name>, and --secrets-deployed, for secrets that are not at hand because they are set
  * in the deployment, where `wrangler deploy` looks for them.
  */
-import { parseArgs } from "node:util";
 import { type Config, parseConfig } from "../config/index.ts";
-import { readDevVars } from "./dev-vars.ts";
-import { problemsIn, readVars } from "./settings.ts";
+import { readOptions } from "./command.ts";
+import { problemsIn, readSettings, warningsOf } from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const largestVariableBytes = 5 * 1024;
 
-const { values: options } = parseArgs({
-  options: {
-    config: { type: "string" },
-    env: { type: "string" },
-    "secrets-deployed": { type: "boolean", default: false },
-  },
+const options = readOptions({
+  config: { type: "string" },
+  env: { type: "string" },
+  "secrets-deployed": { type: "boolean", default: false },
 });
 
-const vars = readVars(options);
-const secretNames = ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET"];
-const given: Record<string, string | undefined> = { ...process.env, ...readDevVars() };
-const secrets = secretNames.flatMap((name) => (given[name] ? [[name, given[name]]] : []));
+const settings = readSettings(options);
 const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployment" } : {};
-
-const variables = { ...standIn, ...Object.fromEntries(secrets), ...vars };
-const lines = [...sizeProblems(vars), ...problemsIn(variables)];
-for (const line of lines) console.error(line);
+const variables = { ...standIn, ...settings.secrets, ...settings.vars };
+const lines = [...sizeProblems(settings.vars), ...problemsIn(variables)];
+for (const line of [...lines, ...warningsOf(settings)]) console.error(line);
 if (lines.length === 0) console.log(summary(parseConfig(variables)));
 process.exitCode = lines.length === 0 ? 0 : 1;
 

@@ -27,19 +27,25 @@ export async function startDemoOrigin(): Promise<DemoOrigin> {
   };
 }
 
+/** As much of a body as is worth telling. */
+const mostToldBytes = 1_024;
+
 function answer(request: IncomingMessage, response: ServerResponse, served: number): void {
-  const chunks: Buffer[] = [];
-  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const told: Buffer[] = [];
+  let sizeBytes = 0;
+  request.on("data", (chunk: Buffer) => {
+    if (sizeBytes < mostToldBytes) told.push(chunk.subarray(0, mostToldBytes - sizeBytes));
+    sizeBytes += chunk.length;
+  });
   request.on("end", () => {
     response.writeHead(200, { "Content-Type": "application/json" });
-    const body = Buffer.concat(chunks).toString("utf8");
-    const told = {
+    const received = {
       origin: "Hello from the demo origin.",
       served,
       method: request.method,
       path: request.url,
-      ...(body !== "" && { body }),
+      ...(sizeBytes > 0 && { sizeBytes, body: Buffer.concat(told).toString("utf8") }),
     };
-    response.end(`${JSON.stringify(told, null, 2)}\n`);
+    response.end(`${JSON.stringify(received, null, 2)}\n`);
   });
 }

@@ -7,7 +7,7 @@ const file = ".dev.vars";
 
 /** What must be there for a local run, and how it is made up. */
 const secrets = {
-  KEY_SECRET: "hides who is limited: keys leave the Worker only as HMACs made with it",
+  KEY_SECRET: "hides who is charged: keys leave the Worker only as HMACs made with it",
   CHECK_TOKENS: "the bearer token of /check",
 };
 
@@ -16,15 +16,14 @@ export function readDevVars(): Record<string, string | undefined> {
 }
 
 /** Adds to `.dev.vars` the secrets that it has not; what is there stays. */
-export function ensureDevVars(): Record<string, string | undefined> {
+export function ensureDevVars(): void {
   const present = readDevVars();
   const missing = Object.entries(secrets).filter(([name]) => !present[name]);
   const lines = missing.map(
     ([name, purpose]) => `# ${purpose}\n${name}="${randomBytes(24).toString("base64url")}"\n`,
   );
   if (lines.length > 0) {
-    const isBroken = existsSync(file) && !/(?:^|\n)$/.test(readFileSync(file, "utf8"));
-    appendFileSync(file, (isBroken ? "\n" : "") + lines.join(""), { mode: 0o600 });
+    const isUnterminated = existsSync(file) && !/(?:^|\n)$/.test(readFileSync(file, "utf8"));
+    appendFileSync(file, (isUnterminated ? "\n" : "") + lines.join(""), { mode: 0o600 });
   }
-  return readDevVars();
 }

@@ -1,6 +1,8 @@
 /** The variables that a Worker would get, read where a developer writes them: wrangler.toml and `.dev.vars`. */
 import { unstable_readConfig } from "wrangler";
 import { ConfigProblems, describeProblem, parseConfig } from "../config/index.ts";
+import { fail, messageOf } from "./command.ts";
+import { readDevVars } from "./dev-vars.ts";
 
 export interface Source {
   /** Path of wrangler.toml; the one of this folder when left out. */
@@ -9,10 +11,43 @@ export interface Source {
   readonly env?: string | undefined;
 }
 
-/** @throws Error when the file cannot be read as wrangler configuration */
-export function readVars({ config = "wrangler.toml", env }: Source): Record<string, unknown> {
-  const { vars } = unstable_readConfig({ config, ...(env !== undefined && { env }) });
-  return { ...vars };
+export interface Settings {
+  readonly vars: Readonly<Record<string, unknown>>;
+  /** Of `.dev.vars` and the environment, those that wrangler passes on to the Worker. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Names in `.dev.vars` that the Worker never gets: not listed under `[secrets]`. */
+  readonly unlisted: readonly string[];
+}
+
+/** Ends the command when the file cannot be read as wrangler configuration. */
+export function readSettings({ config = "wrangler.toml", env }: Source): Settings {
+  const { vars, secrets } = readFile(config, env);
+  const listed: readonly string[] = secrets?.required ?? [];
+  const devVars = readDevVars();
+  const given: Record<string, string | undefined> = { ...process.env, ...devVars };
+  return {
+    vars: { ...vars },
+    secrets: Object.fromEntries(
+      listed.flatMap((name) => (given[name] ? [[name, given[name]]] : [])),
+    ),
+    unlisted: Object.keys(devVars).filter((name) => !listed.includes(name)),
+  };
+}
+
+function readFile(config: string, env: string | undefined): ReturnType<typeof unstable_readConfig> {
+  try {
+    return unstable_readConfig({ config, ...(env !== undefined && { env }) });
+  } catch (error) {
+    return fail(`${config}${lineOf(error)}: ${messageOf(error)}`);
+  }
+}
+
+/** Where a file could not be parsed, as wrangler's errors tell it. */
+function lineOf(error: unknown): string {
+  const location: unknown = error instanceof Error ? Reflect.get(error, "location") : undefined;
+  return typeof location === "object" && location !== null && "line" in location
+    ? `:${String(location.line)}`
+    : "";
 }
 
 /** What the Worker would say of its variables, a line each. */
@@ -25,3 +60,10 @@ export function problemsIn(variables: Readonly<Record<string, unknown>>): string
     return error.problems.map(describeProblem);
   }
 }
+
+/** A line for each secret that is set and not passed on. */
+export const warningsOf = ({ unlisted }: Settings): string[] =>
+  unlisted.map(
+    (name) =>
+      `${name} is in .dev.vars, but not listed under [secrets] in wrangler.toml: the Worker does not get it.`,
+  );

@@ -11,11 +11,11 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
-import { typed } from "../config/variables.ts";
+import { parseConfig } from "../config/index.ts";
+import { fail, readOptions } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { problemsIn, readVars } from "./settings.ts";
+import { problemsIn, readSettings, warningsOf } from "./settings.ts";
 import { complaint, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
@@ -28,46 +28,47 @@ const quiet = ["--show-interactive-dev-session=false", "--inspector-port", "0"];
 const patienceMs = 60_000;
 const graceMs = 5_000;
 
-const { values: options } = parseArgs({
-  options: { port: { type: "string", default: "8787" }, "persist-to": { type: "string" } },
+const options = readOptions({
+  port: { type: "string", default: "8787" },
+  "persist-to": { type: "string" },
 });
 
 await start();
 
 async function start(): Promise<void> {
-  const port = Number(options.port);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+  const port = /^[1-9]\d{0,4}$/.test(options.port) ? Number(options.port) : 0;
+  if (port < 1 || port > 65_535) {
     fail(`--port is "${options.port}": accepted is a port from 1 to 65535`);
   }
   if (await isTaken(port)) {
+    const other = port === 65_535 ? 8788 : port + 1;
     fail(
-      `Port ${port} is taken by another program. Stop that one, or choose another port: npm start -- --port ${port + 1}`,
+      `Port ${port} is taken by another program. Stop that one, or choose another port: npm start -- --port ${other}`,
     );
   }
-  const vars = readVars({});
-  const secrets = ensureDevVars();
+  ensureDevVars();
+  const settings = readSettings({});
+  const { vars, secrets } = settings;
   const origin = vars["ORIGIN"] ? null : await startDemoOrigin();
-  const isDemo = !Object.keys(vars).some((name) => /^(?:LIMITS|POLICIES(?:_\d+)?)$/.test(name));
-  const given = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemo && demoPolicy) };
-  const wrangler = startWrangler(port, given);
-  const stop = stopTogether(wrangler, origin);
+  const isDemo = !Object.keys(vars).some((name) =>
+    /^(?:LIMITS|STRATEGY|KEY|POLICIES.*)$/.test(name),
+  );
+  const made = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemo && demoPolicy) };
+  const variables = { ...secrets, ...vars, ...made };
+  const problems = problemsIn(variables);
+  const config = problems.length === 0 ? parseConfig(variables) : null;
+  const stop = stopTogether(startWrangler(port, made), origin);
   const url = `http://localhost:${port}`;
-  const checkPath = typeof vars["CHECK_PATH"] === "string" ? vars["CHECK_PATH"] : "/check";
-  if (await isAnswering(`${url}${checkPath}/health`)) {
-    const problems = problemsIn({ ...secrets, ...vars, ...given });
-    const token = tokenOf(secrets["CHECK_TOKENS"] ?? "");
-    const running = { url, checkPath, token, isDemoOrigin: origin !== null, isDemoPolicy: isDemo };
-    console.log(problems.length === 0 ? welcome(running) : complaint(url, problems));
-  } else {
+  if (!(await isAnswering(`${url}${config?.checkPath ?? "/check"}/health`))) {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-}
-
-/** The first of what may be a list. */
-function tokenOf(tokens: string): string {
-  const read = typed(tokens);
-  return Array.isArray(read) ? String(read[0]) : tokens;
+  for (const warning of warningsOf(settings)) console.error(warning);
+  console.log(
+    config === null
+      ? complaint(url, problems)
+      : welcome({ url, config, isDemoOrigin: origin !== null, isDemoPolicy: isDemo }),
+  );
 }
 
 function startWrangler(port: number, vars: Readonly<Record<string, string>>): ChildProcess {
@@ -94,14 +95,14 @@ function startWrangler(port: number, vars: Readonly<Record<string, string>>): Ch
   return child;
 }
 
-/** The Worker's own lines and wrangler's complaints; not a line for every request, nor the table of bindings. */
+/** Everything but a line for every request: the Worker's own lines are to be seen among the rest. */
 function passOn(from: Readable, to: Writable): void {
   createInterface({ input: from }).on("line", (line) => {
     if (!line.includes("[wrangler:info]")) to.write(`${line}\n`);
   });
 }
 
-/** Ends everything when asked to, and when wrangler ends by itself. */
+/** Ends everything when asked to, when wrangler ends by itself, and when nobody reads on. */
 function stopTogether(
   wrangler: ChildProcess,
   origin: DemoOrigin | null,
@@ -114,13 +115,14 @@ function stopTogether(
     origin?.close();
     endGroup(wrangler, "SIGTERM");
     await Promise.race([ended, setTimeout(graceMs)]);
-    // What wrangler left behind, or wrangler itself when it would not go.
-    endGroup(wrangler, "SIGKILL");
     process.exit(exitCode);
   };
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(signal, () => void stop(0));
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
+  for (const signal of signals) process.on(signal, () => void stop(0));
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => void stop(1));
   wrangler.once("exit", (code) => void stop(code ?? 1));
+  // What wrangler left behind, or wrangler itself when it would not go, or when this process fails.
+  process.on("exit", () => endGroup(wrangler, "SIGKILL"));
   return stop;
 }
 
@@ -163,9 +165,4 @@ async function isAnswering(url: string): Promise<boolean> {
     await setTimeout(100);
   }
   return false;
-}
-
-function fail(message: string): never {
-  console.error(message);
-  process.exit(1);
 }

@@ -1,20 +1,19 @@
 /** What a person sees when the Worker runs: where it is, what to try, and where the limits are set or wrong. */
+import { type Config, type KeyPart, partName } from "../config/index.ts";
 
 export interface Running {
   readonly url: string;
-  readonly checkPath: string;
-  readonly token: string;
+  readonly config: Config;
   readonly isDemoOrigin: boolean;
   readonly isDemoPolicy: boolean;
 }
 
-export function welcome({ url, checkPath, token, isDemoOrigin, isDemoPolicy }: Running): string {
-  const check = `${url}${checkPath}`;
-  const authorization = `-H "Authorization: Bearer ${token}"`;
+export function welcome({ url, config, isDemoOrigin, isDemoPolicy }: Running): string {
   const origin = isDemoOrigin ? "a demo origin, until you set ORIGIN" : "your ORIGIN";
   const limits = isDemoPolicy
     ? "5 requests per 10 seconds for each client address: a demo, until you set LIMITS or POLICIES"
-    : "as you set them";
+    : `yours: ${config.policies.map(({ name }) => name).join(", ")}`;
+  const commands = [`curl -i ${url}/hello`, ...checkCommands(`${url}${config.checkPath}`, config)];
   return `
 Headgate is running at ${url}
 
@@ -22,15 +21,36 @@ Headgate is running at ${url}
   limits        ${limits}
   configured in wrangler.toml, under [vars]; secrets in .dev.vars (restart after a change)
 
-Try, and run the first one six times:
+Try${isDemoPolicy ? ", and run the first one six times" : ""}:
 
-  curl -i ${url}/hello
-  curl -s ${authorization} "${check}?key=127.0.0.1"
-  curl -s ${authorization} -H "Content-Type: application/json" -d '{"key": "203.0.113.7", "cost": 2}' ${check}
-  curl -s ${authorization} -X DELETE -i "${check}?key=127.0.0.1"
+${commands.map((command) => `  ${command}`).join("\n")}
 
 Stop with Ctrl-C.
 `;
+}
+
+/** Looks, spends and forgets, by the first policy and with a key of its shape. */
+function checkCommands(check: string, { policies, checkTokens }: Config): string[] {
+  const [policy] = policies;
+  const [token] = checkTokens;
+  if (policy === undefined || token === undefined) return [];
+  const keys = policy.key.map(exampleOf);
+  const query = [
+    `policy=${policy.name}`,
+    ...keys.map((key) => `key=${encodeURIComponent(key)}`),
+  ].join("&");
+  const body = JSON.stringify({ policy: policy.name, key: keys, cost: 2 });
+  const authorization = `-H "Authorization: Bearer ${token}"`;
+  return [
+    `curl -s ${authorization} "${check}?${query}"`,
+    `curl -s ${authorization} -H "Content-Type: application/json" -d '${body}' ${check}`,
+    `curl -s ${authorization} -X DELETE -i "${check}?${query}"`,
+  ];
+}
+
+function exampleOf(part: KeyPart): string {
+  const examples = { ip: "127.0.0.1", path: "/hello", global: "everyone", header: partName(part) };
+  return examples[part.kind];
 }
 
 /** Instead of a welcome, while the configuration is broken. */

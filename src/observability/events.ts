@@ -5,9 +5,10 @@ export type Event =
   | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
   /** Stored state was not what this version writes; the limits of the policy began afresh. */
   | { readonly event: "state-refused"; readonly policy: string; readonly reason: string }
-  /** No decision came in time; what holds instead is the policy's `onError`. */
+  /** An object did not answer in time. Of a check or a look the policy's `onError` holds instead. */
   | {
-      readonly event: "decision-missing";
+      readonly event: "object-silent";
+      readonly call: string;
       readonly policies: readonly string[];
       readonly error: string;
     }

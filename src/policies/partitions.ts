@@ -4,6 +4,8 @@ import type { KeyValue } from "./key.ts";
 
 /** Partition keys remembered in an isolate: hashing one again costs more than a look-up. */
 const mostRemembered = 4_096;
+/** Longer ones are hashed each time: whoever calls chooses the values, and memory is not theirs to fill. */
+const longestRemembered = 256;
 
 /** Turns keys into partition keys. */
 export class Partitions {
@@ -24,6 +26,7 @@ export class Partitions {
     const known = this.#remembered.get(encoded);
     if (known !== undefined) return known;
     const key = await this.#hash(encoded);
+    if (encoded.length > longestRemembered) return key;
     const [oldest] = this.#remembered.keys();
     if (this.#remembered.size >= mostRemembered && oldest !== undefined)
       this.#remembered.delete(oldest);

@@ -28,6 +28,7 @@ export const fixedWindow: Strategy<AlignedLimit, Window> = {
   problem: () => null,
   identity: (limit) => limit.align,
   capacity: (limit) => limit.limit,
+  mostStoredBytes: () => 100,
 
   fresh: () => none,
 

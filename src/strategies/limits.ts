@@ -28,6 +28,8 @@ export interface LimitDefaults {
 }
 
 const mostLimits = 16;
+/** A row of storage holds 2 MB: a policy's states are one row, with some room for what stands around them. */
+const mostStoredBytes = 1_900_000;
 /** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
 const greatestLimit = 999_999_999_999_999;
 
@@ -94,7 +96,16 @@ export function readLimits(
     reportAt("", input, `from 1 to ${mostLimits} limits`);
     return [];
   }
+  const storedBytes = drafts.reduce((sum, { limit }) => sum + storedBytesOf(limit), 0);
+  if (storedBytes > mostStoredBytes) {
+    const accepted = `limits whose states together take at most ${mostStoredBytes} bytes; these take ${storedBytes}`;
+    reportAt("", input, accepted);
+  }
   return named(drafts, defaults.policy ?? "default", reportAt);
+}
+
+function storedBytesOf(limit: Draft["limit"]): number {
+  return strategies.get(limit.strategy)?.mostStoredBytes({ ...limit, name: "" }) ?? 0;
 }
 
 function readNotation(

@@ -28,6 +28,8 @@ export interface Meter {
   snapshot(): unknown;
   /** When the snapshot may be forgotten without changing any decision; 0 when there is nothing to keep. */
   idleAtMs(): number;
+  /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
+  readonly seenMs: number;
   /** Grows with every change of what `snapshot` answers, so that an owner knows when to write it. */
   readonly changes: number;
   /** Why stored state was not trusted and was replaced by none; null if it was trusted, or there was none. */
@@ -44,6 +46,7 @@ interface Entry {
 /** The state of a limit that this meter was not given. */
 interface ForeignState {
   readonly identity: string;
+  readonly seenMs: number;
   readonly idleAtMs: number;
   readonly data: unknown;
 }
@@ -62,22 +65,24 @@ class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
   readonly #foreign: readonly ForeignState[];
   #entries: readonly Entry[];
-  #seenMs: number;
+  seenMs: number;
   changes = 0;
   refused: string | null = null;
 
   constructor(limits: readonly Limit[], stored: unknown) {
     const revived = stored === undefined ? { seenMs: 0, states: [] } : readSnapshot(stored);
     if (revived === null) this.refused = "not a snapshot of this version";
-    this.#seenMs = revived?.seenMs ?? 0;
     const states = new Map(revived?.states.map((state) => [state.identity, state]));
+    // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
+    const seenTimes = limits.map((limit) => states.get(identityOf(limit))?.seenMs ?? 0);
+    this.seenMs = Math.max(revived?.seenMs ?? 0, ...seenTimes);
     this.#entries = limits.map((limit) => {
       const strategy = strategyOf(limit);
       const identity = identityOf(limit);
       const found = states.get(identity);
       states.delete(identity);
       const state =
-        found === undefined ? strategy.fresh() : strategy.revive(limit, found.data, this.#seenMs);
+        found === undefined ? strategy.fresh() : strategy.revive(limit, found.data, this.seenMs);
       if (state === null) this.refused = `not a state of "${identity}"`;
       return { limit, strategy, identity, state: state ?? strategy.fresh() };
     });
@@ -91,7 +96,7 @@ class LimitsMeter implements Meter {
     requireCount("heldUnits", heldUnits);
     if (cost === 0) return this.look(cost, nowMs, heldUnits);
     this.#trustClock(nowMs);
-    const atMs = Math.max(nowMs, this.#seenMs);
+    const atMs = Math.max(nowMs, this.seenMs);
     const entries = withHeld(this.#entries, heldUnits, atMs);
     const verdicts = entries.map((entry) => fits(entry, cost, atMs));
     if (verdicts.includes(false)) return denied(entries, verdicts, cost, atMs, nowMs);
@@ -106,8 +111,8 @@ class LimitsMeter implements Meter {
     requireCount("nowMs", nowMs);
     requireCount("heldUnits", heldUnits);
     const isMisset = this.#isMisset(nowMs);
-    const atMs = isMisset ? nowMs : Math.max(nowMs, this.#seenMs);
-    const kept = isMisset ? rebooked(this.#entries, this.#seenMs, nowMs) : this.#entries;
+    const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
+    const kept = isMisset ? rebooked(this.#entries, this.seenMs, nowMs) : this.#entries;
     const entries = withHeld(kept, heldUnits, atMs);
     const verdicts = entries.map((entry) => fits(entry, cost, atMs));
     return verdicts.includes(false)
@@ -121,7 +126,7 @@ class LimitsMeter implements Meter {
     requireCount("nowMs", nowMs);
     if (cost === 0) return;
     this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.#seenMs);
+    const seenMs = Math.max(nowMs, this.seenMs);
     const bookedAtMs = Math.min(atMs, seenMs);
     this.#change(seenMs, ({ limit, strategy, state }) =>
       strategy.spend(limit, state, cost, bookedAtMs, seenMs),
@@ -134,23 +139,24 @@ class LimitsMeter implements Meter {
     requireCount("nowMs", nowMs);
     if (cost === 0) return;
     this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.#seenMs);
+    const seenMs = Math.max(nowMs, this.seenMs);
     this.#change(seenMs, ({ limit, strategy, state }) =>
       strategy.refund(limit, state, cost, spentAtMs, seenMs),
     );
   }
 
   snapshot(): unknown {
-    const flat: unknown[] = [snapshotVersion, this.#seenMs];
+    const states: unknown[] = [];
     for (const { limit, strategy, identity, state } of this.#entries) {
       const idleAtMs = strategy.idleAtMs(limit, state);
-      if (idleAtMs > this.#seenMs)
-        flat.push(identity, idleAtMs, strategy.store(limit, state, this.#seenMs));
+      if (idleAtMs <= this.seenMs) continue;
+      states.push([identity, idleAtMs, strategy.store(limit, state, this.seenMs)]);
     }
-    for (const { identity, idleAtMs, data } of this.#foreign) {
-      if (idleAtMs > this.#seenMs) flat.push(identity, idleAtMs, data);
+    for (const { identity, seenMs, idleAtMs, data } of this.#foreign) {
+      if (idleAtMs <= this.seenMs) continue;
+      states.push([identity, idleAtMs, data, ...(seenMs > this.seenMs ? [seenMs] : [])]);
     }
-    return flat;
+    return [snapshotVersion, this.seenMs, ...states];
   }
 
   idleAtMs(): number {
@@ -164,18 +170,18 @@ class LimitsMeter implements Meter {
    */
   #trustClock(nowMs: number): void {
     if (!this.#isMisset(nowMs)) return;
-    this.#entries = rebooked(this.#entries, this.#seenMs, nowMs);
-    this.#seenMs = nowMs;
+    this.#entries = rebooked(this.#entries, this.seenMs, nowMs);
+    this.seenMs = nowMs;
     this.changes++;
   }
 
   #isMisset(nowMs: number): boolean {
-    return this.#seenMs - nowMs > this.#longestWindowMs;
+    return this.seenMs - nowMs > this.#longestWindowMs;
   }
 
   #change(seenMs: number, transition: (entry: Entry) => unknown): void {
     this.#entries = moved(this.#entries, transition);
-    this.#seenMs = seenMs;
+    this.seenMs = seenMs;
     this.changes++;
   }
 }
@@ -277,14 +283,16 @@ function report(
 }
 
 function readSnapshot(stored: unknown): Stored | null {
-  if (!Array.isArray(stored) || stored.length % 3 !== 2) return null;
-  const [version, seenMs, ...flat]: unknown[] = stored;
+  if (!Array.isArray(stored)) return null;
+  const [version, seenMs, ...written]: unknown[] = stored;
   if (version !== snapshotVersion || !isCount(seenMs)) return null;
-  const states: ForeignState[] = [];
-  for (let index = 0; index < flat.length; index += 3) {
-    const [identity, idleAtMs, data] = flat.slice(index, index + 3);
-    if (typeof identity !== "string" || !isCount(idleAtMs)) return null;
-    states.push({ identity, idleAtMs, data });
-  }
-  return { seenMs, states };
+  const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
+  return states.length === written.length ? { seenMs, states } : null;
+}
+
+function readState(stored: unknown, meterSeenMs: number): ForeignState | null {
+  if (!Array.isArray(stored) || stored.length < 3 || stored.length > 4) return null;
+  const [identity, idleAtMs, data, seenMs = meterSeenMs]: unknown[] = stored;
+  const isRead = typeof identity === "string" && isCount(idleAtMs) && isCount(seenMs);
+  return isRead ? { identity, seenMs, idleAtMs, data } : null;
 }

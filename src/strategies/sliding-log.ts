@@ -8,6 +8,8 @@ import { isCount } from "./integers.ts";
 import type { Limit, Strategy } from "./strategy.ts";
 
 const maximumLimit = 100_000;
+/** Even a log over ten years has four bytes for a step between 100,000 runs, and one or two for the units. */
+const mostBytesPerRun = 6;
 
 /** Units spent at one instant. */
 interface Run {
@@ -163,30 +165,59 @@ export const slidingLog: Strategy<Limit, Log> = {
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 
-  /** `[instant, units, step, units, step, units, …]`: the first instant, then the steps from each run to the next. */
+  mostStoredBytes: (limit) => limit.limit * mostBytesPerRun,
+
+  /** Instant and units of the first run, then step and units of each other, as integers of seven bits a byte. */
   store(limit, log, nowMs) {
-    const flat: number[] = [];
+    const bytes: number[] = [];
     let previousMs = 0;
     for (const run of runsOf(limit, log, nowMs)) {
-      flat.push(run.atMs - previousMs, run.units);
+      writeInteger(bytes, run.atMs - previousMs);
+      writeInteger(bytes, run.units);
       previousMs = run.atMs;
     }
-    return flat;
+    return new Uint8Array(bytes);
   },
 
   revive(_limit, stored, nowMs) {
-    if (!Array.isArray(stored) || stored.length % 2 !== 0) return null;
-    const flat: unknown[] = stored;
+    const flat = stored instanceof Uint8Array ? readIntegers(stored) : null;
+    if (flat === null || flat.length % 2 !== 0) return null;
     const runs: Run[] = [];
     let atMs = 0;
     for (let index = 0; index < flat.length; index += 2) {
-      const step = flat[index];
-      const units = flat[index + 1];
-      if (!isCount(step) || !isCount(units) || units === 0 || (index > 0 && step === 0))
-        return null;
+      const step = flat[index] ?? 0;
+      const units = flat[index + 1] ?? 0;
+      if (units === 0 || (index > 0 && step === 0)) return null;
       atMs += step;
       runs.push({ atMs, units });
     }
     return atMs <= nowMs ? logOf(runs) : null;
   },
 };
+
+/** The lowest seven bits first; the eighth says that more follow. */
+function writeInteger(bytes: number[], integer: number): void {
+  let rest = integer;
+  while (rest >= 128) {
+    bytes.push((rest % 128) + 128);
+    rest = Math.floor(rest / 128);
+  }
+  bytes.push(rest);
+}
+
+/** The integers in bytes that `writeInteger` wrote; null when the bytes are no such, or one is not a safe integer. */
+function readIntegers(bytes: Uint8Array): number[] | null {
+  const integers: number[] = [];
+  let integer = 0;
+  let place = 1;
+  for (const byte of bytes) {
+    integer += (byte % 128) * place;
+    if (!isCount(integer) || place > Number.MAX_SAFE_INTEGER) return null;
+    place *= 128;
+    if (byte >= 128) continue;
+    integers.push(integer);
+    integer = 0;
+    place = 1;
+  }
+  return place === 1 ? integers : null;
+}

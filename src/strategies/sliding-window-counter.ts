@@ -55,6 +55,7 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
   problem: (limit) => productProblem(limit),
   identity: (limit) => limit.align,
   capacity: (limit) => limit.limit,
+  mostStoredBytes: () => 100,
 
   fresh: () => none,
 

@@ -58,7 +58,7 @@ export interface LimitProblem {
 
 /**
  * A strategy is a set of pure functions over a state it alone understands. A state is never changed: a transition
- * answers with the next one. Units are integers, and so is every quantity that decides.
+ * answers with the next one. Units are integers, and so is everything that decides.
  *
  * Callers keep `nowMs` from stepping back, and ask `waitMs` only for a cost within the capacity.
  */
@@ -72,6 +72,9 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
+
+  /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
+  mostStoredBytes(limit: L): number;
 
   /** The state of a key that has spent nothing. */
   fresh(): State;

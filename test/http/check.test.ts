@@ -166,7 +166,7 @@ describe("a check that is wrong", () => {
     expect(await post({ policy: "login" })).toEqual([422, "key"]);
     expect(await post({ policy: "login", key: "not an address" })).toEqual([422, "key"]);
     expect(await post({ policy: "api", key: "one of two" })).toEqual([422, "key"]);
-    expect(await post([])).toEqual([422, ""]);
+    expect(await post([])).toEqual([422, "body"]);
     expect(await fields(check("GET", "/check?policy=login&key=203.0.113.7&cost=1.5"))).toEqual([
       422,
       "cost",
@@ -218,6 +218,14 @@ describe("a check that is wrong", () => {
       });
     expect(await statusOf(post("application/json", "{"))).toBe(400);
     expect(await statusOf(post("application/json; charset=utf-8", ""))).toBe(400);
+    // A key of one byte that is no UTF-8.
+    const key = Uint8Array.of(
+      ...new TextEncoder().encode('{"key": "'),
+      0xff,
+      ...new TextEncoder().encode('"}'),
+    );
+    expect(await statusOf(post("application/json", key))).toBe(400);
+    expect(await statusOf(check("GET", "/check?policy=login&key=%ff"))).toBe(400);
     expect(await statusOf(post("text/plain", "{}"))).toBe(415);
     expect(await statusOf(post("application/json", `"${"x".repeat(16_385)}"`))).toBe(413);
     expect(await statusOf(check("GET", "/check?policy=nobody&key=k"))).toBe(404);

@@ -46,6 +46,7 @@ describe("policies that a request meets", () => {
     });
     expect(await statusOf(send("/", visitor))).toBe(200);
     const denied = await send("/", from("203.0.113.8"));
+    expect(denied.headers.get("RateLimit-Policy")).toBe('"each";q=5;w=60, "everyone";q=1;w=60');
     expect(await denied.json()).toMatchObject({ "violated-policies": ["everyone"] });
     const each = await check("GET", "/check?policy=each&key=203.0.113.8");
     expect(await each.json()).toMatchObject({ limits: [{ remaining: 5, resetAfterMs: 0 }] });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
 const visitor = from("203.0.113.7");
-const limited = { LIMITS: "3/minute", STRATEGY: "fixed-window" };
+const three = { LIMITS: "3/minute", STRATEGY: "fixed-window" };
 const unlimited = { LIMITS: "1000/minute" };
 
 interface Received {
@@ -31,7 +31,7 @@ describe("a request within the limits", () => {
   });
 
   it("brings back the RateLimit fields, counting down", async () => {
-    const { send } = headgate(limited);
+    const { send } = headgate(three);
     const fields = [];
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -73,7 +73,7 @@ describe("a request within the limits", () => {
   });
 
   it("may be a WebSocket, which is passed through and counted once", async () => {
-    const { send } = headgate(limited);
+    const { send } = headgate(three);
     const response = await send("/websocket", {
       headers: { ...visitor.headers, Upgrade: "websocket" },
     });
@@ -127,8 +127,8 @@ describe("a request within the limits", () => {
   });
 
   it("adds its fields to those of an origin that speaks them, and leaves older forms alone", async () => {
-    const { send } = headgate(limited);
-    const spoken = await send("/limited", visitor);
+    const { send } = headgate(three);
+    const spoken = await send("/refusing", visitor);
     expect([spoken.status, await spoken.text()]).toEqual([429, "the origin's own"]);
     expect(spoken.headers.get("RateLimit")).toBe('"origin";r=0;t=7, "default";r=2;t=60');
     const older = await send("/draft-6", visitor);
@@ -136,7 +136,7 @@ describe("a request within the limits", () => {
   });
 
   it("counts a HEAD like a GET", async () => {
-    const { send } = headgate(limited);
+    const { send } = headgate(three);
     const response = await send("/", { ...visitor, method: "HEAD" });
     expect(response.headers.get("RateLimit")).toBe('"default";r=2;t=60');
     expect(await response.text()).toBe("");
@@ -198,7 +198,7 @@ describe("an origin", () => {
   });
 
   it("on the request's own host is a loop, and refused without being charged", async () => {
-    const { send, check } = headgate({ ...limited, ORIGIN: "http://headgate.example" });
+    const { send, check } = headgate({ ...three, ORIGIN: "http://headgate.example" });
     expect(await statusOf(send("/", visitor))).toBe(508);
     const look = await check("GET", "/check?key=203.0.113.7");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 3 }] });

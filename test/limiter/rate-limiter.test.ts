@@ -91,6 +91,36 @@ describe("an object", () => {
     expect(await remaining(object, charge("5/minute"))).toBe(3);
   });
 
+  it("leaves nothing behind when all that was spent is given back", async () => {
+    const object = newObject();
+    const { decidedAtMs } = await object.check([charge("5/minute")]);
+    await object.refund([charge("5/minute")], decidedAtMs);
+    expect(await stored(object)).toEqual([[], null]);
+    // Given back after it was forgotten, as a late answer may be.
+    await object.check([charge("5/minute")]);
+    await object.forget("p");
+    await object.refund([charge("5/minute")], decidedAtMs);
+    expect(await stored(object)).toEqual([[], null]);
+  });
+
+  it("sets an alarm again when the one of its rows is lost", async () => {
+    const object = newObject();
+    await object.check([charge("5/minute")]);
+    await runInDurableObject(object, (_, { storage }) => storage.deleteAlarm());
+    await evictDurableObject(object);
+    await object.check([charge("5/minute")]);
+    expect(await stored(object)).toEqual([["p"], 60_000]);
+  });
+
+  it("gives back what was spent while its clock was behind", async () => {
+    const object = newObject();
+    await object.check([charge("10/minute", 4)]);
+    vi.setSystemTime(startMs - 500);
+    const { decidedAtMs } = await object.check([charge("10/minute", 4)]);
+    await object.refund([charge("10/minute", 4)], decidedAtMs);
+    expect(await remaining(object, charge("10/minute"))).toBe(6);
+  });
+
   it("sets its alarm anew after it has forgotten everything", async () => {
     const object = newObject();
     await object.check([charge("5/minute")]);

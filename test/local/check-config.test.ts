@@ -64,6 +64,19 @@ describe("npm run check-config", () => {
     ]);
   });
 
+  it("says clearly when there is nothing it can read", async () => {
+    const [exitCode, lines] = await checkConfig(["broken"]);
+    expect([exitCode, lines]).toEqual([
+      1,
+      [expect.stringMatching(/^wrangler\.toml:\d+: Invalid TOML/)],
+    ]);
+    const [otherCode, others] = await checkConfig([], "--bogus");
+    expect([otherCode, others.at(-1)]).toEqual([
+      1,
+      "Accepted are --config, --env, --secrets-deployed.",
+    ]);
+  });
+
   it("refuses what is shipped before limits are set", async () => {
     const [exitCode, lines] = await checkConfig([], "--secrets-deployed");
     expect([exitCode, lines.join()]).toEqual([1, expect.stringMatching(/^POLICIES is missing: /)]);

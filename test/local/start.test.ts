@@ -104,6 +104,14 @@ describe("npm start in a fresh checkout", () => {
     expect((await fetch(`${url}/hello`)).status).toBe(200);
   });
 
+  it("lives on with what its demo origin cannot hold", async () => {
+    const response = await fetch(`${url}/upload`, {
+      method: "POST",
+      body: new Uint8Array(5_000_000),
+    });
+    expect(await response.json()).toMatchObject({ sizeBytes: 5_000_000 });
+  });
+
   it("says clearly that its port is taken", async () => {
     const second = runNpm(folder, "start", "--", "--port", String(port));
     expect(await second.ended).toBe(1);

@@ -44,6 +44,7 @@ describe.each(casts)("a clock that steps back: $title", (cast) => {
             ? steady.look(cost, atMs, heldUnits)
             : steady.consume(cost, atMs, heldUnits);
         expectSame(heard, heardLate(decision, atMs - lagging.nowMs));
+        expectSame(lagging.meter.seenMs, lagging.seenMs);
       }
       expectSame(lagging.meter.snapshot(), steady.snapshot());
     }),

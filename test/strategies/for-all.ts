@@ -11,7 +11,7 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
   holds: (...values: Values) => void,
-  numRuns = 500,
+  numRuns = 400,
 ): () => void {
   return () => fc.assert(fc.property<Values>(...arbitraries, holds), { numRuns });
 }

@@ -81,6 +81,16 @@ describe.each(variants)("the state of a limit that a meter is not given: $title"
     expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
   });
 
+  test("survives a clock that steps back further than the windows of the others", () => {
+    const short = limitOf(otherForm, 100, 1_000, "short");
+    const meter = handedOver(spent(10, ours), short);
+    meter.consume(1, startMs - 1_001);
+    const back = handedOver(handedOver(meter), ours);
+    expect(back.refused).toBeNull();
+    expect(remainingAt(back, startMs - 1_001)).toBe(0);
+    expect(remainingAt(back, startMs)).toBe(0);
+  });
+
   test("decides when the whole may be forgotten", () => {
     const meter = spent(8, ours);
     expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
@@ -120,6 +130,7 @@ describe.each(variants)("a stored value that no meter wrote: $title", (variant) 
     }
     meter.book(1, startMs, startMs);
     meter.refund(1, startMs, startMs);
+    expect(Number.isSafeInteger(meter.idleAtMs())).toBe(true);
     expect(createMeter(limits, structuredClone(meter.snapshot())).refused).toBeNull();
   }
 
@@ -152,6 +163,7 @@ describe.each(variants)("a stored value that no meter wrote: $title", (variant) 
     fc.integer({ min: -3, max: 3 }),
     fc.constantFrom(-1, 0.5, Number.NaN, Infinity, 2 ** 53, Number.MAX_SAFE_INTEGER, -0, "1", null),
     fc.array(fc.oneof(fc.nat(9), fc.double()), { maxLength: 6 }),
+    fc.uint8Array({ maxLength: 12 }),
   );
 
   test(
@@ -178,10 +190,33 @@ describe.each(variants)("a stored value that no meter wrote: $title", (variant) 
     }
   });
 
+  test("of the right version and another form is refused", () => {
+    const snapshot = spent(2, ...limits).snapshot();
+    if (!Array.isArray(snapshot)) throw new TypeError("a snapshot is a list");
+    const [version, seenMs, state, other]: unknown[] = snapshot;
+    if (!Array.isArray(state)) throw new TypeError("the state of a limit is a list");
+    const [identity, idleAtMs, data]: unknown[] = state;
+    for (const stored of [
+      [version],
+      [version, -1],
+      [version, seenMs, other, "no state"],
+      [version, seenMs, other, [identity, idleAtMs]],
+      [version, seenMs, other, [5, idleAtMs, data]],
+      [version, seenMs, other, [identity, -1, data]],
+      [version, seenMs, other, [identity, String(idleAtMs), data]],
+      [version, seenMs, other, [identity, idleAtMs, data, 0.5]],
+      [version, seenMs, other, [identity, idleAtMs, data, seenMs, 1]],
+      { version, seenMs, states: [] },
+      JSON.stringify(snapshot),
+    ]) {
+      expect(createMeter(limits, stored).refused).not.toBeNull();
+    }
+  });
+
   test("in the place of one limit leaves the others what they have spent", () => {
     const snapshot = spent(2, ...limits).snapshot();
     if (!Array.isArray(snapshot)) throw new TypeError("a snapshot is a list");
-    const meter = createMeter(limits, snapshot.toSpliced(4, 1, ["nonsense"]));
+    const meter = createMeter(limits, altered(snapshot, [2, 2], ["nonsense"]));
     expect(meter.refused).not.toBeNull();
     expect(meter.look(1, startMs).limits.map(({ remaining }) => remaining)).toEqual([5, 7]);
   });
@@ -249,6 +284,33 @@ describe.each(casts)("changes: $title", (cast) => {
       }
     }),
   );
+});
+
+describe.each(variants)("a meter: $title", (variant) => {
+  const limits = [limitOf(variant, 5, windowMs)];
+
+  test("works from the first millisecond of the epoch", () => {
+    const meter = createMeter(limits);
+    expect(remainingAt(meter, 0)).toBe(5);
+    expect(meter.consume(2, 0).allowed).toBe(true);
+    const revived = handedOver(meter, ...limits);
+    expect(revived.refused).toBeNull();
+    expect(remainingAt(revived, 0)).toBe(3);
+    expect(remainingAt(revived, 1)).toBe(remainingAt(meter, 1));
+    meter.refund(2, 0, 1);
+    expect(remainingAt(meter, 1)).toBe(5);
+  });
+
+  test("is not changed by booking or giving back nothing, whatever the time", () => {
+    const meter = spent(2, ...limits);
+    const before = meter.snapshot();
+    for (const nowMs of [startMs, startMs + 1, startMs + 9 * windowMs, startMs - 9 * windowMs]) {
+      meter.book(0, nowMs, nowMs);
+      meter.refund(0, nowMs, nowMs);
+    }
+    expect(meter.snapshot()).toStrictEqual(before);
+    expect(meter.changes).toBe(1);
+  });
 });
 
 describe("a meter", () => {
