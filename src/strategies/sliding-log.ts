@@ -165,7 +165,8 @@ export const slidingLog: Strategy<Limit, Log> = {
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 
-  mostStoredBytes: (limit) => limit.limit * mostBytesPerRun,
+  // There is a run for each instant, and no more instants than milliseconds.
+  mostStoredBytes: ({ limit, windowMs }) => Math.min(limit, windowMs) * mostBytesPerRun,
 
   /** Instant and units of the first run, then step and units of each other, as integers of seven bits a byte. */
   store(limit, log, nowMs) {
