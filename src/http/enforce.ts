@@ -28,8 +28,6 @@ export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHand
     // caches hold.
     const hasFields = c.res.status >= 200 && (c.res.status < 300 || c.res.status >= 400);
     if (decisions.length > 0 && hasFields) {
-      // What was fetched has headers that cannot be changed.
-      c.res = new Response(c.res.body, c.res);
       addRateLimitFields(c.res.headers, rateLimitFields(limits, decisions));
     }
     return undefined;

@@ -149,6 +149,24 @@ describe("an object", () => {
     errors.mockRestore();
   });
 
+  it("keeps logs in a few bytes for each instant, and reads them back", async () => {
+    const object = newObject();
+    const limits = "100000/day; 100000/week; 100000/hour";
+    await runInDurableObject(object, (instance) => {
+      for (let second = 0; second < 2_000; second++) {
+        vi.setSystemTime(startMs + second * 997);
+        instance.check([charge(limits, 1, "p", "sliding-log")]);
+      }
+    });
+    const sizeBytes = await runInDurableObject(
+      object,
+      (_, { storage }) => storage.sql.databaseSize,
+    );
+    expect(sizeBytes).toBeLessThan(3 * 2_000 * 6);
+    await evictDurableObject(object);
+    expect(await remaining(object, charge(limits, 1, "p", "sliding-log"))).toBe(98_000);
+  });
+
   it("adds no quota when its clock steps back, and counts the step into the waits", async () => {
     const object = newObject();
     await object.check([charge("1/minute")]);

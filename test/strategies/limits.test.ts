@@ -297,6 +297,19 @@ describe("the bounds of limits", () => {
     expect(problemsOf(windows(17).split(";"))).toHaveLength(1);
   });
 
+  it("are 1,900,000 bytes of state for a policy, which is one row of storage", () => {
+    const logs = (count: number): unknown[] =>
+      Array.from({ length: count }, (_, index) => ({
+        limit: 100_000,
+        window: `${index + 1}h`,
+        strategy: "sliding-log",
+      }));
+    expect(problemsOf(logs(3))).toEqual([]);
+    expect(problemsOf(logs(4))).toMatchObject([
+      { field: "", accepted: expect.stringContaining("at most 1900000 bytes; these take 2400000") },
+    ]);
+  });
+
   it("are 100,000 units for a log and the exactness of products for a counter", () => {
     const log = { limit: 100_000, window: "10w", strategy: "sliding-log" };
     expect(problemsOf(log)).toEqual([]);
