@@ -57,6 +57,17 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(100);
   });
 
+  test("takes no more bytes than its strategy says, over the longest window there is", () => {
+    const [limit] = limitsOf("100000 per 3650 days");
+    const strategy = strategies.get("sliding-log");
+    if (limit === undefined || strategy === undefined) throw new Error("no log to test");
+    const stepMs = limit.windowMs / limit.limit;
+    const meter = createMeter([limit]);
+    for (let step = 0; step < limit.limit; step++) meter.consume(1, startMs + step * stepMs);
+    expect(remainingAt(meter, startMs + limit.windowMs - 1)).toBe(0);
+    expect(sizeOf(meter)).toBeLessThan(strategy.mostStoredBytes(limit));
+  });
+
   test("is stored as one run for each instant, however many units it has", () => {
     const meter = createMeter(limits);
     for (let unit = 0; unit < 100_000; unit++) {
