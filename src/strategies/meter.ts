@@ -10,6 +10,9 @@ import type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
 
 const snapshotVersion = 1;
 
+/** A debt beyond this is not told apart from it: sums of units stay exact. */
+const greatestDebt = 2 ** 50;
+
 export interface Meter {
   /**
    * Spends `cost` if every limit allows it. A cost of 0 looks.
@@ -30,7 +33,7 @@ export interface Meter {
   idleAtMs(): number;
   /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
   readonly seenMs: number;
-  /** Grows with every change of what `snapshot` answers, so that an owner knows when to write it. */
+  /** Grows at least with every change of what `snapshot` answers, so that an owner knows when to write it. */
   readonly changes: number;
   /** Why stored state was not trusted and was replaced by none; null if it was trusted, or there was none. */
   readonly refused: string | null;
@@ -77,17 +80,27 @@ class LimitsMeter implements Meter {
     const seenTimes = limits.map((limit) => states.get(identityOf(limit))?.seenMs ?? 0);
     this.seenMs = Math.max(revived?.seenMs ?? 0, ...seenTimes);
     this.#entries = limits.map((limit) => {
-      const strategy = strategyOf(limit);
       const identity = identityOf(limit);
-      const found = states.get(identity);
+      const entry = this.#revive(limit, identity, states.get(identity));
       states.delete(identity);
-      const state =
-        found === undefined ? strategy.fresh() : strategy.revive(limit, found.data, this.seenMs);
-      if (state === null) this.refused = `not a state of "${identity}"`;
-      return { limit, strategy, identity, state: state ?? strategy.fresh() };
+      return entry;
     });
     this.#foreign = [...states.values()];
     this.#longestWindowMs = Math.max(0, ...limits.map((limit) => limit.windowMs));
+  }
+
+  #revive(limit: Limit, identity: string, found: ForeignState | undefined): Entry {
+    const strategy = strategyOf(limit);
+    const fresh: Entry = { limit, strategy, identity, state: strategy.fresh() };
+    if (found === undefined) return fresh;
+    const state = strategy.revive(limit, found.data, found.seenMs);
+    if (state === null) {
+      this.refused = `not a state of "${identity}"`;
+      return fresh;
+    }
+    // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
+    const entry: Entry = { limit, strategy, identity, state };
+    return found.seenMs < this.seenMs ? rebooked(entry, found.seenMs, this.seenMs) : entry;
   }
 
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
@@ -112,7 +125,9 @@ class LimitsMeter implements Meter {
     requireCount("heldUnits", heldUnits);
     const isMisset = this.#isMisset(nowMs);
     const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
-    const kept = isMisset ? rebooked(this.#entries, this.seenMs, nowMs) : this.#entries;
+    const kept = isMisset
+      ? this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs))
+      : this.#entries;
     const entries = withHeld(kept, heldUnits, atMs);
     const verdicts = entries.map((entry) => fits(entry, cost, atMs));
     return verdicts.includes(false)
@@ -127,10 +142,12 @@ class LimitsMeter implements Meter {
     if (cost === 0) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
-    const bookedAtMs = Math.min(atMs, seenMs);
-    this.#change(seenMs, ({ limit, strategy, state }) =>
-      strategy.spend(limit, state, cost, bookedAtMs, seenMs),
-    );
+    // As long ago as the caller says, by the time at which the meter decides.
+    const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
+    this.#change(seenMs, ({ limit, strategy, state }) => {
+      const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
+      return units <= 0 ? state : strategy.spend(limit, state, units, bookedAtMs, seenMs);
+    });
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
@@ -170,7 +187,7 @@ class LimitsMeter implements Meter {
    */
   #trustClock(nowMs: number): void {
     if (!this.#isMisset(nowMs)) return;
-    this.#entries = rebooked(this.#entries, this.seenMs, nowMs);
+    this.#entries = this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs));
     this.seenMs = nowMs;
     this.changes++;
   }
@@ -208,17 +225,22 @@ function withHeld(entries: readonly Entry[], heldUnits: number, atMs: number): r
   );
 }
 
-/** The entries as they would stand had all that is spent been spent at `nowMs`. */
-function rebooked(entries: readonly Entry[], seenMs: number, nowMs: number): readonly Entry[] {
-  return moved(entries, ({ limit, strategy, state }) => {
-    const used = strategy.used(limit, state, seenMs);
-    const fresh = strategy.fresh();
-    return used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs);
-  });
+/** An entry as it would stand had all that it has spent been spent at `nowMs`. */
+function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
+  const { limit, strategy, identity, state } = entry;
+  const used = strategy.used(limit, state, seenMs);
+  const fresh = strategy.fresh();
+  return {
+    limit,
+    strategy,
+    identity,
+    state: used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs),
+  };
 }
 
 function fits({ limit, strategy, state }: Entry, cost: number, atMs: number): boolean {
-  return strategy.used(limit, state, atMs) + cost <= strategy.capacity(limit);
+  // To look is allowed even in debt: what remains can be spent, be it nothing.
+  return cost === 0 || strategy.used(limit, state, atMs) + cost <= strategy.capacity(limit);
 }
 
 function allowed(entries: readonly Entry[], cost: number, atMs: number, nowMs: number): Decision {

@@ -41,11 +41,10 @@ function used(limit: Limit, buckets: Buckets, nowMs: number): number {
 }
 
 /**
- * The least time into a bucket, up to W, after which `previous` weighs at most `room` units:
+ * The least time into a bucket, up to W, after which `previous`, more than `room`, weighs at most `room` units:
  * floor(previous × (W − elapsed) / W) <= room, that is, previous × (W − elapsed) < (room + 1) × W.
  */
 function elapsedUntil(limit: Limit, previous: number, room: number): number {
-  if (previous <= room) return 0;
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
 }
 
@@ -88,7 +87,7 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
         current: before.current + units,
       };
     }
-    if (atMs < before.openedAtMs - limit.windowMs) return before;
+    if (atMs < before.openedAtMs - limit.windowMs) return buckets;
     return {
       openedAtMs: before.openedAtMs,
       previous: before.previous + units,
@@ -98,11 +97,13 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
 
   refund(limit, buckets, units, spentAtMs, nowMs) {
     const { openedAtMs, previous, current } = rolled(limit, buckets, nowMs);
-    if (spentAtMs >= openedAtMs) {
+    if (spentAtMs >= openedAtMs && current > 0) {
       return { openedAtMs, previous, current: Math.max(0, current - units) };
     }
-    if (spentAtMs < openedAtMs - limit.windowMs) return { openedAtMs, previous, current };
-    return { openedAtMs, previous: Math.max(0, previous - units), current };
+    const wasSpentBefore = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
+    return wasSpentBefore && previous > 0
+      ? { openedAtMs, previous: Math.max(0, previous - units), current }
+      : buckets;
   },
 
   idleAtMs(limit, buckets) {
