@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import { parseConfig } from "../../src/config/index.ts";
 import { ConfigProblems, describeProblem, strategies } from "../../src/strategies/index.ts";
 import { configOf, plain, problemsOf, type Variables } from "./harness.ts";
@@ -78,25 +79,28 @@ const policies = fc.uniqueArray(policy, {
 });
 
 describe("values and JSON texts", () => {
-  test.prop([policies])("of the same meaning make the same configuration", (list) => {
-    const fromText = configOf({ POLICIES: JSON.stringify(list, null, 1) });
-    expect(fromText.policies).toHaveLength(list.length);
-    expect(plain(fromText)).toEqual(plain(configOf({ POLICIES: list })));
-    const [first, ...others] = list;
-    const split = { POLICIES: [first], ...(others.length > 0 && { POLICIES_2: others }) };
-    expect(plain(configOf(split))).toEqual(plain(fromText));
-  });
+  it(
+    "of the same meaning make the same configuration",
+    forAll([policies], (list) => {
+      const fromText = configOf({ POLICIES: JSON.stringify(list, null, 1) });
+      expect(fromText.policies).toHaveLength(list.length);
+      expect(plain(fromText)).toEqual(plain(configOf({ POLICIES: list })));
+      const [first, ...others] = list;
+      const split = { POLICIES: [first], ...(others.length > 0 && { POLICIES_2: others }) };
+      expect(plain(configOf(split))).toEqual(plain(fromText));
+    }),
+  );
 
-  test.prop([policies, fc.jsonValue({ maxDepth: 2 })])(
+  it(
     "of the same fault have the same problems",
-    (list, fault) => {
+    forAll([policies, fc.jsonValue({ maxDepth: 2 })], (list, fault) => {
       const text = JSON.stringify([...list, fault, { ...list[0], key: "x", limits: ["0/s"] }]);
       const quoteless = (variables: Variables): unknown[] =>
         problemsOf(variables).map(({ variable, field, accepted }) => [variable, field, accepted]);
       const fromText = quoteless({ POLICIES: text });
       expect(fromText).toEqual(quoteless({ POLICIES: JSON.parse(text) as unknown }));
       expect(fromText.length).toBeGreaterThan(2);
-    },
+    }),
   );
 });
 
@@ -117,21 +121,24 @@ describe("a secret", () => {
     ),
   );
 
-  test.prop([wrapped, wrapped, wrapped, secret, fc.boolean()])(
+  it(
     "stands in no problem, whatever is wrong with it and around it",
-    (keySecret, originSecret, checkTokens, password, isPolicyFine) => {
-      const problems = problemsOf({
-        KEY_SECRET: keySecret,
-        ORIGIN_SECRET: originSecret,
-        CHECK_TOKENS: checkTokens,
-        ORIGIN: `https://user:${password}@origin.example`,
-        CHECK_PATH: "wrong",
-        LIMITS: isPolicyFine ? "1/s" : "0/s",
-      });
-      expect(problems.length).toBeGreaterThanOrEqual(2);
-      expect(JSON.stringify(problems)).not.toContain("hunter2");
-      expect(new ConfigProblems(problems).message).not.toContain("hunter2");
-    },
+    forAll(
+      [wrapped, wrapped, wrapped, secret, fc.boolean()],
+      (keySecret, originSecret, checkTokens, password, isPolicyFine) => {
+        const problems = problemsOf({
+          KEY_SECRET: keySecret,
+          ORIGIN_SECRET: originSecret,
+          CHECK_TOKENS: checkTokens,
+          ORIGIN: `https://user:${password}@origin.example`,
+          CHECK_PATH: "wrong",
+          LIMITS: isPolicyFine ? "1/s" : "0/s",
+        });
+        expect(problems.length).toBeGreaterThanOrEqual(2);
+        expect(JSON.stringify(problems)).not.toContain("hunter2");
+        expect(new ConfigProblems(problems).message).not.toContain("hunter2");
+      },
+    ),
   );
 });
 
@@ -171,28 +178,35 @@ describe("variables of any shape", () => {
     { requiredKeys: [] },
   );
 
-  test.prop([variables], { numRuns: 500 })(
+  it(
     "are a configuration or problems that can be told, never anything else",
-    (env) => {
-      const problems = problemsOf(env);
-      if (problems.length === 0) return parseConfig(env).policies.length > 0;
-      const { message } = new ConfigProblems(problems);
-      return problems.every(
-        (problem) =>
-          /^[A-Z_2]+$/.test(problem.variable) &&
-          problem.accepted !== "" &&
-          message.includes(describeProblem(problem)),
-      );
-    },
+    forAll(
+      [variables],
+      (env) => {
+        const problems = problemsOf(env);
+        if (problems.length === 0) return parseConfig(env).policies.length > 0;
+        const { message } = new ConfigProblems(problems);
+        return problems.every(
+          (problem) =>
+            /^[A-Z_2]+$/.test(problem.variable) &&
+            problem.accepted !== "" &&
+            message.includes(describeProblem(problem)),
+        );
+      },
+      500,
+    ),
   );
 
-  test.prop([any, fc.constantFrom("ORIGIN", "CHECK_PATH", "CHECK_TOKENS", "ORIGIN_SECRET", "KEY")])(
+  it(
     "are told by the variable that is wrong, each on its own",
-    (value, variable) => {
-      const problems = problemsOf({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
-      expect(problems.every((problem) => problem.variable === variable)).toBe(true);
-      expect(problems.length).toBeLessThanOrEqual(1);
-    },
+    forAll(
+      [any, fc.constantFrom("ORIGIN", "CHECK_PATH", "CHECK_TOKENS", "ORIGIN_SECRET", "KEY")],
+      (value, variable) => {
+        const problems = problemsOf({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
+        expect(problems.every((problem) => problem.variable === variable)).toBe(true);
+        expect(problems.length).toBeLessThanOrEqual(1);
+      },
+    ),
   );
 
   it("are not changed by being read", () => {

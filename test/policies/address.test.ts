@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import { chargedAddress } from "../../src/policies/address.ts";
 
 const group = fc.integer({ min: 0, max: 0xffff });
@@ -33,19 +34,25 @@ const charged = (texts: readonly string[]): (string | null)[] => [
 ];
 
 describe("an IPv4 address", () => {
-  test.prop([octets])("is charged as it is", (bytes) => {
-    expect(chargedAddress(bytes.join("."))).toBe(bytes.join("."));
-  });
+  it(
+    "is charged as it is",
+    forAll([octets], (bytes) => {
+      expect(chargedAddress(bytes.join("."))).toBe(bytes.join("."));
+    }),
+  );
 
-  test.prop([octets])("is charged in every IPv6 clothing", (bytes) => {
-    const [a = 0, b = 0, c = 0, d = 0] = bytes;
-    const groups = [(a << 8) | b, (c << 8) | d];
-    const mapped = spellings([0, 0, 0, 0, 0, 0xffff, ...groups]);
-    const translated = spellings([0x64, 0xff9b, 0, 0, 0, 0, ...groups]);
-    const shortened = ["::ffff:", "::FFFF:", "0::ffff:", "64:ff9b::", "0064:FF9B:0::"];
-    const dotted = shortened.map((start) => `${start}${bytes.join(".")}`);
-    expect(charged([...mapped, ...translated, ...dotted])).toEqual([bytes.join(".")]);
-  });
+  it(
+    "is charged in every IPv6 clothing",
+    forAll([octets], (bytes) => {
+      const [a = 0, b = 0, c = 0, d = 0] = bytes;
+      const groups = [(a << 8) | b, (c << 8) | d];
+      const mapped = spellings([0, 0, 0, 0, 0, 0xffff, ...groups]);
+      const translated = spellings([0x64, 0xff9b, 0, 0, 0, 0, ...groups]);
+      const shortened = ["::ffff:", "::FFFF:", "0::ffff:", "64:ff9b::", "0064:FF9B:0::"];
+      const dotted = shortened.map((start) => `${start}${bytes.join(".")}`);
+      expect(charged([...mapped, ...translated, ...dotted])).toEqual([bytes.join(".")]);
+    }),
+  );
 
   it("is one whether mapped, dotted or hexadecimal", () => {
     expect(charged(["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"])).toEqual([
@@ -55,28 +62,31 @@ describe("an IPv4 address", () => {
 });
 
 describe("an IPv6 address", () => {
-  test.prop([ipv6])("is charged alike in every spelling, by its first 64 bits", (groups) => {
-    expect(charged(spellings(groups))).toEqual([`${groups.slice(0, 4).map(hex).join(":")}::/64`]);
-  });
-
-  test.prop([ipv6, fc.array(group, { minLength: 4, maxLength: 4 })])(
-    "is charged like all others of its network",
-    (groups, host) => {
-      const neighbour = [...groups.slice(0, 4), ...host];
-      expect(charged([groups, neighbour].map((each) => each.map(hex).join(":")))).toHaveLength(1);
-    },
+  it(
+    "is charged alike in every spelling, by its first 64 bits",
+    forAll([ipv6], (groups) => {
+      expect(charged(spellings(groups))).toEqual([`${groups.slice(0, 4).map(hex).join(":")}::/64`]);
+    }),
   );
 
-  test.prop([ipv6, fc.nat(3), fc.integer({ min: 1, max: 0xffff })])(
+  it(
+    "is charged like all others of its network",
+    forAll([ipv6, fc.array(group, { minLength: 4, maxLength: 4 })], (groups, host) => {
+      const neighbour = [...groups.slice(0, 4), ...host];
+      expect(charged([groups, neighbour].map((each) => each.map(hex).join(":")))).toHaveLength(1);
+    }),
+  );
+
+  it(
     "is charged apart from other networks",
-    (groups, index, difference) => {
+    forAll([ipv6, fc.nat(3), fc.integer({ min: 1, max: 0xffff })], (groups, index, difference) => {
       const other = groups.map((each, at) => (at === index ? each ^ difference : each));
       const texts = [groups, other].map((each) => each.map(hex).join(":"));
       expect(new Set(texts.map((text) => text.split(":").slice(0, 4).join(":"))).size).toBe(2);
       expect(new Set([chargedAddress(texts[0] ?? ""), chargedAddress(texts[1] ?? "")]).size).toBe(
         2,
       );
-    },
+    }),
   );
 
   it.for([
@@ -159,25 +169,28 @@ describe("what is not an address", () => {
     expect(chargedAddress(text)).toBeNull();
   });
 
-  test.prop([fc.oneof(fc.ipV4Extended(), fc.string({ maxLength: 20 }), fc.domain())])(
+  it(
     "is told from four decimal numbers and from what a URL takes for an IPv6 address",
-    (text) => {
+    forAll([fc.oneof(fc.ipV4Extended(), fc.string({ maxLength: 20 }), fc.domain())], (text) => {
       const isIpv4 = /^(?:(?:0|[1-9]\d{0,2})(?:\.(?!$)|$)){4}$/.test(text);
       const isSmall = text.split(".").every((octet) => Number(octet) <= 255);
       const isIpv6 = /^[0-9a-f:]+$/i.test(text) && URL.canParse(`http://[${text}]`);
       expect(chargedAddress(text) !== null).toBe((isIpv4 && isSmall) || isIpv6);
-    },
+    }),
   );
 
   const piece = fc.oneof(
     { weight: 4, arbitrary: group.map(hex) },
     fc.constantFrom("", "", "0", "0000", "ffff", "FFFF", "10000", "00001", "g"),
   );
-  test.prop([fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))])(
+  it(
     "is told from an IPv6 address as URLs tell it",
-    (text) => {
-      const isIpv6 = text.includes(":") && URL.canParse(`http://[${text}]`);
-      expect(chargedAddress(text) !== null).toBe(isIpv6);
-    },
+    forAll(
+      [fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))],
+      (text) => {
+        const isIpv6 = text.includes(":") && URL.canParse(`http://[${text}]`);
+        expect(chargedAddress(text) !== null).toBe(isIpv6);
+      },
+    ),
   );
 });

@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import { keyOfCaller, keyOfRequest, type KeyValue } from "../../src/policies/key.ts";
 import { partsOf } from "./harness.ts";
 
@@ -98,17 +99,30 @@ describe("the key that a caller names", () => {
     fc.ipV6().filter((each) => !each.includes(".")),
   );
 
-  test.prop([
-    fc.uniqueArray(part, { minLength: 1 }),
-    address,
-    fc.webPath().filter((path) => path.startsWith("/")),
-    text,
-    text,
-  ])("is that of the request with the same values", (key, ip, path, a, b) => {
-    const request = requestKey(key, { "CF-Connecting-IP": ip, a, b }, path);
-    const named = { ip, path: requestKey("path", {}, path)[0] ?? "", "header:a": a, "header:b": b };
-    const texts = key.map((each) => Object.entries(named).find(([name]) => name === each)?.[1]);
-    expect(callerKey(key, ...texts.map((each) => each ?? "whatever"))).toEqual(request);
-    expect(request.map((value) => value === null)).toEqual(key.map((each) => each === "global"));
-  });
+  it(
+    "is that of the request with the same values",
+    forAll(
+      [
+        fc.uniqueArray(part, { minLength: 1 }),
+        address,
+        fc.webPath().filter((path) => path.startsWith("/")),
+        text,
+        text,
+      ],
+      (key, ip, path, a, b) => {
+        const request = requestKey(key, { "CF-Connecting-IP": ip, a, b }, path);
+        const named = {
+          ip,
+          path: requestKey("path", {}, path)[0] ?? "",
+          "header:a": a,
+          "header:b": b,
+        };
+        const texts = key.map((each) => Object.entries(named).find(([name]) => name === each)?.[1]);
+        expect(callerKey(key, ...texts.map((each) => each ?? "whatever"))).toEqual(request);
+        expect(request.map((value) => value === null)).toEqual(
+          key.map((each) => each === "global"),
+        );
+      },
+    ),
+  );
 });

@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import { normalizedPath, parseConfig } from "../../src/config/index.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import { meets } from "./harness.ts";
@@ -189,17 +190,20 @@ describe("a match of a path", () => {
     expect(meets({ path }, requested)).toBe(expected);
   });
 
-  test.prop([spelling(["api", "users"]), spelling(["api"]), spelling(["apis", "users"])])(
+  it(
     "depends on no spelling",
-    (users, api, others) => {
-      const of = (path: string): boolean[] =>
-        [users, api, others].map((each) => meets({ path }, each));
-      expect(of("/api/users")).toEqual([true, false, false]);
-      expect(of("/api/users/")).toEqual([true, false, false]);
-      expect(of("/api")).toEqual([false, true, false]);
-      expect(of("/api/*")).toEqual([true, true, false]);
-      expect(of("/:collection/users")).toEqual([true, false, true]);
-    },
+    forAll(
+      [spelling(["api", "users"]), spelling(["api"]), spelling(["apis", "users"])],
+      (users, api, others) => {
+        const of = (path: string): boolean[] =>
+          [users, api, others].map((each) => meets({ path }, each));
+        expect(of("/api/users")).toEqual([true, false, false]);
+        expect(of("/api/users/")).toEqual([true, false, false]);
+        expect(of("/api")).toEqual([false, true, false]);
+        expect(of("/api/*")).toEqual([true, true, false]);
+        expect(of("/:collection/users")).toEqual([true, false, true]);
+      },
+    ),
   );
 });
 
@@ -226,27 +230,30 @@ describe("one spelling for a path", () => {
     expect(pathOf(path)).toBe(expected);
   });
 
-  test.prop([segments.chain((each) => fc.tuple(spelling(each), spelling(each)))])(
+  it(
     "is the same for all that mean the same",
-    ([one, other]) => {
+    forAll([segments.chain((each) => fc.tuple(spelling(each), spelling(each)))], ([one, other]) => {
       expect(pathOf(one)).toBe(pathOf(other));
-    },
+    }),
   );
 
-  test.prop([segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))])(
+  it(
     "keeps what it means",
-    ([decoded, path]) => {
-      expect(pathOf(path).split("/").map(decodeURIComponent)).toEqual(["", ...decoded]);
-    },
+    forAll(
+      [segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))],
+      ([decoded, path]) => {
+        expect(pathOf(path).split("/").map(decodeURIComponent)).toEqual(["", ...decoded]);
+      },
+    ),
   );
 
-  test.prop([segments.chain(spelling)])(
+  it(
     "is its own, with single slashes and none at its end",
-    (path) => {
+    forAll([segments.chain(spelling)], (path) => {
       const normalized = pathOf(path);
       expect(normalized).toMatch(/^(?:\/[^/]+)+$/);
       expect(normalizedPath(normalized)).toBe(normalized);
       expect(pathOf(normalized)).toBe(normalized);
-    },
+    }),
   );
 });

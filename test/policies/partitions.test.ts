@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policies/key.ts";
 import { Partitions } from "../../src/policies/partitions.ts";
 import { partsOf } from "./harness.ts";
@@ -113,13 +114,20 @@ describe("two keys", () => {
 
   const two = key.chain((one) => fc.tuple(fc.constant(one), fc.oneof(fc.constant(one), key)));
 
-  test.prop([two], { numRuns: 1_000 })(
+  it(
     "are one just when parts and values are",
-    async ([[oneKey, one], [otherKey, other]]) => {
-      const isSame =
-        oneKey.join() === otherKey.join() && one.every((each, index) => each === other[index]);
-      const keys = [await partitionOf(oneKey, one, partitions), await partitionOf(otherKey, other)];
-      expect(keys[0] === keys[1]).toBe(isSame);
-    },
+    forAll(
+      [two],
+      async ([[oneKey, one], [otherKey, other]]) => {
+        const isSame =
+          oneKey.join() === otherKey.join() && one.every((each, index) => each === other[index]);
+        const keys = [
+          await partitionOf(oneKey, one, partitions),
+          await partitionOf(otherKey, other),
+        ];
+        expect(keys[0] === keys[1]).toBe(isSame);
+      },
+      1_000,
+    ),
   );
 });

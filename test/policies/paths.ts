@@ -1,5 +1,5 @@
 /** Paths that mean the same, in the many ways in which they can be written. */
-import { fc } from "@fast-check/vitest";
+import * as fc from "fast-check";
 
 const escaped = (text: string, inUpperCase: boolean): string =>
   [...new TextEncoder().encode(text)]

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
-import { forAll } from "./for-all.ts";
+import { forAll } from "../for-all.ts";
 import { casts, expectSame, remainingOf, stories, type Story, Teller } from "./story.ts";
 
 function told(story: Story): Teller {

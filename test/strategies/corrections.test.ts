@@ -7,7 +7,7 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { forAll } from "./for-all.ts";
+import { forAll } from "../for-all.ts";
 import { expectSame, remainingOf } from "./story.ts";
 import { at } from "./timeline.ts";
 import { limitOf, variants } from "./variants.ts";

@@ -6,7 +6,7 @@ import {
   multiplyDivideFloor,
   productProblem,
 } from "../../src/strategies/integers.ts";
-import { forAll } from "./for-all.ts";
+import { forAll } from "../for-all.ts";
 
 describe("a product divided", () => {
   const factor = fc.oneof(fc.nat(1_000), fc.maxSafeNat());

@@ -7,7 +7,7 @@ import {
   type LimitDecision,
   type Meter,
 } from "../../src/strategies/index.ts";
-import { forAll } from "./for-all.ts";
+import { forAll } from "../for-all.ts";
 import {
   casts,
   expectSame,

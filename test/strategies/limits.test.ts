@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import {
   ConfigProblems,
   type ConfigProblem,
@@ -70,14 +71,17 @@ describe("a limit", () => {
     comparator: (a, b) => a.window === b.window || (a.name !== undefined && a.name === b.name),
   });
 
-  test.prop([distinct])("is read back as it was printed", (list) => {
-    const parsed = parseLimits(list);
-    const printed = parsed.map(({ windowMs, ...rest }) => ({
-      ...rest,
-      window: formatDuration(windowMs),
-    }));
-    expect(parseLimits(printed)).toEqual(parsed);
-  });
+  it(
+    "is read back as it was printed",
+    forAll([distinct], (list) => {
+      const parsed = parseLimits(list);
+      const printed = parsed.map(({ windowMs, ...rest }) => ({
+        ...rest,
+        window: formatDuration(windowMs),
+      }));
+      expect(parseLimits(printed)).toEqual(parsed);
+    }),
+  );
 });
 
 describe("the name of a limit", () => {
@@ -341,12 +345,17 @@ describe("limits of any shape", () => {
     },
     { requiredKeys: [] },
   );
-  test.prop([fc.oneof(any, entry, fc.array(fc.oneof(entry, fc.constant("1/s"))))], {
-    numRuns: 1_000,
-  })("are limits or problems, never anything else", (input) => {
-    const problems: ConfigProblem[] = [];
-    const limits = readLimits(input, {}, (problem) => problems.push(problem));
-    expect(problems.length > 0 || limits.every(isWhole)).toBe(true);
-    expect(problems.every(({ accepted }) => accepted !== "")).toBe(true);
-  });
+  it(
+    "are limits or problems, never anything else",
+    forAll(
+      [fc.oneof(any, entry, fc.array(fc.oneof(entry, fc.constant("1/s"))))],
+      (input) => {
+        const problems: ConfigProblem[] = [];
+        const limits = readLimits(input, {}, (problem) => problems.push(problem));
+        expect(problems.length > 0 || limits.every(isWhole)).toBe(true);
+        expect(problems.every(({ accepted }) => accepted !== "")).toBe(true);
+      },
+      1_000,
+    ),
+  );
 });

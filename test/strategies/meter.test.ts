@@ -8,7 +8,7 @@ import {
   type Meter,
   parseLimits,
 } from "../../src/strategies/index.ts";
-import { forAll } from "./for-all.ts";
+import { forAll } from "../for-all.ts";
 import { casts, expectSame, remainingOf, stories, Teller } from "./story.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 

@@ -1,5 +1,6 @@
-import { fc, test } from "@fast-check/vitest";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import {
   ConfigProblems,
   formatDuration,
@@ -94,13 +95,16 @@ describe("a duration", () => {
     expect(parseDuration(text)).toBeNull();
   });
 
-  test.prop([fc.integer({ min: 0, max: 10 ** 12 }), spaces, unit])(
+  it(
     "is its number times its unit, between 1 ms and 10 years, in any case and spacing",
-    (count, space, { written, size }) => {
-      const product = count * size;
-      const expected = product >= 1 && product <= longest ? product : null;
-      expect(parseDuration(`${space}${count}${space}${written}${space}`)).toBe(expected);
-    },
+    forAll(
+      [fc.integer({ min: 0, max: 10 ** 12 }), spaces, unit],
+      (count, space, { written, size }) => {
+        const product = count * size;
+        const expected = product >= 1 && product <= longest ? product : null;
+        expect(parseDuration(`${space}${count}${space}${written}${space}`)).toBe(expected);
+      },
+    ),
   );
 
   it.for<[number, string]>([
@@ -120,14 +124,20 @@ describe("a duration", () => {
     expect(formatDuration(duration)).toBe(text);
   });
 
-  test.prop([
-    fc.oneof(
-      milliseconds,
-      fc.tuple(fc.nat(500), unit).map(([n, u]) => (n + 1) * u.size),
+  it(
+    "is read back as it was printed",
+    forAll(
+      [
+        fc.oneof(
+          milliseconds,
+          fc.tuple(fc.nat(500), unit).map(([n, u]) => (n + 1) * u.size),
+        ),
+      ],
+      (duration) => {
+        expect(parseDuration(formatDuration(duration))).toBe(duration);
+      },
     ),
-  ])("is read back as it was printed", (duration) => {
-    expect(parseDuration(formatDuration(duration))).toBe(duration);
-  });
+  );
 });
 
 describe("the notation of limits", () => {
@@ -194,25 +204,25 @@ describe("the notation of limits", () => {
   const limits = fc.uniqueArray(limit, { minLength: 1, maxLength: 16, selector: windowOf });
   const separator = fc.tuple(spaces, fc.constantFrom(";", ",", "|"), spaces);
 
-  test.prop([limits, separator])(
+  it(
     "is read in any case, spacing, number and separator",
-    (list, separated) => {
+    forAll([limits, separator], (list, separated) => {
       const text = list
         .map((each) => `${each.limit}${each.per}${each.count} ${each.unit.written}`)
         .join(separated.join(""));
       expect(read(text)).toEqual(list.map((each) => [each.limit, windowOf(each)]));
-    },
+    }),
   );
 
-  test.prop([limits, fc.constantFrom("/", " per ")])(
+  it(
     "is read back as it was printed",
-    (list, per) => {
+    forAll([limits, fc.constantFrom("/", " per ")], (list, per) => {
       const text = list.map((each) => `${each.limit}/${each.count} ${each.unit.written}`).join(";");
       const parsed = parseLimits(text);
       const printed = parsed.map((each) => `${each.limit}${per}${formatDuration(each.windowMs)}`);
       expect(parseLimits(printed.join("; "))).toEqual(parsed);
       expect(parseLimits(printed)).toEqual(parsed);
-    },
+    }),
   );
 });
 
@@ -255,14 +265,14 @@ describe("any text", () => {
     "∞",
     "NaN",
   );
-  test.prop([fc.string({ unit: token, maxLength: 24 })], { numRuns: 15_000 })(
+  it(
     "is read or quoted when made of the pieces of the notation",
-    isReadOrQuoted,
+    forAll([fc.string({ unit: token, maxLength: 24 })], isReadOrQuoted, 15_000),
   );
 
-  test.prop([fc.string({ unit: "binary", maxLength: 30 })], { numRuns: 6_000 })(
+  it(
     "is read or quoted when made of any characters",
-    isReadOrQuoted,
+    forAll([fc.string({ unit: "binary", maxLength: 30 })], isReadOrQuoted, 6_000),
   );
 
   it.for<[string, string]>([

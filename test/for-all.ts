@@ -10,8 +10,12 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
-  holds: (...values: Values) => void,
+  holds: (...values: Values) => boolean | void | Promise<boolean | void>,
   numRuns = 400,
-): () => void {
-  return () => fc.assert(fc.property<Values>(...arbitraries, holds), { numRuns });
+): () => Promise<void> {
+  return () =>
+    fc.assert(
+      fc.asyncProperty<Values>(...arbitraries, async (...values) => holds(...values)),
+      { numRuns },
+    );
 }
