@@ -39,7 +39,8 @@ function checkCommands(check: string, { policies, checkTokens }: Config): string
     `policy=${policy.name}`,
     ...keys.map((key) => `key=${encodeURIComponent(key)}`),
   ].join("&");
-  const body = JSON.stringify({ policy: policy.name, key: keys, cost: 2 });
+  const key = keys.length === 1 ? keys[0] : keys;
+  const body = JSON.stringify({ policy: policy.name, key, cost: 2 });
   const authorization = `-H "Authorization: Bearer ${token}"`;
   return [
     `curl -s ${authorization} "${check}?${query}"`,
