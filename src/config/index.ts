@@ -6,7 +6,7 @@ import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
 export type { FailureMode, KeyPart, Match, Policy } from "./policy.ts";
 export { normalizedPath } from "./path.ts";
-export { partName } from "./policy.ts";
+export { mostKeyParts, partName } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */

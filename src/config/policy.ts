@@ -6,6 +6,7 @@ import {
   acceptedStrategy,
   type ConfigProblem,
   fields,
+  isRecord,
   joinPath,
   type Limit,
   namePattern,
@@ -45,7 +46,8 @@ export interface Policy {
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 const shortestTimeoutMs = 10;
 const longestTimeoutMs = 30_000;
-const mostKeyParts = 8;
+/** Parts of a key, and texts that a caller may name one by. */
+export const mostKeyParts = 8;
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
@@ -168,13 +170,15 @@ export function readPolicy(
 
 /** The limits of a policy whose other fields may be wrong: all problems are to be found at once. */
 function limitsOf(value: unknown, report: (problem: ConfigProblem) => void): Limit[] {
-  if (typeof value !== "object" || value === null || !("limits" in value)) return [];
-  if (value.limits === undefined || value.limits === null) return [];
-  const strategy = "strategy" in value ? asText(value.strategy) : "";
-  const policy = "name" in value ? asText(value.name) : "";
+  if (!isRecord(value)) return [];
+  const { name, strategy, limits } = value;
+  if (limits === undefined || limits === null) return [];
   return readLimits(
-    value.limits,
-    { ...(strategies.has(strategy) && { strategy }), ...(namePattern.test(policy) && { policy }) },
+    limits,
+    {
+      ...(strategies.has(asText(strategy)) && { strategy: asText(strategy) }),
+      ...(namePattern.test(asText(name)) && { policy: asText(name) }),
+    },
     report,
   );
 }

@@ -7,9 +7,12 @@ export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
 }
 
+const beginsLikeJson = (value: unknown): value is string =>
+  typeof value === "string" && /^\s*[[{]/.test(value);
+
 /** A value as it was meant: text that begins like a JSON list or object and is one, is read as such. */
 export function typed(value: unknown): unknown {
-  if (typeof value !== "string" || !/^\s*[[{]/.test(value)) return value;
+  if (!beginsLikeJson(value)) return value;
   try {
     return JSON.parse(value) as unknown;
   } catch {
@@ -19,7 +22,7 @@ export function typed(value: unknown): unknown {
 
 /** Text that begins like JSON and is none. */
 export function isBrokenJson(value: unknown): boolean {
-  return typeof value === "string" && /^\s*[[{]/.test(value) && typed(value) === value;
+  return beginsLikeJson(value) && typed(value) === value;
 }
 
 /** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */

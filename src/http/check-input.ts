@@ -1,5 +1,6 @@
 /** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
 import * as v from "valibot";
+import { mostKeyParts } from "../config/index.ts";
 import { fields, problemsOf } from "../strategies/index.ts";
 import type { Failure } from "./problems.ts";
 
@@ -13,7 +14,6 @@ export interface Check {
 }
 
 const longestKeyBytes = 1024;
-const mostKeyParts = 8;
 const greatestCost = 1_000_000;
 
 const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;

@@ -3,8 +3,8 @@ import type { MiddlewareHandler } from "hono";
 import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import { keyOfRequest } from "../policies/key.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import type { Decision, Limit } from "../strategies/index.ts";
-import { addRateLimitFields, longestWaitMs, rateLimitFields, violatedLimits } from "./headers.ts";
+import { type Decision, type Limit, longestWaitMs } from "../strategies/index.ts";
+import { addRateLimitFields, rateLimitFields, violatedLimits } from "./headers.ts";
 import type { Gate } from "./gate.ts";
 import { problemResponse } from "./problems.ts";
 

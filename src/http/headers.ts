@@ -3,7 +3,12 @@
  * draft is a change in this file alone.
  */
 import { type BareItem, type Item, parseList, serializeList, Token } from "structured-headers";
-import type { Decision, Limit, LimitDecision } from "../strategies/index.ts";
+import {
+  type Decision,
+  type Limit,
+  type LimitDecision,
+  longestWaitMs,
+} from "../strategies/index.ts";
 import { retryAfterSeconds } from "./problems.ts";
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
@@ -16,12 +21,6 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
   return decisions.flatMap(({ limits }) =>
     limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
   );
-}
-
-/** The greatest wait of those that deny; null if waiting does not help, 0 when all allow. */
-export function longestWaitMs(decisions: readonly Decision[]): number | null {
-  const waits = decisions.map((decision) => decision.retryAfterMs);
-  return waits.includes(null) ? null : Math.max(0, ...waits.map(Number));
 }
 
 /**

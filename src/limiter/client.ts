@@ -114,18 +114,12 @@ export class LimiterClient {
   }
 }
 
-const localOutcome = ({ policy }: Spend, decision: Decision): Outcome => ({
-  kind: "local",
-  policy,
-  decision,
-});
-
 const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
 
 function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
   const { policy } = spend;
   return policy.onError === "local"
-    ? localOutcome(spend, decide())
+    ? { kind: "local", policy, decision: decide() }
     : { kind: policy.onError, policy };
 }
 

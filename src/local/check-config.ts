@@ -4,9 +4,9 @@
  * Options: --config <file>, --env <name>, and --secrets-deployed, for secrets that are not at hand because they are set
  * in the deployment, where `wrangler deploy` looks for them.
  */
-import { type Config, parseConfig } from "../config/index.ts";
+import type { Config } from "../config/index.ts";
 import { readOptions } from "./command.ts";
-import { problemsIn, readSettings, warningsOf } from "./settings.ts";
+import { readConfig, readSettings, warningsOf } from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const largestVariableBytes = 5 * 1024;
@@ -20,9 +20,10 @@ const options = readOptions({
 const settings = readSettings(options);
 const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployment" } : {};
 const variables = { ...standIn, ...settings.secrets, ...settings.vars };
-const lines = [...sizeProblems(settings.vars), ...problemsIn(variables)];
+const { config, problems } = readConfig(variables);
+const lines = [...sizeProblems(settings.vars), ...problems];
 for (const line of [...lines, ...warningsOf(settings)]) console.error(line);
-if (lines.length === 0) console.log(summary(parseConfig(variables)));
+if (config !== null && lines.length === 0) console.log(summary(config));
 process.exitCode = lines.length === 0 ? 0 : 1;
 
 function sizeProblems(written: Readonly<Record<string, unknown>>): string[] {

@@ -1,6 +1,6 @@
 /** The variables that a Worker would get, read where a developer writes them: wrangler.toml and `.dev.vars`. */
 import { unstable_readConfig } from "wrangler";
-import { ConfigProblems, describeProblem, parseConfig } from "../config/index.ts";
+import { type Config, ConfigProblems, describeProblem, parseConfig } from "../config/index.ts";
 import { fail, messageOf } from "./command.ts";
 import { readDevVars } from "./dev-vars.ts";
 
@@ -50,14 +50,17 @@ function lineOf(error: unknown): string {
     : "";
 }
 
-/** What the Worker would say of its variables, a line each. */
-export function problemsIn(variables: Readonly<Record<string, unknown>>): string[] {
+/** What the Worker would make of its variables, or a line for each of their problems. */
+export function readConfig(
+  variables: Readonly<Record<string, unknown>>,
+):
+  | { readonly config: Config; readonly problems: [] }
+  | { readonly config: null; readonly problems: string[] } {
   try {
-    parseConfig(variables);
-    return [];
+    return { config: parseConfig(variables), problems: [] };
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    return error.problems.map(describeProblem);
+    return { config: null, problems: error.problems.map(describeProblem) };
   }
 }
 

@@ -11,11 +11,10 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseConfig } from "../config/index.ts";
 import { fail, readOptions } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { problemsIn, readSettings, warningsOf } from "./settings.ts";
+import { readConfig, readSettings, warningsOf } from "./settings.ts";
 import { complaint, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
@@ -54,9 +53,7 @@ async function start(): Promise<void> {
     /^(?:LIMITS|STRATEGY|KEY|POLICIES.*)$/.test(name),
   );
   const made = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemo && demoPolicy) };
-  const variables = { ...secrets, ...vars, ...made };
-  const problems = problemsIn(variables);
-  const config = problems.length === 0 ? parseConfig(variables) : null;
+  const { config, problems } = readConfig({ ...secrets, ...vars, ...made });
   const stop = stopTogether(startWrangler(port, made), origin);
   const url = `http://localhost:${port}`;
   if (!(await isAnswering(`${url}${config?.checkPath ?? "/check"}/health`))) {

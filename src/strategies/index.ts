@@ -1,10 +1,17 @@
 /** The engine of Headgate, pure: limits, strategies and the meter that decides them. */
 export type { Meter } from "./meter.ts";
-export { createMeter } from "./meter.ts";
+export { createMeter, longestWaitMs } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";
 export { acceptedDuration, acceptedNotation, formatDuration, parseDuration } from "./notation.ts";
 export type { ConfigProblem } from "./problems.ts";
-export { ConfigProblems, describeProblem, fields, joinPath, problemsOf } from "./problems.ts";
+export {
+  ConfigProblems,
+  describeProblem,
+  fields,
+  isRecord,
+  joinPath,
+  problemsOf,
+} from "./problems.ts";
 export { defaultStrategy, strategies } from "./registry.ts";
 export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";

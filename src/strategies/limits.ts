@@ -7,7 +7,14 @@ import {
   parseDuration,
   splitNotation,
 } from "./notation.ts";
-import { type ConfigProblem, ConfigProblems, fields, joinPath, problemsOf } from "./problems.ts";
+import {
+  type ConfigProblem,
+  ConfigProblems,
+  fields,
+  isRecord,
+  joinPath,
+  problemsOf,
+} from "./problems.ts";
 import { defaultStrategy, identityOf, strategies } from "./registry.ts";
 import type { Limit } from "./strategy.ts";
 
@@ -60,6 +67,8 @@ interface Draft {
   readonly limit: Omit<Limit, "name"> & { readonly name: string | undefined };
 }
 
+type ReportAt = (field: string, value: unknown, accepted: string) => void;
+
 /**
  * @param input notation, fields, or a list of either
  * @throws ConfigProblems with every problem found
@@ -80,7 +89,7 @@ export function readLimits(
   defaults: LimitDefaults,
   report: (problem: ConfigProblem) => void,
 ): Limit[] {
-  const reportAt = (field: string, value: unknown, accepted: string): void =>
+  const reportAt: ReportAt = (field, value, accepted) =>
     report({ variable: "", field, value, accepted });
   const items: readonly unknown[] = Array.isArray(input) ? input : [input];
   const { strategy = defaultStrategy } = defaults;
@@ -89,8 +98,8 @@ export function readLimits(
   const drafts = items.flatMap((item, index) => {
     const field = Array.isArray(input) ? `[${index}]` : "";
     return typeof item === "string"
-      ? readNotation(item, field, known, report)
-      : readFields(item, item, field, known, report);
+      ? readNotation(item, field, known, reportAt)
+      : readFields(item, item, field, known, reportAt);
   });
   if (items.length === 0 || drafts.length > mostLimits) {
     reportAt("", input, `from 1 to ${mostLimits} limits`);
@@ -112,17 +121,15 @@ function readNotation(
   text: string,
   field: string,
   defaultName: string,
-  report: (problem: ConfigProblem) => void,
+  reportAt: ReportAt,
 ): Draft[] {
   const parts = splitNotation(text);
-  if (parts.includes(null)) {
-    report({ variable: "", field, value: text, accepted: acceptedNotation });
-  }
+  if (parts.includes(null)) reportAt(field, text, acceptedNotation);
   return parts.flatMap((part) => {
     if (part === null) return [];
     // A problem in a part quotes the whole part: its pieces say little on their own.
     const limit = /^\d{1,16}$/.test(part.limit) ? Number(part.limit) : Number.NaN;
-    return readFields({ limit, window: part.window }, part.text, field, defaultName, report);
+    return readFields({ limit, window: part.window }, part.text, field, defaultName, reportAt);
   });
 }
 
@@ -131,16 +138,10 @@ function readFields(
   written: unknown,
   field: string,
   defaultName: string,
-  report: (problem: ConfigProblem) => void,
+  reportAt: ReportAt,
 ): Draft[] {
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  if (!isObject) {
-    report({
-      variable: "",
-      field,
-      value: written,
-      accepted: `${acceptedNotation}, or an object of fields`,
-    });
+  if (!isRecord(value)) {
+    reportAt(field, written, `${acceptedNotation}, or an object of fields`);
     return [];
   }
   const input: Record<string, unknown> = { strategy: defaultName, ...value };
@@ -151,7 +152,7 @@ function readFields(
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
   if (!parsed.success || strategy === undefined) {
     for (const problem of problemsOf("", field, parsed.issues ?? [])) {
-      report(value === written ? problem : { ...problem, value: written });
+      reportAt(problem.field, value === written ? problem.value : written, problem.accepted);
     }
     return [];
   }
@@ -165,12 +166,7 @@ function readFields(
   const problem = strategy.problem({ ...draft, name: "" });
   if (problem === null) return [{ field, written, limit: draft }];
   const wrong = value === written ? Reflect.get(draft, problem.field) : written;
-  report({
-    variable: "",
-    field: joinPath(field, problem.field),
-    value: wrong,
-    accepted: problem.accepted,
-  });
+  reportAt(joinPath(field, problem.field), wrong, problem.accepted);
   return [];
 }
 
@@ -180,11 +176,7 @@ function anyOption(input: object): v.ObjectEntries {
 }
 
 /** Gives every limit its name (design: policy's own when alone) and refuses two that could not be told apart. */
-function named(
-  drafts: readonly Draft[],
-  policy: string,
-  reportAt: (field: string, value: unknown, accepted: string) => void,
-): Limit[] {
+function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Limit[] {
   const short = ({ limit }: Draft): string =>
     limit.name ??
     (drafts.length === 1

@@ -29,7 +29,7 @@ export interface Meter {
   refund(cost: number, spentAtMs: number, nowMs: number): void;
   /** All that must be kept, structured-cloneable and versioned, for `createMeter`. */
   snapshot(): unknown;
-  /** When the snapshot may be forgotten without changing any decision; 0 when there is nothing to keep. */
+  /** When the snapshot may be forgotten without changing any decision; `seenMs` or before if there is nothing to keep. */
   idleAtMs(): number;
   /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
   readonly seenMs: number;
@@ -264,17 +264,22 @@ function denied(
   const limits = entries.map((entry, index) =>
     report(entry, verdicts[index] === true, cost, atMs, nowMs),
   );
-  const waits = limits.filter((limit) => !limit.allowed).map((limit) => limit.retryAfterMs);
   return {
     allowed: false,
     cost,
     delayMs: 0,
-    retryAfterMs: waits.reduce((longest, wait) =>
-      longest === null || wait === null ? null : Math.max(longest, wait),
-    ),
+    retryAfterMs: longestWaitMs(limits),
     bannedForMs: 0,
     limits,
   };
+}
+
+/** The greatest of the waits of limits or decisions; null if waiting does not help one of them, 0 if all allow. */
+export function longestWaitMs(
+  decided: readonly { readonly retryAfterMs: number | null }[],
+): number | null {
+  const waits = decided.map(({ retryAfterMs }) => retryAfterMs);
+  return waits.includes(null) ? null : Math.max(0, ...waits.map(Number));
 }
 
 function report(

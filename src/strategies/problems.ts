@@ -81,7 +81,8 @@ export function fields<const Entries extends v.ObjectEntries>(
   );
 }
 
-const isRecord = (value: unknown): boolean =>
+/** Whether a value has fields, as a list has not. */
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The issues of a schema as problems. The schema's messages say what is accepted. */

@@ -72,7 +72,6 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
-
   /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
   mostStoredBytes(limit: L): number;
 

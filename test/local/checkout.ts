@@ -72,6 +72,18 @@ export async function printed(run: Run, text: string): Promise<void> {
   await promise;
 }
 
+/** Runs `npm start` in a checkout until it says how to stop it. */
+export async function started(folder: string, port: number): Promise<Run> {
+  const run = runNpm(folder, "start", "--", "--port", String(port));
+  await printed(run, "Stop with Ctrl-C.");
+  return run;
+}
+
+export async function stopped(run: Run): Promise<void> {
+  run.npm.kill("SIGTERM");
+  await run.ended;
+}
+
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

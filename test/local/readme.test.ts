@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkout, freePort, printed, type Run, runNpm } from "./checkout.ts";
+import { checkout, freePort, type Run, runNpm, started, stopped } from "./checkout.ts";
 
 interface Block {
   readonly language: string;
@@ -19,13 +19,11 @@ let run: Run;
 
 beforeAll(async () => {
   port = await freePort();
-  run = runNpm(folder, "start", "--", "--port", String(port));
-  await printed(run, "Stop with Ctrl-C.");
+  run = await started(folder, port);
 });
 
 afterAll(async () => {
-  run.npm.kill("SIGTERM");
-  await run.ended;
+  await stopped(run);
   remove();
 });
 

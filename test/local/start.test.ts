@@ -3,7 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkout, freePort, printed, type Run, runNpm } from "./checkout.ts";
+import { checkout, freePort, printed, type Run, runNpm, started, stopped } from "./checkout.ts";
 
 const { folder, configure, remove } = checkout();
 let port = 0;
@@ -11,8 +11,7 @@ let url = "";
 let run: Run;
 
 const start = async (): Promise<void> => {
-  run = runNpm(folder, "start", "--", "--port", String(port));
-  await printed(run, "Stop with Ctrl-C.");
+  run = await started(folder, port);
 };
 
 interface Process {
@@ -59,8 +58,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  run.npm.kill("SIGTERM");
-  await run.ended;
+  await stopped(run);
   remove();
 });
 
@@ -150,8 +148,7 @@ describe("npm start with a configuration of one's own", () => {
   });
 
   it("lists what is wrong with it, and answers 500 meanwhile", async () => {
-    run.npm.kill("SIGTERM");
-    await run.ended;
+    await stopped(run);
     configure(['LIMITS = "0/hour"', 'STRATEGY = "magic"']);
     await start();
     expect(run.output()).toContain('LIMITS.limit is "0/hour": accepted is an integer');
