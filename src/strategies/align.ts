@@ -2,19 +2,17 @@
 import * as v from "valibot";
 import type { Limit } from "./strategy.ts";
 
-const alignments = ["first-request", "clock"] as const;
-
 export interface AlignedLimit extends Limit {
-  readonly align: (typeof alignments)[number];
+  readonly align: "first-request" | "clock";
 }
 
-/** The field of a limit that says so. */
-export const alignOption = {
-  align: v.optional(
-    v.picklist(alignments, `one of ${alignments.map((each) => `"${each}"`).join(", ")}`),
-    "first-request",
-  ),
-};
+/** The field of a limit that says so; the first is the default. */
+export function alignOption<const Alignments extends readonly [string, ...string[]]>(
+  alignments: Alignments,
+) {
+  const accepted = `one of ${alignments.map((each) => `"${each}"`).join(", ")}`;
+  return { align: v.optional(v.picklist(alignments, accepted), () => alignments[0]) };
+}
 
 /** When the window opens that a request at `atMs` is the first of. */
 export function opensAt(limit: AlignedLimit, atMs: number): number {

@@ -1,33 +1,93 @@
 /**
- * Fixed window: one counter per window of W, at most L units in each.
+ * Fixed window: one counter per window, at most L units in each. A window opens with the first admitted request and
+ * lasts W, or is the one that the clock or the calendar of a time zone shows.
  *
  * Promise: never more than L units in one window. Bound: 2L in any span of W, since a full window may end where the
- * next one, full at once, begins. That burst across the boundary is its known weakness.
+ * next one, full at once, begins. That burst across the boundary is its known weakness. An elastic window is over only
+ * after W without a request, allowed or denied: at most L in any span of W, but who keeps asking is never let in again.
  */
-import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
+import * as v from "valibot";
+import { alignOption } from "./align.ts";
+import { isTimeZone, periodAt } from "./calendar.ts";
 import { isCount } from "./integers.ts";
 import type { Limit, Strategy } from "./strategy.ts";
+
+interface FixedWindowLimit extends Limit {
+  readonly align: "first-request" | "clock" | "calendar";
+  /** IANA name; of calendar windows only. */
+  readonly timezone?: string;
+  readonly elastic: boolean;
+}
 
 /** A window that is open, or was the last to be; a count of 0 stands for none. */
 interface Window {
   readonly openedAtMs: number;
+  /** When its W began: when it opened, but that requests restart an elastic one. */
+  readonly startedAtMs: number;
   readonly count: number;
 }
 
-const none: Window = { openedAtMs: 0, count: 0 };
+const acceptedZone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
 
-const isOver = (limit: Limit, window: Window, nowMs: number): boolean =>
-  window.count === 0 || nowMs >= window.openedAtMs + limit.windowMs;
+const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0 };
 
-const used = (limit: Limit, window: Window, nowMs: number): number =>
+function opensAt(limit: FixedWindowLimit, atMs: number): number {
+  if (limit.align === "first-request") return atMs;
+  return limit.align === "clock" ? atMs - (atMs % limit.windowMs) : periodOf(limit, atMs).startMs;
+}
+
+const endsAt = (limit: FixedWindowLimit, startedAtMs: number): number =>
+  limit.align === "calendar" ? periodOf(limit, startedAtMs).endMs : startedAtMs + limit.windowMs;
+
+const periodOf = ({ period = "day", timezone = "UTC" }: FixedWindowLimit, atMs: number) =>
+  periodAt(period, timezone, atMs);
+
+const isOver = (limit: FixedWindowLimit, window: Window, nowMs: number): boolean =>
+  window.count === 0 || nowMs >= endsAt(limit, window.startedAtMs);
+
+const used = (limit: FixedWindowLimit, window: Window, nowMs: number): number =>
   isOver(limit, window, nowMs) ? 0 : window.count;
 
-export const fixedWindow: Strategy<AlignedLimit, Window> = {
+export const fixedWindow: Strategy<FixedWindowLimit, Window> = {
   name: "fixed-window",
-  options: alignOption,
-  problem: () => null,
-  identity: (limit) => limit.align,
+  options: {
+    ...alignOption(["first-request", "clock", "calendar"]),
+    timezone: v.optional(v.pipe(v.string(acceptedZone), v.check(isTimeZone, acceptedZone))),
+    elastic: v.optional(v.boolean("true or false"), false),
+  },
+  complete: (limit) =>
+    limit.align === "calendar" ? { ...limit, timezone: limit.timezone ?? "UTC" } : limit,
+  problem(limit) {
+    if (limit.align === "calendar" && limit.period === undefined) {
+      return {
+        field: "window",
+        accepted: 'one of "1d", "1w", "1mo", "1y" with align = "calendar"',
+      };
+    }
+    if (limit.align !== "calendar" && limit.period !== undefined) {
+      return { field: "align", accepted: '"calendar", which months and years imply' };
+    }
+    if (limit.align !== "calendar" && limit.timezone !== undefined) {
+      return { field: "timezone", accepted: 'nothing unless align is "calendar"' };
+    }
+    return limit.elastic && limit.align !== "first-request"
+      ? { field: "elastic", accepted: 'false unless align is "first-request"' }
+      : null;
+  },
+  warning: (limit) =>
+    limit.elastic
+      ? "elastic windows are deprecated: who keeps asking is never let in again; a sliding-log is as strict and lets in what it can"
+      : null,
+  identity: ({ align, timezone, elastic }) => {
+    if (elastic) return "elastic";
+    return align === "calendar" ? `calendar ${timezone}` : align === "clock" ? "clock" : "";
+  },
   capacity: (limit) => limit.limit,
+  windowMs(limit, nowMs) {
+    if (limit.align !== "calendar") return limit.windowMs;
+    const { startMs, endMs } = periodOf(limit, nowMs);
+    return endMs - startMs;
+  },
   mostStoredBytes: () => 100,
 
   fresh: () => none,
@@ -36,38 +96,58 @@ export const fixedWindow: Strategy<AlignedLimit, Window> = {
 
   waitMs(limit, window, cost, nowMs) {
     const fits = used(limit, window, nowMs) + cost <= limit.limit;
-    return fits ? 0 : window.openedAtMs + limit.windowMs - nowMs;
+    return fits ? 0 : endsAt(limit, window.startedAtMs) - nowMs;
   },
 
   spend(limit, window, units, atMs, nowMs) {
-    if (!isOver(limit, window, nowMs)) {
-      // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
-      // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
-      if (limit.align === "clock" && atMs < window.openedAtMs) return window;
-      if (atMs + limit.windowMs <= nowMs) return window;
-      return { openedAtMs: window.openedAtMs, count: window.count + units };
+    if (isOver(limit, window, nowMs)) {
+      const openedAtMs = opensAt(limit, atMs);
+      const isPast = nowMs >= endsAt(limit, openedAtMs);
+      return isPast ? window : { openedAtMs, startedAtMs: openedAtMs, count: units };
     }
-    const openedAtMs = opensAt(limit, atMs);
-    return nowMs >= openedAtMs + limit.windowMs ? window : { openedAtMs, count: units };
+    // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
+    // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
+    const isOfAnother =
+      limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
+    if (isOfAnother) return window;
+    return {
+      openedAtMs: window.openedAtMs,
+      startedAtMs: limit.elastic ? Math.max(window.startedAtMs, atMs) : window.startedAtMs,
+      count: window.count + units,
+    };
   },
 
   refund(limit, window, units, spentAtMs, nowMs) {
     if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
     // With its last unit the window goes too: had nothing been spent, none would be open.
-    return units >= window.count
-      ? none
-      : { openedAtMs: window.openedAtMs, count: window.count - units };
+    if (units >= window.count) return none;
+    return {
+      openedAtMs: window.openedAtMs,
+      startedAtMs: window.startedAtMs,
+      count: window.count - units,
+    };
   },
 
-  idleAtMs: (limit, window) => (window.count === 0 ? 0 : window.openedAtMs + limit.windowMs),
+  deny(limit, window, nowMs) {
+    const restarts = limit.elastic && window.startedAtMs !== nowMs && !isOver(limit, window, nowMs);
+    if (!restarts) return window;
+    return { openedAtMs: window.openedAtMs, startedAtMs: nowMs, count: window.count };
+  },
 
-  store: (_limit, window) => [window.openedAtMs, window.count],
+  idleAtMs: (limit, window) => (window.count === 0 ? 0 : endsAt(limit, window.startedAtMs)),
+
+  store: (_limit, window, nowMs) => [
+    nowMs - window.startedAtMs,
+    window.count,
+    window.startedAtMs - window.openedAtMs,
+  ],
 
   revive(_limit, stored, nowMs) {
-    if (!Array.isArray(stored) || stored.length !== 2) return null;
-    const [openedAtMs, count]: unknown[] = stored;
-    return isCount(openedAtMs) && isCount(count) && openedAtMs <= nowMs
-      ? { openedAtMs, count }
-      : null;
+    if (!Array.isArray(stored) || stored.length !== 3) return null;
+    const [ageMs, count, restartedAfterMs]: unknown[] = stored;
+    if (!isCount(ageMs) || !isCount(count) || !isCount(restartedAfterMs)) return null;
+    const startedAtMs = nowMs - ageMs;
+    const openedAtMs = startedAtMs - restartedAfterMs;
+    return openedAtMs < 0 ? null : { openedAtMs, startedAtMs, count };
   },
 };

@@ -3,7 +3,13 @@ export type { Meter } from "./meter.ts";
 export { createMeter, longestWaitMs } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";
-export { acceptedDuration, acceptedNotation, formatDuration, parseDuration } from "./notation.ts";
+export {
+  acceptedDuration,
+  acceptedNotation,
+  formatDuration,
+  formatWindow,
+  parseDuration,
+} from "./notation.ts";
 export type { ConfigProblem } from "./problems.ts";
 export {
   ConfigProblems,

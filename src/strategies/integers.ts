@@ -1,10 +1,23 @@
 /** Exact arithmetic on safe integers, for the strategies that multiply. */
+import * as v from "valibot";
 import type { Limit, LimitProblem } from "./strategy.ts";
 
 /** Whether a value read from outside is an integer of at least 0 that a double holds exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
+
+/** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
+const greatestUnits = 999_999_999_999_999;
+const acceptedUnits = `an integer from 1 to ${greatestUnits}`;
+
+/** Of a field that says how many units there may be. */
+export const unitsSchema = v.pipe(
+  v.number(acceptedUnits),
+  v.safeInteger(acceptedUnits),
+  v.minValue(1, acceptedUnits),
+  v.maxValue(greatestUnits, acceptedUnits),
+);
 
 /** floor(a × b ÷ divisor), for integers a, b >= 0 and divisor > 0. */
 export function multiplyDivideFloor(a: number, b: number, divisor: number): number {
@@ -21,7 +34,7 @@ export function multiplyDivideCeil(a: number, b: number, divisor: number): numbe
   return Number((BigInt(a) * BigInt(b) + BigInt(divisor) - 1n) / BigInt(divisor));
 }
 
-function greatestCommonDivisor(a: number, b: number): number {
+export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 

@@ -1,10 +1,11 @@
 /** Limits as people write them -> limits that cannot be wrong. All problems are reported at once. */
 import * as v from "valibot";
+import { unitsSchema } from "./integers.ts";
 import {
-  acceptedDuration,
   acceptedNotation,
-  formatDuration,
-  parseDuration,
+  acceptedWindow,
+  formatWindow,
+  parseWindow,
   splitNotation,
 } from "./notation.ts";
 import {
@@ -15,7 +16,7 @@ import {
   joinPath,
   problemsOf,
 } from "./problems.ts";
-import { defaultStrategy, identityOf, strategies } from "./registry.ts";
+import { completeLimit, defaultStrategy, identityOf, strategies, strategyOf } from "./registry.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields all limits have, and those of its strategy. */
@@ -37,24 +38,16 @@ export interface LimitDefaults {
 const mostLimits = 16;
 /** A row of storage holds 2 MB: a policy's states are one row, with some room for what stands around them. */
 const mostStoredBytes = 1_900_000;
-/** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
-const greatestLimit = 999_999_999_999_999;
-
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const acceptedName =
   "a name of 1 to 64 characters from a-z, 0-9, '_', '.' and '-' that begins with a letter";
 export const acceptedStrategy = `one of ${[...strategies.keys()].map((name) => `"${name}"`).join(", ")}`;
 
 const limitEntries = {
-  limit: v.pipe(
-    v.number(`an integer from 1 to ${greatestLimit}`),
-    v.safeInteger(`an integer from 1 to ${greatestLimit}`),
-    v.minValue(1, `an integer from 1 to ${greatestLimit}`),
-    v.maxValue(greatestLimit, `an integer from 1 to ${greatestLimit}`),
-  ),
+  limit: unitsSchema,
   window: v.pipe(
-    v.string(acceptedDuration),
-    v.check((text) => parseDuration(text) !== null, acceptedDuration),
+    v.string(acceptedWindow),
+    v.check((text) => parseWindow(text) !== null, acceptedWindow),
   ),
   strategy: v.picklist([...strategies.keys()], acceptedStrategy),
   name: v.optional(v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName))),
@@ -113,8 +106,9 @@ export function readLimits(
   return named(drafts, defaults.policy ?? "default", reportAt);
 }
 
-function storedBytesOf(limit: Draft["limit"]): number {
-  return strategies.get(limit.strategy)?.mostStoredBytes({ ...limit, name: "" }) ?? 0;
+function storedBytesOf(draft: Draft["limit"]): number {
+  const limit = completeLimit({ ...draft, name: "" });
+  return strategyOf(limit).mostStoredBytes(limit);
 }
 
 function readNotation(
@@ -144,30 +138,51 @@ function readFields(
     reportAt(field, written, `${acceptedNotation}, or an object of fields`);
     return [];
   }
-  const input: Record<string, unknown> = { strategy: defaultName, ...value };
-  const name = input["strategy"];
-  const strategy = typeof name === "string" ? strategies.get(name) : undefined;
+  const place = (within: string, wrong: unknown, accepted: string): void =>
+    reportAt(joinPath(field, within), value === written ? wrong : written, accepted);
+  const isOfCalendar = hasCalendarWindow(value);
+  const implied = isOfCalendar ? calendarStrategy : defaultName;
+  const named = value["strategy"] === undefined ? implied : value["strategy"];
+  const isMisnamed = isOfCalendar && named !== calendarStrategy;
+  if (isMisnamed) place("strategy", named, acceptedForCalendar);
+  const input: Record<string, unknown> = isOfCalendar
+    ? { align: "calendar", ...value, strategy: calendarStrategy }
+    : { ...value, strategy: named };
+  const strategy = strategies.get(String(input["strategy"]));
   // Of an unknown strategy no option can be called wrong.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
-  if (!parsed.success || strategy === undefined) {
-    for (const problem of problemsOf("", field, parsed.issues ?? [])) {
-      reportAt(problem.field, value === written ? problem.value : written, problem.accepted);
-    }
-    return [];
+  for (const problem of problemsOf("", "", parsed.issues ?? [])) {
+    place(problem.field, problem.value, problem.accepted);
   }
-  const { limit, window, ...rest } = parsed.output;
-  const draft = {
-    name: undefined,
-    limit,
-    windowMs: parseDuration(window) ?? 0,
-    ...rest,
-  };
-  const problem = strategy.problem({ ...draft, name: "" });
-  if (problem === null) return [{ field, written, limit: draft }];
-  const wrong = value === written ? Reflect.get(draft, problem.field) : written;
-  reportAt(joinPath(field, problem.field), wrong, problem.accepted);
+  if (!parsed.success || strategy === undefined || isMisnamed) return [];
+  const { name, window, ...rest } = parsed.output;
+  const limit = unnamed(rest, window);
+  const problem = strategy.problem(completeLimit(limit));
+  if (problem === null) return [{ field, written, limit: { ...limit, name } }];
+  place(problem.field, input[problem.field], problem.accepted);
   return [];
+}
+
+const calendarStrategy = "fixed-window";
+const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;
+
+/** Whether a window can be nothing but the calendar's: months and years have no fixed length. */
+function hasCalendarWindow({ window }: Record<string, unknown>): boolean {
+  const period = typeof window === "string" ? parseWindow(window)?.period : undefined;
+  return period === "month" || period === "year";
+}
+
+/** A limit without its name yet. Only of a calendar window it matters what it is one of. */
+function unnamed(
+  fieldsOfLimit: { readonly limit: number; readonly strategy: string },
+  window: string,
+): Limit {
+  const { windowMs, period } = parseWindow(window) ?? { windowMs: 0 };
+  const isOfCalendar =
+    hasCalendarWindow({ window }) || Reflect.get(fieldsOfLimit, "align") === "calendar";
+  const ofCalendar = isOfCalendar && period !== undefined ? { period } : {};
+  return { ...fieldsOfLimit, name: "", windowMs, ...ofCalendar };
 }
 
 function anyOption(input: object): v.ObjectEntries {
@@ -179,9 +194,7 @@ function anyOption(input: object): v.ObjectEntries {
 function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Limit[] {
   const short = ({ limit }: Draft): string =>
     limit.name ??
-    (drafts.length === 1
-      ? policy
-      : `${policy}.${limit.limit}-per-${formatDuration(limit.windowMs)}`);
+    (drafts.length === 1 ? policy : `${policy}.${limit.limit}-per-${formatWindow(limit)}`);
   const shortNames = drafts.map(short);
   const names = new Set<string>();
   const identities = new Set<string>();

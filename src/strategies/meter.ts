@@ -5,10 +5,9 @@
  * not given, until they are idle, so that two deployed versions of a policy do not erase one another's.
  */
 import { isCount } from "./integers.ts";
-import { identityOf, strategyOf } from "./registry.ts";
+import { completeLimit, identityOf, strategyOf } from "./registry.ts";
+import { readSnapshot, type StoredState, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
-
-const snapshotVersion = 1;
 
 /** A debt beyond this is not told apart from it: sums of units stay exact. */
 const greatestDebt = 2 ** 50;
@@ -39,24 +38,13 @@ export interface Meter {
   readonly refused: string | null;
 }
 
+/** One limit and what is spent of it. */
 interface Entry {
   readonly limit: Limit;
   readonly strategy: Strategy;
   readonly identity: string;
-  readonly state: unknown;
-}
-
-/** The state of a limit that this meter was not given. */
-interface ForeignState {
-  readonly identity: string;
-  readonly seenMs: number;
-  readonly idleAtMs: number;
-  readonly data: unknown;
-}
-
-interface Stored {
-  readonly seenMs: number;
-  readonly states: readonly ForeignState[];
+  readonly capacity: number;
+  state: unknown;
 }
 
 /** @param stored what an earlier meter's `snapshot` answered; anything else is refused, see `refused` */
@@ -66,8 +54,9 @@ export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
 
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
-  readonly #foreign: readonly ForeignState[];
-  #entries: readonly Entry[];
+  /** The states of limits that this meter was not given. */
+  readonly #foreign: readonly StoredState[];
+  readonly #entries: readonly Entry[];
   seenMs: number;
   changes = 0;
   refused: string | null = null;
@@ -75,48 +64,53 @@ class LimitsMeter implements Meter {
   constructor(limits: readonly Limit[], stored: unknown) {
     const revived = stored === undefined ? { seenMs: 0, states: [] } : readSnapshot(stored);
     if (revived === null) this.refused = "not a snapshot of this version";
-    const states = new Map(revived?.states.map((state) => [state.identity, state]));
+    const { seenMs = 0, states: found = [] } = revived ?? {};
+    const states = new Map(found.map((state) => [state.identity, state]));
     // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
-    const seenTimes = limits.map((limit) => states.get(identityOf(limit))?.seenMs ?? 0);
-    this.seenMs = Math.max(revived?.seenMs ?? 0, ...seenTimes);
+    this.seenMs = limits.reduce(
+      (latest, limit) => Math.max(latest, states.get(identityOf(limit))?.writtenAtMs ?? 0),
+      seenMs,
+    );
     this.#entries = limits.map((limit) => {
-      const identity = identityOf(limit);
-      const entry = this.#revive(limit, identity, states.get(identity));
-      states.delete(identity);
-      return entry;
+      const entry = entryOf(limit);
+      const state = states.get(entry.identity);
+      states.delete(entry.identity);
+      return state === undefined ? entry : this.#revived(entry, state, seenMs);
     });
     this.#foreign = [...states.values()];
-    this.#longestWindowMs = Math.max(0, ...limits.map((limit) => limit.windowMs));
+    this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
-  #revive(limit: Limit, identity: string, found: ForeignState | undefined): Entry {
-    const strategy = strategyOf(limit);
-    const fresh: Entry = { limit, strategy, identity, state: strategy.fresh() };
-    if (found === undefined) return fresh;
-    const state = strategy.revive(limit, found.data, found.seenMs);
+  /** @param snapshotSeenMs the latest time that the meter had seen that wrote the snapshot */
+  #revived(fresh: Entry, { data, writtenAtMs }: StoredState, snapshotSeenMs: number): Entry {
+    const state = fresh.strategy.revive(fresh.limit, data, writtenAtMs);
     if (state === null) {
-      this.refused = `not a state of "${identity}"`;
+      this.refused = `not a state of "${fresh.identity}"`;
       return fresh;
     }
+    const entry = withState(fresh, state);
+    const seenMs = Math.max(writtenAtMs, snapshotSeenMs);
     // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
-    const entry: Entry = { limit, strategy, identity, state };
-    return found.seenMs < this.seenMs ? rebooked(entry, found.seenMs, this.seenMs) : entry;
+    return seenMs < this.seenMs ? rebooked(entry, seenMs, this.seenMs) : entry;
   }
 
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
+    if (cost === 0) return this.look(cost, nowMs, heldUnits);
     requireCount("cost", cost);
     requireCount("nowMs", nowMs);
     requireCount("heldUnits", heldUnits);
-    if (cost === 0) return this.look(cost, nowMs, heldUnits);
     this.#trustClock(nowMs);
     const atMs = Math.max(nowMs, this.seenMs);
-    const entries = withHeld(this.#entries, heldUnits, atMs);
-    const verdicts = entries.map((entry) => fits(entry, cost, atMs));
-    if (verdicts.includes(false)) return denied(entries, verdicts, cost, atMs, nowMs);
+    const before = withHeld(this.#entries, heldUnits, atMs);
+    if (!before.every((entry) => fits(entry, cost, atMs))) {
+      this.#deny(atMs);
+      return decided(withHeld(this.#entries, heldUnits, atMs), cost, atMs, nowMs);
+    }
+    const delayMs = delayOf(before, atMs, nowMs);
     this.#change(atMs, ({ limit, strategy, state }) =>
       strategy.spend(limit, state, cost, atMs, atMs),
     );
-    return allowed(withHeld(this.#entries, heldUnits, atMs), cost, atMs, nowMs);
+    return spent(withHeld(this.#entries, heldUnits, atMs), cost, delayMs, atMs, nowMs);
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {
@@ -128,11 +122,7 @@ class LimitsMeter implements Meter {
     const kept = isMisset
       ? this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs))
       : this.#entries;
-    const entries = withHeld(kept, heldUnits, atMs);
-    const verdicts = entries.map((entry) => fits(entry, cost, atMs));
-    return verdicts.includes(false)
-      ? denied(entries, verdicts, cost, atMs, nowMs)
-      : allowed(entries, cost, atMs, nowMs);
+    return decided(withHeld(kept, heldUnits, atMs), cost, atMs, nowMs);
   }
 
   book(cost: number, atMs: number, nowMs: number): void {
@@ -163,17 +153,13 @@ class LimitsMeter implements Meter {
   }
 
   snapshot(): unknown {
-    const states: unknown[] = [];
-    for (const { limit, strategy, identity, state } of this.#entries) {
-      const idleAtMs = strategy.idleAtMs(limit, state);
-      if (idleAtMs <= this.seenMs) continue;
-      states.push([identity, idleAtMs, strategy.store(limit, state, this.seenMs)]);
-    }
-    for (const { identity, seenMs, idleAtMs, data } of this.#foreign) {
-      if (idleAtMs <= this.seenMs) continue;
-      states.push([identity, idleAtMs, data, ...(seenMs > this.seenMs ? [seenMs] : [])]);
-    }
-    return [snapshotVersion, this.seenMs, ...states];
+    const own = this.#entries.map(({ limit, strategy, identity, state }) => ({
+      identity,
+      data: strategy.store(limit, state, this.seenMs),
+      writtenAtMs: this.seenMs,
+      idleAtMs: strategy.idleAtMs(limit, state),
+    }));
+    return writeSnapshot({ seenMs: this.seenMs, states: [...own, ...this.#foreign] });
   }
 
   idleAtMs(): number {
@@ -187,9 +173,8 @@ class LimitsMeter implements Meter {
    */
   #trustClock(nowMs: number): void {
     if (!this.#isMisset(nowMs)) return;
-    this.#entries = this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs));
-    this.seenMs = nowMs;
-    this.changes++;
+    const { seenMs } = this;
+    this.#change(nowMs, (entry) => rebooked(entry, seenMs, nowMs).state);
   }
 
   #isMisset(nowMs: number): boolean {
@@ -197,9 +182,21 @@ class LimitsMeter implements Meter {
   }
 
   #change(seenMs: number, transition: (entry: Entry) => unknown): void {
-    this.#entries = moved(this.#entries, transition);
+    for (const entry of this.#entries) entry.state = transition(entry);
     this.seenMs = seenMs;
     this.changes++;
+  }
+
+  /** What a denial changes, where a strategy declares that it does. */
+  #deny(atMs: number): void {
+    for (const entry of this.#entries) {
+      const { limit, strategy, state } = entry;
+      const next = strategy.deny?.(limit, state, atMs) ?? state;
+      if (next === state) continue;
+      entry.state = next;
+      this.seenMs = atMs;
+      this.changes++;
+    }
   }
 }
 
@@ -208,66 +205,83 @@ function requireCount(name: string, value: number): void {
     throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
 }
 
-function moved(entries: readonly Entry[], transition: (entry: Entry) => unknown): readonly Entry[] {
-  return entries.map((entry) => ({
-    limit: entry.limit,
-    strategy: entry.strategy,
-    identity: entry.identity,
-    state: transition(entry),
-  }));
+function entryOf(written: Limit): Entry {
+  const limit = completeLimit(written);
+  const strategy = strategyOf(limit);
+  return {
+    limit,
+    strategy,
+    identity: identityOf(written),
+    capacity: strategy.capacity(limit),
+    state: strategy.fresh(),
+  };
+}
+
+function withState({ limit, strategy, identity, capacity }: Entry, state: unknown): Entry {
+  return { limit, strategy, identity, capacity, state };
 }
 
 /** The entries as they would stand with the held units spent. */
 function withHeld(entries: readonly Entry[], heldUnits: number, atMs: number): readonly Entry[] {
   if (heldUnits === 0) return entries;
-  return moved(entries, ({ limit, strategy, state }) =>
-    strategy.spend(limit, state, heldUnits, atMs, atMs),
-  );
+  return entries.map((entry) => {
+    const { limit, strategy, state } = entry;
+    return withState(entry, strategy.spend(limit, state, heldUnits, atMs, atMs));
+  });
 }
 
 /** An entry as it would stand had all that it has spent been spent at `nowMs`. */
 function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
-  const { limit, strategy, identity, state } = entry;
+  const { limit, strategy, state } = entry;
   const used = strategy.used(limit, state, seenMs);
   const fresh = strategy.fresh();
-  return {
-    limit,
-    strategy,
-    identity,
-    state: used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs),
-  };
+  return withState(entry, used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs));
 }
 
-function fits({ limit, strategy, state }: Entry, cost: number, atMs: number): boolean {
+function fits({ limit, strategy, capacity, state }: Entry, cost: number, atMs: number): boolean {
   // To look is allowed even in debt: what remains can be spent, be it nothing.
-  return cost === 0 || strategy.used(limit, state, atMs) + cost <= strategy.capacity(limit);
+  return cost === 0 || strategy.used(limit, state, atMs) + cost <= capacity;
 }
 
-function allowed(entries: readonly Entry[], cost: number, atMs: number, nowMs: number): Decision {
-  return {
-    allowed: true,
-    cost,
-    delayMs: 0,
-    retryAfterMs: 0,
-    bannedForMs: 0,
-    limits: entries.map((entry) => report(entry, true, cost, atMs, nowMs)),
-  };
+/** The meter decides at the latest time it has seen: a wait lasts until the caller's clock has got there and beyond. */
+const heardAt = (waitMs: number, atMs: number, nowMs: number): number =>
+  waitMs === 0 ? 0 : waitMs + atMs - nowMs;
+
+function delayOf(entries: readonly Entry[], atMs: number, nowMs: number): number {
+  let longestMs = 0;
+  for (const { limit, strategy, state } of entries) {
+    const delayMs = strategy.delayMs?.(limit, state, atMs) ?? 0;
+    longestMs = Math.max(longestMs, heardAt(delayMs, atMs, nowMs));
+  }
+  return longestMs;
 }
 
-function denied(
+/** The decision on a cost that has just been spent. */
+function spent(
   entries: readonly Entry[],
-  verdicts: readonly boolean[],
   cost: number,
+  delayMs: number,
   atMs: number,
   nowMs: number,
 ): Decision {
-  const limits = entries.map((entry, index) =>
-    report(entry, verdicts[index] === true, cost, atMs, nowMs),
-  );
   return {
-    allowed: false,
+    allowed: true,
     cost,
-    delayMs: 0,
+    delayMs,
+    retryAfterMs: 0,
+    bannedForMs: 0,
+    limits: entries.map((entry) => report(entry, cost, true, atMs, nowMs)),
+  };
+}
+
+/** The decision on a cost that is not spent, or not yet. */
+function decided(entries: readonly Entry[], cost: number, atMs: number, nowMs: number): Decision {
+  const limits = entries.map((entry) => report(entry, cost, fits(entry, cost, atMs), atMs, nowMs));
+  const allowed = limits.every((limit) => limit.allowed);
+  return {
+    allowed,
+    cost,
+    delayMs: allowed ? delayOf(entries, atMs, nowMs) : 0,
     retryAfterMs: longestWaitMs(limits),
     bannedForMs: 0,
     limits,
@@ -276,50 +290,36 @@ function denied(
 
 /** The greatest of the waits of limits or decisions; null if waiting does not help one of them, 0 if all allow. */
 export function longestWaitMs(
-  decided: readonly { readonly retryAfterMs: number | null }[],
+  waiting: readonly { readonly retryAfterMs: number | null }[],
 ): number | null {
-  const waits = decided.map(({ retryAfterMs }) => retryAfterMs);
-  return waits.includes(null) ? null : Math.max(0, ...waits.map(Number));
+  let longestMs = 0;
+  for (const { retryAfterMs } of waiting) {
+    if (retryAfterMs === null) return null;
+    longestMs = Math.max(longestMs, retryAfterMs);
+  }
+  return longestMs;
 }
 
 function report(
-  entry: Entry,
-  isAllowed: boolean,
+  { limit, strategy, capacity, state }: Entry,
   cost: number,
+  allowed: boolean,
   atMs: number,
   nowMs: number,
 ): LimitDecision {
-  const { limit, strategy, state } = entry;
-  const capacity = strategy.capacity(limit);
   const remaining = Math.max(0, capacity - strategy.used(limit, state, atMs));
-  // The meter decides at the latest time it has seen: a wait lasts until the caller's clock has got there and beyond.
   const waitMs = (units: number): number =>
-    strategy.waitMs(limit, state, units, atMs) + atMs - nowMs;
+    heardAt(strategy.waitMs(limit, state, units, atMs), atMs, nowMs);
   return {
     name: limit.name,
     strategy: limit.strategy,
     limit: limit.limit,
     capacity,
-    windowMs: limit.windowMs,
-    allowed: isAllowed,
+    windowMs: strategy.windowMs?.(limit, atMs) ?? limit.windowMs,
+    allowed,
     remaining,
-    retryAfterMs: isAllowed ? 0 : cost > capacity ? null : waitMs(cost),
+    retryAfterMs: allowed ? 0 : cost > capacity ? null : waitMs(cost),
     replenishAfterMs: remaining < capacity ? waitMs(remaining + 1) : 0,
     resetAfterMs: remaining < capacity ? waitMs(capacity) : 0,
   };
-}
-
-function readSnapshot(stored: unknown): Stored | null {
-  if (!Array.isArray(stored)) return null;
-  const [version, seenMs, ...written]: unknown[] = stored;
-  if (version !== snapshotVersion || !isCount(seenMs)) return null;
-  const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
-  return states.length === written.length ? { seenMs, states } : null;
-}
-
-function readState(stored: unknown, meterSeenMs: number): ForeignState | null {
-  if (!Array.isArray(stored) || stored.length < 3 || stored.length > 4) return null;
-  const [identity, idleAtMs, data, seenMs = meterSeenMs]: unknown[] = stored;
-  const isRead = typeof identity === "string" && isCount(idleAtMs) && isCount(seenMs);
-  return isRead ? { identity, seenMs, idleAtMs, data } : null;
 }

@@ -1,4 +1,6 @@
 /** The text forms of durations and limits: `"30s"`, `"10/minute"`, `"10 per 2 minutes"`, `"100/hour; 5/second"`. */
+import { longestPeriodMs } from "./calendar.ts";
+import type { Limit, Period } from "./strategy.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -19,22 +21,64 @@ const millisecondsOf = new Map<string, number>(
   units.flatMap(([milliseconds, ...names]) => names.map((name) => [name, milliseconds] as const)),
 );
 
+const periods: readonly (readonly [period: Period, symbol: string, ...names: string[]])[] = [
+  ["day", "1d", "d", "day", "days"],
+  ["week", "1w", "w", "week", "weeks"],
+  ["month", "1mo", "mo", "month", "months"],
+  ["year", "1y", "y", "year", "years", "yr", "yrs"],
+];
+
+const periodOf = new Map<string, Period>(
+  periods.flatMap(([period, , ...names]) => names.map((name) => [name, period] as const)),
+);
+
 /** Ten years: a bound on everything, and room for exact arithmetic. */
 const longestDurationMs = 3_650 * day;
 
 export const acceptedDuration =
   'a duration from 1 ms to 10 years such as "30s", "10m", "1h", "2 minutes" or "day" (ms, s, m, h, d, w)';
 
-export const acceptedNotation =
-  'limits such as "10/minute", "10 per 2 minutes" or "100/hour; 5/second" (ms, second, minute, hour, day, week)';
+export const acceptedWindow = `${acceptedDuration}, or the calendar's "month" (mo) or "year" (y)`;
 
-/** Milliseconds, or null when the text is not a duration; a unit alone is one of it. */
+export const acceptedNotation =
+  'limits such as "10/minute", "10 per 2 minutes" or "100/hour; 5/second" (ms, second, minute, hour, day, week, month, year)';
+
+interface Quantity {
+  readonly count: number;
+  readonly unit: string;
+}
+
+/** A unit alone is one of it. */
+function parseQuantity(text: string): Quantity | null {
+  const [, count = "1", unit] = /^(\d{1,15})?\s*([a-z]+)$/i.exec(text.trim()) ?? [];
+  return unit === undefined ? null : { count: Number(count), unit: unit.toLowerCase() };
+}
+
+/** Milliseconds, or null when the text is not a duration. */
 export function parseDuration(text: string): number | null {
-  const match = /^(\d{1,15})?\s*([a-z]+)$/i.exec(text.trim());
-  const unit = millisecondsOf.get(match?.[2]?.toLowerCase() ?? "");
-  if (match === null || unit === undefined) return null;
-  const milliseconds = Number(match[1] ?? 1) * unit;
+  const quantity = parseQuantity(text);
+  const unit = millisecondsOf.get(quantity?.unit ?? "");
+  if (quantity === null || unit === undefined) return null;
+  const milliseconds = quantity.count * unit;
   return milliseconds >= 1 && milliseconds <= longestDurationMs ? milliseconds : null;
+}
+
+/** A window as written: how long, and of which calendar period it is one, if it is. */
+export type Window = Pick<Limit, "windowMs" | "period">;
+
+/** Null when the text is neither a duration nor one of a calendar's periods. */
+export function parseWindow(text: string): Window | null {
+  const quantity = parseQuantity(text);
+  const period = quantity?.count === 1 ? periodOf.get(quantity.unit) : undefined;
+  if (period !== undefined) return { windowMs: longestPeriodMs[period], period };
+  const windowMs = parseDuration(text);
+  return windowMs === null ? null : { windowMs };
+}
+
+/** The shortest text for a window: `1mo` for the calendar's month, or a duration. */
+export function formatWindow({ windowMs, period }: Window): string {
+  const [, symbol] = periods.find(([name]) => name === period) ?? [];
+  return symbol ?? formatDuration(windowMs);
 }
 
 /** The shortest text for a duration, in its largest whole unit: 60000 is `1m`, 90000 is `90s`. */

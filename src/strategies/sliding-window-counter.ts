@@ -50,9 +50,9 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
 
 export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
   name: "sliding-window-counter",
-  options: alignOption,
+  options: alignOption(["first-request", "clock"]),
   problem: (limit) => productProblem(limit),
-  identity: (limit) => limit.align,
+  identity: (limit) => (limit.align === "clock" ? "clock" : ""),
   capacity: (limit) => limit.limit,
   mostStoredBytes: () => 100,
 
@@ -111,13 +111,17 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
     return buckets.openedAtMs + (buckets.current === 0 ? 1 : 2) * limit.windowMs;
   },
 
-  store: (_limit, buckets) => [buckets.openedAtMs, buckets.previous, buckets.current],
+  store: (_limit, buckets, nowMs) => [
+    nowMs - buckets.openedAtMs,
+    buckets.previous,
+    buckets.current,
+  ],
 
   revive(_limit, stored, nowMs) {
     if (!Array.isArray(stored) || stored.length !== 3) return null;
-    const [openedAtMs, previous, current]: unknown[] = stored;
-    return isCount(openedAtMs) && isCount(previous) && isCount(current) && openedAtMs <= nowMs
-      ? { openedAtMs, previous, current }
+    const [ageMs, previous, current]: unknown[] = stored;
+    return isCount(ageMs) && isCount(previous) && isCount(current) && ageMs <= nowMs
+      ? { openedAtMs: nowMs - ageMs, previous, current }
       : null;
   },
 };

@@ -12,8 +12,13 @@ export interface Limit {
   readonly strategy: string;
   /** Units per window; an integer of at least 1. */
   readonly limit: number;
+  /** Of a calendar window the greatest length while no clocks are changed. */
   readonly windowMs: number;
+  /** What a calendar window is one of. */
+  readonly period?: Period;
 }
+
+export type Period = "day" | "week" | "month" | "year";
 
 /** What one limit says of one request. All durations are in milliseconds and count from the instant of the decision. */
 export interface LimitDecision {
@@ -23,6 +28,7 @@ export interface LimitDecision {
   limit: number;
   /** The most units that could be spent at one instant. */
   capacity: number;
+  /** Of a calendar window the length of the current one. */
   windowMs: number;
   /** Whether this limit alone would have let the request in. */
   allowed: boolean;
@@ -66,12 +72,18 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   readonly name: string;
   /** Schemas of the fields of a limit that only this strategy has. */
   readonly options: ObjectEntries;
+  /** The limit with what follows from its fields, such as defaults that depend on others. All below are given such. */
+  complete?(limit: L): L;
   /** What is wrong with a limit whose fields are each fine; null if nothing is. */
   problem(limit: L): LimitProblem | null;
-  /** The options that a stored state depends on, as text; strategy and window need not be in it. */
+  /** Why a limit that is accepted should rather not be used. */
+  warning?(limit: L): string | null;
+  /** The options that a stored state depends on, as text; strategy, window and defaults need not be in it. */
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
+  /** The length of the window at an instant, where it is not always the same. */
+  windowMs?(limit: L, nowMs: number): number;
   /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
   mostStoredBytes(limit: L): number;
 
@@ -81,14 +93,18 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   used(limit: L, state: State, nowMs: number): number;
   /** The least wait after which `cost` more units fit, if nothing else is spent; 0 when they fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
+  /** How long the next unit to be spent would have to wait, although allowed; 0 where there is no queue. */
+  delayMs?(limit: L, state: State, nowMs: number): number;
   /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
   /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
+  /** Transition: a request is denied. Only where a denial is declared to change something. */
+  deny?(limit: L, state: State, nowMs: number): State;
   /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
-  /** The state as small structured-cloneable data; `nowMs` is the latest instant it has seen. */
+  /** The state as small structured-cloneable data: instants are told by how long before `nowMs`, the latest, they were. */
   store(limit: L, state: State, nowMs: number): unknown;
   /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
   revive(limit: L, stored: unknown, nowMs: number): State | null;

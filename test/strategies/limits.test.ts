@@ -311,7 +311,7 @@ describe("the bounds of limits", () => {
       }));
     expect(problemsOf(logs(3))).toEqual([]);
     expect(problemsOf(logs(4))).toMatchObject([
-      { field: "", accepted: expect.stringContaining("at most 1900000 bytes; these take 2400000") },
+      { field: "", accepted: expect.stringContaining("at most 1900000 bytes; these take 2400400") },
     ]);
   });
 

@@ -23,6 +23,8 @@ export interface Step {
 
 export interface Story {
   readonly limits: readonly Limit[];
+  /** The form of each limit. */
+  readonly forms: readonly Variant[];
   readonly longestWindowMs: number;
   readonly tickMs: number;
   readonly startMs: number;
@@ -43,6 +45,13 @@ export const casts: readonly Cast[] = [
   ...variants.map((form) => ({ title: form.title, forms: [form], fewest: 1, most: 1 })),
   { title: "two or three limits", forms: variants, fewest: 2, most: 3 },
 ];
+
+const isInelastic = (form: Variant): boolean => !form.isElastic;
+
+/** Those of whom a denial changes nothing. */
+export const inelasticCasts: readonly Cast[] = casts
+  .map((cast) => ({ ...cast, forms: cast.forms.filter(isInelastic) }))
+  .filter((cast) => cast.forms.length > 0);
 
 const everyKind: readonly StepKind[] = ["consume", "consume", "fill", "look", "book", "refund"];
 
@@ -97,9 +106,15 @@ const numbers = (
     {
       minLength: cast.fewest,
       maxLength: cast.most,
-      selector: ({ form, ticks }) => `${form} ${ticks}`,
+      selector: ({ form, ticks }) => kindOf(cast.forms[form], ticks),
     },
   );
+
+/** Two limits of a kind share their state; a window that cannot be chosen is always the same. */
+function kindOf(form: Variant | undefined, ticks: number): string {
+  const { burst: _, ...options } = form?.options ?? {};
+  return JSON.stringify([form?.strategy, options, form?.tickMs === null ? ticks : 0]);
+}
 
 /** Stories of a cast; those that tell of no debts or no refunds leave `book` or `refund` out of `kinds`. */
 export function stories(cast: Cast, kinds: readonly StepKind[] = everyKind): fc.Arbitrary<Story> {
@@ -113,22 +128,30 @@ export function stories(cast: Cast, kinds: readonly StepKind[] = everyKind): fc.
       later: fc.array(drafts(kinds), { minLength: 1, maxLength: 10 }),
     })
     .map((draft) => {
-      const { tickMs } = draft;
-      const limits = draft.numbers.map(({ form, limit, ticks }, index) => {
-        const variant = cast.forms[form];
-        if (variant === undefined) throw new RangeError("a form that is not of the cast");
-        return limitOf(variant, limit, ticks * tickMs, `limit-${index}`);
+      const forms = draft.numbers.flatMap(({ form }) => cast.forms[form] ?? []);
+      const tickMs = Math.max(...forms.map((form) => form.tickMs ?? draft.tickMs));
+      const limits = draft.numbers.map(({ limit, ticks }, index) => {
+        const form = forms[index];
+        if (form === undefined) throw new RangeError("a form that is not of the cast");
+        return limitOf(form, limit, ticks * tickMs, `limit-${index}`);
       });
       return {
         limits,
+        forms,
         longestWindowMs: Math.max(...limits.map((limit) => limit.windowMs)),
         tickMs,
         // 840 ticks hold every window a whole number of times, so that tick 0 is an edge on every clock.
-        startMs: (8_400 + draft.startTick) * tickMs + draft.startJitterMs,
+        startMs: epochOf(tickMs) + draft.startTick * tickMs + draft.startJitterMs,
         steps: draft.steps.map((step) => inMilliseconds(step, tickMs)),
         later: draft.later.map((step) => inMilliseconds(step, tickMs)),
       };
     });
+}
+
+/** Where ticks are hours or days, early in a year whose clocks are changed in March and April. */
+function epochOf(tickMs: number): number {
+  const spanMs = 840 * tickMs;
+  return tickMs < 3_600_000 ? 10 * spanMs : Date.UTC(2026, 2, 1);
 }
 
 function inMilliseconds(draft: Draft, tickMs: number): Step {

@@ -1,0 +1,122 @@
+/**
+ * Sliding buckets: W is cut into n equal buckets by the clock, and a count is kept for each that still counts.
+ *
+ * Promise: at most n + 1 counts, whatever L. With `edge = "keep"` a bucket counts until its end is W old: at most L
+ * units in any span of W, and known weakness: a unit may count up to a bucket's width too long. With `edge = "drop"`,
+ * the textbook's form, only the n buckets that end with the current one count: what was spent early in a bucket is
+ * forgotten up to its width too soon. Bound: L in any span of W − W/n, and 2L in one of W.
+ */
+import * as v from "valibot";
+import { acceptedDuration, parseDuration } from "./notation.ts";
+import {
+  instantOfOldest,
+  mostBytesPerRun,
+  noRuns,
+  packed,
+  type Runs,
+  unitsAfter,
+  unpacked,
+  withoutUnits,
+  withUnits,
+} from "./runs.ts";
+import type { Limit, Strategy } from "./strategy.ts";
+
+interface BucketsLimit extends Limit {
+  /** Buckets in a window. */
+  readonly buckets?: number;
+  /** The width of a bucket: another way to say how many there are. */
+  readonly precision?: number;
+  readonly edge: "keep" | "drop";
+}
+
+const mostBuckets = 1_000;
+const mostDefaultBuckets = 60;
+const acceptedBuckets = `an integer from 1 to ${mostBuckets} that divides the window in milliseconds`;
+const acceptedPrecision = `a duration that divides the window into at most ${mostBuckets} parts`;
+
+const bucketMs = ({ windowMs, buckets = 1 }: BucketsLimit): number => windowMs / buckets;
+
+/** A unit counts from the beginning of its bucket. */
+const countsFromMs = (limit: BucketsLimit, atMs: number): number => atMs - (atMs % bucketMs(limit));
+
+/** For how long a unit counts from then on. */
+const keptMs = (limit: BucketsLimit): number =>
+  limit.windowMs + (limit.edge === "keep" ? bucketMs(limit) : 0);
+
+/** What counts from this instant or before counts no more. */
+const afterMs = (limit: BucketsLimit, nowMs: number): number => nowMs - keptMs(limit);
+
+const used = (limit: BucketsLimit, counts: Runs, nowMs: number): number =>
+  unitsAfter(counts, afterMs(limit, nowMs));
+
+function defaultBuckets(windowMs: number): number {
+  let buckets = mostDefaultBuckets;
+  while (windowMs % buckets !== 0) buckets--;
+  return buckets;
+}
+
+export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
+  name: "sliding-buckets",
+  options: {
+    buckets: v.optional(
+      v.pipe(
+        v.number(acceptedBuckets),
+        v.safeInteger(acceptedBuckets),
+        v.minValue(1, acceptedBuckets),
+        v.maxValue(mostBuckets, acceptedBuckets),
+      ),
+    ),
+    precision: v.optional(
+      v.pipe(
+        v.string(acceptedDuration),
+        v.check((text) => parseDuration(text) !== null, acceptedDuration),
+        v.transform((text) => parseDuration(text) ?? 0),
+      ),
+    ),
+    edge: v.optional(v.picklist(["keep", "drop"], 'one of "keep", "drop"'), "keep"),
+  },
+  complete(limit) {
+    const { windowMs, precision } = limit;
+    const byPrecision = precision === undefined ? defaultBuckets(windowMs) : windowMs / precision;
+    return { ...limit, buckets: limit.buckets ?? byPrecision };
+  },
+  problem(limit) {
+    const { windowMs, buckets = 1, precision } = limit;
+    if (precision !== undefined && windowMs / precision !== buckets) {
+      return { field: "precision", accepted: "nothing beside buckets" };
+    }
+    const divides = Number.isInteger(buckets) && windowMs % buckets === 0;
+    if (divides && buckets <= mostBuckets) return null;
+    return precision === undefined
+      ? { field: "buckets", accepted: acceptedBuckets }
+      : { field: "precision", accepted: acceptedPrecision };
+  },
+  identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
+  capacity: (limit) => limit.limit,
+  mostStoredBytes: ({ buckets = 1 }) => 100 + (buckets + 1) * 2 * mostBytesPerRun,
+
+  fresh: noRuns,
+
+  used,
+
+  waitMs(limit, counts, cost, nowMs) {
+    const excess = used(limit, counts, nowMs) + cost - limit.limit;
+    if (excess <= 0) return 0;
+    return instantOfOldest(counts, excess, afterMs(limit, nowMs)) + keptMs(limit) - nowMs;
+  },
+
+  spend(limit, counts, units, atMs, nowMs) {
+    const fromMs = countsFromMs(limit, atMs);
+    const isOver = fromMs <= afterMs(limit, nowMs);
+    return isOver ? counts : withUnits(counts, units, fromMs, afterMs(limit, nowMs));
+  },
+
+  refund: (limit, counts, units, spentAtMs, nowMs) =>
+    withoutUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs)),
+
+  idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + keptMs(limit)),
+
+  store: (limit, counts, nowMs) => packed(counts, afterMs(limit, nowMs), nowMs),
+
+  revive: (_limit, stored, nowMs) => unpacked(stored, nowMs),
+};

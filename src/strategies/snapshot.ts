@@ -1,0 +1,54 @@
+/**
+ * What a meter leaves in storage: `[version, seenMs, …states]`, each state `[identity, idleAfterMs, data]`, and for one
+ * that the meter was not given, how long before `seenMs` its data was written (below 0 when after). Durations count from
+ * `seenMs`: they take fewer bytes than instants do.
+ */
+import { isCount } from "./integers.ts";
+
+const version = 2;
+
+/** The state of a limit as its strategy wrote it. */
+export interface StoredState {
+  readonly identity: string;
+  readonly data: unknown;
+  /** The latest instant that was known when it was written. */
+  readonly writtenAtMs: number;
+  readonly idleAtMs: number;
+}
+
+export interface Snapshot {
+  readonly seenMs: number;
+  readonly states: readonly StoredState[];
+}
+
+/** Leaves out what is idle. */
+export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
+  const written: unknown[] = [version, seenMs];
+  for (const { identity, data, writtenAtMs, idleAtMs } of states) {
+    if (idleAtMs <= seenMs) continue;
+    const state = [identity, idleAtMs - seenMs, data];
+    if (writtenAtMs !== seenMs) state.push(seenMs - writtenAtMs);
+    written.push(state);
+  }
+  return written;
+}
+
+/** Null for what no meter of this version wrote. */
+export function readSnapshot(stored: unknown): Snapshot | null {
+  if (!Array.isArray(stored)) return null;
+  const [storedVersion, seenMs, ...written]: unknown[] = stored;
+  if (storedVersion !== version || !isCount(seenMs)) return null;
+  const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
+  return states.length === written.length ? { seenMs, states } : null;
+}
+
+function readState(stored: unknown, seenMs: number): StoredState | null {
+  if (!Array.isArray(stored) || stored.length < 3 || stored.length > 4) return null;
+  const [identity, idleAfterMs, data, ageMs = 0]: unknown[] = stored;
+  if (typeof identity !== "string" || !isCount(idleAfterMs)) return null;
+  if (!Number.isSafeInteger(ageMs)) return null;
+  const writtenAtMs = seenMs - Number(ageMs);
+  const idleAtMs = seenMs + idleAfterMs;
+  if (!isCount(writtenAtMs) || !isCount(idleAtMs)) return null;
+  return { identity, data, writtenAtMs, idleAtMs };
+}

@@ -1,0 +1,70 @@
+/**
+ * Token bucket: holds up to `burst` tokens, and L more come in each W. A unit takes a token, or is denied.
+ *
+ * Promise: a burst is let in at once, and the rate holds after it. However long it idles, a bucket never holds more than
+ * its capacity. Bound and known weakness: capacity + L in any span of W, since a full bucket may be emptied and then
+ * keeps being refilled. `refill = "continuous"` gives a token as soon as it is earned; `refill = "interval"` L at once
+ * at every W after the spend that found the bucket full.
+ */
+import * as v from "valibot";
+import {
+  burstOption,
+  creditsProblem,
+  drainedAtMs,
+  draining,
+  type DrainingLimit,
+  type Level,
+  nothingOwed,
+  owing,
+  returned,
+  revivedLevel,
+  storedLevel,
+  unitsOwed,
+  waitUntilOwed,
+} from "./draining.ts";
+import type { Strategy } from "./strategy.ts";
+
+interface TokenBucketLimit extends DrainingLimit {
+  readonly refill: "continuous" | "interval";
+}
+
+export const tokenBucket: Strategy<TokenBucketLimit, Level> = {
+  name: "token-bucket",
+  options: {
+    ...burstOption,
+    refill: v.optional(
+      v.picklist(["continuous", "interval"], 'one of "continuous", "interval"'),
+      "continuous",
+    ),
+  },
+  complete: (limit) =>
+    limit.refill === "interval"
+      ? {
+          ...draining(limit),
+          creditsPerUnit: 1,
+          creditsPerStep: limit.limit,
+          stepMs: limit.windowMs,
+        }
+      : draining(limit),
+  problem: creditsProblem,
+  identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
+  capacity: (limit) => limit.burst,
+  mostStoredBytes: () => 200,
+
+  fresh: () => nothingOwed,
+
+  used: unitsOwed,
+
+  waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, limit.burst - cost, nowMs),
+
+  spend: (limit, level, units, atMs, nowMs) =>
+    owing(limit, level, units, atMs, nowMs, (owed) => owed),
+
+  refund: returned,
+
+  idleAtMs: drainedAtMs,
+
+  store: storedLevel,
+
+  revive: revivedLevel,
+};

@@ -1,0 +1,234 @@
+/**
+ * Each strategy's rule, applied literally to a plain list of all that was ever admitted. Slow and simple on purpose:
+ * nothing here knows of states, and a wait is found by trying.
+ */
+import { Temporal } from "temporal-polyfill";
+import type { Limit } from "../../src/strategies/index.ts";
+
+/** Units admitted at one instant; none where a request was denied. */
+export interface Request {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+/** Units that count against the capacity at an instant, given all requests in order. */
+export type Rule = (limit: Limit, requests: readonly Request[], nowMs: number) => number;
+
+const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
+
+const burstOf = (limit: Limit): number => Number(option(limit, "burst") ?? limit.limit);
+
+const isQueue = (limit: Limit): boolean =>
+  limit.strategy === "leaky-bucket" && option(limit, "mode") !== "police";
+
+/** What can be spent at once. */
+export function capacityOf(limit: Limit): number {
+  if (limit.strategy === "token-bucket") return burstOf(limit);
+  if (limit.strategy === "leaky-bucket") return burstOf(limit) + (isQueue(limit) ? 1 : 0);
+  return limit.limit;
+}
+
+/** The longest that anything needs to fit again. */
+export const longestWaitMs = (limit: Limit): number =>
+  2 * limit.windowMs * Math.ceil(1 + capacityOf(limit) / limit.limit);
+
+/** Whether a denial restarts a window. */
+export const isElastic = (limit: Limit): boolean => option(limit, "elastic") === true;
+
+const sumOf = (requests: readonly Request[], counts: (request: Request) => boolean): number =>
+  requests.reduce((sum, request) => (counts(request) ? sum + request.units : sum), 0);
+
+const isWithin =
+  (fromMs: number, untilMs: number) =>
+  ({ atMs }: Request): boolean =>
+    atMs >= fromMs && atMs < untilMs;
+
+const countInWindow: Rule = (limit, requests, nowMs) => {
+  const { windowMs } = limit;
+  if (isElastic(limit)) return countSinceSilence(limit, requests, nowMs);
+  if (limit.period !== undefined) {
+    const today = periodName(limit, nowMs);
+    return sumOf(requests, ({ atMs }) => periodName(limit, atMs) === today);
+  }
+  let openedAtMs = Number.NEGATIVE_INFINITY;
+  if (option(limit, "align") === "clock") openedAtMs = Math.floor(nowMs / windowMs) * windowMs;
+  else {
+    for (const { atMs } of requests) {
+      if (atMs >= openedAtMs + windowMs) openedAtMs = atMs;
+    }
+    if (nowMs >= openedAtMs + windowMs) return 0;
+  }
+  return sumOf(requests, isWithin(openedAtMs, openedAtMs + windowMs));
+};
+
+/** Units since the last time that nobody asked for a whole window. */
+const countSinceSilence: Rule = ({ windowMs }, requests, nowMs) => {
+  let previousMs = Number.NEGATIVE_INFINITY;
+  let count = 0;
+  for (const { atMs, units } of [...requests, { atMs: nowMs, units: 0 }]) {
+    count = atMs - previousMs >= windowMs ? units : count + units;
+    previousMs = atMs;
+  }
+  return count;
+};
+
+const quarterMs = 900_000;
+const periodNames = new Map<string, Map<number, string>>();
+
+/** The date of the period's first day. Clocks are changed, and days begin, on quarters of an hour. */
+function periodName(limit: Limit, atMs: number): string {
+  const timezone = String(option(limit, "timezone") ?? "UTC");
+  const kind = `${limit.period} ${timezone}`;
+  const names = periodNames.get(kind) ?? new Map<number, string>();
+  periodNames.set(kind, names);
+  const quarter = Math.floor(atMs / quarterMs);
+  const known = names.get(quarter);
+  if (known !== undefined) return known;
+  const date = Temporal.Instant.fromEpochMilliseconds(atMs)
+    .toZonedDateTimeISO(timezone)
+    .toPlainDate();
+  const name = {
+    day: () => date.toString(),
+    week: () => date.subtract({ days: date.dayOfWeek - 1 }).toString(),
+    month: () => date.toString().slice(0, 7),
+    year: () => date.toString().slice(0, 4),
+  }[limit.period ?? "day"]();
+  names.set(quarter, name);
+  return name;
+}
+
+const countInLog: Rule = (limit, requests, nowMs) =>
+  sumOf(requests, ({ atMs }) => nowMs - atMs < limit.windowMs);
+
+const countInTwo: Rule = (limit, requests, nowMs) => {
+  const { windowMs } = limit;
+  let openedAtMs = Number.NEGATIVE_INFINITY;
+  if (option(limit, "align") === "clock") openedAtMs = Math.floor(nowMs / windowMs) * windowMs;
+  else {
+    for (const { atMs } of requests) {
+      if (atMs >= openedAtMs + 2 * windowMs) openedAtMs = atMs;
+      else if (atMs >= openedAtMs + windowMs) openedAtMs += windowMs;
+    }
+    if (nowMs >= openedAtMs + 2 * windowMs) return 0;
+    if (nowMs >= openedAtMs + windowMs) openedAtMs += windowMs;
+  }
+  const current = sumOf(requests, isWithin(openedAtMs, openedAtMs + windowMs));
+  const previous = sumOf(requests, isWithin(openedAtMs - windowMs, openedAtMs));
+  const leftMs = windowMs - (nowMs - openedAtMs);
+  return Number(
+    (BigInt(current) * BigInt(windowMs) + BigInt(previous) * BigInt(leftMs)) / BigInt(windowMs),
+  );
+};
+
+const countInBuckets: Rule = (limit, requests, nowMs) => {
+  const { windowMs } = limit;
+  const greatest = Array.from({ length: 60 }, (_, index) => 60 - index).find(
+    (count) => windowMs % count === 0,
+  );
+  const buckets = Number(option(limit, "buckets") ?? greatest);
+  const widthMs = windowMs / buckets;
+  const bucketOf = (atMs: number): number => Math.floor(atMs / widthMs);
+  const endOf = (bucket: number): number => (bucket + 1) * widthMs;
+  return option(limit, "edge") === "drop"
+    ? sumOf(requests, ({ atMs }) => bucketOf(atMs) > bucketOf(nowMs) - buckets)
+    : sumOf(requests, ({ atMs }) => nowMs - endOf(bucketOf(atMs)) < windowMs);
+};
+
+/** Something that is worked out once for a list, and read off at many instants. */
+function onceFor<Result>(work: (limit: Limit, requests: readonly Request[]) => Result) {
+  const known = new WeakMap<readonly Request[], Result>();
+  return (limit: Limit, requests: readonly Request[]): Result => {
+    const result = known.get(requests) ?? work(limit, requests);
+    known.set(requests, result);
+    return result;
+  };
+}
+
+/** Tokens are counted in 1/W: a millisecond brings L of them. */
+const tokensAfter = onceFor((limit, requests) => {
+  const [capacity, unit] = [BigInt(burstOf(limit)), BigInt(limit.windowMs)];
+  let tokens = capacity * unit;
+  let atMs = 0;
+  for (const request of requests) {
+    tokens += BigInt(request.atMs - atMs) * BigInt(limit.limit);
+    if (tokens > capacity * unit) tokens = capacity * unit;
+    tokens -= BigInt(request.units) * unit;
+    atMs = request.atMs;
+  }
+  return { tokens, atMs };
+});
+
+const countContinuous: Rule = (limit, requests, nowMs) => {
+  const { tokens, atMs } = tokensAfter(limit, requests);
+  const [capacity, unit] = [BigInt(burstOf(limit)), BigInt(limit.windowMs)];
+  const earned = tokens + BigInt(nowMs - atMs) * BigInt(limit.limit);
+  const missing = earned > capacity * unit ? 0n : capacity * unit - earned;
+  return Number((missing + unit - 1n) / unit);
+};
+
+/** Refills since the spend that found the bucket full, if it is not full again. */
+const countByInterval: Rule = (limit, requests, nowMs) => {
+  const capacity = burstOf(limit);
+  let tokens = capacity;
+  let refillAtMs = Number.POSITIVE_INFINITY;
+  for (const { atMs, units } of [...requests, { atMs: nowMs, units: 0 }]) {
+    while (refillAtMs <= atMs) {
+      tokens = Math.min(capacity, tokens + limit.limit);
+      refillAtMs = tokens === capacity ? Number.POSITIVE_INFINITY : refillAtMs + limit.windowMs;
+    }
+    if (tokens === capacity && units > 0) refillAtMs = atMs + limit.windowMs;
+    tokens -= units;
+  }
+  return capacity - tokens;
+};
+
+/** The first free slot after all that was admitted, in 1/L of a millisecond. */
+const freeSlotAfter = onceFor((limit, requests) => {
+  let slot = 0n;
+  for (const { atMs, units } of requests) {
+    const now = BigInt(atMs) * BigInt(limit.limit);
+    if (units > 0) slot = (slot > now ? slot : now) + BigInt(units) * BigInt(limit.windowMs);
+  }
+  return slot;
+});
+
+/** How long a request would wait for its first slot. */
+export function delayMs(limit: Limit, requests: readonly Request[], nowMs: number): number {
+  if (!isQueue(limit)) return 0;
+  const unit = BigInt(limit.limit);
+  const wait = freeSlotAfter(limit, requests) - BigInt(nowMs) * unit;
+  return wait <= 0n ? 0 : Number((wait + unit - 1n) / unit);
+}
+
+/** What cannot be let in any more: the last unit of a request waits no longer than burst × W/L. */
+const countInQueue: Rule = (limit, requests, nowMs) => {
+  const now = BigInt(nowMs) * BigInt(limit.limit);
+  const free = freeSlotAfter(limit, requests);
+  const first = free > now ? free : now;
+  const unit = BigInt(limit.windowMs);
+  const fits = (cost: number): boolean =>
+    first + BigInt(cost - 1) * unit - now <= BigInt(burstOf(limit)) * unit;
+  let [most, tooMany] = [0, capacityOf(limit) + 1];
+  while (tooMany - most > 1) {
+    const middle = Math.floor((most + tooMany) / 2);
+    if (fits(middle)) most = middle;
+    else tooMany = middle;
+  }
+  return capacityOf(limit) - most;
+};
+
+export const rules: Readonly<Record<string, Rule>> = {
+  "fixed-window": countInWindow,
+  "sliding-log": countInLog,
+  "sliding-window-counter": countInTwo,
+  "sliding-buckets": countInBuckets,
+  "token-bucket": (limit, requests, nowMs) =>
+    option(limit, "refill") === "interval"
+      ? countByInterval(limit, requests, nowMs)
+      : countContinuous(limit, requests, nowMs),
+  "leaky-bucket": (limit, requests, nowMs) =>
+    isQueue(limit)
+      ? countInQueue(limit, requests, nowMs)
+      : countContinuous(limit, requests, nowMs),
+  concurrency: countInLog,
+};
