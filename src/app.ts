@@ -3,14 +3,16 @@ import { Hono } from "hono";
 import { type Config, ConfigProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
-import { brokenConfiguration, internalFault } from "./http/faults.ts";
+import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
 import { createGate } from "./http/gate.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
 
 /** The Worker of an environment; one that answers everything with its problems while its variables are broken. */
 export function createApp(env: Env): Hono {
   try {
-    return routes(parseConfig({ ...env }), env);
+    const config = parseConfig({ ...env });
+    warnOfConfiguration(config.warnings);
+    return routes(config, env);
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
     return new Hono().all("*", brokenConfiguration(error.problems));

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 /** Who may import whom, by the first folder or file below `src`. */
 const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
-  strategies: { rooms: [], packages: /^valibot$/ },
+  strategies: { rooms: [], packages: /^(?:valibot|@date-fns\/tz\/tzOffset)$/ },
   config: { rooms: ["strategies"], packages: /^valibot$/ },
   observability: { rooms: [], packages: /^$/ },
   policies: { rooms: ["config", "strategies"], packages: /^ipaddr\.js$/ },

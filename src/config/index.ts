@@ -1,12 +1,11 @@
 /** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
 import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
-import { readPolicies } from "./policies.ts";
-import type { Policy } from "./policy.ts";
+import { type Policies, readPolicies } from "./policies.ts";
 import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
 export type { FailureMode, KeyPart, Match, Policy } from "./policy.ts";
 export { normalizedPath } from "./path.ts";
-export { mostKeyParts, partName } from "./policy.ts";
+export { mostKeyParts, partName, readPolicy } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
@@ -15,12 +14,10 @@ export type Origin =
   | { readonly kind: "route" }
   | { readonly kind: "none" };
 
-export interface Config {
+export interface Config extends Policies {
   readonly origin: Origin;
   /** Sent to the origin with every request, so that it can refuse what did not come through here. */
   readonly originSecret: string | null;
-  /** At least one; their names and those of their limits are unique. */
-  readonly policies: readonly Policy[];
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
   /** Empty when `/check` is closed. */
@@ -37,7 +34,7 @@ export function parseConfig(env: Variables): Config {
   const config: Config = {
     origin: readOrigin(env["ORIGIN"], report),
     originSecret: readOriginSecret(env["ORIGIN_SECRET"], report),
-    policies: readPolicies(env, report),
+    ...readPolicies(env, report),
     checkPath: readCheckPath(env["CHECK_PATH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),

@@ -1,6 +1,6 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
-import { acceptedNotation, type ConfigProblem, joinPath } from "../strategies/index.ts";
+import { acceptedNotation, type ConfigProblem, joinPath, strategies } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { isBrokenJson, isNumbered, isSet, numbered, typed, type Variables } from "./variables.ts";
 
@@ -21,7 +21,14 @@ const shortForm: Readonly<Record<string, string>> = {
   key: "KEY",
 };
 
-export function readPolicies(env: Variables, report: Report): Policy[] {
+export interface Policies {
+  /** At least one; their names and those of their limits are unique. */
+  readonly policies: readonly Policy[];
+  /** What is accepted and should rather not be used, a line each. */
+  readonly warnings: readonly string[];
+}
+
+export function readPolicies(env: Variables, report: Report): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
   refuseMisnamed(env, report);
   refuseDuplicates(written, report);
@@ -32,7 +39,20 @@ export function readPolicies(env: Variables, report: Report): Policy[] {
     const accepted = `a list of policies; or set LIMITS, for one policy, to ${acceptedNotation}`;
     report({ variable: "POLICIES", field: "", value: undefined, accepted });
   }
-  return written.flatMap(({ policy }) => policy ?? []);
+  return {
+    policies: written.flatMap(({ policy }) => policy ?? []),
+    warnings: written.flatMap(warningsOf),
+  };
+}
+
+function warningsOf({ variable, field, policy }: Written): string[] {
+  // The short form is `LIMITS` itself; a policy of a list has its limits in a field.
+  const place = field === "" ? variable : joinPath(variable, `${field}.limits`);
+  return (policy?.limits ?? []).flatMap((limit) => {
+    const warning = strategies.get(limit.strategy)?.warning(limit) ?? null;
+    if (warning === null || policy === null) return [];
+    return `${place}: the limit "${limit.name}" of the policy "${policy.name}": ${warning}`;
+  });
 }
 
 /** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */

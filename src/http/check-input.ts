@@ -1,8 +1,8 @@
 /** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
 import * as v from "valibot";
-import { mostKeyParts } from "../config/index.ts";
-import { fields, problemsOf } from "../strategies/index.ts";
-import type { Failure } from "./problems.ts";
+import { mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
+import { fields, isRecord, problemsOf } from "../strategies/index.ts";
+import type { Failure, FieldError } from "./problems.ts";
 
 export interface Check {
   readonly policy?: string | undefined;
@@ -11,6 +11,13 @@ export interface Check {
   readonly cost: number;
   /** The status of a denial, for gateways that look at nothing else. */
   readonly deny?: 403 | 429 | undefined;
+}
+
+/** A check of limits that the caller brings. */
+export interface AdhocCheck extends Check {
+  /** The limits as a policy, with a policy's defaults; whom it charges is not its key's to say, but the caller's. */
+  readonly adhoc: Policy;
+  readonly key: readonly string[];
 }
 
 const longestKeyBytes = 1024;
@@ -28,22 +35,22 @@ const keyText = v.pipe(
   v.maxBytes(longestKeyBytes, acceptedKey),
 );
 
-const key = v.optional(
-  v.union(
-    [
-      v.pipe(
-        keyText,
-        v.transform((text) => [text]),
-      ),
-      v.pipe(
-        v.array(keyText, acceptedKey),
-        v.minLength(1, acceptedKey),
-        v.maxLength(mostKeyParts, `at most ${mostKeyParts} texts`),
-      ),
-    ],
-    acceptedKey,
-  ),
+const requiredKey = v.union(
+  [
+    v.pipe(
+      keyText,
+      v.transform((text) => [text]),
+    ),
+    v.pipe(
+      v.array(keyText, acceptedKey),
+      v.minLength(1, acceptedKey),
+      v.maxLength(mostKeyParts, `at most ${mostKeyParts} texts`),
+    ),
+  ],
+  acceptedKey,
 );
+
+const key = v.optional(requiredKey);
 
 const policy = v.optional(v.string(acceptedPolicy));
 
@@ -68,7 +75,24 @@ const deny = v.optional(
   ),
 );
 
-const spendBody = fields({ policy, key, cost: v.optional(cost, 1) });
+/** What is in them is for `readPolicy`. */
+const anything = v.optional(v.unknown());
+const nothing = (where: string) => v.optional(v.never(`nothing ${where}`));
+
+const spendBody = fields({
+  policy,
+  key,
+  cost: v.optional(cost, 1),
+  limits: anything,
+  strategy: nothing("without limits"),
+});
+const adhocBody = fields({
+  policy: nothing("beside limits"),
+  key: requiredKey,
+  cost: v.optional(cost, 1),
+  limits: anything,
+  strategy: anything,
+});
 const spendQuery = fields({ deny });
 const lookQuery = fields({ policy, key, cost: v.optional(costText, "1"), deny });
 const forgetQuery = fields({ policy, key });
@@ -88,17 +112,33 @@ export function readForget(queries: Queries): Check | Failure {
 }
 
 /** What `POST /check` spends: a JSON body, with `deny` in the query. */
-export async function readSpend(request: Request, queries: Queries): Promise<Check | Failure> {
+export async function readSpend(
+  request: Request,
+  queries: Queries,
+): Promise<Check | AdhocCheck | Failure> {
   const type = request.headers.get("Content-Type") ?? "";
   if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
   const options = v.safeParse(spendQuery, valuesOf(queries));
   if (!options.success) return invalidFields(options.issues);
   const body = await jsonOf(request);
   if (body === undefined) return { kind: "body-malformed" };
+  const { deny: denyStatus } = options.output;
+  if (isRecord(body) && body["limits"] !== undefined) return readAdhoc(body, denyStatus);
   const parsed = v.safeParse(spendBody, body);
-  return parsed.success
-    ? { ...parsed.output, deny: options.output.deny }
-    : invalidFields(parsed.issues);
+  return parsed.success ? { ...parsed.output, deny: denyStatus } : invalidFields(parsed.issues);
+}
+
+function readAdhoc(body: Record<string, unknown>, denyStatus: Check["deny"]): AdhocCheck | Failure {
+  const { limits, strategy } = body;
+  const parsed = v.safeParse(adhocBody, body);
+  const errors = errorsOf(parsed.issues ?? []);
+  const adhoc = readPolicy("", "", { name: "adhoc", limits, strategy }, ({ field, accepted }) => {
+    // Of a text that repeats a mistake each part tells of it, all in the same words.
+    const isTold = errors.some((error) => error.field === field && error.accepted === accepted);
+    if (!isTold) errors.push({ field, accepted });
+  });
+  if (!parsed.success || adhoc === null) return { kind: "fields-invalid", errors };
+  return { adhoc, key: parsed.output.key, cost: parsed.output.cost, deny: denyStatus };
 }
 
 async function jsonOf(request: Request): Promise<unknown> {
@@ -121,10 +161,14 @@ function valuesOf(queries: Queries): Record<string, string | string[] | undefine
   );
 }
 
-function invalidFields(issues: readonly v.BaseIssue<unknown>[]): Failure {
-  const errors = problemsOf("", "", issues).map(({ field, accepted }) => ({
+const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): Failure => ({
+  kind: "fields-invalid",
+  errors: errorsOf(issues),
+});
+
+function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
+  return problemsOf("", "", issues).map(({ field, accepted }) => ({
     field: field === "" ? "body" : field,
     accepted,
   }));
-  return { kind: "fields-invalid", errors };
 }

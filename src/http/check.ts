@@ -5,7 +5,7 @@ import { partName, type Policy } from "../config/index.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { keyOfCaller } from "../policies/key.ts";
 import { requireToken } from "./auth.ts";
-import { type Check, readForget, readLook, readSpend } from "./check-input.ts";
+import { type AdhocCheck, type Check, readForget, readLook, readSpend } from "./check-input.ts";
 import type { Gate } from "./gate.ts";
 import { rateLimitFields, retryAfterField, violatedLimits } from "./headers.ts";
 import { type Failure, problemResponse } from "./problems.ts";
@@ -66,7 +66,14 @@ export function checkRoutes(gate: Gate): Hono {
 }
 
 /** The spend that a check asks for, or why it cannot be made. */
-async function spendOf({ policies, partitions }: Gate, check: Check): Promise<Spend | Failure> {
+async function spendOf(
+  { policies, partitions }: Gate,
+  check: Check | AdhocCheck,
+): Promise<Spend | Failure> {
+  if ("adhoc" in check) {
+    const { adhoc, key, cost } = check;
+    return { policy: adhoc, partitionKey: await partitions.adhocPartitionKey(key), cost };
+  }
   const policy = policyOf(policies, check.policy);
   if ("kind" in policy) return policy;
   const values = keyOfCaller(policy.key, check.key);

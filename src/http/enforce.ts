@@ -3,12 +3,12 @@ import type { MiddlewareHandler } from "hono";
 import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import { keyOfRequest } from "../policies/key.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import { type Decision, type Limit, longestWaitMs } from "../strategies/index.ts";
-import { addRateLimitFields, rateLimitFields, violatedLimits } from "./headers.ts";
+import type { Decision, Limit } from "../strategies/index.ts";
+import { addRateLimitFields, rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
 import type { Gate } from "./gate.ts";
 import { problemResponse } from "./problems.ts";
 
-/** A denial answers before the body of the request is read. */
+/** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
 export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHandler {
   return async function enforced(c, next) {
     const url = new URL(c.req.url);
@@ -22,6 +22,8 @@ export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHand
     const outcomes = await limiter.admit(spends, (work) => c.executionCtx.waitUntil(work));
     const limits = met.flatMap((policy) => policy.limits);
     if (!outcomes.every(admits)) return refusal(limits, outcomes);
+    const delayMs = Math.max(0, ...outcomes.flatMap(decisionOf).map((each) => each.delayMs));
+    if (delayMs > 0) await scheduler.wait(delayMs);
     await next();
     const decisions = outcomes.flatMap(decided);
     // A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what
@@ -34,6 +36,9 @@ export function enforce({ policies, partitions, limiter }: Gate): MiddlewareHand
   };
 }
 
+const decisionOf = (outcome: Outcome): Decision[] =>
+  "decision" in outcome ? [outcome.decision] : [];
+
 /** Only the object's decisions are told in RateLimit fields: an isolate's own count is not the key's. */
 const decided = (outcome: Outcome): Decision[] =>
   outcome.kind === "decided" ? [outcome.decision] : [];
@@ -43,15 +48,13 @@ function refusal(limits: readonly Limit[], outcomes: readonly Outcome[]): Respon
   if (outcomes.some((outcome) => outcome.kind === "closed")) {
     return problemResponse({ kind: "undecided" });
   }
-  const decisions = outcomes.flatMap((outcome) =>
-    "decision" in outcome ? [outcome.decision] : [],
-  );
+  const decisions = outcomes.flatMap(decisionOf);
   const told = outcomes.flatMap(decided);
   return problemResponse(
     {
       kind: "quota-exceeded",
       violated: violatedLimits(decisions),
-      retryAfterMs: longestWaitMs(decisions),
+      retryAfterMs: toldWaitMs(decisions),
     },
     told.length === 0 ? {} : { ...rateLimitFields(limits, told) },
   );

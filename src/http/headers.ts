@@ -35,7 +35,12 @@ export function rateLimitFields(
   const decided = decisions.flatMap((decision) => decision.limits);
   const violated = decided.filter((limit) => !limit.allowed);
   return {
-    "RateLimit-Policy": serializeList(limits.map(policyItem)),
+    "RateLimit-Policy": serializeList(
+      limits.map((limit) => {
+        const own = decided.find(({ name }) => name === limit.name);
+        return policyItem(limit, own?.windowMs ?? limit.windowMs);
+      }),
+    ),
     // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
     RateLimit: serializeList((violated.length > 0 ? violated : decided).map(limitItem)),
     ...retryAfterField(decisions),
@@ -44,26 +49,53 @@ export function rateLimitFields(
 
 /** The wait alone, for decisions that are not the object's; nothing when allowed, or when waiting does not help. */
 export function retryAfterField(decisions: readonly Decision[]): RateLimitFields {
-  const waitMs = longestWaitMs(decisions);
+  const waitMs = toldWaitMs(decisions);
   const isDenied = decisions.some((decision) => !decision.allowed);
   return isDenied && waitMs !== null ? { "Retry-After": String(retryAfterSeconds(waitMs)) } : {};
 }
 
-/** A window of less than a second has no `w`, which is in whole seconds and at least 1. */
-function policyItem({ name, limit, windowMs }: Limit): Item {
-  const parameters = new Map<string, BareItem>([["q", limit]]);
-  if (windowMs >= 1000) parameters.set("w", Math.ceil(windowMs / 1000));
-  return [name, parameters];
+/** A slot may come free at any time, long before its lease is over: to ask again soon is what helps. */
+const slotWaitMs = 1_000;
+
+const countsSlots = ({ strategy }: { readonly strategy: string }): boolean =>
+  strategy === "concurrency";
+
+const waitOf = (limit: LimitDecision): number | null =>
+  countsSlots(limit) && limit.retryAfterMs !== null ? slotWaitMs : limit.retryAfterMs;
+
+/** How long a denied client is told to wait: the longest of all waits; null if waiting does not help. */
+export function toldWaitMs(decisions: readonly Decision[]): number | null {
+  const waits = decisions.flatMap(({ limits, bannedForMs }) => [
+    ...limits.filter(({ allowed }) => !allowed).map(waitOf),
+    bannedForMs,
+  ]);
+  return longestWaitMs(waits.map((retryAfterMs) => ({ retryAfterMs })));
 }
 
-/** `t`: within so many seconds no more than `r` can be used; the whole window when nothing has been. */
+/**
+ * A window of less than a second has no `w`, which is in whole seconds and at least 1.
+ * @param windowMs of a calendar's window the length of the current one, where it is known
+ */
+function policyItem(limit: Limit, windowMs: number): Item {
+  const parameters = new Map<string, BareItem>([["q", limit.limit]]);
+  if (countsSlots(limit)) parameters.set("qu", "concurrent-requests");
+  if (windowMs >= 1000) parameters.set("w", Math.ceil(windowMs / 1000));
+  return [limit.name, parameters];
+}
+
+/**
+ * `t`: within so many seconds no more than `r` can be used; the whole window when nothing has been. Slots have none: they
+ * are free again as soon as work is done.
+ */
 function limitItem(decision: LimitDecision): Item {
+  const remaining = Math.min(decision.remaining, decision.limit);
+  if (countsSlots(decision)) return [decision.name, new Map([["r", remaining]])];
   const windowSeconds = Math.ceil(decision.windowMs / 1000);
   const seconds = Math.ceil(decision.replenishAfterMs / 1000);
   return [
     decision.name,
     new Map<string, BareItem>([
-      ["r", Math.min(decision.remaining, decision.limit)],
+      ["r", remaining],
       ["t", seconds === 0 ? windowSeconds : Math.min(seconds, windowSeconds)],
     ]),
   ];

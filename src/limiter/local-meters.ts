@@ -2,16 +2,22 @@
  * Limits that an isolate enforces by itself while an object gives no answer. It has counted what objects admitted
  * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
  */
-import { createMeter, type Decision, type Meter } from "../strategies/index.ts";
+import { createMeter, type Decision, type Meter, strategies } from "../strategies/index.ts";
 import type { Spend } from "./outcome.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
 const mostMeters = 1_024;
-/** A larger log is not kept in case of need: it would hold that many entries for every key. */
-const mostLogged = 1_000;
+/** What may grow larger, such as a long log, is not kept in case of need: there would be one for every key. */
+const mostStoredBytes = 16_000;
+
+interface Held {
+  readonly meter: Meter;
+  /** The limits the meter was made for: those of a call may differ from those of the one before. */
+  readonly limits: string;
+}
 
 export class LocalMeters {
-  readonly #meters = new Map<string, Meter>();
+  readonly #held = new Map<string, Held>();
 
   consume(spend: Spend, nowMs: number): Decision {
     return this.#meterOf(spend).consume(spend.cost, nowMs);
@@ -34,17 +40,21 @@ export class LocalMeters {
   }
 
   forget(spend: Spend): void {
-    this.#meters.delete(nameOf(spend));
+    this.#held.delete(nameOf(spend));
   }
 
   #meterOf(spend: Spend): Meter {
     const name = nameOf(spend);
-    const meter = this.#meters.get(name) ?? createMeter(spend.policy.limits);
+    const { limits } = spend.policy;
+    const wanted = JSON.stringify(limits);
+    const held = this.#held.get(name);
+    const meter =
+      held?.limits === wanted ? held.meter : createMeter(limits, held?.meter.snapshot());
     // Put in again at the end: a Map lists its keys in the order of insertion.
-    this.#meters.delete(name);
-    this.#meters.set(name, meter);
-    const [oldest] = this.#meters.keys();
-    if (this.#meters.size > mostMeters && oldest !== undefined) this.#meters.delete(oldest);
+    this.#held.delete(name);
+    this.#held.set(name, { meter, limits: wanted });
+    const [oldest] = this.#held.keys();
+    if (this.#held.size > mostMeters && oldest !== undefined) this.#held.delete(oldest);
     return meter;
   }
 }
@@ -53,4 +63,6 @@ const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${pa
 
 const isWorthCounting = ({ policy }: Spend): boolean =>
   policy.onError === "local" &&
-  policy.limits.every(({ strategy, limit }) => strategy !== "sliding-log" || limit <= mostLogged);
+  policy.limits.every(
+    (limit) => (strategies.get(limit.strategy)?.mostStoredBytes(limit) ?? 0) <= mostStoredBytes,
+  );

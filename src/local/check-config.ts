@@ -5,6 +5,7 @@
  * in the deployment, where `wrangler deploy` looks for them.
  */
 import type { Config } from "../config/index.ts";
+import { formatWindow } from "../strategies/index.ts";
 import { readOptions } from "./command.ts";
 import { readConfig, readSettings, warningsOf } from "./settings.ts";
 
@@ -22,7 +23,7 @@ const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployme
 const variables = { ...standIn, ...settings.secrets, ...settings.vars };
 const { config, problems } = readConfig(variables);
 const lines = [...sizeProblems(settings.vars), ...problems];
-for (const line of [...lines, ...warningsOf(settings)]) console.error(line);
+for (const line of [...lines, ...warningsOf(settings, config)]) console.error(line);
 if (config !== null && lines.length === 0) console.log(summary(config));
 process.exitCode = lines.length === 0 ? 0 : 1;
 
@@ -39,7 +40,7 @@ function sizeProblems(written: Readonly<Record<string, unknown>>): string[] {
 function summary({ policies, origin }: Config): string {
   const names = policies.map(({ name, limits }) => {
     const each = limits.map(
-      (limit) => `${limit.limit} per ${limit.windowMs} ms, ${limit.strategy}`,
+      (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
     );
     return `  ${name}: ${each.join("; ")}`;
   });

@@ -60,7 +60,7 @@ async function start(): Promise<void> {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-  for (const warning of warningsOf(settings)) console.error(warning);
+  for (const warning of warningsOf(settings, config)) console.error(warning);
   console.log(
     config === null
       ? complaint(url, problems)

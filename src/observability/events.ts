@@ -3,6 +3,8 @@
 export type Event =
   /** The Worker answers 500 until its variables are mended. */
   | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
+  /** The configuration holds, but for what should rather not be used; once for each isolate. */
+  | { readonly event: "configuration-warning"; readonly warnings: readonly string[] }
   /** Stored state was not what this version writes; the limits of the policy began afresh. */
   | { readonly event: "state-refused"; readonly policy: string; readonly reason: string }
   /** An object did not answer in time. Of a check or a look the policy's `onError` holds instead. */

@@ -18,11 +18,19 @@ export class Partitions {
   }
 
   /** HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. */
-  async partitionKey(parts: readonly KeyPart[], values: readonly KeyValue[]): Promise<string> {
+  partitionKey(parts: readonly KeyPart[], values: readonly KeyValue[]): Promise<string> {
     // JSON is injective: no value can pose as several, and a missing part is told from an empty one. Parts are sorted:
     // policies that name the same ones in another order share a key.
     const named = parts.map((part, index) => [partName(part), values[index] ?? null] as const);
-    const encoded = JSON.stringify(named.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    return this.#keyOf(JSON.stringify(named.toSorted(([a], [b]) => (a < b ? -1 : 1))));
+  }
+
+  /** The same of a key that no policy names, for limits of a call's own. An object is never a list: no policy's key. */
+  adhocPartitionKey(texts: readonly string[]): Promise<string> {
+    return this.#keyOf(JSON.stringify({ adhoc: texts }));
+  }
+
+  async #keyOf(encoded: string): Promise<string> {
     const known = this.#remembered.get(encoded);
     if (known !== undefined) return known;
     const key = await this.#hash(encoded);

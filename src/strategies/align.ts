@@ -16,5 +16,5 @@ export function alignOption<const Alignments extends readonly [string, ...string
 
 /** When the window opens that a request at `atMs` is the first of. */
 export function opensAt(limit: AlignedLimit, atMs: number): number {
-  return limit.align === "clock" ? atMs - (atMs % limit.windowMs) : atMs;
+  return limit.align === "clock" ? Math.floor(atMs / limit.windowMs) * limit.windowMs : atMs;
 }

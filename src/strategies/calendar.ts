@@ -3,6 +3,8 @@
  * first day: where the clocks skip midnight, when they skip it; where midnight comes twice, the first time. Periods
  * follow one another without a gap, so that each instant is in one.
  */
+// Dates are computed here, of instants that are given; none asks what time it is.
+// oxlint-disable no-restricted-globals
 import { tzOffset } from "@date-fns/tz/tzOffset";
 import type { Period } from "./strategy.ts";
 
@@ -25,24 +27,31 @@ export interface Span {
 /** Whether the runtime knows a time zone of this name; offsets such as `+01:00` are not names. */
 export function isTimeZone(name: string): boolean {
   try {
-    return /^[a-z]/i.test(name) && new Intl.DateTimeFormat("en", { timeZone: name }) !== null;
+    return (
+      /^[a-z]/i.test(name) && typeof new Intl.DateTimeFormat("en", { timeZone: name }) === "object"
+    );
   } catch {
     return false;
   }
 }
 
-/** The span last asked for, by period and zone: requests of one time ask for the same. */
-const remembered = new Map<string, Span>();
+/** The spans last asked for, by time zone: requests of one time ask for the same ones, one decision several times. */
+const remembered: Readonly<Record<Period, Map<string, Span>>> = {
+  day: new Map(),
+  week: new Map(),
+  month: new Map(),
+  year: new Map(),
+};
 const mostRemembered = 1_000;
 
 /** The period that holds an instant. */
 export function periodAt(period: Period, timezone: string, atMs: number): Span {
-  const name = `${period} ${timezone}`;
-  const known = remembered.get(name);
+  const spans = remembered[period];
+  const known = spans.get(timezone);
   if (known !== undefined && atMs >= known.startMs && atMs < known.endMs) return known;
   const span = spanAt(period, timezone, atMs);
-  if (remembered.size >= mostRemembered) remembered.clear();
-  remembered.set(name, span);
+  if (spans.size >= mostRemembered) spans.clear();
+  spans.set(timezone, span);
   return span;
 }
 

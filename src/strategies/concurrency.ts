@@ -7,8 +7,7 @@
  *
  * A lease is kept as a sliding log keeps a unit; what differs is that giving back is the rule, not the exception.
  */
-import type { Runs } from "./runs.ts";
 import { slidingLog } from "./sliding-log.ts";
-import type { Limit, Strategy } from "./strategy.ts";
+import type { Strategy } from "./strategy.ts";
 
-export const concurrency: Strategy<Limit, Runs> = { ...slidingLog, name: "concurrency" };
+export const concurrency: Strategy = { ...slidingLog, name: "concurrency" };

@@ -87,7 +87,7 @@ export function unitsOwed(limit: DrainingLimit, level: Level, nowMs: number): nu
   return Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerUnit);
 }
 
-/** The least wait until at most `units` are owed, rounded up to the millisecond. */
+/** The least wait until at most `units` are owed, less than now, rounded up to the millisecond. */
 export function waitUntilOwed(
   limit: DrainingLimit,
   level: Level,
@@ -95,9 +95,7 @@ export function waitUntilOwed(
   nowMs: number,
 ): number {
   const excess = level.owed - units * limit.creditsPerUnit;
-  if (excess <= 0) return 0;
-  const drainedAtMs = level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs;
-  return Math.max(0, drainedAtMs - nowMs);
+  return level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 
 /**
@@ -118,7 +116,7 @@ export function owing(
   const atMs = Math.max(spentAtMs, level.atMs, latest?.atMs ?? 0);
   const owed = owedAt(limit, level, atMs);
   // Steps are counted from the spend that finds nothing owed; until then they keep their beat.
-  const beatMs = owed === 0 ? atMs : atMs - ((atMs - level.atMs) % limit.stepMs);
+  const beatMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
   return {
     atMs: beatMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
@@ -126,17 +124,21 @@ export function owing(
   };
 }
 
-/** Of two neighbours the later time goes with the lesser amount, so that no refund becomes greater by joining them. */
+/** A mark more: of those before it only the lesser amounts bound a refund further. */
 function marked(marks: readonly Mark[], mark: Mark): readonly Mark[] {
-  const kept = marks.filter(({ owed }) => owed < mark.owed);
-  if (kept.length < mostMarks) return [...kept, mark];
-  const all = [...kept, mark];
-  const growth = (index: number): number => (all[index + 1]?.owed ?? 0) / (all[index]?.owed ?? 0);
-  const closest = [1, 2].reduce((best, index) => (growth(index) <= growth(best) ? index : best), 0);
-  return all.flatMap(({ atMs, owed }, index) => {
-    if (index === closest + 1) return [];
-    return { atMs: index === closest ? (all[index + 1]?.atMs ?? atMs) : atMs, owed };
-  });
+  const kept: Mark[] = [];
+  for (const each of marks) if (each.owed < mark.owed) kept.push(each);
+  kept.push(mark);
+  const [first, second, third, fourth] = kept;
+  return first && second && third && fourth ? joined(first, second, third, fourth) : kept;
+}
+
+/** Three of four: of the neighbours that differ the least, the later time goes with the lesser amount. */
+function joined(a: Mark, b: Mark, c: Mark, d: Mark): readonly Mark[] {
+  const [toB, toC, toD] = [b.owed / a.owed, c.owed / b.owed, d.owed / c.owed];
+  if (toD <= toC && toD <= toB) return [a, b, { atMs: d.atMs, owed: c.owed }];
+  if (toC <= toB) return [a, { atMs: c.atMs, owed: b.owed }, d];
+  return [{ atMs: b.atMs, owed: a.owed }, c, d];
 }
 
 /**

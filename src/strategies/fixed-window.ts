@@ -10,7 +10,7 @@ import * as v from "valibot";
 import { alignOption } from "./align.ts";
 import { isTimeZone, periodAt } from "./calendar.ts";
 import { isCount } from "./integers.ts";
-import type { Limit, Strategy } from "./strategy.ts";
+import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface FixedWindowLimit extends Limit {
   readonly align: "first-request" | "clock" | "calendar";
@@ -33,7 +33,9 @@ const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0 };
 
 function opensAt(limit: FixedWindowLimit, atMs: number): number {
   if (limit.align === "first-request") return atMs;
-  return limit.align === "clock" ? atMs - (atMs % limit.windowMs) : periodOf(limit, atMs).startMs;
+  return limit.align === "clock"
+    ? Math.floor(atMs / limit.windowMs) * limit.windowMs
+    : periodOf(limit, atMs).startMs;
 }
 
 const endsAt = (limit: FixedWindowLimit, startedAtMs: number): number =>
@@ -48,7 +50,7 @@ const isOver = (limit: FixedWindowLimit, window: Window, nowMs: number): boolean
 const used = (limit: FixedWindowLimit, window: Window, nowMs: number): number =>
   isOver(limit, window, nowMs) ? 0 : window.count;
 
-export const fixedWindow: Strategy<FixedWindowLimit, Window> = {
+export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   name: "fixed-window",
   options: {
     ...alignOption(["first-request", "clock", "calendar"]),
@@ -94,10 +96,7 @@ export const fixedWindow: Strategy<FixedWindowLimit, Window> = {
 
   used,
 
-  waitMs(limit, window, cost, nowMs) {
-    const fits = used(limit, window, nowMs) + cost <= limit.limit;
-    return fits ? 0 : endsAt(limit, window.startedAtMs) - nowMs;
-  },
+  waitMs: (limit, window, _cost, nowMs) => endsAt(limit, window.startedAtMs) - nowMs,
 
   spend(limit, window, units, atMs, nowMs) {
     if (isOver(limit, window, nowMs)) {
@@ -150,4 +149,4 @@ export const fixedWindow: Strategy<FixedWindowLimit, Window> = {
     const openedAtMs = startedAtMs - restartedAfterMs;
     return openedAtMs < 0 ? null : { openedAtMs, startedAtMs, count };
   },
-};
+});

@@ -27,7 +27,7 @@ import {
   unitsOwed,
   waitUntilOwed,
 } from "./draining.ts";
-import type { Strategy } from "./strategy.ts";
+import { strategyOfParts } from "./strategy.ts";
 
 interface LeakyBucketLimit extends DrainingLimit {
   readonly mode: "queue" | "police";
@@ -37,7 +37,7 @@ interface LeakyBucketLimit extends DrainingLimit {
 const capacity = ({ mode, burst }: LeakyBucketLimit): number =>
   mode === "queue" ? burst + 1 : burst;
 
-export const leakyBucket: Strategy<LeakyBucketLimit, Level> = {
+export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   name: "leaky-bucket",
   options: {
     ...burstOption,
@@ -69,4 +69,4 @@ export const leakyBucket: Strategy<LeakyBucketLimit, Level> = {
   store: storedLevel,
 
   revive: revivedLevel,
-};
+});

@@ -36,6 +36,7 @@ export interface LimitDefaults {
 }
 
 const mostLimits = 16;
+const acceptedCount = `from 1 to ${mostLimits} limits`;
 /** A row of storage holds 2 MB: a policy's states are one row, with some room for what stands around them. */
 const mostStoredBytes = 1_900_000;
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
@@ -85,6 +86,10 @@ export function readLimits(
   const reportAt: ReportAt = (field, value, accepted) =>
     report({ variable: "", field, value, accepted });
   const items: readonly unknown[] = Array.isArray(input) ? input : [input];
+  if (items.length === 0 || items.length > mostLimits) {
+    reportAt("", input, acceptedCount);
+    return [];
+  }
   const { strategy = defaultStrategy } = defaults;
   if (!strategies.has(strategy)) reportAt("strategy", strategy, acceptedStrategy);
   const known = strategies.has(strategy) ? strategy : defaultStrategy;
@@ -94,8 +99,8 @@ export function readLimits(
       ? readNotation(item, field, known, reportAt)
       : readFields(item, item, field, known, reportAt);
   });
-  if (items.length === 0 || drafts.length > mostLimits) {
-    reportAt("", input, `from 1 to ${mostLimits} limits`);
+  if (drafts.length > mostLimits) {
+    reportAt("", input, acceptedCount);
     return [];
   }
   const storedBytes = drafts.reduce((sum, { limit }) => sum + storedBytesOf(limit), 0);
@@ -142,13 +147,14 @@ function readFields(
     reportAt(joinPath(field, within), value === written ? wrong : written, accepted);
   const isOfCalendar = hasCalendarWindow(value);
   const implied = isOfCalendar ? calendarStrategy : defaultName;
-  const named = value["strategy"] === undefined ? implied : value["strategy"];
-  const isMisnamed = isOfCalendar && named !== calendarStrategy;
-  if (isMisnamed) place("strategy", named, acceptedForCalendar);
+  const asked = value["strategy"] === undefined ? implied : value["strategy"];
+  const isMisnamed = isOfCalendar && asked !== calendarStrategy;
+  if (isMisnamed) place("strategy", asked, acceptedForCalendar);
   const input: Record<string, unknown> = isOfCalendar
     ? { align: "calendar", ...value, strategy: calendarStrategy }
-    : { ...value, strategy: named };
-  const strategy = strategies.get(String(input["strategy"]));
+    : { ...value, strategy: asked };
+  const strategyName = input["strategy"];
+  const strategy = typeof strategyName === "string" ? strategies.get(strategyName) : undefined;
   // Of an unknown strategy no option can be called wrong.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);

@@ -5,9 +5,19 @@
  * not given, until they are idle, so that two deployed versions of a policy do not erase one another's.
  */
 import { isCount } from "./integers.ts";
-import { completeLimit, identityOf, strategyOf } from "./registry.ts";
+import {
+  type Entry,
+  decided,
+  entryOf,
+  measure,
+  rebooked,
+  spentDecision,
+  delayOf,
+  withState,
+} from "./entry.ts";
+import { identityOf } from "./registry.ts";
 import { readSnapshot, type StoredState, writeSnapshot } from "./snapshot.ts";
-import type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
+import type { Decision, Limit } from "./strategy.ts";
 
 /** A debt beyond this is not told apart from it: sums of units stay exact. */
 const greatestDebt = 2 ** 50;
@@ -38,15 +48,6 @@ export interface Meter {
   readonly refused: string | null;
 }
 
-/** One limit and what is spent of it. */
-interface Entry {
-  readonly limit: Limit;
-  readonly strategy: Strategy;
-  readonly identity: string;
-  readonly capacity: number;
-  state: unknown;
-}
-
 /** @param stored what an earlier meter's `snapshot` answered; anything else is refused, see `refused` */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
   return new LimitsMeter(limits, stored);
@@ -54,9 +55,9 @@ export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
 
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
+  readonly #entries: readonly Entry[];
   /** The states of limits that this meter was not given. */
   readonly #foreign: readonly StoredState[];
-  readonly #entries: readonly Entry[];
   seenMs: number;
   changes = 0;
   refused: string | null = null;
@@ -77,7 +78,7 @@ class LimitsMeter implements Meter {
       states.delete(entry.identity);
       return state === undefined ? entry : this.#revived(entry, state, seenMs);
     });
-    this.#foreign = [...states.values()];
+    this.#foreign = lastIdle([...states.values()]);
     this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
@@ -101,16 +102,21 @@ class LimitsMeter implements Meter {
     requireCount("heldUnits", heldUnits);
     this.#trustClock(nowMs);
     const atMs = Math.max(nowMs, this.seenMs);
-    const before = withHeld(this.#entries, heldUnits, atMs);
-    if (!before.every((entry) => fits(entry, cost, atMs))) {
+    const lagMs = atMs - nowMs;
+    const entries = this.#entries;
+    if (!measure(entries, cost, heldUnits, atMs)) {
       this.#deny(atMs);
-      return decided(withHeld(this.#entries, heldUnits, atMs), cost, atMs, nowMs);
+      return decided(entries, cost, heldUnits, atMs, lagMs);
     }
-    const delayMs = delayOf(before, atMs, nowMs);
-    this.#change(atMs, ({ limit, strategy, state }) =>
-      strategy.spend(limit, state, cost, atMs, atMs),
-    );
-    return spent(withHeld(this.#entries, heldUnits, atMs), cost, delayMs, atMs, nowMs);
+    const delayMs = delayOf(entries, heldUnits, atMs, lagMs);
+    for (const entry of entries) {
+      const { limit, strategy, state } = entry;
+      entry.state = strategy.spend(limit, state, cost, atMs, atMs);
+      entry.used += cost;
+    }
+    this.seenMs = atMs;
+    this.changes++;
+    return spentDecision(entries, cost, delayMs, heldUnits, atMs, lagMs);
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {
@@ -119,10 +125,11 @@ class LimitsMeter implements Meter {
     requireCount("heldUnits", heldUnits);
     const isMisset = this.#isMisset(nowMs);
     const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
-    const kept = isMisset
+    const entries = isMisset
       ? this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs))
       : this.#entries;
-    return decided(withHeld(kept, heldUnits, atMs), cost, atMs, nowMs);
+    measure(entries, cost, heldUnits, atMs);
+    return decided(entries, cost, heldUnits, atMs, atMs - nowMs);
   }
 
   book(cost: number, atMs: number, nowMs: number): void {
@@ -191,7 +198,7 @@ class LimitsMeter implements Meter {
   #deny(atMs: number): void {
     for (const entry of this.#entries) {
       const { limit, strategy, state } = entry;
-      const next = strategy.deny?.(limit, state, atMs) ?? state;
+      const next = strategy.deny === null ? state : strategy.deny(limit, state, atMs);
       if (next === state) continue;
       entry.state = next;
       this.seenMs = atMs;
@@ -205,121 +212,11 @@ function requireCount(name: string, value: number): void {
     throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
 }
 
-function entryOf(written: Limit): Entry {
-  const limit = completeLimit(written);
-  const strategy = strategyOf(limit);
-  return {
-    limit,
-    strategy,
-    identity: identityOf(written),
-    capacity: strategy.capacity(limit),
-    state: strategy.fresh(),
-  };
-}
+/** A meter keeps so many states of limits it was not given: of more, those that will be idle first are forgotten. */
+const mostForeign = 256;
 
-function withState({ limit, strategy, identity, capacity }: Entry, state: unknown): Entry {
-  return { limit, strategy, identity, capacity, state };
-}
-
-/** The entries as they would stand with the held units spent. */
-function withHeld(entries: readonly Entry[], heldUnits: number, atMs: number): readonly Entry[] {
-  if (heldUnits === 0) return entries;
-  return entries.map((entry) => {
-    const { limit, strategy, state } = entry;
-    return withState(entry, strategy.spend(limit, state, heldUnits, atMs, atMs));
-  });
-}
-
-/** An entry as it would stand had all that it has spent been spent at `nowMs`. */
-function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
-  const { limit, strategy, state } = entry;
-  const used = strategy.used(limit, state, seenMs);
-  const fresh = strategy.fresh();
-  return withState(entry, used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs));
-}
-
-function fits({ limit, strategy, capacity, state }: Entry, cost: number, atMs: number): boolean {
-  // To look is allowed even in debt: what remains can be spent, be it nothing.
-  return cost === 0 || strategy.used(limit, state, atMs) + cost <= capacity;
-}
-
-/** The meter decides at the latest time it has seen: a wait lasts until the caller's clock has got there and beyond. */
-const heardAt = (waitMs: number, atMs: number, nowMs: number): number =>
-  waitMs === 0 ? 0 : waitMs + atMs - nowMs;
-
-function delayOf(entries: readonly Entry[], atMs: number, nowMs: number): number {
-  let longestMs = 0;
-  for (const { limit, strategy, state } of entries) {
-    const delayMs = strategy.delayMs?.(limit, state, atMs) ?? 0;
-    longestMs = Math.max(longestMs, heardAt(delayMs, atMs, nowMs));
-  }
-  return longestMs;
-}
-
-/** The decision on a cost that has just been spent. */
-function spent(
-  entries: readonly Entry[],
-  cost: number,
-  delayMs: number,
-  atMs: number,
-  nowMs: number,
-): Decision {
-  return {
-    allowed: true,
-    cost,
-    delayMs,
-    retryAfterMs: 0,
-    bannedForMs: 0,
-    limits: entries.map((entry) => report(entry, cost, true, atMs, nowMs)),
-  };
-}
-
-/** The decision on a cost that is not spent, or not yet. */
-function decided(entries: readonly Entry[], cost: number, atMs: number, nowMs: number): Decision {
-  const limits = entries.map((entry) => report(entry, cost, fits(entry, cost, atMs), atMs, nowMs));
-  const allowed = limits.every((limit) => limit.allowed);
-  return {
-    allowed,
-    cost,
-    delayMs: allowed ? delayOf(entries, atMs, nowMs) : 0,
-    retryAfterMs: longestWaitMs(limits),
-    bannedForMs: 0,
-    limits,
-  };
-}
-
-/** The greatest of the waits of limits or decisions; null if waiting does not help one of them, 0 if all allow. */
-export function longestWaitMs(
-  waiting: readonly { readonly retryAfterMs: number | null }[],
-): number | null {
-  let longestMs = 0;
-  for (const { retryAfterMs } of waiting) {
-    if (retryAfterMs === null) return null;
-    longestMs = Math.max(longestMs, retryAfterMs);
-  }
-  return longestMs;
-}
-
-function report(
-  { limit, strategy, capacity, state }: Entry,
-  cost: number,
-  allowed: boolean,
-  atMs: number,
-  nowMs: number,
-): LimitDecision {
-  const remaining = Math.max(0, capacity - strategy.used(limit, state, atMs));
-  const waitMs = (units: number): number =>
-    heardAt(strategy.waitMs(limit, state, units, atMs), atMs, nowMs);
-  return {
-    name: limit.name,
-    strategy: limit.strategy,
-    limit: limit.limit,
-    capacity,
-    windowMs: strategy.windowMs?.(limit, atMs) ?? limit.windowMs,
-    allowed,
-    remaining,
-    retryAfterMs: allowed ? 0 : cost > capacity ? null : waitMs(cost),
-    replenishAfterMs: remaining < capacity ? waitMs(remaining + 1) : 0,
-    resetAfterMs: remaining < capacity ? waitMs(capacity) : 0,
-  };
+function lastIdle(states: readonly StoredState[]): readonly StoredState[] {
+  return states.length <= mostForeign
+    ? states
+    : states.toSorted((a, b) => b.idleAtMs - a.idleAtMs).slice(0, mostForeign);
 }

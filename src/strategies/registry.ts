@@ -9,13 +9,13 @@ import type { Limit, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
 const listed = [
-  fixedWindow as Strategy,
-  slidingLog as Strategy,
-  slidingWindowCounter as Strategy,
-  slidingBuckets as Strategy,
-  tokenBucket as Strategy,
-  leakyBucket as Strategy,
-  concurrency as Strategy,
+  fixedWindow,
+  slidingLog,
+  slidingWindowCounter,
+  slidingBuckets,
+  tokenBucket,
+  leakyBucket,
+  concurrency,
 ];
 
 export const strategies: ReadonlyMap<string, Strategy> = new Map(
@@ -40,7 +40,7 @@ const complete = new WeakMap<Limit, Limit>();
 export function completeLimit(limit: Limit): Limit {
   const known = complete.get(limit);
   if (known !== undefined) return known;
-  const completed = strategyOf(limit).complete?.(limit) ?? limit;
+  const completed = strategyOf(limit).complete(limit);
   complete.set(limit, completed);
   return completed;
 }

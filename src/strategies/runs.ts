@@ -161,7 +161,7 @@ function runsOf(list: readonly Run[]): Runs {
 
 /** Five bits of an integer a character, the lowest first; the sixth says that more follow. */
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const digitOf = new Map([...digits].map((digit, value) => [digit, value]));
+const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
 
 /** A run takes six characters at most where 100,000 of them last ten years: five for the step, one for the units. */
 export const mostBytesPerRun = 6;

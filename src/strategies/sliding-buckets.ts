@@ -19,14 +19,17 @@ import {
   withoutUnits,
   withUnits,
 } from "./runs.ts";
-import type { Limit, Strategy } from "./strategy.ts";
+import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface BucketsLimit extends Limit {
   /** Buckets in a window. */
-  readonly buckets?: number;
+  readonly buckets: number;
   /** The width of a bucket: another way to say how many there are. */
   readonly precision?: number;
   readonly edge: "keep" | "drop";
+  readonly bucketMs: number;
+  /** For how long a unit counts from the beginning of its bucket. */
+  readonly keptMs: number;
 }
 
 const mostBuckets = 1_000;
@@ -34,17 +37,12 @@ const mostDefaultBuckets = 60;
 const acceptedBuckets = `an integer from 1 to ${mostBuckets} that divides the window in milliseconds`;
 const acceptedPrecision = `a duration that divides the window into at most ${mostBuckets} parts`;
 
-const bucketMs = ({ windowMs, buckets = 1 }: BucketsLimit): number => windowMs / buckets;
-
 /** A unit counts from the beginning of its bucket. */
-const countsFromMs = (limit: BucketsLimit, atMs: number): number => atMs - (atMs % bucketMs(limit));
-
-/** For how long a unit counts from then on. */
-const keptMs = (limit: BucketsLimit): number =>
-  limit.windowMs + (limit.edge === "keep" ? bucketMs(limit) : 0);
+const countsFromMs = ({ bucketMs }: BucketsLimit, atMs: number): number =>
+  Math.floor(atMs / bucketMs) * bucketMs;
 
 /** What counts from this instant or before counts no more. */
-const afterMs = (limit: BucketsLimit, nowMs: number): number => nowMs - keptMs(limit);
+const afterMs = (limit: BucketsLimit, nowMs: number): number => nowMs - limit.keptMs;
 
 const used = (limit: BucketsLimit, counts: Runs, nowMs: number): number =>
   unitsAfter(counts, afterMs(limit, nowMs));
@@ -55,7 +53,7 @@ function defaultBuckets(windowMs: number): number {
   return buckets;
 }
 
-export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
+export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
   name: "sliding-buckets",
   options: {
     buckets: v.optional(
@@ -76,12 +74,14 @@ export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
     edge: v.optional(v.picklist(["keep", "drop"], 'one of "keep", "drop"'), "keep"),
   },
   complete(limit) {
-    const { windowMs, precision } = limit;
+    const { windowMs, precision, edge } = limit;
     const byPrecision = precision === undefined ? defaultBuckets(windowMs) : windowMs / precision;
-    return { ...limit, buckets: limit.buckets ?? byPrecision };
+    const buckets = limit.buckets ?? byPrecision;
+    const bucketMs = windowMs / buckets;
+    return { ...limit, buckets, bucketMs, keptMs: windowMs + (edge === "keep" ? bucketMs : 0) };
   },
   problem(limit) {
-    const { windowMs, buckets = 1, precision } = limit;
+    const { windowMs, buckets, precision } = limit;
     if (precision !== undefined && windowMs / precision !== buckets) {
       return { field: "precision", accepted: "nothing beside buckets" };
     }
@@ -93,7 +93,7 @@ export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
   },
   identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
   capacity: (limit) => limit.limit,
-  mostStoredBytes: ({ buckets = 1 }) => 100 + (buckets + 1) * 2 * mostBytesPerRun,
+  mostStoredBytes: ({ buckets }) => 100 + (buckets + 1) * 2 * mostBytesPerRun,
 
   fresh: noRuns,
 
@@ -101,8 +101,7 @@ export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
 
   waitMs(limit, counts, cost, nowMs) {
     const excess = used(limit, counts, nowMs) + cost - limit.limit;
-    if (excess <= 0) return 0;
-    return instantOfOldest(counts, excess, afterMs(limit, nowMs)) + keptMs(limit) - nowMs;
+    return instantOfOldest(counts, excess, afterMs(limit, nowMs)) + limit.keptMs - nowMs;
   },
 
   spend(limit, counts, units, atMs, nowMs) {
@@ -114,9 +113,9 @@ export const slidingBuckets: Strategy<BucketsLimit, Runs> = {
   refund: (limit, counts, units, spentAtMs, nowMs) =>
     withoutUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs)),
 
-  idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + keptMs(limit)),
+  idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
 
   store: (limit, counts, nowMs) => packed(counts, afterMs(limit, nowMs), nowMs),
 
   revive: (_limit, stored, nowMs) => unpacked(stored, nowMs),
-};
+});

@@ -15,7 +15,7 @@ import {
   withoutUnits,
   withUnits,
 } from "./runs.ts";
-import type { Limit, Strategy } from "./strategy.ts";
+import { type Limit, strategyOfParts } from "./strategy.ts";
 
 const maximumLimit = 100_000;
 
@@ -25,7 +25,7 @@ const afterMs = (limit: Limit, nowMs: number): number => nowMs - limit.windowMs;
 const used = (limit: Limit, log: Runs, nowMs: number): number =>
   unitsAfter(log, afterMs(limit, nowMs));
 
-export const slidingLog: Strategy<Limit, Runs> = {
+export const slidingLog = strategyOfParts<Limit, Runs>({
   name: "sliding-log",
   options: {},
   problem: ({ limit, strategy }) =>
@@ -43,7 +43,6 @@ export const slidingLog: Strategy<Limit, Runs> = {
 
   waitMs(limit, log, cost, nowMs) {
     const excess = used(limit, log, nowMs) + cost - limit.limit;
-    if (excess <= 0) return 0;
     return instantOfOldest(log, excess, afterMs(limit, nowMs)) + limit.windowMs - nowMs;
   },
 
@@ -60,4 +59,4 @@ export const slidingLog: Strategy<Limit, Runs> = {
   store: (limit, log, nowMs) => packed(log, afterMs(limit, nowMs), nowMs),
 
   revive: (_limit, stored, nowMs) => unpacked(stored, nowMs),
-};
+});

@@ -7,7 +7,7 @@
  */
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
-import type { Limit, Strategy } from "./strategy.ts";
+import { type Limit, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
 interface Buckets {
@@ -48,7 +48,7 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
 }
 
-export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
+export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   name: "sliding-window-counter",
   options: alignOption(["first-request", "clock"]),
   problem: (limit) => productProblem(limit),
@@ -62,7 +62,6 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
 
   waitMs(limit, buckets, cost, nowMs) {
     const room = limit.limit - cost;
-    if (used(limit, buckets, nowMs) <= room) return 0;
     const now = rolled(limit, buckets, nowMs);
     if (now.current <= room) {
       return now.openedAtMs + elapsedUntil(limit, now.previous, room - now.current) - nowMs;
@@ -124,4 +123,4 @@ export const slidingWindowCounter: Strategy<AlignedLimit, Buckets> = {
       ? { openedAtMs: nowMs - ageMs, previous, current }
       : null;
   },
-};
+});

@@ -73,34 +73,37 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** Schemas of the fields of a limit that only this strategy has. */
   readonly options: ObjectEntries;
   /** The limit with what follows from its fields, such as defaults that depend on others. All below are given such. */
-  complete?(limit: L): L;
+  complete(limit: L): L;
   /** What is wrong with a limit whose fields are each fine; null if nothing is. */
   problem(limit: L): LimitProblem | null;
   /** Why a limit that is accepted should rather not be used. */
-  warning?(limit: L): string | null;
+  warning(limit: L): string | null;
   /** The options that a stored state depends on, as text; strategy, window and defaults need not be in it. */
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
-  /** The length of the window at an instant, where it is not always the same. */
-  windowMs?(limit: L, nowMs: number): number;
+  /** The length of the window at an instant; null where it is always the same. */
+  readonly windowMs: ((limit: L, nowMs: number) => number) | null;
   /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
   mostStoredBytes(limit: L): number;
 
   /** The state of a key that has spent nothing. */
   fresh(): State;
-  /** Units spent and not yet given back by time, rounded up; more than the capacity when there is a debt. */
+  /**
+   * Units spent and not yet given back by time, rounded up; more than the capacity when there is a debt. To spend units
+   * now makes it exactly as many more.
+   */
   used(limit: L, state: State, nowMs: number): number;
-  /** The least wait after which `cost` more units fit, if nothing else is spent; 0 when they fit now. */
+  /** The least wait after which `cost` more units fit, which do not fit now, if nothing else is spent. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
-  /** How long the next unit to be spent would have to wait, although allowed; 0 where there is no queue. */
-  delayMs?(limit: L, state: State, nowMs: number): number;
+  /** How long the next unit to be spent would have to wait, although allowed; null where there is no queue. */
+  readonly delayMs: ((limit: L, state: State, nowMs: number) => number) | null;
   /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
   /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
-  /** Transition: a request is denied. Only where a denial is declared to change something. */
-  deny?(limit: L, state: State, nowMs: number): State;
+  /** Transition: a request is denied; null where that is not declared to change anything. */
+  readonly deny: ((limit: L, state: State, nowMs: number) => State) | null;
   /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
@@ -108,4 +111,39 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   store(limit: L, state: State, nowMs: number): unknown;
   /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
   revive(limit: L, stored: unknown, nowMs: number): State | null;
+}
+
+type Unsaid = "complete" | "warning" | "windowMs" | "delayMs" | "deny";
+
+/** What a strategy has to say; for the rest it is like most. */
+export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Unsaid> &
+  Partial<Pick<Strategy<L, State>, Unsaid>>;
+
+/**
+ * A strategy of its parts. All have the same fields in the same order: so an engine reads them at the least cost. Of
+ * what kind its limits and states are is its own affair: it is given no others.
+ */
+export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, State>): Strategy {
+  const strategy: Strategy<L, State> = {
+    name: parts.name,
+    options: parts.options,
+    complete: parts.complete ?? ((limit) => limit),
+    problem: parts.problem,
+    warning: parts.warning ?? (() => null),
+    identity: parts.identity,
+    capacity: parts.capacity,
+    windowMs: parts.windowMs ?? null,
+    mostStoredBytes: parts.mostStoredBytes,
+    fresh: parts.fresh,
+    used: parts.used,
+    waitMs: parts.waitMs,
+    delayMs: parts.delayMs ?? null,
+    spend: parts.spend,
+    refund: parts.refund,
+    deny: parts.deny ?? null,
+    idleAtMs: parts.idleAtMs,
+    store: parts.store,
+    revive: parts.revive,
+  };
+  return strategy as unknown as Strategy;
 }

@@ -22,13 +22,13 @@ import {
   unitsOwed,
   waitUntilOwed,
 } from "./draining.ts";
-import type { Strategy } from "./strategy.ts";
+import { strategyOfParts } from "./strategy.ts";
 
 interface TokenBucketLimit extends DrainingLimit {
   readonly refill: "continuous" | "interval";
 }
 
-export const tokenBucket: Strategy<TokenBucketLimit, Level> = {
+export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   name: "token-bucket",
   options: {
     ...burstOption,
@@ -67,4 +67,4 @@ export const tokenBucket: Strategy<TokenBucketLimit, Level> = {
   store: storedLevel,
 
   revive: revivedLevel,
-};
+});

@@ -9,6 +9,7 @@ describe("the least configuration", () => {
       checkPath: "/check",
       checkTokens: [],
       keySecret: "the tests' secret",
+      warnings: [],
       policies: [
         {
           name: "default",

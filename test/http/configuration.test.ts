@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
 interface Broken {
@@ -82,6 +82,20 @@ describe("a broken configuration", () => {
     expect(await statusOf(headgate({ ...sound, KEY: "nobody" }).send("/", visitor))).toBe(500);
     const { headers } = await headgate(sound).send("/", visitor);
     expect(headers.get("RateLimit")).toBe('"default";r=0;t=60');
+  });
+});
+
+describe("a configuration that should rather not be used", () => {
+  it("holds, and is told once in the log", async () => {
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
+    const { send } = headgate({ LIMITS: elastic });
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
+    expect(errors.mock.calls).toEqual([
+      [expect.stringMatching(/^\{"event":"configuration-warning","warnings":\["LIMITS: .*elastic/)],
+    ]);
+    errors.mockRestore();
   });
 });
 

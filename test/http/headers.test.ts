@@ -4,13 +4,34 @@ import {
   addRateLimitFields,
   type RateLimitFields,
   rateLimitFields,
+  retryAfterField,
+  toldWaitMs,
 } from "../../src/http/headers.ts";
 import { retryAfterSeconds } from "../../src/http/problems.ts";
-import { createMeter, parseLimits } from "../../src/strategies/index.ts";
+import {
+  createMeter,
+  type Decision,
+  type LimitInput,
+  parseLimits,
+} from "../../src/strategies/index.ts";
 
-const fieldsOf = (notation: string, cost: number, strategy = "fixed-window"): RateLimitFields => {
-  const limits = parseLimits(notation, { strategy });
-  return rateLimitFields(limits, [createMeter(limits).consume(cost, 1_000_000)]);
+type Written = string | LimitInput | (string | LimitInput)[];
+
+const fieldsOf = (
+  written: Written,
+  cost: number,
+  strategy = "fixed-window",
+  nowMs = 1_000_000,
+): RateLimitFields => {
+  const limits = parseLimits(written, { strategy });
+  return rateLimitFields(limits, [createMeter(limits).consume(cost, nowMs)]);
+};
+
+/** What is decided on a cost after another has been spent at the same instant. */
+const denialOf = (written: Written, before: number, cost: number, policy = "p"): Decision => {
+  const meter = createMeter(parseLimits(written, { strategy: "fixed-window", policy }));
+  meter.consume(before, 1_000_000);
+  return meter.consume(cost, 1_000_000);
 };
 
 describe("the RateLimit fields", () => {
@@ -38,6 +59,71 @@ describe("the RateLimit fields", () => {
 
   it("promise no wait when none would do", () => {
     expect(fieldsOf("5/minute", 6)).not.toHaveProperty("Retry-After");
+  });
+});
+
+describe("the RateLimit fields of a calendar's window", () => {
+  const day = 86_400;
+  const berlin = { limit: 5, window: "1d", align: "calendar", timezone: "Europe/Berlin" };
+
+  it.for<[string, LimitInput, number, number]>([
+    ["February", { limit: 5, window: "1mo" }, Date.UTC(2027, 1, 3), 28 * day],
+    ["March", { limit: 5, window: "1mo" }, Date.UTC(2027, 2, 3), 31 * day],
+    ["the day on which clocks are set forward", berlin, Date.UTC(2027, 2, 28), 23 * 3_600],
+    ["the day on which clocks are set back", berlin, Date.UTC(2027, 9, 31), 25 * 3_600],
+  ])("tell the length of %s", ([, limit, nowMs, seconds]) => {
+    const fields = fieldsOf(limit, 0, "fixed-window", nowMs);
+    expect(fields["RateLimit-Policy"]).toBe(`"default";q=5;w=${seconds}`);
+    expect(fields.RateLimit).toBe(`"default";r=5;t=${seconds}`);
+  });
+
+  it("tell the nominal length where the limit was not asked", () => {
+    const limits = [
+      ...parseLimits("5/minute", { policy: "a" }),
+      ...parseLimits("9/month", { policy: "b" }),
+    ];
+    const decision = createMeter(limits.slice(0, 1)).consume(6, Date.UTC(2027, 1, 3));
+    const { "RateLimit-Policy": policy } = rateLimitFields(limits, [decision]);
+    expect(policy).toBe(`"a";q=5;w=60, "b";q=9;w=${31 * day}`);
+  });
+});
+
+describe("the RateLimit fields of slots", () => {
+  const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
+
+  it("say what is counted, and promise no time at which it is free again", () => {
+    const fields = fieldsOf(slots, 1);
+    expect(fields["RateLimit-Policy"]).toBe('"slots";q=3;qu="concurrent-requests";w=600');
+    expect(fields.RateLimit).toBe('"slots";r=2');
+    for (const value of Object.values(fields)) expect(serializeList(parseList(value))).toBe(value);
+  });
+
+  it("have a wait of a second, however long the leases are", () => {
+    expect(retryAfterField([denialOf(slots, 3, 1)])).toEqual({ "Retry-After": "1" });
+    expect(toldWaitMs([denialOf(slots, 3, 1)])).toBe(1_000);
+  });
+
+  it("have no wait when there will never be as many", () => {
+    expect(retryAfterField([denialOf(slots, 0, 4)])).toEqual({});
+  });
+});
+
+describe("the wait of several limits", () => {
+  const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
+  const waitOf = (...decisions: Decision[]): unknown =>
+    retryAfterField(decisions)["Retry-After"] ?? null;
+
+  it("is the longest of those that deny", () => {
+    expect(waitOf(denialOf([slots, "3/30s"], 3, 1))).toBe("30");
+    expect(waitOf(denialOf([slots, "4/30s"], 3, 1))).toBe("1");
+    expect(waitOf(denialOf([slots, "3/30s", "3/hour"], 3, 1))).toBe("3600");
+    expect(waitOf(denialOf(slots, 3, 1), denialOf("2/30s", 2, 1))).toBe("30");
+    expect(waitOf(denialOf(slots, 3, 1), denialOf("2/500ms", 2, 1))).toBe("1");
+  });
+
+  it("is none when one of them never allows it", () => {
+    expect(waitOf(denialOf([slots, "1/30s"], 0, 2))).toBe(null);
+    expect(waitOf(denialOf("3/30s", 0, 2), denialOf(slots, 0, 4))).toBe(null);
   });
 });
 

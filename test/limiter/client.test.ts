@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { admits, type Spend } from "../../src/limiter/outcome.ts";
-import { createMeter } from "../../src/strategies/index.ts";
+import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
@@ -105,6 +105,32 @@ describe("when the object stops answering", () => {
       ["decided", true],
       ["local", true],
       ["local", false],
+    ]);
+  });
+
+  const bringing = (limits: string): Spend => ({
+    policy: { ...policyWith("local"), limits: parseLimits(limits, { strategy: "fixed-window" }) },
+    partitionKey: "k",
+    cost: 1,
+  });
+
+  it("each call has the limits that it brings, and all keep what was spent of them", async () => {
+    const client = new LimiterClient(objectsThat(faults.throws));
+    const remaining: unknown[] = [];
+    for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const [outcomes] = await quietly(() => client.admit([bringing(limits)], later));
+      const [outcome] = outcomes;
+      if (outcome === undefined || !("decision" in outcome)) throw new Error("a decision was due");
+      remaining.push([outcome.decision.allowed, outcome.decision.limits[0]?.remaining]);
+    }
+    expect(remaining).toEqual([
+      [true, 1],
+      [true, 8],
+      [true, 0],
+      [true, 0],
+      [false, 0],
+      [true, 7],
     ]);
   });
 

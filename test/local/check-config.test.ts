@@ -46,7 +46,36 @@ describe("npm run check-config", () => {
         ],
         "--secrets-deployed",
       ),
-    ).toEqual([0, ["The configuration is sound.", "  default: 100 per 60000 ms, fixed-window"]]);
+    ).toEqual([0, ["The configuration is sound.", "  default: 100 per 1m, fixed-window"]]);
+  });
+
+  it("writes windows as they are said, the calendar's too", async () => {
+    const [, lines] = await checkConfig(
+      ['LIMITS = "100/month; 7/90s; 5 per 120 seconds"'],
+      "--secrets-deployed",
+    );
+    expect(lines.at(-1)).toBe(
+      "  default: 100 per 1mo, fixed-window; 7 per 90s, sliding-window-counter; 5 per 2m, sliding-window-counter",
+    );
+  });
+
+  it("warns of what should rather not be used, and is content all the same", async () => {
+    const [exitCode, lines] = await checkConfig(
+      [
+        'POLICIES = [{ name = "a", limits = [{ limit = 5, window = "1m", strategy = "fixed-window", elastic = true }] }]',
+      ],
+      "--secrets-deployed",
+    );
+    expect([exitCode, lines.toSorted()]).toEqual([
+      0,
+      [
+        "  a: 5 per 1m, fixed-window",
+        expect.stringMatching(
+          /^POLICIES\[0\]\.limits: the limit "a" of the policy "a": elastic windows are deprecated/,
+        ),
+        expect.stringMatching(/^The configuration is sound\./),
+      ],
+    ]);
   });
 
   it("measures each variable, which holds no more than 5 KB", async () => {

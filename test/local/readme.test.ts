@@ -32,12 +32,17 @@ describe("the README", () => {
     const shown = blocks.filter(({ text }) => text.includes("curl ")).map(({ text }) => text);
     const script = shown.join("printf '\\036'\n").replaceAll("localhost:8787", `localhost:${port}`);
     const printedOut = execFileSync("bash", ["-euc", script], { cwd: folder, encoding: "utf8" });
-    const [first = "", loop = "", spend = "", rest = ""] = printedOut.split("\u001e");
+    const [first = "", loop = "", spend = "", rest = "", adhoc = ""] = printedOut.split("\u001e");
     const lines = first.split("\r\n");
     expect(lines).toEqual(expect.arrayContaining(expectedAfter("curl -i").trim().split("\n")));
     expect(loop.trim()).toBe(expectedAfter("for request in").trim());
     expect(JSON.parse(spend)).toEqual(JSON.parse(expectedAfter("TOKEN=")));
     expect(JSON.parse(rest)).toMatchObject({ allowed: true, limits: [{ remaining: 3 }] });
+    expect(JSON.parse(adhoc)).toMatchObject({
+      allowed: true,
+      policy: "adhoc",
+      limits: [{ remaining: 99 }, { remaining: 19 }],
+    });
   });
 
   it.each(blocks.filter(({ language }) => language === "toml"))(

@@ -128,11 +128,20 @@ describe("npm start in a fresh checkout", () => {
 
 describe("npm start with a configuration of one's own", () => {
   it("uses it, and shows what the Worker logs", async () => {
-    configure(['ORIGIN = "http://127.0.0.1:9"', 'LIMITS = "100/hour"', 'STRATEGY = "sliding-log"']);
+    configure([
+      'ORIGIN = "http://127.0.0.1:9"',
+      'LIMITS = ["100/hour", { limit = 200, window = "1m", strategy = "fixed-window", elastic = true }]',
+      'STRATEGY = "sliding-log"',
+    ]);
     await start();
+    expect(run.output()).toContain(
+      '\nLIMITS: the limit "default.200-per-1m" of the policy "default": elastic',
+    );
     const response = await fetch(url);
     expect(response.status).toBe(502);
-    expect(response.headers.get("RateLimit-Policy")).toBe('"default";q=100;w=3600');
+    expect(response.headers.get("RateLimit-Policy")).toBe(
+      '"default.100-per-1h";q=100;w=3600, "default.200-per-1m";q=200;w=60',
+    );
     await printed(run, '"event":"origin-unreachable"');
     expect(run.output()).not.toContain("[wrangler:info]");
   });

@@ -67,6 +67,39 @@ describe("a partition key", () => {
   });
 });
 
+describe("the partition key of limits that a call brings", () => {
+  const partitions = new Partitions(secret);
+  const adhocOf = (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
+
+  it("outlives deploys: counters are kept under it", async () => {
+    expect(await adhocOf("203.0.113.7")).toBe("LjeYjg_Sl-xzXAsRDrZdz2CefCykDOqlw8_2sWJrX9I");
+  });
+
+  it("is never that of a policy", async () => {
+    const policies = [
+      partitionOf("ip", ["a"], partitions),
+      partitionOf("global", [null], partitions),
+      partitionOf("header:adhoc", ["a"], partitions),
+      partitionOf("header:adhoc", ['["a"]'], partitions),
+      partitionOf("header:adhoc, header:a", ["adhoc", "a"], partitions),
+    ];
+    const adhoc = [adhocOf("a"), adhocOf("ip", "a"), adhocOf('["ip","a"]'), adhocOf("adhoc", "a")];
+    const keys = await Promise.all([...policies, ...adhoc]);
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
+  const piece = fc.constantFrom('"', '","', "[", "]", ",", "\\", "a", "\u0000", "\ud800");
+  const texts = fc.array(fc.string({ unit: piece, maxLength: 3 }), { minLength: 1, maxLength: 3 });
+
+  it(
+    "is one just when the texts are",
+    forAll([texts, texts], async (one, other) => {
+      const isSame = one.length === other.length && one.every((each, at) => each === other[at]);
+      expect((await adhocOf(...one)) === (await adhocOf(...other))).toBe(isSame);
+    }),
+  );
+});
+
 describe("two keys", () => {
   it.for<[string, [string, KeyValue[]], [string, KeyValue[]]]>([
     ["absent and empty", ["path", [null]], ["path", [""]]],

@@ -3,7 +3,15 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { casts, expectSame, inelasticCasts, remainingOf, stories, type Story, Teller } from "./story.ts";
+import {
+  casts,
+  expectSame,
+  inelasticCasts,
+  remainingOf,
+  stories,
+  type Story,
+  Teller,
+} from "./story.ts";
 
 function told(story: Story): Teller {
   const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);

@@ -163,7 +163,7 @@ describe.each(variants)("the transitions: $title", (variant) => {
   });
 
   test(
-    "ask for a wait exactly when a cost does not fit",
+    "ask for a wait when a cost does not fit, and for no longer",
     forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
       if (strategy === undefined) throw new Error("variants are made of registered strategies");
       const limit = completeLimit(limitOf(variant, units, 10));
@@ -177,8 +177,10 @@ describe.each(variants)("the transitions: $title", (variant) => {
           ? strategy.refund(limit, state, spent, atMs, nowMs)
           : strategy.spend(limit, state, spent, atMs, nowMs);
         const used = strategy.used(limit, state, nowMs);
-        for (let cost = 0; cost <= capacity; cost++) {
-          expectSame(strategy.waitMs(limit, state, cost, nowMs) === 0, used + cost <= capacity);
+        for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
+          const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
+          expectSame(strategy.used(limit, state, fitsAtMs) + cost <= capacity, true);
+          expectSame(strategy.used(limit, state, fitsAtMs - 1) + cost <= capacity, false);
         }
       }
     }),

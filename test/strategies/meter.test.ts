@@ -68,51 +68,54 @@ describe.each(plainVariants)("a limit that changes: $title", (variant) => {
   });
 });
 
-describe.each(plainVariants)("the state of a limit that a meter is not given: $title", (variant) => {
-  const ours = limitOf(variant, 10, windowMs, "ours");
-  const [otherForm = variant] = plainVariants;
-  const theirs = limitOf(otherForm, 100, 2 * windowMs, "theirs");
+describe.each(plainVariants)(
+  "the state of a limit that a meter is not given: $title",
+  (variant) => {
+    const ours = limitOf(variant, 10, windowMs, "ours");
+    const [otherForm = variant] = plainVariants;
+    const theirs = limitOf(otherForm, 100, 2 * windowMs, "theirs");
 
-  test("survives what the others spend", () => {
-    const meter = handedOver(spent(8, ours), theirs);
-    meter.consume(30, startMs + 1);
-    const back = handedOver(handedOver(meter), ours, theirs);
-    const { limits } = back.look(1, startMs + 1);
-    expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
-  });
+    test("survives what the others spend", () => {
+      const meter = handedOver(spent(8, ours), theirs);
+      meter.consume(30, startMs + 1);
+      const back = handedOver(handedOver(meter), ours, theirs);
+      const { limits } = back.look(1, startMs + 1);
+      expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
+    });
 
-  test("survives a clock that steps back further than the windows of the others", () => {
-    const short = limitOf(otherForm, 100, 1_000, "short");
-    const meter = handedOver(spent(10, ours), short);
-    meter.consume(1, startMs - 1_001);
-    const back = handedOver(handedOver(meter), ours);
-    expect(back.refused).toBeNull();
-    expect(remainingAt(back, startMs - 1_001)).toBe(0);
-    expect(remainingAt(back, startMs)).toBe(0);
-  });
+    test("survives a clock that steps back further than the windows of the others", () => {
+      const short = limitOf(otherForm, 100, 1_000, "short");
+      const meter = handedOver(spent(10, ours), short);
+      meter.consume(1, startMs - 1_001);
+      const back = handedOver(handedOver(meter), ours);
+      expect(back.refused).toBeNull();
+      expect(remainingAt(back, startMs - 1_001)).toBe(0);
+      expect(remainingAt(back, startMs)).toBe(0);
+    });
 
-  test("decides when the whole may be forgotten", () => {
-    const meter = spent(8, ours);
-    expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
-    expect(meter.idleAtMs()).toBeGreaterThan(startMs);
-  });
+    test("decides when the whole may be forgotten", () => {
+      const meter = spent(8, ours);
+      expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
+      expect(meter.idleAtMs()).toBeGreaterThan(startMs);
+    });
 
-  test("is gone from the snapshot once it is idle, and not a millisecond earlier", () => {
-    const meter = spent(8, ours);
-    const bare = (atMs: number): unknown => {
-      const other = createMeter([theirs]);
-      other.consume(1, atMs);
-      return other.snapshot();
-    };
-    const snapshotAt = (atMs: number): unknown => {
-      const other = handedOver(meter, theirs);
-      other.consume(1, atMs);
-      return other.snapshot();
-    };
-    expect(snapshotAt(meter.idleAtMs())).toStrictEqual(bare(meter.idleAtMs()));
-    expect(snapshotAt(meter.idleAtMs() - 1)).not.toStrictEqual(bare(meter.idleAtMs() - 1));
-  });
-});
+    test("is gone from the snapshot once it is idle, and not a millisecond earlier", () => {
+      const meter = spent(8, ours);
+      const bare = (atMs: number): unknown => {
+        const other = createMeter([theirs]);
+        other.consume(1, atMs);
+        return other.snapshot();
+      };
+      const snapshotAt = (atMs: number): unknown => {
+        const other = handedOver(meter, theirs);
+        other.consume(1, atMs);
+        return other.snapshot();
+      };
+      expect(snapshotAt(meter.idleAtMs())).toStrictEqual(bare(meter.idleAtMs()));
+      expect(snapshotAt(meter.idleAtMs() - 1)).not.toStrictEqual(bare(meter.idleAtMs() - 1));
+    });
+  },
+);
 
 describe.each(plainVariants)("a stored value that no meter wrote: $title", (variant) => {
   const limits = [limitOf(variant, 5, windowMs), limitOf(variant, 9, 3 * windowMs, "long")];
@@ -222,37 +225,40 @@ describe.each(plainVariants)("a stored value that no meter wrote: $title", (vari
   });
 });
 
-describe.each(plainVariants)("an argument that is no whole number of at least 0: $title", (variant) => {
-  const bad = [-1, 0.5, Number.NaN, Infinity, -Infinity, 2 ** 53];
-  const calls: readonly (readonly [
-    name: string,
-    call: (meter: Meter, value: number) => unknown,
-  ])[] = [
-    ["the cost of consume", (meter, value) => meter.consume(value, startMs)],
-    ["the time of consume", (meter, value) => meter.consume(1, value)],
-    ["the held units of consume", (meter, value) => meter.consume(1, startMs, value)],
-    ["the cost of look", (meter, value) => meter.look(value, startMs)],
-    ["the time of look", (meter, value) => meter.look(1, value)],
-    ["the held units of look", (meter, value) => meter.look(1, startMs, value)],
-    ["the cost of book", (meter, value) => meter.book(value, startMs, startMs)],
-    ["the instant of book", (meter, value) => meter.book(1, value, startMs)],
-    ["the time of book", (meter, value) => meter.book(1, startMs, value)],
-    ["the cost of refund", (meter, value) => meter.refund(value, startMs, startMs)],
-    ["the instant of refund", (meter, value) => meter.refund(1, value, startMs)],
-    ["the time of refund", (meter, value) => meter.refund(1, startMs, value)],
-  ];
+describe.each(plainVariants)(
+  "an argument that is no whole number of at least 0: $title",
+  (variant) => {
+    const bad = [-1, 0.5, Number.NaN, Infinity, -Infinity, 2 ** 53];
+    const calls: readonly (readonly [
+      name: string,
+      call: (meter: Meter, value: number) => unknown,
+    ])[] = [
+      ["the cost of consume", (meter, value) => meter.consume(value, startMs)],
+      ["the time of consume", (meter, value) => meter.consume(1, value)],
+      ["the held units of consume", (meter, value) => meter.consume(1, startMs, value)],
+      ["the cost of look", (meter, value) => meter.look(value, startMs)],
+      ["the time of look", (meter, value) => meter.look(1, value)],
+      ["the held units of look", (meter, value) => meter.look(1, startMs, value)],
+      ["the cost of book", (meter, value) => meter.book(value, startMs, startMs)],
+      ["the instant of book", (meter, value) => meter.book(1, value, startMs)],
+      ["the time of book", (meter, value) => meter.book(1, startMs, value)],
+      ["the cost of refund", (meter, value) => meter.refund(value, startMs, startMs)],
+      ["the instant of refund", (meter, value) => meter.refund(1, value, startMs)],
+      ["the time of refund", (meter, value) => meter.refund(1, startMs, value)],
+    ];
 
-  test.each(calls)("is an error that changes nothing: %s", (_name, call) => {
-    const meter = spent(2, limitOf(variant, 5, windowMs));
-    const before = structuredClone(meter.snapshot());
-    const { changes } = meter;
-    for (const value of bad) {
-      expect(() => call(meter, value)).toThrow(RangeError);
-    }
-    expect(meter.snapshot()).toStrictEqual(before);
-    expect(meter.changes).toBe(changes);
-  });
-});
+    test.each(calls)("is an error that changes nothing: %s", (_name, call) => {
+      const meter = spent(2, limitOf(variant, 5, windowMs));
+      const before = structuredClone(meter.snapshot());
+      const { changes } = meter;
+      for (const value of bad) {
+        expect(() => call(meter, value)).toThrow(RangeError);
+      }
+      expect(meter.snapshot()).toStrictEqual(before);
+      expect(meter.changes).toBe(changes);
+    });
+  },
+);
 
 describe.each(casts)("changes: $title", (cast) => {
   test(

@@ -77,7 +77,8 @@ const periodNames = new Map<string, Map<number, string>>();
 
 /** The date of the period's first day. Clocks are changed, and days begin, on quarters of an hour. */
 function periodName(limit: Limit, atMs: number): string {
-  const timezone = String(option(limit, "timezone") ?? "UTC");
+  const named = option(limit, "timezone");
+  const timezone = typeof named === "string" ? named : "UTC";
   const kind = `${limit.period} ${timezone}`;
   const names = periodNames.get(kind) ?? new Map<number, string>();
   periodNames.set(kind, names);
@@ -227,8 +228,6 @@ export const rules: Readonly<Record<string, Rule>> = {
       ? countByInterval(limit, requests, nowMs)
       : countContinuous(limit, requests, nowMs),
   "leaky-bucket": (limit, requests, nowMs) =>
-    isQueue(limit)
-      ? countInQueue(limit, requests, nowMs)
-      : countContinuous(limit, requests, nowMs),
+    isQueue(limit) ? countInQueue(limit, requests, nowMs) : countContinuous(limit, requests, nowMs),
   concurrency: countInLog,
 };

@@ -303,6 +303,8 @@ describe("versions of a log", () => {
           const room = (atMs: number): number =>
             limit.limit - leaving.filter((at) => at > atMs).length;
           const fitsAtMs = [nowMs, ...leaving].find((atMs) => atMs >= nowMs && room(atMs) >= 3);
+          // A wait is asked for only where the cost does not fit.
+          if (fitsAtMs === nowMs) continue;
           expectSame(strategy.waitMs(limit, log, 3, nowMs), (fitsAtMs ?? Number.NaN) - nowMs);
         }
       },

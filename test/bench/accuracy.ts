@@ -1,0 +1,41 @@
+/** `npm run accuracy`: every strategy beside the exact sliding log. All but the decisions per second is the same at every run. */
+import { createMeter } from "../../src/strategies/index.ts";
+import { accuracyHeader, accuracyRow } from "./accuracy-table.ts";
+import { type Form, limitsOf } from "./forms.ts";
+import { measureAccuracy, shape } from "./replay.ts";
+import { markdownTable, rough, whole } from "./table.ts";
+import { kinds } from "./traffic.ts";
+
+const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
+
+const rows = measureAccuracy().map((accuracy) => [
+  ...accuracyRow(accuracy),
+  rough(decisionsPerSecond(accuracy.form)),
+]);
+
+console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
+
+over: admitted, though a sliding log fed the same requests denied it, by what the log itself had admitted
+under: denied, though the log admitted it
+most in a window: the most admitted to one key in any span of one window, relative to the limit
+
+${markdownTable([...accuracyHeader, "decisions/s"], rows)}`);
+
+/** Over all traffic; once before that counts, so that the code is compiled. */
+function decisionsPerSecond(form: Form): number {
+  decideAll(form);
+  const startedAtMs = performance.now();
+  const decisions = decideAll(form);
+  return (1_000 * decisions) / (performance.now() - startedAtMs);
+}
+
+function decideAll(form: Form): number {
+  const limits = limitsOf(form, shape.limit, shape.windowMs);
+  let decisions = 0;
+  for (const instants of traffic.flat()) {
+    const meter = createMeter(limits);
+    for (const atMs of instants) meter.consume(1, atMs);
+    decisions += instants.length;
+  }
+  return decisions;
+}

@@ -1,0 +1,99 @@
+/** Replays traffic through a strategy beside an exact log of its own, and counts where they part. */
+import { createMeter, type Limit } from "../../src/strategies/index.ts";
+import { type Form, forms, limitsOf } from "./forms.ts";
+import { snapshotBytes } from "./snapshot-size.ts";
+import { type Arrivals, kinds, type Shape } from "./traffic.ts";
+
+export const shape: Shape = { limit: 100, windowMs: 60_000, requests: 50_000 };
+
+export interface Tally {
+  readonly requests: number;
+  /** Requests that the strategy admitted and the log, which goes by what it has itself admitted, did not. */
+  readonly over: number;
+  /** The reverse. */
+  readonly under: number;
+  /** The most admitted to one key in any span of one window. */
+  readonly most: number;
+  /** The same by when they may go on to the origin: later than admitted where there is a queue. */
+  readonly mostLeaving: number;
+  /** Of the snapshot of each key that has asked. */
+  readonly stateBytes: readonly number[];
+}
+
+export interface Accuracy {
+  readonly form: Form;
+  /** By the kind of traffic. */
+  readonly tallies: ReadonlyMap<string, Tally>;
+}
+
+export function measureAccuracy(requests = shape.requests): Accuracy[] {
+  const traffic = Object.entries(kinds).map(
+    ([kind, arrivalsOf]) => [kind, arrivalsOf({ ...shape, requests })] as const,
+  );
+  return forms.map((form) => ({
+    form,
+    tallies: new Map(traffic.map(([kind, arrivals]) => [kind, replay(form, arrivals)])),
+  }));
+}
+
+function replay(form: Form, arrivals: Arrivals): Tally {
+  const limits = limitsOf(form, shape.limit, shape.windowMs);
+  const asked = arrivals.filter((instants) => instants.length > 0);
+  const keys = asked.map((instants) => replayKey(limits, instants));
+  const sum = (count: (key: Tally) => number): number =>
+    keys.reduce((total, key) => total + count(key), 0);
+  return {
+    requests: sum((key) => key.requests),
+    over: sum((key) => key.over),
+    under: sum((key) => key.under),
+    most: Math.max(...keys.map((key) => key.most)),
+    mostLeaving: Math.max(...keys.map((key) => key.mostLeaving)),
+    stateBytes: keys.flatMap((key) => key.stateBytes),
+  };
+}
+
+function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally {
+  const meter = createMeter(limits);
+  const log = exactLog(shape.limit, shape.windowMs);
+  const admitted: number[] = [];
+  const leaving: number[] = [];
+  let over = 0;
+  let under = 0;
+  for (const atMs of instants) {
+    const { allowed, delayMs } = meter.consume(1, atMs);
+    const isWithin = log(atMs);
+    if (allowed && !isWithin) over++;
+    if (!allowed && isWithin) under++;
+    if (!allowed) continue;
+    admitted.push(atMs);
+    leaving.push(atMs + delayMs);
+  }
+  return {
+    requests: instants.length,
+    over,
+    under,
+    most: mostInAWindow(admitted),
+    mostLeaving: mostInAWindow(leaving),
+    stateBytes: [snapshotBytes(meter)],
+  };
+}
+
+/** The rule itself, with nothing of the engine in it: the limit-th latest admitted must be a window old. */
+function exactLog(limit: number, windowMs: number): (nowMs: number) => boolean {
+  const admitted: number[] = [];
+  return (nowMs) => {
+    const isWithin = nowMs - (admitted.at(-limit) ?? Number.NEGATIVE_INFINITY) >= windowMs;
+    if (isWithin) admitted.push(nowMs);
+    return isWithin;
+  };
+}
+
+function mostInAWindow(instants: readonly number[]): number {
+  let oldest = 0;
+  let most = 0;
+  for (const [index, atMs] of instants.entries()) {
+    while (atMs - (instants[oldest] ?? atMs) >= shape.windowMs) oldest++;
+    most = Math.max(most, index - oldest + 1);
+  }
+  return most;
+}

@@ -1,0 +1,170 @@
+/**
+ * `npm run bench`: decisions per second of every strategy on one core, beside two limiters from npm, and what a
+ * snapshot takes. Each figure is the median of some rounds, in which the contestants take turns.
+ */
+import { measure } from "mitata";
+import { createMeter, type Meter } from "../../src/strategies/index.ts";
+import {
+  type Contestant,
+  type Decide,
+  headgate,
+  installClock,
+  type Load,
+  peers,
+} from "./contestants.ts";
+import { type Form, forms, limitsOf } from "./forms.ts";
+import { snapshotBytes } from "./snapshot-size.ts";
+import { markdownTable, percent, rough, type Row } from "./table.ts";
+
+const rounds = 3;
+const roundNs = 250_000_000;
+
+/** The first two differ in the limit alone: half of the requests are allowed, or all. */
+const loads = {
+  half: { keys: 1, limit: 500, windowMs: 1_000, everyMs: 1 },
+  all: { keys: 1, limit: 2_000, windowMs: 1_000, everyMs: 1 },
+  many: { keys: 100_000, limit: 5, windowMs: 60_000, everyMs: 6_000 },
+} satisfies Record<string, Load>;
+
+const header: Row = [
+  "strategy",
+  "1 key",
+  "1 key, all allowed",
+  "100,000 keys",
+  ...peers.map(({ title }) => `× ${title}`),
+  "bytes of a snapshot",
+];
+const logHeader: Row = [
+  "full sliding-log, limit",
+  "decisions/s",
+  "time ÷ fixed-window's",
+  "bytes per entry",
+];
+
+const contestants: readonly Contestant[] = [...forms.map(headgate), ...peers];
+
+installClock();
+const half = await race(loads.half);
+const all = await race(loads.all);
+const many = await race(loads.many);
+const logs = await raceLogs();
+report();
+// rate-limiter-flexible leaves a timer for each key.
+process.exit();
+
+/** @returns the median time of a decision of each contestant, in nanoseconds */
+async function race(load: Load): Promise<Map<string, number>> {
+  const times = new Map<string, number[]>(contestants.map(({ title }) => [title, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const { title, start } of contestants) {
+      const decide = start(load);
+      const share = await allowedShare(decide, load);
+      if (round === 0) console.log(`keys: ${load.keys}, allowed: ${share}, by ${title}`);
+      times.get(title)?.push(await medianNs(decide));
+    }
+  }
+  return new Map([...times].map(([title, taken]) => [title, median(taken)]));
+}
+
+async function medianNs(decide: Decide): Promise<number> {
+  const { p50 } = await measure(decide, { min_cpu_time: roundNs, gc: false });
+  return p50;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+/**
+ * Two windows of every key: fills the states, and shows that the contestants are given the same task. What is allowed
+ * counts in the second only, when a bucket's first fill has been spent.
+ */
+async function allowedShare(decide: Decide, load: Load): Promise<string> {
+  const perWindow = load.keys * (load.windowMs / load.everyMs);
+  let allowed = 0;
+  for (let decision = 0; decision < 2 * perWindow; decision++) {
+    const answer = decide();
+    const isAllowed = typeof answer === "boolean" ? answer : await answer;
+    if (isAllowed && decision >= perWindow) allowed++;
+  }
+  return `${percent(allowed, perWindow)} %`;
+}
+
+interface FullLog {
+  readonly limit: number;
+  readonly ns: number;
+  readonly bytesPerEntry: number;
+}
+
+async function raceLogs(): Promise<FullLog[]> {
+  const limits = [100, 1_000, 10_000, 100_000];
+  const taken = limits.map((): number[] => []);
+  for (let round = 0; round < rounds; round++) {
+    for (const [index, limit] of limits.entries()) {
+      taken[index]?.push(await medianNs(fullLog(limit).decide));
+    }
+  }
+  return limits.map((limit, index) => ({
+    limit,
+    ns: median(taken[index] ?? []),
+    bytesPerEntry: snapshotBytes(fullLog(limit).meter) / limit,
+  }));
+}
+
+/** Full with an entry for every other millisecond, and asked in each: one entry leaves, one comes, one is denied. */
+function fullLog(limit: number): { meter: Meter; decide: Decide } {
+  const log = forms.find(({ strategy }) => strategy === "sliding-log");
+  if (log === undefined) throw new Error("the sliding log is not among the forms");
+  const meter = createMeter(limitsOf(log, limit, 2 * limit));
+  let nowMs = 1_800_000_000_000;
+  for (let entry = 0; entry < limit; entry++) meter.consume(1, (nowMs += 2));
+  const decide = (): boolean => {
+    Date.now();
+    return meter.consume(1, ++nowMs).allowed;
+  };
+  return { meter, decide };
+}
+
+/** After some windows of twice the limit, at odd instants. */
+function busyBytes(form: Form): number {
+  const meter = createMeter(limitsOf(form, 100, 60_000));
+  for (let request = 0; request < 1_000; request++) {
+    meter.consume(1, 1_800_000_000_123 + request * 307 + (request % 7) * 31);
+  }
+  return snapshotBytes(meter);
+}
+
+function report(): void {
+  const bytes = new Map(forms.map((form) => [form.title, String(busyBytes(form))]));
+  const rows = contestants.map(({ title }): Row => {
+    const speeds = [half, all, many].map((times) => rough(perSecond(times, title)));
+    const ratios = peers.map((peer) => {
+      const times = [half, many].map((taken) => faster(taken, title, peer.title).toFixed(1));
+      return bytes.has(title) ? times.join(" / ") : "";
+    });
+    return [title, ...speeds, ...ratios, bytes.get(title) ?? ""];
+  });
+  const fixedNs = half.get(forms[0]?.title ?? "") ?? Number.NaN;
+  const logRows = logs.map(({ limit, ns, bytesPerEntry }): Row => {
+    const ratio = (ns / fixedNs).toFixed(2);
+    return [limit.toLocaleString("en-US"), rough(1e9 / ns), ratio, bytesPerEntry.toFixed(1)];
+  });
+  console.log(`
+Decisions per second on one core, Node ${process.version}, median of ${rounds} rounds. All read the same clock at each decision.
+Headgate: answers whether, what remains, and three waits. Of many keys the meters are in a Map.
+rate-limiter-flexible: RateLimiterMemory.consume, awaited. Fixed windows; answers whether, what remains and a wait.
+limiter: RateLimiter.tryRemoveTokens. A token bucket; answers whether. Of many keys the instances are in a Map.
+limiter with remaining and wait: the same, then getTokensRemaining and getWaitTime.
+
+${markdownTable(header, rows)}
+
+${markdownTable(logHeader, logRows)}`);
+}
+
+function perSecond(times: ReadonlyMap<string, number>, title: string): number {
+  return 1e9 / (times.get(title) ?? Number.NaN);
+}
+
+function faster(times: ReadonlyMap<string, number>, title: string, peer: string): number {
+  return perSecond(times, title) / perSecond(times, peer);
+}

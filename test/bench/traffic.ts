@@ -1,0 +1,134 @@
+/** Traffic for the accuracy table: the instants at which requests of cost 1 arrive, the same at every run. */
+
+export interface Shape {
+  /** Of the limit that the traffic is meant for. */
+  readonly limit: number;
+  readonly windowMs: number;
+  /** Of each kind of traffic. */
+  readonly requests: number;
+}
+
+/** For each key the instants of its requests, in order. */
+export type Arrivals = readonly (readonly number[])[];
+
+/** A number of at least 0 and below 1 at each call. */
+type Random = () => number;
+
+/** A whole number of every window that is tried. */
+const startMs = 1_800_000_000_000;
+/** How much more is asked for than is allowed. */
+const demand = 1.2;
+
+export const kinds: Readonly<Record<string, (shape: Shape) => Arrivals>> = {
+  uniform,
+  bursty,
+  boundary,
+  Zipf: zipf,
+};
+
+/** mulberry32 */
+function randomFrom(seed: number): Random {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const below = (random: Random, end: number): number => Math.floor(random() * end);
+
+/** Ten keys, each asked for evenly and a little too often. */
+function uniform({ limit, windowMs, requests }: Shape): Arrivals {
+  const random = randomFrom(1);
+  const each = Math.ceil(requests / 10);
+  const spanMs = (each / (demand * limit)) * windowMs;
+  return Array.from({ length: 10 }, () =>
+    Array.from({ length: each }, () => startMs + below(random, spanMs)).toSorted((a, b) => a - b),
+  );
+}
+
+/** Ten keys with bursts of up to the limit and pauses of up to nearly a window; as much on average as in `uniform`. */
+function bursty({ limit, windowMs, requests }: Shape): Arrivals {
+  const random = randomFrom(2);
+  const each = Math.ceil(requests / 10);
+  return Array.from({ length: 10 }, () => {
+    const arrivals: number[] = [];
+    let nowMs = startMs;
+    while (arrivals.length < each) {
+      nowMs += below(random, windowMs / demand);
+      const burst = 1 + below(random, limit);
+      for (let request = 0; request < burst; request++) {
+        nowMs += below(random, 10);
+        arrivals.push(nowMs);
+      }
+    }
+    return arrivals.slice(0, each);
+  });
+}
+
+/** Five keys, each under another attack on an edge, again and again. */
+function boundary(shape: Shape): Arrivals {
+  const random = randomFrom(3);
+  const each = Math.ceil(shape.requests / attacks.length);
+  return attacks.map((attack) => {
+    const arrivals: number[] = [];
+    for (let window = 1; arrivals.length < each; window += 5) {
+      const clockMs = startMs + window * shape.windowMs;
+      arrivals.push(...attack(shape, clockMs, clockMs + below(random, shape.windowMs)));
+    }
+    return arrivals.slice(0, each);
+  });
+}
+
+/** @param clockMs where a window on the clock begins @param anyMs an instant in it */
+type Attack = (shape: Shape, clockMs: number, anyMs: number) => number[];
+
+const burst = (length: number, atMs: number): number[] => Array.from({ length }, () => atMs);
+
+/** Twice the limit, evenly over one window. */
+const steady = ({ limit, windowMs }: Shape, fromMs: number): number[] =>
+  Array.from(
+    { length: 2 * limit },
+    (_, request) => fromMs + Math.floor((request * windowMs) / (2 * limit)),
+  );
+
+/** Each takes less than three windows, and rests for two: it finds every strategy recovered. */
+const attacks: readonly Attack[] = [
+  // The end of a window on the clock, and the beginning of the next.
+  ({ limit }, clockMs) => [...burst(limit, clockMs - 1), ...burst(limit, clockMs)],
+  // The same for a window that a request has opened.
+  ({ limit, windowMs }, _, anyMs) => [
+    anyMs,
+    ...burst(limit, anyMs + windowMs - 1),
+    ...burst(limit, anyMs + windowMs),
+  ],
+  // A full window's end, and what an estimate lets in after it.
+  (shape, clockMs) => [...burst(shape.limit, clockMs - 1), ...steady(shape, clockMs)],
+  (shape, _, anyMs) => [
+    anyMs,
+    ...burst(shape.limit, anyMs + shape.windowMs - 1),
+    ...steady(shape, anyMs + shape.windowMs),
+  ],
+  // The end of the first of 60 buckets, and the instant at which it may be forgotten early.
+  ({ limit, windowMs }, clockMs) => [
+    ...burst(limit, clockMs + windowMs / 60 - 1),
+    ...burst(limit, clockMs + windowMs),
+  ],
+];
+
+/** A thousand keys: the n-th is asked for 1/n as often as the first, which asks for several times its limit. */
+function zipf({ limit, windowMs, requests }: Shape): Arrivals {
+  const random = randomFrom(4);
+  const totals: number[] = [];
+  for (let rank = 1; rank <= 1_000; rank++) totals.push((totals.at(-1) ?? 0) + 1 / rank);
+  const spanMs = (requests / (50 * limit)) * windowMs;
+  const arrivals: number[][] = totals.map(() => []);
+  for (let request = 0; request < requests; request++) {
+    const drawn = random() * (totals.at(-1) ?? 0);
+    const key = totals.findIndex((total) => drawn < total);
+    arrivals[key]?.push(startMs + Math.floor((request * spanMs) / requests));
+  }
+  return arrivals;
+}

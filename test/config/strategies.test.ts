@@ -1,0 +1,123 @@
+import { describe, expect, it } from "vitest";
+import { type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
+import { configOf, problemsOf } from "./harness.ts";
+
+/** Every strategy with each of its options, as an operator writes them. */
+const forms: readonly Record<string, unknown>[] = [
+  { strategy: "fixed-window" },
+  { strategy: "fixed-window", align: "clock" },
+  { strategy: "fixed-window", elastic: true },
+  { strategy: "fixed-window", window: "1d", align: "calendar", timezone: "Europe/Berlin" },
+  { strategy: "fixed-window", window: "1w", align: "calendar" },
+  { window: "1mo", timezone: "Asia/Tokyo" },
+  { strategy: "sliding-log" },
+  { strategy: "sliding-window-counter" },
+  { strategy: "sliding-window-counter", align: "clock" },
+  { strategy: "sliding-buckets" },
+  { strategy: "sliding-buckets", buckets: 6, edge: "drop" },
+  { strategy: "sliding-buckets", precision: "5s" },
+  { strategy: "token-bucket" },
+  { strategy: "token-bucket", burst: 20, refill: "interval" },
+  { strategy: "leaky-bucket" },
+  { strategy: "leaky-bucket", mode: "police", burst: 2 },
+  { strategy: "concurrency" },
+];
+
+const limitsOf = (variables: Record<string, unknown>): readonly Limit[] =>
+  configOf(variables).policies[0]?.limits ?? [];
+
+describe("a strategy and its options", () => {
+  it.for(forms)("are read wherever a limit is written: %j", (form) => {
+    const limit = { limit: 5, window: "1m", ...form };
+    const { window: _, precision: __, ...kept } = { precision: "", ...limit };
+    const expected = parseLimits(limit);
+    expect(expected).toMatchObject([kept]);
+    expect(limitsOf({ LIMITS: limit })).toEqual(expected);
+    expect(limitsOf({ LIMITS: JSON.stringify(limit) })).toEqual(expected);
+    const POLICIES = [{ name: "default", limits: [limit] }];
+    expect(limitsOf({ POLICIES })).toEqual(expected);
+    expect(limitsOf({ POLICIES: JSON.stringify(POLICIES) })).toEqual(expected);
+  });
+
+  it("are all of them tried here", () => {
+    const tried = forms.map(({ strategy }) => strategy).filter((name) => name !== undefined);
+    expect(new Set(tried)).toEqual(new Set(strategies.keys()));
+  });
+
+  it.for(["sliding-log", "sliding-buckets", "token-bucket", "leaky-bucket", "concurrency"])(
+    "may be those of a whole policy, of which its limits name others: %s",
+    (strategy) => {
+      const limits = ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }];
+      const expected = [{ strategy }, { strategy: "fixed-window" }];
+      expect(limitsOf({ LIMITS: limits, STRATEGY: strategy })).toMatchObject(expected);
+      expect(limitsOf({ POLICIES: [{ name: "a", limits, strategy }] })).toMatchObject(expected);
+    },
+  );
+
+  it("may be the calendar's in notation, whatever the policy's is", () => {
+    expect(limitsOf({ LIMITS: "9/month; 99/year; 5/s", STRATEGY: "token-bucket" })).toMatchObject([
+      { strategy: "fixed-window", period: "month", name: "default.9-per-1mo" },
+      { strategy: "fixed-window", period: "year", name: "default.99-per-1y" },
+      { strategy: "token-bucket", name: "default.5-per-1s" },
+    ]);
+  });
+});
+
+describe("an option that is wrong", () => {
+  it.for<[Record<string, unknown>, string]>([
+    [{ strategy: "fixed-window", align: "moon" }, "align"],
+    [{ strategy: "fixed-window", elastic: "yes" }, "elastic"],
+    [{ strategy: "fixed-window", elastic: true, align: "clock" }, "elastic"],
+    [{ strategy: "fixed-window", align: "calendar" }, "window"],
+    [{ window: "1mo", timezone: "Mars/Olympus" }, "timezone"],
+    [{ window: "1mo", strategy: "sliding-log" }, "strategy"],
+    [{ strategy: "sliding-window-counter", align: "calendar" }, "align"],
+    [{ strategy: "sliding-buckets", buckets: 7 }, "buckets"],
+    [{ strategy: "sliding-buckets", buckets: 1_001 }, "buckets"],
+    [{ strategy: "sliding-buckets", precision: "7s" }, "precision"],
+    [{ strategy: "sliding-buckets", edge: "blunt" }, "edge"],
+    [{ strategy: "token-bucket", burst: 0 }, "burst"],
+    [{ strategy: "token-bucket", refill: "never" }, "refill"],
+    [{ strategy: "leaky-bucket", mode: "drip" }, "mode"],
+    [{ strategy: "concurrency", burst: 2 }, "burst"],
+    [{ strategy: "sliding-log", align: "clock" }, "align"],
+  ])("is told with its place and value: %j", ([written, field]) => {
+    const limits = { limit: 5, window: "1m", ...written };
+    const value = Object.entries(limits).find(([name]) => name === field)?.[1];
+    expect(problemsOf({ KEY_SECRET: "s", LIMITS: ["1/s", limits] })).toMatchObject([
+      { variable: "LIMITS", field: `[1].${field}`, value },
+    ]);
+    const POLICIES = [
+      { name: "a", limits: "1/s" },
+      { name: "b", limits },
+    ];
+    expect(problemsOf({ KEY_SECRET: "s", POLICIES })).toMatchObject([
+      { variable: "POLICIES", field: `[1].limits.${field}`, value },
+    ]);
+  });
+});
+
+describe("warnings", () => {
+  const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
+
+  it("name the variable, the field, the policy and the limit", () => {
+    const { warnings } = configOf({
+      LIMITS: [elastic, "9/hour"],
+      POLICIES: [{ name: "a", limits: "1/s" }],
+      POLICIES_2: [
+        { name: "b", limits: "1/s" },
+        { name: "c", limits: ["1/s", { ...elastic, name: "grudge" }] },
+      ],
+    });
+    const deprecated = expect.stringContaining("elastic windows are deprecated");
+    expect(warnings).toEqual([deprecated, deprecated]);
+    expect(warnings.map((line) => line.replace(/: elastic.*/, ""))).toEqual([
+      'LIMITS: the limit "default.5-per-1m" of the policy "default"',
+      'POLICIES_2[1].limits: the limit "grudge" of the policy "c"',
+    ]);
+  });
+
+  it("are none for what may well be used", () => {
+    expect(configOf({ LIMITS: { ...elastic, elastic: false } }).warnings).toEqual([]);
+  });
+});
