@@ -7,7 +7,8 @@
  * at once with each whole W.
  */
 import * as v from "valibot";
-import { greatestCommonDivisor, isCount, unitsSchema } from "./integers.ts";
+import { greatestCommonDivisor, unitsSchema } from "./integers.ts";
+import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
 import type { Limit, LimitProblem } from "./strategy.ts";
 
 export interface DrainingLimit extends Limit {
@@ -18,10 +19,10 @@ export interface DrainingLimit extends Limit {
   readonly stepMs: number;
 }
 
-/** What was owed just before the first spend of an instant. */
+/** How many whole units were owed just before the first spend of an instant. */
 interface Mark {
   readonly atMs: number;
-  readonly owed: number;
+  readonly units: number;
 }
 
 /** What is owed as of an instant that steps are counted from, in credits. */
@@ -29,8 +30,8 @@ export interface Level {
   readonly atMs: number;
   readonly owed: number;
   /**
-   * For refunds: before some of the latest instants at which anything was spent, the last among them. Times and amounts
-   * grow; an earlier spend of more is left out, since the later mark bounds a refund as well.
+   * For refunds: some of the instants at which anything was spent, the last among them. Times and units grow: where a
+   * later mark has fewer, it bounds every refund that the earlier one does.
    */
   readonly marks: readonly Mark[];
 }
@@ -43,8 +44,8 @@ function mostOwed(limit: DrainingLimit): number {
   return Math.min(longestDrainMs, steps * limit.creditsPerStep);
 }
 
-/** Three marks keep a stored state small. */
-const mostMarks = 3;
+/** So many keep a stored state under 100 bytes; what late refunds lose by there being no more is a matter of degree. */
+const mostMarks = 4;
 
 export const nothingOwed: Level = { atMs: 0, owed: 0, marks: [] };
 
@@ -100,7 +101,7 @@ export function waitUntilOwed(
 
 /**
  * `units` more are owed from an instant on; of one before the latest, from the latest: no more drains for it.
- * @param markAs what a refund of anything spent before may give back at most
+ * @param isLastOnly whether nothing that was spent before can be given back any more
  */
 export function owing(
   limit: DrainingLimit,
@@ -108,38 +109,51 @@ export function owing(
   units: number,
   spentAtMs: number,
   nowMs: number,
-  markAs: (owed: number) => number,
+  isLastOnly: boolean,
 ): Level {
   // What is drained by now is forgotten, be it by a meter that kept it or by one that did not.
-  const level = owedAt(limit, before, nowMs) === 0 ? nothingOwed : before;
+  const owedNow = owedAt(limit, before, nowMs);
+  const level = owedNow === 0 ? nothingOwed : before;
   const latest = level.marks.at(-1);
   const atMs = Math.max(spentAtMs, level.atMs, latest?.atMs ?? 0);
-  const owed = owedAt(limit, level, atMs);
+  const owed = atMs === nowMs ? owedNow : owedAt(limit, level, atMs);
   // Steps are counted from the spend that finds nothing owed; until then they keep their beat.
   const beatMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
+  const wholeUnits = isLastOnly ? 0 : Math.floor(owed / limit.creditsPerUnit);
   return {
     atMs: beatMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
-    marks: latest?.atMs === atMs ? level.marks : marked(level.marks, { atMs, owed: markAs(owed) }),
+    marks: latest?.atMs === atMs ? level.marks : marked(level.marks, { atMs, units: wholeUnits }),
   };
 }
 
-/** A mark more: of those before it only the lesser amounts bound a refund further. */
+/** A mark more: of those before it only those of fewer units bound a refund further. */
 function marked(marks: readonly Mark[], mark: Mark): readonly Mark[] {
   const kept: Mark[] = [];
-  for (const each of marks) if (each.owed < mark.owed) kept.push(each);
+  for (const each of marks) if (each.units < mark.units) kept.push(each);
   kept.push(mark);
-  const [first, second, third, fourth] = kept;
-  return first && second && third && fourth ? joined(first, second, third, fourth) : kept;
+  return kept.length > mostMarks ? joined(kept) : kept;
 }
 
-/** Three of four: of the neighbours that differ the least, the later time goes with the lesser amount. */
-function joined(a: Mark, b: Mark, c: Mark, d: Mark): readonly Mark[] {
-  const [toB, toC, toD] = [b.owed / a.owed, c.owed / b.owed, d.owed / c.owed];
-  if (toD <= toC && toD <= toB) return [a, b, { atMs: d.atMs, owed: c.owed }];
-  if (toC <= toB) return [a, { atMs: c.atMs, owed: b.owed }, d];
-  return [{ atMs: b.atMs, owed: a.owed }, c, d];
+/**
+ * One mark less: of the two neighbours that lie closest, in units and in time, the later time goes with the fewer units.
+ * That makes no refund greater, and the fewest of them smaller.
+ */
+function joined(marks: readonly Mark[]): readonly Mark[] {
+  let closest = 0;
+  let least = Number.POSITIVE_INFINITY;
+  let previous: Mark | null = null;
+  for (const [index, mark] of marks.entries()) {
+    const apart = previous === null ? least : areaBetween(previous, mark);
+    if (apart < least) [least, closest] = [apart, index - 1];
+    previous = mark;
+  }
+  const { atMs } = marks[closest + 1] ?? { atMs: 0 };
+  const { units } = marks[closest] ?? { units: 0 };
+  return [...marks.slice(0, closest), { atMs, units }, ...marks.slice(closest + 2)];
 }
+
+const areaBetween = (a: Mark, b: Mark): number => (b.units - a.units) * (b.atMs - a.atMs);
 
 /**
  * Of `units` spent at an instant, no more is given back than has not drained since: as much as was owed at the least at
@@ -153,20 +167,20 @@ export function returned(
   nowMs: number,
 ): Level {
   const owed = owedAt(limit, level, nowMs);
-  const least = level.marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed;
-  const credits = Math.min(units * limit.creditsPerUnit, owed, least);
+  const least = level.marks.find(({ atMs }) => atMs > spentAtMs)?.units ?? units;
+  const credits = Math.min(Math.min(units, least) * limit.creditsPerUnit, owed);
   if (credits === 0) return level;
   if (credits === level.owed) return nothingOwed;
+  const fewer = Math.ceil(credits / limit.creditsPerUnit);
   const before = level.marks.filter(({ atMs }) => atMs <= spentAtMs);
-  const after = level.marks.filter(({ atMs }) => atMs > spentAtMs);
-  const lowest = least - credits;
+  const after = level.marks
+    .filter(({ atMs }) => atMs > spentAtMs)
+    .map((mark) => ({ atMs: mark.atMs, units: mark.units - fewer }));
+  const lowest = after[0]?.units ?? Number.POSITIVE_INFINITY;
   return {
     atMs: level.atMs,
     owed: level.owed - credits,
-    marks: [
-      ...(after.length > 0 ? before.filter((mark) => mark.owed < lowest) : before),
-      ...after.map((mark) => ({ atMs: mark.atMs, owed: mark.owed - credits })),
-    ],
+    marks: [...before.filter((mark) => mark.units < lowest), ...after],
   };
 }
 
@@ -175,33 +189,24 @@ export function drainedAtMs(limit: DrainingLimit, { atMs, owed }: Level): number
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
-/**
- * Age, units and the rest of a unit in 1/W, which stay what they are when the number of the limit changes; then the same
- * of each mark.
- */
-export function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): number[] {
-  const scale = limit.stepMs === 1 ? limit.windowMs / limit.creditsPerUnit : 1;
-  return [level, ...level.marks].flatMap(({ atMs, owed }) => [
-    nowMs - atMs,
-    Math.floor(owed / limit.creditsPerUnit),
-    (owed % limit.creditsPerUnit) * scale,
-  ]);
+/** The rest of a unit is stored in 1/W, which stays what it is when the number of the limit changes. */
+const restScale = (limit: DrainingLimit): number =>
+  limit.stepMs === 1 ? limit.windowMs / limit.creditsPerUnit : 1;
+
+/** Age, units and the rest of a unit; then the marks. */
+export function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
+  const { atMs, owed, marks } = level;
+  const units = Math.floor(owed / limit.creditsPerUnit);
+  const rest = (owed % limit.creditsPerUnit) * restScale(limit);
+  return packed([nowMs - atMs, units, rest]) + packedDates(marks, nowMs);
 }
 
 export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
-  if (!Array.isArray(stored) || stored.length % 3 !== 0 || stored.length > 3 * (mostMarks + 1)) {
-    return null;
-  }
-  const numbers: unknown[] = stored;
-  if (stored.length === 0 || !numbers.every(isCount)) return null;
-  const scale = limit.stepMs === 1 ? limit.windowMs / limit.creditsPerUnit : 1;
-  const read: Mark[] = [];
-  for (let index = 0; index < numbers.length; index += 3) {
-    const [ageMs = 0, units = 0, rest = 0] = numbers.slice(index, index + 3).map(Number);
-    const owed = units * limit.creditsPerUnit + Math.ceil(rest / scale);
-    if (ageMs > nowMs || rest >= limit.windowMs) return null;
-    read.push({ atMs: nowMs - ageMs, owed: Math.min(mostOwed(limit), owed) });
-  }
-  const [level, ...marks] = read;
-  return level === undefined ? null : { atMs: level.atMs, owed: level.owed, marks };
+  const [ageMs, units, rest, ...integers] = unpacked(stored) ?? [];
+  if (ageMs === undefined || units === undefined || rest === undefined) return null;
+  const marks = unpackedDates(integers, nowMs);
+  if (marks === null || marks.length > mostMarks) return null;
+  if (ageMs > nowMs || rest >= limit.windowMs) return null;
+  const credits = units * limit.creditsPerUnit + Math.ceil(rest / restScale(limit));
+  return { atMs: nowMs - ageMs, owed: Math.min(mostOwed(limit), credits), marks };
 }

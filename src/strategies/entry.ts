@@ -1,12 +1,9 @@
 /** One limit of a meter: what is spent of it, and what it says of a request. */
-import { completeLimit, identityOf, strategyOf } from "./registry.ts";
-import type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
+import type { Rule } from "./registry.ts";
+import type { Decision, LimitDecision } from "./strategy.ts";
 
 export interface Entry {
-  readonly limit: Limit;
-  readonly strategy: Strategy;
-  readonly identity: string;
-  readonly capacity: number;
+  readonly rule: Rule;
   state: unknown;
   /** Units that count at the instant that is being decided, with those that are held. */
   used: number;
@@ -17,35 +14,20 @@ export interface Entry {
  * until that clock has got there, and beyond. Units that are held are lent out, and count as spent now.
  */
 
-export function entryOf(written: Limit): Entry {
-  const limit = completeLimit(written);
-  const strategy = strategyOf(limit);
-  return {
-    limit,
-    strategy,
-    identity: identityOf(written),
-    capacity: strategy.capacity(limit),
-    state: strategy.fresh(),
-    used: 0,
-  };
-}
-
-export function withState(entry: Entry, state: unknown): Entry {
-  const { limit, strategy, identity, capacity } = entry;
-  return { limit, strategy, identity, capacity, state, used: 0 };
-}
+export const entryOf = (rule: Rule, state: unknown): Entry => ({ rule, state, used: 0 });
 
 /** An entry as it would stand had all that it has spent been spent at `nowMs`. */
 export function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
-  const { limit, strategy, state } = entry;
-  const used = strategy.used(limit, state, seenMs);
+  const { limit, strategy } = entry.rule;
+  const used = strategy.used(limit, entry.state, seenMs);
   const fresh = strategy.fresh();
-  return withState(entry, used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs));
+  const state = used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs);
+  return entryOf(entry.rule, state);
 }
 
 /** To look is allowed even in debt: what remains can be spent, be it nothing. */
-const fits = ({ used, capacity }: Entry, cost: number): boolean =>
-  cost === 0 || used + cost <= capacity;
+const fits = ({ used, rule }: Entry, cost: number): boolean =>
+  cost === 0 || used + cost <= rule.capacity;
 
 /** Whether a cost fits them all; notes what is used of each. */
 export function measure(
@@ -56,15 +38,16 @@ export function measure(
 ): boolean {
   let areFitting = true;
   for (const entry of entries) {
-    entry.used = entry.strategy.used(entry.limit, entry.state, atMs) + heldUnits;
+    const { strategy, limit } = entry.rule;
+    entry.used = strategy.used(limit, entry.state, atMs) + heldUnits;
     if (!fits(entry, cost)) areFitting = false;
   }
   return areFitting;
 }
 
 /** The state as it would stand with the held units spent. */
-const stateWith = ({ limit, strategy, state }: Entry, heldUnits: number, atMs: number): unknown =>
-  heldUnits === 0 ? state : strategy.spend(limit, state, heldUnits, atMs, atMs);
+const stateWith = ({ rule, state }: Entry, heldUnits: number, atMs: number): unknown =>
+  heldUnits === 0 ? state : rule.strategy.spend(rule.limit, state, heldUnits, atMs, atMs);
 
 /** How long a request that is allowed would have to wait; asked before it is spent. */
 export function delayOf(
@@ -75,7 +58,7 @@ export function delayOf(
 ): number {
   let longestMs = 0;
   for (const entry of entries) {
-    const { limit, strategy } = entry;
+    const { limit, strategy } = entry.rule;
     if (strategy.delayMs === null) continue;
     const delayMs = strategy.delayMs(limit, stateWith(entry, heldUnits, atMs), atMs);
     if (delayMs > 0) longestMs = Math.max(longestMs, delayMs + lagMs);
@@ -139,7 +122,8 @@ function report(
   atMs: number,
   lagMs: number,
 ): LimitDecision {
-  const { limit, strategy, capacity, used } = entry;
+  const { rule, used } = entry;
+  const { strategy, limit, capacity } = rule;
   const state = stateWith(entry, heldUnits, atMs);
   const remaining = used < capacity ? capacity - used : 0;
   const next = remaining + 1;
@@ -150,11 +134,11 @@ function report(
   else if (!allowed && cost === next) retryAfterMs = nextMs;
   else if (!allowed) retryAfterMs = strategy.waitMs(limit, state, cost, atMs) + lagMs;
   return {
-    name: limit.name,
-    strategy: limit.strategy,
-    limit: limit.limit,
+    name: rule.name,
+    strategy: rule.strategyName,
+    limit: rule.units,
     capacity,
-    windowMs: strategy.windowMs === null ? limit.windowMs : strategy.windowMs(limit, atMs),
+    windowMs: strategy.windowMs === null ? rule.windowMs : strategy.windowMs(limit, atMs),
     allowed,
     remaining,
     retryAfterMs,

@@ -9,7 +9,7 @@
 import * as v from "valibot";
 import { alignOption } from "./align.ts";
 import { isTimeZone, periodAt } from "./calendar.ts";
-import { isCount } from "./integers.ts";
+import { packed, unpacked } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface FixedWindowLimit extends Limit {
@@ -135,16 +135,12 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
 
   idleAtMs: (limit, window) => (window.count === 0 ? 0 : endsAt(limit, window.startedAtMs)),
 
-  store: (_limit, window, nowMs) => [
-    nowMs - window.startedAtMs,
-    window.count,
-    window.startedAtMs - window.openedAtMs,
-  ],
+  store: (_limit, { openedAtMs, startedAtMs, count }, nowMs) =>
+    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]),
 
   revive(_limit, stored, nowMs) {
-    if (!Array.isArray(stored) || stored.length !== 3) return null;
-    const [ageMs, count, restartedAfterMs]: unknown[] = stored;
-    if (!isCount(ageMs) || !isCount(count) || !isCount(restartedAfterMs)) return null;
+    const [ageMs, count, restartedAfterMs] = unpacked(stored, 3) ?? [];
+    if (ageMs === undefined || count === undefined || restartedAfterMs === undefined) return null;
     const startedAtMs = nowMs - ageMs;
     const openedAtMs = startedAtMs - restartedAfterMs;
     return openedAtMs < 0 ? null : { openedAtMs, startedAtMs, count };

@@ -60,7 +60,7 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
 
   spend: (limit, level, units, atMs, nowMs) =>
     // Later slots are promised to others: of a queue nothing but the last to come in can be given back.
-    owing(limit, level, units, atMs, nowMs, (owed) => (limit.mode === "queue" ? 0 : owed)),
+    owing(limit, level, units, atMs, nowMs, limit.mode === "queue"),
 
   refund: returned,
 

@@ -16,7 +16,7 @@ import {
   joinPath,
   problemsOf,
 } from "./problems.ts";
-import { completeLimit, defaultStrategy, identityOf, strategies, strategyOf } from "./registry.ts";
+import { defaultStrategy, ruleOf, strategies } from "./registry.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields all limits have, and those of its strategy. */
@@ -112,8 +112,8 @@ export function readLimits(
 }
 
 function storedBytesOf(draft: Draft["limit"]): number {
-  const limit = completeLimit({ ...draft, name: "" });
-  return strategyOf(limit).mostStoredBytes(limit);
+  const { strategy, limit } = ruleOf({ ...draft, name: "" });
+  return strategy.mostStoredBytes(limit);
 }
 
 function readNotation(
@@ -164,7 +164,7 @@ function readFields(
   if (!parsed.success || strategy === undefined || isMisnamed) return [];
   const { name, window, ...rest } = parsed.output;
   const limit = unnamed(rest, window);
-  const problem = strategy.problem(completeLimit(limit));
+  const problem = strategy.problem(strategy.complete(limit));
   if (problem === null) return [{ field, written, limit: { ...limit, name } }];
   place(problem.field, input[problem.field], problem.accepted);
   return [];
@@ -209,7 +209,7 @@ function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Li
     const suffix = isShared && draft.limit.name === undefined ? `.${draft.limit.strategy}` : "";
     const name = `${short(draft)}${suffix}`;
     const limit: Limit = { ...draft.limit, name };
-    const identity = identityOf(limit);
+    const identity = ruleOf(limit).identity;
     if (identities.has(identity)) {
       reportAt(
         draft.field,

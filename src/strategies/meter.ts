@@ -13,9 +13,8 @@ import {
   rebooked,
   spentDecision,
   delayOf,
-  withState,
 } from "./entry.ts";
-import { identityOf } from "./registry.ts";
+import { type Rule, ruleOf } from "./registry.ts";
 import { readSnapshot, type StoredState, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 
@@ -69,27 +68,30 @@ class LimitsMeter implements Meter {
     const states = new Map(found.map((state) => [state.identity, state]));
     // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
     this.seenMs = limits.reduce(
-      (latest, limit) => Math.max(latest, states.get(identityOf(limit))?.writtenAtMs ?? 0),
+      (latest, limit) => Math.max(latest, states.get(ruleOf(limit).identity)?.writtenAtMs ?? 0),
       seenMs,
     );
     this.#entries = limits.map((limit) => {
-      const entry = entryOf(limit);
-      const state = states.get(entry.identity);
-      states.delete(entry.identity);
-      return state === undefined ? entry : this.#revived(entry, state, seenMs);
+      const rule = ruleOf(limit);
+      const state = states.get(rule.identity);
+      states.delete(rule.identity);
+      return state === undefined
+        ? entryOf(rule, rule.strategy.fresh())
+        : this.#revived(rule, state, seenMs);
     });
     this.#foreign = lastIdle([...states.values()]);
     this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
   /** @param snapshotSeenMs the latest time that the meter had seen that wrote the snapshot */
-  #revived(fresh: Entry, { data, writtenAtMs }: StoredState, snapshotSeenMs: number): Entry {
-    const state = fresh.strategy.revive(fresh.limit, data, writtenAtMs);
+  #revived(rule: Rule, { data, writtenAtMs }: StoredState, snapshotSeenMs: number): Entry {
+    const { strategy, limit } = rule;
+    const state = strategy.revive(limit, data, writtenAtMs);
     if (state === null) {
-      this.refused = `not a state of "${fresh.identity}"`;
-      return fresh;
+      this.refused = `not a state of "${rule.identity}"`;
+      return entryOf(rule, strategy.fresh());
     }
-    const entry = withState(fresh, state);
+    const entry = entryOf(rule, state);
     const seenMs = Math.max(writtenAtMs, snapshotSeenMs);
     // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
     return seenMs < this.seenMs ? rebooked(entry, seenMs, this.seenMs) : entry;
@@ -110,8 +112,8 @@ class LimitsMeter implements Meter {
     }
     const delayMs = delayOf(entries, heldUnits, atMs, lagMs);
     for (const entry of entries) {
-      const { limit, strategy, state } = entry;
-      entry.state = strategy.spend(limit, state, cost, atMs, atMs);
+      const { limit, strategy } = entry.rule;
+      entry.state = strategy.spend(limit, entry.state, cost, atMs, atMs);
       entry.used += cost;
     }
     this.seenMs = atMs;
@@ -141,7 +143,7 @@ class LimitsMeter implements Meter {
     const seenMs = Math.max(nowMs, this.seenMs);
     // As long ago as the caller says, by the time at which the meter decides.
     const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
-    this.#change(seenMs, ({ limit, strategy, state }) => {
+    this.#change(seenMs, ({ rule: { limit, strategy }, state }) => {
       const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
       return units <= 0 ? state : strategy.spend(limit, state, units, bookedAtMs, seenMs);
     });
@@ -154,13 +156,13 @@ class LimitsMeter implements Meter {
     if (cost === 0) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
-    this.#change(seenMs, ({ limit, strategy, state }) =>
+    this.#change(seenMs, ({ rule: { limit, strategy }, state }) =>
       strategy.refund(limit, state, cost, spentAtMs, seenMs),
     );
   }
 
   snapshot(): unknown {
-    const own = this.#entries.map(({ limit, strategy, identity, state }) => ({
+    const own = this.#entries.map(({ rule: { limit, strategy, identity }, state }) => ({
       identity,
       data: strategy.store(limit, state, this.seenMs),
       writtenAtMs: this.seenMs,
@@ -170,7 +172,7 @@ class LimitsMeter implements Meter {
   }
 
   idleAtMs(): number {
-    const own = this.#entries.map(({ limit, strategy, state }) => strategy.idleAtMs(limit, state));
+    const own = this.#entries.map(({ rule, state }) => rule.strategy.idleAtMs(rule.limit, state));
     return Math.max(0, ...own, ...this.#foreign.map((state) => state.idleAtMs));
   }
 
@@ -197,9 +199,10 @@ class LimitsMeter implements Meter {
   /** What a denial changes, where a strategy declares that it does. */
   #deny(atMs: number): void {
     for (const entry of this.#entries) {
-      const { limit, strategy, state } = entry;
-      const next = strategy.deny === null ? state : strategy.deny(limit, state, atMs);
-      if (next === state) continue;
+      const { limit, strategy } = entry.rule;
+      if (strategy.deny === null) continue;
+      const next = strategy.deny(limit, entry.state, atMs);
+      if (next === entry.state) continue;
       entry.state = next;
       this.seenMs = atMs;
       this.changes++;

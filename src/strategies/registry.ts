@@ -1,6 +1,7 @@
 /** Every strategy by its name. A strategy that is listed here is accepted, decided and tested everywhere. */
 import { concurrency } from "./concurrency.ts";
 import { fixedWindow } from "./fixed-window.ts";
+import { formatDuration } from "./notation.ts";
 import { leakyBucket } from "./leaky-bucket.ts";
 import { slidingBuckets } from "./sliding-buckets.ts";
 import { slidingLog } from "./sliding-log.ts";
@@ -26,27 +27,48 @@ export const strategies: ReadonlyMap<string, Strategy> = new Map(
 export const defaultStrategy = slidingWindowCounter.name;
 
 /** The strategy that decides a limit. */
-export function strategyOf(limit: Limit): Strategy {
+function strategyOf(limit: Limit): Strategy {
   const strategy = strategies.get(limit.strategy);
   // `parseLimits` lets no other name through: this can only be a limit sent by a newer version of the Worker.
   if (strategy === undefined) throw new RangeError(`unknown strategy "${limit.strategy}"`);
   return strategy;
 }
 
-/** By the limit as written: meters of many keys share what follows from it. */
-const complete = new WeakMap<Limit, Limit>();
-
-/** The limit with all that its strategy derives from its fields. */
-export function completeLimit(limit: Limit): Limit {
-  const known = complete.get(limit);
-  if (known !== undefined) return known;
-  const completed = strategyOf(limit).complete(limit);
-  complete.set(limit, completed);
-  return completed;
+/** A limit and what follows from it, for all meters that have it. */
+export interface Rule {
+  readonly name: string;
+  readonly strategyName: string;
+  /** Units per window. */
+  readonly units: number;
+  readonly windowMs: number;
+  readonly capacity: number;
+  /** What a stored state belongs to: strategy, window and options, never the number, the burst or the name of a limit. */
+  readonly identity: string;
+  readonly strategy: Strategy;
+  /** The limit as its strategy wants it. */
+  readonly limit: Limit;
 }
 
-/** What a stored state belongs to: strategy, window and options, never the number, the burst or the name of a limit. */
-export function identityOf(limit: Limit): string {
-  const options = strategyOf(limit).identity(completeLimit(limit));
-  return `${limit.strategy} ${limit.windowMs} ${options}`.trimEnd();
+const rules = new WeakMap<Limit, Rule>();
+
+/** The rule of a limit as written. */
+export function ruleOf(written: Limit): Rule {
+  const known = rules.get(written);
+  if (known !== undefined) return known;
+  const strategy = strategyOf(written);
+  const limit = strategy.complete(written);
+  const { name, windowMs } = limit;
+  const window = formatDuration(windowMs);
+  const rule: Rule = {
+    name,
+    strategyName: strategy.name,
+    units: limit.limit,
+    windowMs,
+    capacity: strategy.capacity(limit),
+    identity: `${strategy.name} ${window} ${strategy.identity(limit)}`.trimEnd(),
+    strategy,
+    limit,
+  };
+  rules.set(written, rule);
+  return rule;
 }

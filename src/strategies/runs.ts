@@ -2,7 +2,7 @@
  * Units by the instant at which they count, the oldest first; those of one instant are one run. Spending appends without
  * copying, and what is asked is found by bisection over running totals: no decision walks or copies what is kept.
  */
-import { isCount } from "./integers.ts";
+import { packedDates, unpacked, unpackedDates } from "./packing.ts";
 
 /** Units that count from one instant. */
 interface Run {
@@ -159,66 +159,15 @@ function runsOf(list: readonly Run[]): Runs {
   return { times, totals, start: 0, end: times.length, newest: list.at(-1) ?? noRun };
 }
 
-/** Five bits of an integer a character, the lowest first; the sixth says that more follow. */
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
-
 /** A run takes six characters at most where 100,000 of them last ten years: five for the step, one for the units. */
 export const mostBytesPerRun = 6;
 
-/** Age of the first run that counts and its units, then step and units of each other. */
-export function packed(runs: Runs, afterMs: number, nowMs: number): string {
-  let text = "";
-  let previousMs: number | null = null;
-  for (const { atMs, units } of listed(runs, afterMs)) {
-    text += written(previousMs === null ? nowMs - atMs : atMs - previousMs) + written(units);
-    previousMs = atMs;
-  }
-  return text;
-}
+/** The runs that count, as a text. */
+export const packedRuns = (runs: Runs, afterMs: number, nowMs: number): string =>
+  packedDates(listed(runs, afterMs), nowMs);
 
-/** What `packed` wrote at `nowMs`; null when the text is not of that kind. */
-export function unpacked(text: unknown, nowMs: number): Runs | null {
-  const flat = typeof text === "string" ? read(text) : null;
-  if (flat === null || flat.length % 2 !== 0) return null;
-  const list: Run[] = [];
-  let atMs = nowMs - (flat[0] ?? 0);
-  if (atMs < 0) return null;
-  for (let index = 0; index < flat.length; index += 2) {
-    const step = index === 0 ? 0 : (flat[index] ?? 0);
-    const units = flat[index + 1] ?? 0;
-    if (units === 0 || (index > 0 && step === 0)) return null;
-    atMs += step;
-    list.push({ atMs, units });
-  }
-  return atMs <= nowMs ? runsOf(list) : null;
-}
-
-function written(integer: number): string {
-  let text = "";
-  let rest = integer;
-  while (rest >= 32) {
-    text += digits.charAt(32 + (rest % 32));
-    rest = Math.floor(rest / 32);
-  }
-  return text + digits.charAt(rest);
-}
-
-/** The integers that were written one after the other; null for what cannot have been. */
-function read(text: string): number[] | null {
-  const integers: number[] = [];
-  let integer = 0;
-  let place = 1;
-  for (const character of text) {
-    const digit = digitOf.get(character);
-    if (digit === undefined || place > Number.MAX_SAFE_INTEGER) return null;
-    integer += (digit % 32) * place;
-    if (!isCount(integer)) return null;
-    place *= 32;
-    if (digit >= 32) continue;
-    integers.push(integer);
-    integer = 0;
-    place = 1;
-  }
-  return place === 1 ? integers : null;
+/** What `packedRuns` wrote at `nowMs`; null when it did not. */
+export function unpackedRuns(text: unknown, nowMs: number): Runs | null {
+  const list = unpackedDates(unpacked(text), nowMs);
+  return list === null || list.some(({ units }) => units === 0) ? null : runsOf(list);
 }

@@ -12,10 +12,10 @@ import {
   instantOfOldest,
   mostBytesPerRun,
   noRuns,
-  packed,
+  packedRuns,
   type Runs,
   unitsAfter,
-  unpacked,
+  unpackedRuns,
   withoutUnits,
   withUnits,
 } from "./runs.ts";
@@ -115,7 +115,7 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
 
   idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
 
-  store: (limit, counts, nowMs) => packed(counts, afterMs(limit, nowMs), nowMs),
+  store: (limit, counts, nowMs) => packedRuns(counts, afterMs(limit, nowMs), nowMs),
 
-  revive: (_limit, stored, nowMs) => unpacked(stored, nowMs),
+  revive: (_limit, stored, nowMs) => unpackedRuns(stored, nowMs),
 });

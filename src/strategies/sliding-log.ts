@@ -8,10 +8,10 @@ import {
   instantOfOldest,
   mostBytesPerRun,
   noRuns,
-  packed,
+  packedRuns,
   type Runs,
   unitsAfter,
-  unpacked,
+  unpackedRuns,
   withoutUnits,
   withUnits,
 } from "./runs.ts";
@@ -56,7 +56,7 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 
-  store: (limit, log, nowMs) => packed(log, afterMs(limit, nowMs), nowMs),
+  store: (limit, log, nowMs) => packedRuns(log, afterMs(limit, nowMs), nowMs),
 
-  revive: (_limit, stored, nowMs) => unpacked(stored, nowMs),
+  revive: (_limit, stored, nowMs) => unpackedRuns(stored, nowMs),
 });

@@ -6,7 +6,8 @@
  * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
  */
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
-import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import { packed, unpacked } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
@@ -110,17 +111,12 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     return buckets.openedAtMs + (buckets.current === 0 ? 1 : 2) * limit.windowMs;
   },
 
-  store: (_limit, buckets, nowMs) => [
-    nowMs - buckets.openedAtMs,
-    buckets.previous,
-    buckets.current,
-  ],
+  store: (_limit, { openedAtMs, previous, current }, nowMs) =>
+    packed([nowMs - openedAtMs, previous, current]),
 
   revive(_limit, stored, nowMs) {
-    if (!Array.isArray(stored) || stored.length !== 3) return null;
-    const [ageMs, previous, current]: unknown[] = stored;
-    return isCount(ageMs) && isCount(previous) && isCount(current) && ageMs <= nowMs
-      ? { openedAtMs: nowMs - ageMs, previous, current }
-      : null;
+    const [ageMs, previous, current] = unpacked(stored, 3) ?? [];
+    if (ageMs === undefined || previous === undefined || current === undefined) return null;
+    return ageMs > nowMs ? null : { openedAtMs: nowMs - ageMs, previous, current };
   },
 });

@@ -62,6 +62,16 @@ export interface LimitProblem {
   readonly accepted: string;
 }
 
+/** What not every strategy has. */
+interface Particular<L extends Limit, State> {
+  /** The length of the window at an instant. */
+  windowMs(limit: L, nowMs: number): number;
+  /** How long the next unit to be spent would have to wait, although allowed. */
+  delayMs(limit: L, state: State, nowMs: number): number;
+  /** Transition: a request is denied. */
+  deny(limit: L, state: State, nowMs: number): State;
+}
+
 /**
  * A strategy is a set of pure functions over a state it alone understands. A state is never changed: a transition
  * answers with the next one. Units are integers, and so is everything that decides.
@@ -82,8 +92,8 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
-  /** The length of the window at an instant; null where it is always the same. */
-  readonly windowMs: ((limit: L, nowMs: number) => number) | null;
+  /** Null where it is always the same. */
+  readonly windowMs: Particular<L, State>["windowMs"] | null;
   /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
   mostStoredBytes(limit: L): number;
 
@@ -96,19 +106,19 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   used(limit: L, state: State, nowMs: number): number;
   /** The least wait after which `cost` more units fit, which do not fit now, if nothing else is spent. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
-  /** How long the next unit to be spent would have to wait, although allowed; null where there is no queue. */
-  readonly delayMs: ((limit: L, state: State, nowMs: number) => number) | null;
+  /** Null where there is no queue. */
+  readonly delayMs: Particular<L, State>["delayMs"] | null;
   /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
   /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
-  /** Transition: a request is denied; null where that is not declared to change anything. */
-  readonly deny: ((limit: L, state: State, nowMs: number) => State) | null;
+  /** Null where a denial changes nothing. */
+  readonly deny: Particular<L, State>["deny"] | null;
   /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
-  /** The state as small structured-cloneable data: instants are told by how long before `nowMs`, the latest, they were. */
-  store(limit: L, state: State, nowMs: number): unknown;
+  /** The state as a short text, in which instants are told by how long before `nowMs`, the latest, they were. */
+  store(limit: L, state: State, nowMs: number): string;
   /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
   revive(limit: L, stored: unknown, nowMs: number): State | null;
 }
@@ -145,5 +155,5 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     store: parts.store,
     revive: parts.revive,
   };
-  return strategy as unknown as Strategy;
+  return strategy;
 }

@@ -57,8 +57,7 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
 
   waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, limit.burst - cost, nowMs),
 
-  spend: (limit, level, units, atMs, nowMs) =>
-    owing(limit, level, units, atMs, nowMs, (owed) => owed),
+  spend: (limit, level, units, atMs, nowMs) => owing(limit, level, units, atMs, nowMs, false),
 
   refund: returned,
 

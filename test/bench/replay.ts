@@ -1,7 +1,7 @@
 /** Replays traffic through a strategy beside an exact log of its own, and counts where they part. */
 import { createMeter, type Limit } from "../../src/strategies/index.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
-import { snapshotBytes } from "./snapshot-size.ts";
+import { leastBytes } from "./snapshot-size.ts";
 import { type Arrivals, kinds, type Shape } from "./traffic.ts";
 
 export const shape: Shape = { limit: 100, windowMs: 60_000, requests: 50_000 };
@@ -16,7 +16,7 @@ export interface Tally {
   readonly most: number;
   /** The same by when they may go on to the origin: later than admitted where there is a queue. */
   readonly mostLeaving: number;
-  /** Of the snapshot of each key that has asked. */
+  /** Of the snapshot of each key that has asked, at the end. */
   readonly stateBytes: readonly number[];
 }
 
@@ -74,7 +74,7 @@ function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally
     under,
     most: mostInAWindow(admitted),
     mostLeaving: mostInAWindow(leaving),
-    stateBytes: [snapshotBytes(meter)],
+    stateBytes: [leastBytes(meter)],
   };
 }
 

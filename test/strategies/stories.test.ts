@@ -1,29 +1,7 @@
 /** What each strategy does, told as timelines. */
 import { describe, expect, test } from "vitest";
-import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
-import { at } from "./timeline.ts";
-
-/** `waitMs` is `retryAfterMs`; the columns after `allowed` may be left out. */
-type Row = readonly [
-  time: string,
-  cost: number,
-  allowed: boolean,
-  remaining?: number,
-  waitMs?: number | null,
-];
-
-/** Tells the costs to a fresh meter and expects what the rows say of them; `remaining` is the least of all limits. */
-function expectStory(limits: string | LimitInput, strategy: string, rows: readonly Row[]): void {
-  const meter = createMeter(parseLimits(limits, { strategy }));
-  const told = rows.map((row): Row => {
-    const [time, cost] = row;
-    const decision = meter.consume(cost, at(time));
-    const remaining = Math.min(...decision.limits.map((limit) => limit.remaining));
-    const full = [time, cost, decision.allowed, remaining, decision.retryAfterMs] as const;
-    return full.slice(0, row.length) as unknown as Row;
-  });
-  expect(told).toEqual(rows);
-}
+import { createMeter, parseLimits } from "../../src/strategies/index.ts";
+import { at, expectStory } from "./timeline.ts";
 
 describe("fixed-window", () => {
   test("a window opens with the first request and lasts its full length", () => {
@@ -70,6 +48,18 @@ describe("fixed-window", () => {
       ["11:01:15", 1, false, 0, 45_000],
       ["11:01:59.999", 1, false, 0, 1],
       ["11:02:00", 1, true, 4],
+    ]);
+  });
+
+  test("an elastic window is over only when nobody has asked for all of its length", () => {
+    expectStory({ limit: 2, window: "1m", elastic: true }, "fixed-window", [
+      ["0:00", 1, true, 1],
+      ["0:30", 1, true, 0],
+      // The minute begins again with every request, be it denied.
+      ["1:29", 1, false, 0, 60_000],
+      ["2:28.999", 1, false, 0, 60_000],
+      ["2:29", 0, true, 0],
+      ["3:28.999", 1, true, 1],
     ]);
   });
 });

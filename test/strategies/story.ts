@@ -220,7 +220,8 @@ export class Teller {
     const decision = this.meter.consume(cost, this.nowMs, heldUnits);
     if (decision.allowed && cost > 0) {
       this.#see();
-      this.spends.push({ units: cost, saidAtMs: this.nowMs, atMs: this.seenMs });
+      // Not the latest time told: the denial of an elastic window is seen too.
+      this.spends.push({ units: cost, saidAtMs: this.nowMs, atMs: this.meter.seenMs });
     }
     return decision;
   }

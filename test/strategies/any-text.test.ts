@@ -1,0 +1,361 @@
+/**
+ * Limits in any spelling are read as what they say, and any text at all is either read or refused with problems that
+ * quote it. What a text says is told by a second reader, which goes from character to character and shares nothing with
+ * the first.
+ */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
+import {
+  ConfigProblems,
+  formatWindow,
+  type Limit,
+  parseLimits,
+  strategies,
+} from "../../src/strategies/index.ts";
+
+const day = 24 * 3_600_000;
+const longestMs = 3_650 * day;
+
+const unitNames: readonly (readonly [number, ...string[]])[] = [
+  [1, "ms", "millisecond", "milliseconds"],
+  [1_000, "s", "sec", "secs", "second", "seconds"],
+  [60_000, "m", "min", "mins", "minute", "minutes"],
+  [3_600_000, "h", "hr", "hrs", "hour", "hours"],
+  [day, "d", "day", "days"],
+  [7 * day, "w", "week", "weeks"],
+];
+
+/** What only a calendar has, by the greatest length of each. */
+const periodNames: readonly (readonly [number, "month" | "year", ...string[]])[] = [
+  [31 * day, "month", "mo", "month", "months"],
+  [366 * day, "year", "y", "yr", "yrs", "year", "years"],
+];
+
+interface Rule {
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly period?: "month" | "year";
+}
+
+const windows: fc.Arbitrary<Omit<Rule, "limit">> = fc.oneof(
+  fc.integer({ min: 1, max: longestMs }).map((windowMs) => ({ windowMs })),
+  fc
+    .tuple(fc.constantFrom(...unitNames), fc.integer({ min: 1, max: 500 }))
+    .map(([[size], count]) => ({ windowMs: size * count })),
+  fc.constantFrom(...periodNames).map(([windowMs, period]) => ({ windowMs, period })),
+);
+
+const spaces = fc.constantFrom("", " ", "  ", "\t", "\u00a0", "\n ");
+const someSpaces = fc.constantFrom(" ", "  ", "\t", " \n");
+const zeros = fc.constantFrom("", "", "0", "000");
+
+/** How a limit is written: choices that fit any. */
+interface Spelling {
+  readonly unit: number;
+  readonly capitals: number;
+  readonly isBare: boolean;
+  readonly zeros: readonly [string, string];
+  readonly per: string;
+  readonly space: string;
+}
+
+const spelling: fc.Arbitrary<Spelling> = fc.record({
+  unit: fc.nat(1_000),
+  capitals: fc.oneof(fc.constant(0), fc.nat(4_095)),
+  isBare: fc.boolean(),
+  zeros: fc.tuple(zeros, zeros),
+  per: fc.oneof(
+    fc.tuple(spaces, fc.constant("/"), spaces).map((parts) => parts.join("")),
+    fc
+      .tuple(someSpaces, fc.constantFrom("per", "PER", "Per"), someSpaces)
+      .map((parts) => parts.join("")),
+  ),
+  space: spaces,
+});
+
+function spelled({ limit, windowMs, period }: Rule, how: Spelling): string {
+  const choices =
+    period === undefined
+      ? unitNames.flatMap(([size, ...names]) =>
+          windowMs % size === 0 ? names.map((name) => [windowMs / size, name] as const) : [],
+        )
+      : periodNames.flatMap(([, name, ...names]) =>
+          name === period ? names.map((each) => [1, each] as const) : [],
+        );
+  const [count, name] = choices[how.unit % choices.length] ?? [windowMs, "ms"];
+  const unit = Array.from(name, (letter, index) =>
+    (how.capitals >> index) % 2 === 1 ? letter.toUpperCase() : letter,
+  ).join("");
+  const number = count === 1 && how.isBare ? "" : `${how.zeros[1]}${count}`;
+  return `${how.zeros[0]}${limit}${how.per}${number}${how.space}${unit}`;
+}
+
+const separator = fc
+  .tuple(spaces, fc.constantFrom(";", ",", "|"), spaces)
+  .map((parts) => parts.join(""));
+
+/** A limit, how it is written, and what stands after it. */
+const written = (greatest: number) =>
+  fc.tuple(
+    fc
+      .tuple(fc.integer({ min: 1, max: greatest }), windows)
+      .map(([limit, window]): Rule => ({ limit, ...window })),
+    spelling,
+    separator,
+  );
+
+type Written = readonly (readonly [Rule, Spelling, string])[];
+
+const textOf = (limits: Written): string =>
+  limits
+    .map(([rule, how], index) => `${limits[index - 1]?.[2] ?? ""}${spelled(rule, how)}`)
+    .join("");
+
+const distinct = fc.uniqueArray(written(10_000), {
+  minLength: 1,
+  maxLength: 8,
+  selector: ([rule]) => formatWindow(rule),
+});
+
+/** The fields that each strategy gives a limit of which only number and window are said. */
+const defaultsOf: Readonly<Record<string, object>> = {
+  "fixed-window": { align: "first-request", elastic: false },
+  "sliding-window-counter": { align: "first-request" },
+  "sliding-buckets": { edge: "keep" },
+  "token-bucket": { refill: "continuous" },
+  "leaky-bucket": { mode: "queue" },
+};
+
+describe("limits in notation", () => {
+  it(
+    "are read back as they were printed, in every spelling and of every strategy",
+    forAll(
+      [distinct, spaces, fc.constantFrom(...strategies.keys())],
+      (limits, space, strategy) => {
+        const expected = limits.map(([rule]) => ({
+          ...rule,
+          ...(rule.period === undefined
+            ? { strategy, ...defaultsOf[strategy] }
+            : { strategy: "fixed-window", align: "calendar", elastic: false }),
+          name: limits.length === 1 ? "api" : `api.${rule.limit}-per-${formatWindow(rule)}`,
+        }));
+        const defaults = { strategy, policy: "api" };
+        expect(parseLimits(`${space}${textOf(limits)}${space}`, defaults)).toEqual(expected);
+        const each = limits.map(([rule, how]) => spelled(rule, how));
+        expect(parseLimits(each, defaults)).toEqual(expected);
+        const shortest = limits.map(([rule]) => `${rule.limit}/${formatWindow(rule)}`);
+        expect(parseLimits(shortest.join(";"), defaults)).toEqual(expected);
+      },
+      2_000,
+    ),
+  );
+});
+
+/** A run of digits, of letters or of spaces, or any other character alone. */
+interface Piece {
+  readonly kind: "digits" | "letters" | "spaces" | "other";
+  readonly text: string;
+}
+
+function kindOf(character: string): Piece["kind"] {
+  if (character.trim() === "") return "spaces";
+  if (character >= "0" && character <= "9") return "digits";
+  const lower = character >= "A" && character <= "Z" ? character.toLowerCase() : character;
+  return lower >= "a" && lower <= "z" ? "letters" : "other";
+}
+
+function piecesOf(text: string): Piece[] {
+  const pieces: Piece[] = [];
+  let start = 0;
+  for (let end = 1; end <= text.length; end++) {
+    const kind = kindOf(text.charAt(start));
+    if (end < text.length && kind !== "other" && kindOf(text.charAt(end)) === kind) continue;
+    pieces.push({ kind, text: text.slice(start, end).toLowerCase() });
+    start = end;
+  }
+  return pieces;
+}
+
+const sizeOf = new Map(unitNames.flatMap(([size, ...names]) => names.map((name) => [name, size])));
+const periodOf = new Map(
+  periodNames.flatMap(([windowMs, period, ...names]) =>
+    names.map((name) => [name, { windowMs, period }]),
+  ),
+);
+
+/** What one limit says: digits, a slash or the word `per`, perhaps digits, and the name of a unit. */
+function readOne(text: string): Rule | null {
+  const pieces = piecesOf(text.trim());
+  const take = (kind: Piece["kind"], word?: string): string | undefined => {
+    const [piece] = pieces;
+    const isIt = piece?.kind === kind && (word === undefined || piece.text === word);
+    return isIt ? pieces.shift()?.text : undefined;
+  };
+  const limit = take("digits");
+  const before = take("spaces");
+  const isSlash = take("other", "/") !== undefined;
+  const isPer = !isSlash && before !== undefined && take("letters", "per") !== undefined;
+  const after = take("spaces");
+  const count = take("digits") ?? "1";
+  take("spaces");
+  const unit = take("letters") ?? "";
+  if (limit === undefined || pieces.length > 0) return null;
+  if (!isSlash && (!isPer || after === undefined)) return null;
+  if (limit.length > 16 || count.length > 15) return null;
+  const period = Number(count) === 1 ? periodOf.get(unit) : undefined;
+  const window = period ?? { windowMs: Number(count) * (sizeOf.get(unit) ?? 0) };
+  const isWindow = window.windowMs >= 1 && window.windowMs <= longestMs;
+  const isLimit = Number(limit) >= 1 && Number(limit) < 10 ** 15;
+  return isWindow && isLimit ? { limit: Number(limit), ...window } : null;
+}
+
+/** What a text says, or null if it is to be refused. */
+function readAll(text: string): Rule[] | null {
+  const parts: string[] = [""];
+  for (const character of text) {
+    if (";,|".includes(character)) parts.push("");
+    else parts.push(`${parts.pop() ?? ""}${character}`);
+  }
+  const limits = parts.map(readOne).filter((limit) => limit !== null);
+  const told = new Set(limits.map(({ windowMs, period }) => `${windowMs} ${period}`));
+  const isRefused = limits.length < parts.length || parts.length > 16;
+  return isRefused || told.size < limits.length ? null : limits;
+}
+
+/** A text as messages quote it: of a very long one the beginning. */
+function quoted(text: string): string {
+  const json = JSON.stringify(text);
+  return json.length > 200 ? `${json.slice(0, 200)}…` : json;
+}
+
+/** Of a strategy that bounds no product, so that a text alone decides; months and years need another. */
+const strategy = "sliding-buckets";
+
+const ruleOf = ({ limit, windowMs, period }: Limit) =>
+  period === undefined ? { limit, windowMs } : { limit, windowMs, period };
+
+/** Holds when a text is read as what it says, or is refused with problems of which each quotes it or a part of it. */
+function isReadOrQuoted(text: string): void {
+  let read: unknown = null;
+  try {
+    read = parseLimits(text, { strategy }).map(ruleOf);
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    const { problems, message } = error;
+    const isEachQuoted = problems.every(
+      ({ value, accepted }) =>
+        typeof value === "string" &&
+        text.includes(value) &&
+        accepted !== "" &&
+        message.includes(`is ${quoted(value)}: accepted is ${accepted}`),
+    );
+    if (problems.length === 0 || !isEachQuoted) throw error;
+  }
+  expect(read).toEqual(readAll(text));
+}
+
+const token = fc.constantFrom(
+  ...'0123456789 /;,|.-_+eE%\n\t\u00a0\u2028\ufeff\u0130\u017f\u212a\u0663\ud800\0"\\'.split(""),
+  ..."per PER pe rper ms s minute hours w mo yr month years 1e3 ∞ NaN 0x1 1n 00".split(" "),
+  ...`10/m,5/30s, per ,1/1mo,${"9".repeat(15)},${"9".repeat(16)},3650d,3651d`.split(","),
+  ..."constructor __proto__ prototype toString hasOwnProperty valueOf undefined null".split(" "),
+);
+const tokens = fc.string({ unit: token, maxLength: 16 });
+
+const valid = fc.array(written(999_999_999_999_999), { minLength: 1, maxLength: 3 }).map(textOf);
+
+/** A change to a text: some of it is cut out, copied, or gives way to something else, once or many times. */
+interface Edit {
+  readonly at: number;
+  readonly length: number;
+  readonly replacement: string | null;
+  readonly times: number;
+}
+
+const edit: fc.Arbitrary<Edit> = fc.record({
+  at: fc.nat(60),
+  length: fc.nat(6),
+  replacement: fc.option(fc.oneof(fc.constant(""), token)),
+  times: fc.oneof({ weight: 9, arbitrary: fc.nat(2) }, { weight: 1, arbitrary: fc.nat(40) }),
+});
+
+function edited(text: string, { at, length, replacement, times }: Edit): string {
+  const start = at % (text.length + 1);
+  const end = start + length;
+  const piece = replacement ?? text.slice(start, end);
+  return `${text.slice(0, start)}${piece.repeat(times)}${text.slice(end)}`;
+}
+
+/** Twenty texts that are one, but for an edit or three. */
+const nearlyValid = fc
+  .tuple(valid, fc.array(fc.array(edit, { maxLength: 3 }), { minLength: 20, maxLength: 20 }))
+  .map(([text, each]) => each.map((edits) => edits.reduce(edited, text)));
+
+describe("any text", () => {
+  it(
+    "is read or quoted when it is nearly a notation",
+    forAll([nearlyValid], (texts) => texts.forEach(isReadOrQuoted), 2_500),
+    60_000,
+  );
+
+  it(
+    "is read or quoted when made of the pieces of the notation",
+    forAll([tokens], isReadOrQuoted, 40_000),
+    60_000,
+  );
+
+  it(
+    "is read or quoted when made of any characters",
+    forAll([fc.string({ unit: "binary", maxLength: 30 })], isReadOrQuoted, 15_000),
+    60_000,
+  );
+
+  const repeated = fc
+    .tuple(tokens, fc.oneof(token, tokens, valid), fc.integer({ min: 2, max: 400 }), tokens)
+    .map(([before, piece, times, after]) => `${before}${piece.repeat(times)}${after}`);
+
+  it(
+    "is read or quoted when it is very long and repeats itself",
+    forAll([repeated], isReadOrQuoted, 1_000),
+    60_000,
+  );
+
+  it.for(
+    ["__proto__", "constructor", "prototype", "toString", "__defineGetter__"].flatMap((name) => [
+      name,
+      `${name}/second`,
+      `1/${name}`,
+      `1 per 1 ${name}`,
+      `1/s;${name}`,
+    ]),
+  )("is no limit for being the name of something that objects inherit: %s", (text) => {
+    expect(readAll(text)).toBeNull();
+    isReadOrQuoted(text);
+  });
+
+  it.for<[string, string]>([
+    ["digits", "9".repeat(500_000)],
+    ["digits before a unit", `1/${"9".repeat(500_000)}s`],
+    ["spaces", `1${" ".repeat(500_000)}x`],
+    ["spaces before half a word", `1${" ".repeat(500_000)}pe`],
+    ["spaces before a line's end", `1/${" ".repeat(500_000)}a\nb`],
+    ["spaces between number and unit", `1/5${" \n".repeat(250_000)}m!`],
+    ["slashes", "/".repeat(500_000)],
+    ["letters", `1/${"m".repeat(500_000)}!`],
+    ["words", "1 per ".repeat(80_000)],
+    ["words without spaces", `1 ${"per".repeat(160_000)}`],
+    ["words between hyphens", `1 ${"-per".repeat(120_000)}`],
+    ["pairs of surrogates", "\u{1f6a6}".repeat(250_000)],
+    ["separators", ";".repeat(20_000)],
+    ["limits", "1/s;".repeat(20_000)],
+  ])("is refused at once when very much of it is %s", ([, text]) => {
+    expect(() => parseLimits(text)).toThrow(ConfigProblems);
+  });
+
+  it("is read however much space is in it", () => {
+    const space = " ".repeat(100_000);
+    const text = `${space}1${space}per${space}2${space}hours${space}`;
+    expect(parseLimits(text)).toMatchObject([{ limit: 1, windowMs: 7_200_000 }]);
+  });
+});
