@@ -1,5 +1,5 @@
 /** Every route, and the order in which a request meets what stands before it. */
-import { Hono } from "hono";
+import { Hono } from "hono/tiny";
 import { type Config, ConfigProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";

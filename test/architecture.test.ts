@@ -16,7 +16,7 @@ const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
     rooms: ["strategies", "config", "policies", "limiter", "observability"],
     packages: /^(?:hono(?:\/.+)?|valibot|structured-headers)$/,
   },
-  "app.ts": { rooms: ["http", "config"], packages: /^hono$/ },
+  "app.ts": { rooms: ["http", "config"], packages: /^hono\/tiny$/ },
   "index.ts": { rooms: ["app.ts", "limiter"], packages: /^hono$/ },
   // What runs on a developer's machine is no part of the Worker, and nothing of the Worker imports it.
   local: { rooms: ["config", "strategies"], packages: /^(?:node:.+|wrangler)$/ },

@@ -1,6 +1,7 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import { type Context, Hono, type Next } from "hono";
+import type { Context, Next } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { Hono } from "hono/tiny";
 import { partName, type Policy } from "../config/index.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { keyOfCaller } from "../policies/key.ts";
