@@ -19,10 +19,12 @@ export interface DrainingLimit extends Limit {
   readonly stepMs: number;
 }
 
-/** How many whole units were owed just before the first spend of an instant. */
+/** How many whole units were owed just before the first spend of an instant; the one before it had fewer. */
 interface Mark {
   readonly atMs: number;
   readonly units: number;
+  readonly older: Mark | null;
+  readonly depth: number;
 }
 
 /** What is owed as of an instant that steps are counted from, in credits. */
@@ -33,7 +35,7 @@ export interface Level {
    * For refunds: some of the instants at which anything was spent, the last among them. Times and units grow: where a
    * later mark has fewer, it bounds every refund that the earlier one does.
    */
-  readonly marks: readonly Mark[];
+  readonly newest: Mark | null;
 }
 
 /** A debt that takes longer than this to drain is not told apart from it: its end is still an exact integer. */
@@ -47,7 +49,7 @@ function mostOwed(limit: DrainingLimit): number {
 /** So many keep a stored state under 100 bytes; what late refunds lose by there being no more is a matter of degree. */
 const mostMarks = 4;
 
-export const nothingOwed: Level = { atMs: 0, owed: 0, marks: [] };
+export const nothingOwed: Level = { atMs: 0, owed: 0, newest: null };
 
 /** The field of a limit that says how much may be spent at once. */
 export const burstOption = { burst: v.optional(unitsSchema) };
@@ -114,8 +116,8 @@ export function owing(
   // What is drained by now is forgotten, be it by a meter that kept it or by one that did not.
   const owedNow = owedAt(limit, before, nowMs);
   const level = owedNow === 0 ? nothingOwed : before;
-  const latest = level.marks.at(-1);
-  const atMs = Math.max(spentAtMs, level.atMs, latest?.atMs ?? 0);
+  const { newest } = level;
+  const atMs = Math.max(spentAtMs, level.atMs, newest === null ? 0 : newest.atMs);
   const owed = atMs === nowMs ? owedNow : owedAt(limit, level, atMs);
   // Steps are counted from the spend that finds nothing owed; until then they keep their beat.
   const beatMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
@@ -123,37 +125,49 @@ export function owing(
   return {
     atMs: beatMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
-    marks: latest?.atMs === atMs ? level.marks : marked(level.marks, { atMs, units: wholeUnits }),
+    newest: newest?.atMs === atMs ? newest : marked(newest, atMs, wholeUnits),
   };
 }
 
 /** A mark more: of those before it only those of fewer units bound a refund further. */
-function marked(marks: readonly Mark[], mark: Mark): readonly Mark[] {
-  const kept: Mark[] = [];
-  for (const each of marks) if (each.units < mark.units) kept.push(each);
-  kept.push(mark);
-  return kept.length > mostMarks ? joined(kept) : kept;
+function marked(newest: Mark | null, atMs: number, units: number): Mark | null {
+  let older = newest;
+  while (older !== null && older.units >= units) older = older.older;
+  const mark = { atMs, units, older, depth: older === null ? 1 : older.depth + 1 };
+  return mark.depth > mostMarks ? without(mark, closest(mark)) : mark;
 }
 
-/**
- * One mark less: of the two neighbours that lie closest, in units and in time, the later time goes with the fewer units.
- * That makes no refund greater, and the fewest of them smaller.
- */
-function joined(marks: readonly Mark[]): readonly Mark[] {
-  let closest = 0;
+/** The oldest first. */
+function listed(newest: Mark | null): Mark[] {
+  const marks: Mark[] = [];
+  for (let mark = newest; mark !== null; mark = mark.older) marks.unshift(mark);
+  return marks;
+}
+
+function linked(marks: readonly Pick<Mark, "atMs" | "units">[]): Mark | null {
+  return marks.reduce<Mark | null>((newest, { atMs, units }) => marked(newest, atMs, units), null);
+}
+
+/** The mark that lies closest to the one before it, in units and in time. */
+function closest(newest: Mark): Mark {
+  let found = newest;
   let least = Number.POSITIVE_INFINITY;
-  let previous: Mark | null = null;
-  for (const [index, mark] of marks.entries()) {
-    const apart = previous === null ? least : areaBetween(previous, mark);
-    if (apart < least) [least, closest] = [apart, index - 1];
-    previous = mark;
+  for (let mark = newest; mark.older !== null; mark = mark.older) {
+    const area = (mark.units - mark.older.units) * (mark.atMs - mark.older.atMs);
+    if (area < least) [found, least] = [mark, area];
   }
-  const { atMs } = marks[closest + 1] ?? { atMs: 0 };
-  const { units } = marks[closest] ?? { units: 0 };
-  return [...marks.slice(0, closest), { atMs, units }, ...marks.slice(closest + 2)];
+  return found;
 }
 
-const areaBetween = (a: Mark, b: Mark): number => (b.units - a.units) * (b.atMs - a.atMs);
+/** One mark less: the later time of two neighbours goes with the fewer units, which makes no refund greater. */
+function without(newest: Mark, later: Mark): Mark {
+  const { older } = newest;
+  if (older === null) return newest;
+  const depth = newest.depth - 1;
+  return newest === later
+    ? { atMs: newest.atMs, units: older.units, older: older.older, depth }
+    : { atMs: newest.atMs, units: newest.units, older: without(older, later), depth };
+}
 
 /**
  * Of `units` spent at an instant, no more is given back than has not drained since: as much as was owed at the least at
@@ -167,21 +181,18 @@ export function returned(
   nowMs: number,
 ): Level {
   const owed = owedAt(limit, level, nowMs);
-  const least = level.marks.find(({ atMs }) => atMs > spentAtMs)?.units ?? units;
+  const marks = listed(level.newest);
+  const least = marks.find(({ atMs }) => atMs > spentAtMs)?.units ?? units;
   const credits = Math.min(Math.min(units, least) * limit.creditsPerUnit, owed);
   if (credits === 0) return level;
   if (credits === level.owed) return nothingOwed;
   const fewer = Math.ceil(credits / limit.creditsPerUnit);
-  const before = level.marks.filter(({ atMs }) => atMs <= spentAtMs);
-  const after = level.marks
-    .filter(({ atMs }) => atMs > spentAtMs)
-    .map((mark) => ({ atMs: mark.atMs, units: mark.units - fewer }));
-  const lowest = after[0]?.units ?? Number.POSITIVE_INFINITY;
-  return {
-    atMs: level.atMs,
-    owed: level.owed - credits,
-    marks: [...before.filter((mark) => mark.units < lowest), ...after],
-  };
+  // Marks that come after have fewer units now; those that no longer have more than an earlier one take its place.
+  const lowered = marks.map(({ atMs, units: noted }) => ({
+    atMs,
+    units: atMs > spentAtMs ? noted - fewer : noted,
+  }));
+  return { atMs: level.atMs, owed: level.owed - credits, newest: linked(lowered) };
 }
 
 /** When nothing is owed any more. */
@@ -195,10 +206,10 @@ const restScale = (limit: DrainingLimit): number =>
 
 /** Age, units and the rest of a unit; then the marks. */
 export function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
-  const { atMs, owed, marks } = level;
+  const { atMs, owed, newest } = level;
   const units = Math.floor(owed / limit.creditsPerUnit);
   const rest = (owed % limit.creditsPerUnit) * restScale(limit);
-  return packed([nowMs - atMs, units, rest]) + packedDates(marks, nowMs);
+  return packed([nowMs - atMs, units, rest]) + packedDates(listed(newest), nowMs);
 }
 
 export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
@@ -208,5 +219,6 @@ export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: numbe
   if (marks === null || marks.length > mostMarks) return null;
   if (ageMs > nowMs || rest >= limit.windowMs) return null;
   const credits = units * limit.creditsPerUnit + Math.ceil(rest / restScale(limit));
-  return { atMs: nowMs - ageMs, owed: Math.min(mostOwed(limit), credits), marks };
+  const owed = Math.min(mostOwed(limit), credits);
+  return { atMs: nowMs - ageMs, owed, newest: linked(marks) };
 }

@@ -1,4 +1,4 @@
-/** The accuracy table of the README: a row for each form of a strategy. */
+/** The accuracy tables, a row for each form of a strategy: the README's, and one that tells kinds of traffic apart. */
 import { type Accuracy, shape } from "./replay.ts";
 import { percent, type Row, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
@@ -6,30 +6,37 @@ import { kinds } from "./traffic.ts";
 /** Without the last column, which is measured and never the same twice. */
 export const accuracyHeader: Row = [
   "strategy",
-  ...Object.keys(kinds).map((kind) => `${kind}, over / under %`),
-  "over, in all",
-  "under, in all",
+  "over-admitted",
+  "under-admitted",
   "most in a window",
   "bytes per key, mean / most",
 ];
 
 export function accuracyRow({ form, tallies }: Accuracy): Row {
   const all = [...tallies.values()];
-  const sum = (counts: readonly number[]): number => counts.reduce((total, n) => total + n, 0);
-  const requests = sum(all.map((tally) => tally.requests));
+  const requests = sumOf(all.map((tally) => tally.requests));
   const inAll = (count: number): string => `${whole(count)} (${percent(count, requests)} %)`;
   const bytes = all.flatMap((tally) => tally.stateBytes);
   return [
     form.title,
-    ...all.map(
-      (tally) => `${percent(tally.over, tally.requests)} / ${percent(tally.under, tally.requests)}`,
-    ),
-    inAll(sum(all.map((tally) => tally.over))),
-    inAll(sum(all.map((tally) => tally.under))),
+    inAll(sumOf(all.map((tally) => tally.over))),
+    inAll(sumOf(all.map((tally) => tally.under))),
     mostOf(tallies),
-    `${whole(sum(bytes) / bytes.length)} / ${whole(Math.max(...bytes))}`,
+    `${whole(sumOf(bytes) / bytes.length)} / ${whole(Math.max(...bytes))}`,
   ];
 }
+
+/** In percent of the requests of a kind. */
+export const kindsHeader: Row = ["over / under, %", ...Object.keys(kinds)];
+
+export function kindsRow({ form, tallies }: Accuracy): Row {
+  const shares = [...tallies.values()].map(({ over, under, requests }) =>
+    [over, under].map((count) => percent(count, requests)).join(" / "),
+  );
+  return [form.title, ...shares];
+}
+
+const sumOf = (counts: readonly number[]): number => counts.reduce((total, n) => total + n, 0);
 
 function mostOf(tallies: Accuracy["tallies"]): string {
   const most = Math.max(...[...tallies.values()].map((tally) => tally.most));

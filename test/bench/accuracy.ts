@@ -1,6 +1,6 @@
 /** `npm run accuracy`: every strategy beside the exact sliding log. All but the decisions per second is the same at every run. */
 import { createMeter } from "../../src/strategies/index.ts";
-import { accuracyHeader, accuracyRow } from "./accuracy-table.ts";
+import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { type Form, limitsOf } from "./forms.ts";
 import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
@@ -8,7 +8,8 @@ import { kinds } from "./traffic.ts";
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 
-const rows = measureAccuracy().map((accuracy) => [
+const measured = measureAccuracy();
+const rows = measured.map((accuracy) => [
   ...accuracyRow(accuracy),
   rough(decisionsPerSecond(accuracy.form)),
 ]);
@@ -19,7 +20,9 @@ over: admitted, though a sliding log fed the same requests denied it, by what th
 under: denied, though the log admitted it
 most in a window: the most admitted to one key in any span of one window, relative to the limit
 
-${markdownTable([...accuracyHeader, "decisions/s"], rows)}`);
+${markdownTable([...accuracyHeader, "decisions/s"], rows)}
+
+${markdownTable(kindsHeader, measured.map(kindsRow))}`);
 
 /** Over all traffic; once before that counts, so that the code is compiled. */
 function decisionsPerSecond(form: Form): number {

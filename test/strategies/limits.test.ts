@@ -1,3 +1,4 @@
+/** What limits may be in any form; what is particular to a strategy is in `limit-options.test.ts`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -55,34 +56,6 @@ describe("a limit", () => {
     expect(parseLimits(["10 per 60s"])).toEqual(expected);
     expect(parseLimits([{ limit: 10, window: "1m" }])).toEqual(expected);
   });
-
-  // Eight logs of so many units are one row of storage.
-  const field = fc.record(
-    {
-      limit: fc.integer({ min: 1, max: 30_000 }),
-      window: fc.integer({ min: 1, max: 10_000_000 }).map(formatDuration),
-      strategy: fc.constantFrom(...strategies.keys()),
-      name: fc.stringMatching(/^[a-z][a-z0-9_.-]{0,63}$/),
-    },
-    { requiredKeys: ["limit", "window"] },
-  );
-  const distinct = fc.uniqueArray(field, {
-    minLength: 1,
-    maxLength: 8,
-    comparator: (a, b) => a.window === b.window || (a.name !== undefined && a.name === b.name),
-  });
-
-  it(
-    "is read back as it was printed",
-    forAll([distinct], (list) => {
-      const parsed = parseLimits(list);
-      const printed = parsed.map(({ windowMs, ...rest }) => ({
-        ...rest,
-        window: formatDuration(windowMs),
-      }));
-      expect(parseLimits(printed)).toEqual(parsed);
-    }),
-  );
 });
 
 describe("the name of a limit", () => {
@@ -111,6 +84,33 @@ describe("the name of a limit", () => {
       "api.10-per-1m.sliding-log",
       "api.10-per-1h",
     ]);
+  });
+
+  it("tells of months, years and a calendar's days and weeks in the shortest form", () => {
+    const daily = { limit: 3, window: "day", strategy: "fixed-window", align: "calendar" };
+    const list = ["1000/month; 9 per 1 Year", daily, { ...daily, window: "1 week" }, "4/31d"];
+    expect(namesOf(list, { policy: "api" })).toEqual([
+      "api.1000-per-1mo",
+      "api.9-per-1y",
+      "api.3-per-1d",
+      "api.3-per-1w",
+      "api.4-per-31d",
+    ]);
+  });
+
+  it("has to be written where even the strategies are equal", () => {
+    const daily = { limit: 3, window: "1d", strategy: "fixed-window" };
+    const list = [daily, { ...daily, align: "calendar" }];
+    expect(problemsOf(list, { policy: "api" })).toEqual([
+      {
+        variable: "",
+        field: "[1].name",
+        value: "api.3-per-1d.fixed-window",
+        accepted: "a name that no other limit of the policy has",
+      },
+    ]);
+    const named = [daily, { ...daily, align: "calendar", name: "a-day" }];
+    expect(namesOf(named, { policy: "api" })).toEqual(["api.3-per-1d.fixed-window", "a-day"]);
   });
 
   it("is the one that is written, alone or among others", () => {
@@ -165,16 +165,61 @@ describe("limits that could not be told apart", () => {
     expect(problems[0]?.accepted).toMatch(/differ/);
   });
 
+  it.for<[string, object, object]>([
+    ["token-bucket", { burst: 5 }, { burst: 7, refill: "continuous" }],
+    ["leaky-bucket", { burst: 5 }, { mode: "queue" }],
+    ["sliding-buckets", { window: "1m" }, { window: "60s", buckets: 60 }],
+    ["sliding-buckets", { window: "59s" }, { window: "59s", precision: "1s" }],
+    // Of the numbers up to 60 the greatest that divides.
+    ["sliding-buckets", { window: "61s" }, { window: "61s", buckets: 50 }],
+    ["sliding-buckets", { window: "61ms" }, { window: "61ms", buckets: 1 }],
+    ["sliding-buckets", { buckets: 10 }, { precision: "100ms", edge: "keep" }],
+    ["fixed-window", { window: "1mo" }, { window: "month", timezone: "UTC", align: "calendar" }],
+    ["concurrency", { window: "60s" }, { window: "1 minute" }],
+  ])("are refused, whatever their numbers: %s %j and %j", ([strategy, one, other]) => {
+    const problems = problemsOf([
+      { limit: 1, window: "1s", strategy, ...one },
+      { limit: 2, window: "1s", strategy, ...other },
+    ]);
+    expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
+  });
+
   it("are not those that differ in window, strategy or an option", () => {
     const list = [
-      { limit: 1, window: "1s" },
-      { limit: 1, window: "2s" },
-      { limit: 1, window: "1s", strategy: "sliding-log" },
-      { limit: 1, window: "1s", strategy: "fixed-window" },
-      { limit: 1, window: "1s", strategy: "fixed-window", align: "clock", name: "by-the-clock" },
+      { strategy: "sliding-window-counter" },
+      { strategy: "sliding-window-counter", window: "2s" },
+      { strategy: "sliding-window-counter", align: "clock" },
+      { strategy: "sliding-log" },
+      { strategy: "concurrency" },
+      { strategy: "token-bucket" },
+      { strategy: "token-bucket", refill: "interval" },
+      { strategy: "leaky-bucket" },
+      { strategy: "leaky-bucket", mode: "police" },
+      { strategy: "sliding-buckets", buckets: 1 },
+      { strategy: "sliding-buckets", buckets: 1, edge: "drop" },
+      { strategy: "sliding-buckets", buckets: 2 },
     ];
-    expect(problemsOf(list)).toEqual([]);
-    expect(new Set(namesOf(list))).toHaveLength(5);
+    const windows = [
+      {},
+      { window: "1d" },
+      { align: "clock" },
+      { elastic: true },
+      { window: "1d", align: "calendar" },
+      { window: "1d", align: "calendar", timezone: "Europe/Berlin" },
+      { window: "1w", align: "calendar" },
+      { window: "1mo" },
+      { window: "31d" },
+      { window: "1y" },
+    ].map((each) => ({ strategy: "fixed-window", ...each }));
+    for (const those of [list, windows]) {
+      const all = those.map((each, index) => ({
+        limit: 1,
+        window: "1s",
+        name: `limit-${index}`,
+        ...each,
+      }));
+      expect(problemsOf(all)).toEqual([]);
+    }
   });
 });
 
@@ -224,6 +269,8 @@ describe("a problem of a limit", () => {
     ["no limit at all", [], "", [], /from 1 to 16/],
     ["empty text", "", "", "", /"10\/minute"/],
     ["list in a list", [["1/s"]], "[0]", ["1/s"], /object of fields/],
+    // oxlint-disable-next-line no-sparse-arrays
+    ["place left empty in a list", [, "1/s"], "[0]", undefined, /object of fields/],
   ])("tells its place, its value and what is accepted: %s", ([, input, field, value, accepted]) => {
     const [problem, ...others] = problemsOf(input);
     expect(others).toEqual([]);
@@ -342,7 +389,15 @@ describe("limits of any shape", () => {
       window: fc.oneof(fc.constantFrom("1m", "day", "0s"), any),
       strategy: fc.oneof(fc.constantFrom(...strategies.keys()), fc.string(), fc.integer()),
       name: fc.oneof(fc.constant("a"), any),
-      align: fc.oneof(fc.constant("clock"), any),
+      align: fc.oneof(fc.constantFrom("clock", "calendar"), any),
+      timezone: fc.oneof(fc.constantFrom("UTC", "Mars"), any),
+      elastic: fc.oneof(fc.boolean(), any),
+      burst: fc.oneof(fc.integer(), any),
+      refill: fc.oneof(fc.constant("interval"), any),
+      mode: fc.oneof(fc.constant("police"), any),
+      buckets: fc.oneof(fc.nat(1_001), any),
+      precision: fc.oneof(fc.constantFrom("1s", "7s"), any),
+      edge: fc.oneof(fc.constant("drop"), any),
     },
     { requiredKeys: [] },
   );

@@ -1,12 +1,8 @@
+/** The text forms of durations and limits, one by one; `any-text.test.ts` has them by the thousand. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import {
-  ConfigProblems,
-  formatDuration,
-  parseDuration,
-  parseLimits,
-} from "../../src/strategies/index.ts";
+import { formatDuration, parseDuration, parseLimits } from "../../src/strategies/index.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -188,101 +184,5 @@ describe("the notation of limits", () => {
   it("reads the texts of a list like one text", () => {
     const list = parseLimits(["100/hour; 5/second", "1/day"]);
     expect(list).toEqual(parseLimits("100/hour; 5/second; 1/day"));
-  });
-
-  const limit = fc.record({
-    limit: fc.integer({ min: 1, max: 100_000 }),
-    count: fc.integer({ min: 1, max: 20 }),
-    unit,
-    per: fc.oneof(
-      fc.tuple(spaces, spaces).map(([before, after]) => `${before}/${after}`),
-      anyCase("per").map((per) => ` ${per} `),
-    ),
-  });
-  const windowOf = (each: { count: number; unit: { size: number } }): number =>
-    each.count * each.unit.size;
-  const limits = fc.uniqueArray(limit, { minLength: 1, maxLength: 16, selector: windowOf });
-  const separator = fc.tuple(spaces, fc.constantFrom(";", ",", "|"), spaces);
-
-  it(
-    "is read in any case, spacing, number and separator",
-    forAll([limits, separator], (list, separated) => {
-      const text = list
-        .map((each) => `${each.limit}${each.per}${each.count} ${each.unit.written}`)
-        .join(separated.join(""));
-      expect(read(text)).toEqual(list.map((each) => [each.limit, windowOf(each)]));
-    }),
-  );
-
-  it(
-    "is read back as it was printed",
-    forAll([limits, fc.constantFrom("/", " per ")], (list, per) => {
-      const text = list.map((each) => `${each.limit}/${each.count} ${each.unit.written}`).join(";");
-      const parsed = parseLimits(text);
-      const printed = parsed.map((each) => `${each.limit}${per}${formatDuration(each.windowMs)}`);
-      expect(parseLimits(printed.join("; "))).toEqual(parsed);
-      expect(parseLimits(printed)).toEqual(parsed);
-    }),
-  );
-});
-
-describe("any text", () => {
-  /** Whether a text is read, or refused with problems of which each quotes it or a part of it. */
-  function isReadOrQuoted(text: string): boolean {
-    try {
-      return parseLimits(text).every(
-        ({ limit, windowMs }) =>
-          Number.isSafeInteger(limit) && limit >= 1 && windowMs >= 1 && windowMs <= longest,
-      );
-    } catch (error) {
-      if (!(error instanceof ConfigProblems)) throw error;
-      return (
-        error.problems.length > 0 &&
-        error.problems.every(
-          ({ value, accepted }) =>
-            typeof value === "string" &&
-            text.includes(value) &&
-            accepted !== "" &&
-            error.message.includes(`is ${JSON.stringify(value)}: accepted is ${accepted}`),
-        )
-      );
-    }
-  }
-
-  const token = fc.constantFrom(
-    ..."0123456789 /;,|.-_+eE%\n\t\u00a0\ud800".split(""),
-    "per",
-    "PER",
-    "ms",
-    "s",
-    "minute",
-    "hours",
-    "w",
-    "10/m",
-    "5/30s",
-    " per ",
-    "1e3",
-    "∞",
-    "NaN",
-  );
-  it(
-    "is read or quoted when made of the pieces of the notation",
-    forAll([fc.string({ unit: token, maxLength: 24 })], isReadOrQuoted, 15_000),
-  );
-
-  it(
-    "is read or quoted when made of any characters",
-    forAll([fc.string({ unit: "binary", maxLength: 30 })], isReadOrQuoted, 6_000),
-  );
-
-  it.for<[string, string]>([
-    ["digits", "9".repeat(5_000)],
-    ["spaces", `1${" ".repeat(5_000)}x`],
-    ["spaces before a line's end", `1/${" ".repeat(5_000)}a\nb`],
-    ["slashes", "/".repeat(5_000)],
-    ["letters", `1/${"m".repeat(5_000)}!`],
-    ["words", "1 per ".repeat(800)],
-  ])("is refused at once when a whole variable is full of %s", ([, text]) => {
-    expect(() => parseLimits(text)).toThrow(ConfigProblems);
   });
 });
