@@ -7,7 +7,12 @@
  * at once with each whole W.
  */
 import * as v from "valibot";
-import { greatestCommonDivisor, unitsSchema } from "./integers.ts";
+import {
+  greatestCommonDivisor,
+  multiplyDivideCeil,
+  multiplyDivideFloor,
+  unitsSchema,
+} from "./integers.ts";
 import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
 import type { Limit, LimitProblem } from "./strategy.ts";
 
@@ -19,10 +24,10 @@ export interface DrainingLimit extends Limit {
   readonly stepMs: number;
 }
 
-/** How many whole units were owed just before the first spend of an instant; the one before it had fewer. */
+/** What was owed just before the first spend of an instant; more than at the mark before it. */
 interface Mark {
   readonly atMs: number;
-  readonly units: number;
+  readonly owed: number;
   readonly older: Mark | null;
   readonly depth: number;
 }
@@ -32,22 +37,22 @@ export interface Level {
   readonly atMs: number;
   readonly owed: number;
   /**
-   * For refunds: some of the instants at which anything was spent, the last among them. Times and units grow: where a
-   * later mark has fewer, it bounds every refund that the earlier one does.
+   * For refunds: some of the instants at which anything was spent, the last among them. Times and amounts grow: where
+   * less was owed at a later one, it bounds every refund that the earlier one does.
    */
   readonly newest: Mark | null;
 }
 
 /** A debt that takes longer than this to drain is not told apart from it: its end is still an exact integer. */
-const longestDrainMs = 2 ** 53 - 2 ** 45;
+const longestDrainMs = 2 ** 53 - 2 ** 47;
 
 function mostOwed(limit: DrainingLimit): number {
   const steps = Math.floor(longestDrainMs / limit.stepMs);
   return Math.min(longestDrainMs, steps * limit.creditsPerStep);
 }
 
-/** So many keep a stored state under 100 bytes; what late refunds lose by there being no more is a matter of degree. */
-const mostMarks = 4;
+/** So few keep a stored state under 100 bytes. A refund after more spends than that may give back too little. */
+const mostMarks = 3;
 
 export const nothingOwed: Level = { atMs: 0, owed: 0, newest: null };
 
@@ -121,19 +126,18 @@ export function owing(
   const owed = atMs === nowMs ? owedNow : owedAt(limit, level, atMs);
   // Steps are counted from the spend that finds nothing owed; until then they keep their beat.
   const beatMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
-  const wholeUnits = isLastOnly ? 0 : Math.floor(owed / limit.creditsPerUnit);
   return {
     atMs: beatMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
-    newest: newest?.atMs === atMs ? newest : marked(newest, atMs, wholeUnits),
+    newest: newest?.atMs === atMs ? newest : marked(newest, atMs, isLastOnly ? 0 : owed),
   };
 }
 
-/** A mark more: of those before it only those of fewer units bound a refund further. */
-function marked(newest: Mark | null, atMs: number, units: number): Mark | null {
+/** A mark more: of those before it only those of less bound a refund further. */
+function marked(newest: Mark | null, atMs: number, owed: number): Mark | null {
   let older = newest;
-  while (older !== null && older.units >= units) older = older.older;
-  const mark = { atMs, units, older, depth: older === null ? 1 : older.depth + 1 };
+  while (older !== null && older.owed >= owed) older = older.older;
+  const mark = { atMs, owed, older, depth: older === null ? 1 : older.depth + 1 };
   return mark.depth > mostMarks ? without(mark, closest(mark)) : mark;
 }
 
@@ -144,29 +148,29 @@ function listed(newest: Mark | null): Mark[] {
   return marks;
 }
 
-function linked(marks: readonly Pick<Mark, "atMs" | "units">[]): Mark | null {
-  return marks.reduce<Mark | null>((newest, { atMs, units }) => marked(newest, atMs, units), null);
+function linked(marks: readonly Pick<Mark, "atMs" | "owed">[]): Mark | null {
+  return marks.reduce<Mark | null>((newest, { atMs, owed }) => marked(newest, atMs, owed), null);
 }
 
-/** The mark that lies closest to the one before it, in units and in time. */
+/** The mark that lies closest to the one before it, in amount and in time. */
 function closest(newest: Mark): Mark {
   let found = newest;
   let least = Number.POSITIVE_INFINITY;
   for (let mark = newest; mark.older !== null; mark = mark.older) {
-    const area = (mark.units - mark.older.units) * (mark.atMs - mark.older.atMs);
+    const area = (mark.owed - mark.older.owed) * (mark.atMs - mark.older.atMs);
     if (area < least) [found, least] = [mark, area];
   }
   return found;
 }
 
-/** One mark less: the later time of two neighbours goes with the fewer units, which makes no refund greater. */
+/** One mark less: the later time of two neighbours goes with the lesser amount, which makes no refund greater. */
 function without(newest: Mark, later: Mark): Mark {
   const { older } = newest;
   if (older === null) return newest;
   const depth = newest.depth - 1;
   return newest === later
-    ? { atMs: newest.atMs, units: older.units, older: older.older, depth }
-    : { atMs: newest.atMs, units: newest.units, older: without(older, later), depth };
+    ? { atMs: newest.atMs, owed: older.owed, older: older.older, depth }
+    : { atMs: newest.atMs, owed: newest.owed, older: without(older, later), depth };
 }
 
 /**
@@ -182,15 +186,14 @@ export function returned(
 ): Level {
   const owed = owedAt(limit, level, nowMs);
   const marks = listed(level.newest);
-  const least = marks.find(({ atMs }) => atMs > spentAtMs)?.units ?? units;
-  const credits = Math.min(Math.min(units, least) * limit.creditsPerUnit, owed);
+  const least = marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed;
+  const credits = Math.min(units * limit.creditsPerUnit, owed, least);
   if (credits === 0) return level;
   if (credits === level.owed) return nothingOwed;
-  const fewer = Math.ceil(credits / limit.creditsPerUnit);
-  // Marks that come after have fewer units now; those that no longer have more than an earlier one take its place.
-  const lowered = marks.map(({ atMs, units: noted }) => ({
-    atMs,
-    units: atMs > spentAtMs ? noted - fewer : noted,
+  // At what came after, so much less was owed; what was marked before with no less no longer counts.
+  const lowered = marks.map((mark) => ({
+    atMs: mark.atMs,
+    owed: mark.atMs > spentAtMs ? mark.owed - credits : mark.owed,
   }));
   return { atMs: level.atMs, owed: level.owed - credits, newest: linked(lowered) };
 }
@@ -200,25 +203,25 @@ export function drainedAtMs(limit: DrainingLimit, { atMs, owed }: Level): number
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
-/** The rest of a unit is stored in 1/W, which stays what it is when the number of the limit changes. */
-const restScale = (limit: DrainingLimit): number =>
-  limit.stepMs === 1 ? limit.windowMs / limit.creditsPerUnit : 1;
-
-/** Age, units and the rest of a unit; then the marks. */
+/** Age, credits that a unit costs, and credits owed; then the marks. */
 export function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
-  const { atMs, owed, newest } = level;
-  const units = Math.floor(owed / limit.creditsPerUnit);
-  const rest = (owed % limit.creditsPerUnit) * restScale(limit);
-  return packed([nowMs - atMs, units, rest]) + packedDates(listed(newest), nowMs);
+  const marks = listed(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
+  const head = [nowMs - level.atMs, limit.creditsPerUnit, level.owed];
+  return packed(head) + packedDates(marks, nowMs);
 }
 
+/** Where the number of the limit has changed, and so what a unit costs, debts are rounded up and refunds down. */
 export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
-  const [ageMs, units, rest, ...integers] = unpacked(stored) ?? [];
-  if (ageMs === undefined || units === undefined || rest === undefined) return null;
+  const [ageMs, costThen, owedThen, ...integers] = unpacked(stored) ?? [];
+  if (ageMs === undefined || costThen === undefined || owedThen === undefined) return null;
   const marks = unpackedDates(integers, nowMs);
   if (marks === null || marks.length > mostMarks) return null;
-  if (ageMs > nowMs || rest >= limit.windowMs) return null;
-  const credits = units * limit.creditsPerUnit + Math.ceil(rest / restScale(limit));
-  const owed = Math.min(mostOwed(limit), credits);
-  return { atMs: nowMs - ageMs, owed, newest: linked(marks) };
+  if (ageMs > nowMs || costThen < 1 || costThen > limit.windowMs) return null;
+  const { creditsPerUnit } = limit;
+  const owed = Math.min(mostOwed(limit), multiplyDivideCeil(owedThen, creditsPerUnit, costThen));
+  const inCredits = marks.map(({ atMs, units }) => ({
+    atMs,
+    owed: Math.min(owed, multiplyDivideFloor(units, creditsPerUnit, costThen)),
+  }));
+  return { atMs: nowMs - ageMs, owed, newest: linked(inCredits) };
 }

@@ -91,7 +91,7 @@ export function decided(
     report(entry, cost, fits(entry, cost), heldUnits, atMs, lagMs),
   );
   const allowed = limits.every((limit) => limit.allowed);
-  const delayMs = allowed ? delayOf(entries, heldUnits, atMs, lagMs) : 0;
+  const delayMs = allowed && cost > 0 ? delayOf(entries, heldUnits, atMs, lagMs) : 0;
   return {
     allowed,
     cost,

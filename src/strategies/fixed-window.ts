@@ -5,6 +5,9 @@
  * Promise: never more than L units in one window. Bound: 2L in any span of W, since a full window may end where the
  * next one, full at once, begins. That burst across the boundary is its known weakness. An elastic window is over only
  * after W without a request, allowed or denied: at most L in any span of W, but who keeps asking is never let in again.
+ *
+ * A refund leaves a window where it opened, be it that of the request which opened it: had that not been made, another
+ * would have opened one later. Net of refunds the bound holds all the same.
  */
 import * as v from "valibot";
 import { alignOption } from "./align.ts";
@@ -85,6 +88,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
     return align === "calendar" ? `calendar ${timezone}` : align === "clock" ? "clock" : "";
   },
   capacity: (limit) => limit.limit,
+  mostPerWindow: ({ limit, elastic }) => (elastic ? limit : 2 * limit),
   windowMs(limit, nowMs) {
     if (limit.align !== "calendar") return limit.windowMs;
     const { startMs, endMs } = periodOf(limit, nowMs);

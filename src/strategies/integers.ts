@@ -7,6 +7,12 @@ export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
+/** The latest instant that is decided at, in the year 4199: what is added to it is an exact integer, and a date. */
+const latestMs = 2 ** 46;
+
+/** Whether a value is an instant: integer milliseconds since the Unix epoch. */
+export const isInstant = (value: unknown): value is number => isCount(value) && value <= latestMs;
+
 /** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
 const greatestUnits = 999_999_999_999_999;
 const acceptedUnits = `an integer from 1 to ${greatestUnits}`;

@@ -47,6 +47,7 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   problem: creditsProblem,
   identity: (limit) => (limit.mode === "police" ? "police" : ""),
   capacity,
+  mostPerWindow: (limit) => capacity(limit) + limit.limit,
   mostStoredBytes: () => 200,
 
   fresh: () => nothingOwed,

@@ -93,7 +93,8 @@ export function readLimits(
   const { strategy = defaultStrategy } = defaults;
   if (!strategies.has(strategy)) reportAt("strategy", strategy, acceptedStrategy);
   const known = strategies.has(strategy) ? strategy : defaultStrategy;
-  const drafts = items.flatMap((item, index) => {
+  // A copy has no empty places, which would be passed over.
+  const drafts = Array.from(items).flatMap((item, index) => {
     const field = Array.isArray(input) ? `[${index}]` : "";
     return typeof item === "string"
       ? readNotation(item, field, known, reportAt)
@@ -150,8 +151,9 @@ function readFields(
   const asked = value["strategy"] === undefined ? implied : value["strategy"];
   const isMisnamed = isOfCalendar && asked !== calendarStrategy;
   if (isMisnamed) place("strategy", asked, acceptedForCalendar);
+  const align = value["align"] === undefined ? "calendar" : value["align"];
   const input: Record<string, unknown> = isOfCalendar
-    ? { align: "calendar", ...value, strategy: calendarStrategy }
+    ? { ...value, align, strategy: calendarStrategy }
     : { ...value, strategy: asked };
   const strategyName = input["strategy"];
   const strategy = typeof strategyName === "string" ? strategies.get(strategyName) : undefined;

@@ -4,7 +4,7 @@
  * It keeps the latest time it has seen, so that a clock that steps back adds no quota; and the states of limits it was
  * not given, until they are idle, so that two deployed versions of a policy do not erase one another's.
  */
-import { isCount } from "./integers.ts";
+import { isCount, isInstant } from "./integers.ts";
 import {
   type Entry,
   decided,
@@ -100,7 +100,7 @@ class LimitsMeter implements Meter {
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
     if (cost === 0) return this.look(cost, nowMs, heldUnits);
     requireCount("cost", cost);
-    requireCount("nowMs", nowMs);
+    requireInstant(nowMs);
     requireCount("heldUnits", heldUnits);
     this.#trustClock(nowMs);
     const atMs = Math.max(nowMs, this.seenMs);
@@ -123,7 +123,7 @@ class LimitsMeter implements Meter {
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {
     requireCount("cost", cost);
-    requireCount("nowMs", nowMs);
+    requireInstant(nowMs);
     requireCount("heldUnits", heldUnits);
     const isMisset = this.#isMisset(nowMs);
     const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
@@ -137,7 +137,7 @@ class LimitsMeter implements Meter {
   book(cost: number, atMs: number, nowMs: number): void {
     requireCount("cost", cost);
     requireCount("atMs", atMs);
-    requireCount("nowMs", nowMs);
+    requireInstant(nowMs);
     if (cost === 0) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
@@ -152,7 +152,7 @@ class LimitsMeter implements Meter {
   refund(cost: number, spentAtMs: number, nowMs: number): void {
     requireCount("cost", cost);
     requireCount("spentAtMs", spentAtMs);
-    requireCount("nowMs", nowMs);
+    requireInstant(nowMs);
     if (cost === 0) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
@@ -208,6 +208,11 @@ class LimitsMeter implements Meter {
       this.changes++;
     }
   }
+}
+
+function requireInstant(nowMs: number): void {
+  if (!isInstant(nowMs))
+    throw new RangeError(`nowMs must be integer milliseconds since 1970, not ${String(nowMs)}`);
 }
 
 function requireCount(name: string, value: number): void {

@@ -90,11 +90,20 @@ export function withUnits(runs: Runs, units: number, atMs: number, afterMs: numb
 
 /**
  * The runs without `units` of those spent at an instant: a spend made while the clock lagged behind counts from the
- * latest instant seen by then, so of those of the first run that is not before it.
+ * latest instant seen by then, so of those of the first run that is not before it. One made while the clock was ahead of
+ * `nowMs` has been booked again since, before anything that was spent later: it is taken from the oldest.
  */
-export function withoutUnits(runs: Runs, units: number, spentAtMs: number, afterMs: number): Runs {
+export function withoutUnits(
+  runs: Runs,
+  units: number,
+  spentAtMs: number,
+  afterMs: number,
+  nowMs: number,
+): Runs {
+  if (spentAtMs > nowMs) return withoutUnits(runs, units, afterMs + 1, afterMs, nowMs);
   if (spentAtMs <= afterMs || !newestCounts(runs, afterMs)) return runs;
-  const { newest, times, start, end } = runs;
+  const { newest, times, end } = runs;
+  const start = firstAfter(runs, afterMs);
   const index = bisect(start, end, (candidate) => (times[candidate] ?? 0) >= spentAtMs);
   if (index < end) return corrected(runs, times[index] ?? 0, -units, afterMs);
   if (newest.atMs < spentAtMs) return runs;

@@ -93,6 +93,7 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
   },
   identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
   capacity: (limit) => limit.limit,
+  mostPerWindow: ({ limit, edge }) => (edge === "keep" ? limit : 2 * limit),
   mostStoredBytes: ({ buckets }) => 100 + (buckets + 1) * 2 * mostBytesPerRun,
 
   fresh: noRuns,
@@ -111,7 +112,7 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
   },
 
   refund: (limit, counts, units, spentAtMs, nowMs) =>
-    withoutUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs)),
+    withoutUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
 
   idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
 

@@ -34,6 +34,7 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
       : { field: "limit", accepted: `at most ${maximumLimit} for the strategy ${strategy}` },
   identity: () => "",
   capacity: (limit) => limit.limit,
+  mostPerWindow: (limit) => limit.limit,
   // There is a run for each instant, and no more instants than milliseconds.
   mostStoredBytes: ({ limit, windowMs }) => 100 + Math.min(limit, windowMs) * mostBytesPerRun,
 
@@ -52,7 +53,7 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
   },
 
   refund: (limit, log, units, spentAtMs, nowMs) =>
-    withoutUnits(log, units, spentAtMs, afterMs(limit, nowMs)),
+    withoutUnits(log, units, spentAtMs, afterMs(limit, nowMs), nowMs),
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 

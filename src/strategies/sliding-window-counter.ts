@@ -3,7 +3,8 @@
  * of it that the last W still covers.
  *
  * Promise: constant size, and on even traffic within a few percent of the log. Bound: 2L in any span of W, reached when
- * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
+ * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread. A
+ * refund leaves buckets where they opened, be it that of the request which opened them.
  */
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
@@ -55,6 +56,7 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   problem: (limit) => productProblem(limit),
   identity: (limit) => (limit.align === "clock" ? "clock" : ""),
   capacity: (limit) => limit.limit,
+  mostPerWindow: (limit) => 2 * limit.limit,
   mostStoredBytes: () => 100,
 
   fresh: () => none,

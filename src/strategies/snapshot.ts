@@ -3,7 +3,7 @@
  * that the meter was not given, how long before `seenMs` its data was written (below 0 when after). Durations count from
  * `seenMs`: they take fewer bytes than instants do.
  */
-import { isCount } from "./integers.ts";
+import { isCount, isInstant } from "./integers.ts";
 
 const version = 2;
 
@@ -37,7 +37,7 @@ export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
 export function readSnapshot(stored: unknown): Snapshot | null {
   if (!Array.isArray(stored)) return null;
   const [storedVersion, seenMs, ...written]: unknown[] = stored;
-  if (storedVersion !== version || !isCount(seenMs)) return null;
+  if (storedVersion !== version || !isInstant(seenMs)) return null;
   const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
   return states.length === written.length ? { seenMs, states } : null;
 }
@@ -49,6 +49,6 @@ function readState(stored: unknown, seenMs: number): StoredState | null {
   if (!Number.isSafeInteger(ageMs)) return null;
   const writtenAtMs = seenMs - Number(ageMs);
   const idleAtMs = seenMs + idleAfterMs;
-  if (!isCount(writtenAtMs) || !isCount(idleAtMs)) return null;
+  if (!isInstant(writtenAtMs) || !isCount(idleAtMs)) return null;
   return { identity, data, writtenAtMs, idleAtMs };
 }

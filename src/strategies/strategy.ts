@@ -92,6 +92,8 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
+  /** The bound: the most units admitted in any span of one window; of a calendar's, of the shortest that there is. */
+  mostPerWindow(limit: L): number;
   /** Null where it is always the same. */
   readonly windowMs: Particular<L, State>["windowMs"] | null;
   /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
@@ -142,6 +144,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     warning: parts.warning ?? (() => null),
     identity: parts.identity,
     capacity: parts.capacity,
+    mostPerWindow: parts.mostPerWindow,
     windowMs: parts.windowMs ?? null,
     mostStoredBytes: parts.mostStoredBytes,
     fresh: parts.fresh,

@@ -4,7 +4,7 @@
  * Promise: a burst is let in at once, and the rate holds after it. However long it idles, a bucket never holds more than
  * its capacity. Bound and known weakness: capacity + L in any span of W, since a full bucket may be emptied and then
  * keeps being refilled. `refill = "continuous"` gives a token as soon as it is earned; `refill = "interval"` L at once
- * at every W after the spend that found the bucket full.
+ * at every W after the spend that found the bucket full, and keeps that beat though the spend be given back.
  */
 import * as v from "valibot";
 import {
@@ -49,6 +49,7 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   problem: creditsProblem,
   identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
   capacity: (limit) => limit.burst,
+  mostPerWindow: (limit) => limit.burst + limit.limit,
   mostStoredBytes: () => 200,
 
   fresh: () => nothingOwed,

@@ -46,7 +46,7 @@ class Reference {
   #answer(cost: number, nowMs: number, guessMs: number | null): Answer {
     const atMs = Math.max(nowMs, this.#seenMs);
     const allowed = this.#fits(cost, atMs);
-    const delay = delayMs(this.#limit, this.#requests, atMs);
+    const delay = cost === 0 ? 0 : delayMs(this.#limit, this.#requests, atMs);
     const restarts = isElastic(this.#limit) && this.#used(atMs) > 0;
     if (cost > 0 && (allowed || restarts)) {
       this.#requests = [...this.#requests, { atMs, units: allowed ? cost : 0 }];

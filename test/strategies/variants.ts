@@ -1,12 +1,12 @@
-/** What the laws are told of: every registered strategy, in each of its forms, and the bound it promises. */
+/** What the laws are told of: every registered strategy, in each of its forms. */
 import {
   createMeter,
   type Limit,
-  type LimitDecision,
   type LimitInput,
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
+import { ruleOf } from "../../src/strategies/registry.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 
@@ -78,21 +78,10 @@ function titleOf([name, value]: readonly [string, unknown]): string {
   return typeof value === "string" ? value : `${name} ${String(value)}`;
 }
 
-/** The most units that may be admitted in any span of one window. */
-const bounds: Readonly<Record<string, (limit: LimitDecision, form: Options) => number>> = {
-  "fixed-window": (limit, form) => (form["elastic"] === true ? 1 : 2) * limit.limit,
-  "sliding-log": (limit) => limit.limit,
-  "sliding-window-counter": (limit) => 2 * limit.limit,
-  "sliding-buckets": (limit, form) => (form["edge"] === "drop" ? 2 : 1) * limit.limit,
-  "token-bucket": (limit) => limit.capacity + limit.limit,
-  "leaky-bucket": (limit) => limit.capacity + limit.limit,
-  concurrency: (limit) => limit.limit,
-};
-
-export function boundOf(limit: LimitDecision, form: Options = {}): number {
-  const bound = bounds[limit.strategy];
-  if (bound === undefined) throw new Error(`no bound is stated for the strategy ${limit.strategy}`);
-  return bound(limit, form);
+/** The most units that may be admitted in any span of one window, as the strategy itself states it. */
+export function boundOf(limit: Limit): number {
+  const { strategy, limit: complete } = ruleOf(limit);
+  return strategy.mostPerWindow(complete);
 }
 
 /** The shortest that a calendar's window can be: in a longer span there may be three of them. */
