@@ -76,9 +76,10 @@ export function creditsProblem(limit: DrainingLimit): LimitProblem | null {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   const units = Math.max(limit.limit / divisor, limit.burst);
   if (2 * units * (limit.windowMs / divisor) <= Number.MAX_SAFE_INTEGER) return null;
+  const isOfBurst = limit.burst !== limit.limit && limit.burst > limit.limit / divisor;
   return {
-    field: limit.burst > limit.limit ? "burst" : "limit",
-    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} the burst × the window in milliseconds, divided by the greatest common divisor of limit and window, must stay below 2^52`,
+    field: isOfBurst ? "burst" : "limit",
+    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} limit × window in milliseconds without common divisors, and burst × window divided by the greatest of them, must stay below 2^52`,
   };
 }
 

@@ -208,8 +208,9 @@ function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Li
   const identities = new Set<string>();
   return drafts.map((draft, index) => {
     const isShared = shortNames.filter((name) => name === shortNames[index]).length > 1;
-    const suffix = isShared && draft.limit.name === undefined ? `.${draft.limit.strategy}` : "";
-    const name = `${short(draft)}${suffix}`;
+    const isDistinguished = isShared && draft.limit.name === undefined;
+    const longer = isDistinguished ? `${short(draft)}.${draft.limit.strategy}` : short(draft);
+    const name = isDistinguished ? untaken(longer, names) : longer;
     const limit: Limit = { ...draft.limit, name };
     const identity = ruleOf(limit).identity;
     if (identities.has(identity)) {
@@ -225,4 +226,11 @@ function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Li
     identities.add(identity);
     return limit;
   });
+}
+
+/** Limits of equal strategies differ in their options, which have no short name: they are numbered. */
+function untaken(name: string, taken: ReadonlySet<string>): string {
+  let free = name;
+  for (let number = 2; taken.has(free); number++) free = `${name}.${number}`;
+  return free;
 }

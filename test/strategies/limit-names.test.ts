@@ -58,16 +58,13 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("has to be written where even strategies are equal", () => {
+  it("is numbered where even strategies are equal, unless it is written", () => {
     const daily = { limit: 3, window: "1d", strategy: "fixed-window" };
-    const list = [daily, { ...daily, align: "calendar" }];
-    expect(problemsOf(list, { policy: "api" })).toEqual([
-      {
-        variable: "",
-        field: "[1].name",
-        value: "api.3-per-1d.fixed-window",
-        accepted: "a name that no other limit of the policy has",
-      },
+    const list = [daily, { ...daily, align: "calendar" }, { ...daily, align: "clock" }];
+    expect(namesOf(list, { policy: "api" })).toEqual([
+      "api.3-per-1d.fixed-window",
+      "api.3-per-1d.fixed-window.2",
+      "api.3-per-1d.fixed-window.3",
     ]);
     const named = [daily, { ...daily, align: "calendar", name: "a-day" }];
     expect(namesOf(named, { policy: "api" })).toEqual(["api.3-per-1d", "a-day"]);
