@@ -17,6 +17,8 @@ export default defineConfig({
           // Nothing pure has a state to keep from other tests.
           isolate: false,
           pool: "threads",
+          // All of it is computing: by default one core would be left idle.
+          maxWorkers: "100%",
           include: ["test/*.test.ts", "test/{strategies,config,policies,bench}/**/*.test.ts"],
         },
       },
@@ -38,12 +40,17 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "workerd", include: ["test/{limiter,http}/**/*.test.ts"] },
+        test: {
+          name: "workerd",
+          include: ["test/{limiter,http}/**/*.test.ts"],
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         test: {
           name: "local",
           include: ["test/local/**/*.test.ts"],
+          sequence: { groupOrder: 1 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

@@ -11,7 +11,7 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
   holds: (...values: Values) => boolean | void | Promise<boolean | void>,
-  numRuns = 400,
+  numRuns = 250,
 ): () => Promise<void> {
   return () =>
     fc.assert(

@@ -121,12 +121,16 @@ const countInTwo: Rule = (limit, requests, nowMs) => {
   );
 };
 
+/** The most up to 60 that divide a window. */
+function mostBuckets(windowMs: number): number {
+  let most = 1;
+  for (let count = 2; count <= 60; count++) if (windowMs % count === 0) most = count;
+  return most;
+}
+
 const countInBuckets: Rule = (limit, requests, nowMs) => {
   const { windowMs } = limit;
-  const greatest = Array.from({ length: 60 }, (_, index) => 60 - index).find(
-    (count) => windowMs % count === 0,
-  );
-  const buckets = Number(option(limit, "buckets") ?? greatest);
+  const buckets = Number(option(limit, "buckets") ?? mostBuckets(windowMs));
   const widthMs = windowMs / buckets;
   const bucketOf = (atMs: number): number => Math.floor(atMs / widthMs);
   const endOf = (bucket: number): number => (bucket + 1) * widthMs;
