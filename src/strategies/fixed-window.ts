@@ -5,14 +5,19 @@
  * Promise: never more than L units in one window. Bound: 2L in any span of W, since a full window may end where the
  * next one, full at once, begins. That burst across the boundary is its known weakness. An elastic window is over only
  * after W without a request, allowed or denied: at most L in any span of W, but who keeps asking is never let in again.
- *
- * A refund leaves a window where it opened, be it that of the request which opened it: had that not been made, another
- * would have opened one later. Net of refunds the bound holds all the same.
  */
 import * as v from "valibot";
 import { alignOption } from "./align.ts";
 import { isTimeZone, periodAt } from "./calendar.ts";
-import { packed, unpacked } from "./packing.ts";
+import {
+  mostOpenings,
+  noOpenings,
+  opened,
+  type Openings,
+  reopensAt,
+  withdrawn,
+} from "./openings.ts";
+import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface FixedWindowLimit extends Limit {
@@ -28,11 +33,13 @@ interface Window {
   /** When its W began: when it opened, but that requests restart an elastic one. */
   readonly startedAtMs: number;
   readonly count: number;
+  /** Of a window that requests open, unless it is elastic. */
+  readonly openings: Openings;
 }
 
 const acceptedZone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
 
-const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0 };
+const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0, openings: noOpenings };
 
 function opensAt(limit: FixedWindowLimit, atMs: number): number {
   if (limit.align === "first-request") return atMs;
@@ -105,8 +112,10 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   spend(limit, window, units, atMs, nowMs) {
     if (isOver(limit, window, nowMs)) {
       const openedAtMs = opensAt(limit, atMs);
-      const isPast = nowMs >= endsAt(limit, openedAtMs);
-      return isPast ? window : { openedAtMs, startedAtMs: openedAtMs, count: units };
+      if (nowMs >= endsAt(limit, openedAtMs)) return window;
+      const isByRequest = limit.align === "first-request" && !limit.elastic;
+      const openings = isByRequest ? [{ atMs, units }] : noOpenings;
+      return { openedAtMs, startedAtMs: openedAtMs, count: units, openings };
     }
     // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
     // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
@@ -117,6 +126,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
       openedAtMs: window.openedAtMs,
       startedAtMs: limit.elastic ? Math.max(window.startedAtMs, atMs) : window.startedAtMs,
       count: window.count + units,
+      openings: opened(window.openings, atMs, units),
     };
   },
 
@@ -124,29 +134,31 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
     if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
     // With its last unit the window goes too: had nothing been spent, none would be open.
     if (units >= window.count) return none;
-    return {
-      openedAtMs: window.openedAtMs,
-      startedAtMs: window.startedAtMs,
-      count: window.count - units,
-    };
+    const openings = withdrawn(window.openings, spentAtMs, units);
+    const openedAtMs = reopensAt(window.openings, openings, window.openedAtMs);
+    const startedAtMs = limit.elastic ? window.startedAtMs : openedAtMs;
+    return { openedAtMs, startedAtMs, count: window.count - units, openings };
   },
 
   deny(limit, window, nowMs) {
     const restarts = limit.elastic && window.startedAtMs !== nowMs && !isOver(limit, window, nowMs);
     if (!restarts) return window;
-    return { openedAtMs: window.openedAtMs, startedAtMs: nowMs, count: window.count };
+    const { openedAtMs, count, openings } = window;
+    return { openedAtMs, startedAtMs: nowMs, count, openings };
   },
 
   idleAtMs: (limit, window) => (window.count === 0 ? 0 : endsAt(limit, window.startedAtMs)),
 
-  store: (_limit, { openedAtMs, startedAtMs, count }, nowMs) =>
-    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]),
+  store: (_limit, { openedAtMs, startedAtMs, count, openings }, nowMs) =>
+    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) + packedDates(openings, nowMs),
 
   revive(_limit, stored, nowMs) {
-    const [ageMs, count, restartedAfterMs] = unpacked(stored, 3) ?? [];
+    const [ageMs, count, restartedAfterMs, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || count === undefined || restartedAfterMs === undefined) return null;
+    const openings = unpackedDates(integers, nowMs);
     const startedAtMs = nowMs - ageMs;
     const openedAtMs = startedAtMs - restartedAfterMs;
-    return openedAtMs < 0 ? null : { openedAtMs, startedAtMs, count };
+    if (openings === null || openings.length > mostOpenings || openedAtMs < 0) return null;
+    return { openedAtMs, startedAtMs, count, openings };
   },
 });

@@ -3,12 +3,19 @@
  * of it that the last W still covers.
  *
  * Promise: constant size, and on even traffic within a few percent of the log. Bound: 2L in any span of W, reached when
- * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread. A
- * refund leaves buckets where they opened, be it that of the request which opened them.
+ * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
  */
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
-import { packed, unpacked } from "./packing.ts";
+import {
+  mostOpenings,
+  noOpenings,
+  opened,
+  type Openings,
+  reopensAt,
+  withdrawn,
+} from "./openings.ts";
+import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
@@ -16,9 +23,11 @@ interface Buckets {
   readonly openedAtMs: number;
   readonly previous: number;
   readonly current: number;
+  /** Of buckets that a request opened, until none of the first one's units counts any more. */
+  readonly openings: Openings;
 }
 
-const none: Buckets = { openedAtMs: 0, previous: 0, current: 0 };
+const none: Buckets = { openedAtMs: 0, previous: 0, current: 0, openings: noOpenings };
 
 const isEmpty = (buckets: Buckets): boolean => buckets.previous === 0 && buckets.current === 0;
 
@@ -31,7 +40,16 @@ function rolled(limit: Limit, buckets: Buckets, nowMs: number): Buckets {
     openedAtMs: buckets.openedAtMs + limit.windowMs,
     previous: buckets.current,
     current: 0,
+    openings: buckets.openings[0]?.atMs === buckets.openedAtMs ? buckets.openings : noOpenings,
   };
+}
+
+/** The buckets as they would stand had they opened later: what may belong to either counts as the later one's. */
+function reopened(limit: Limit, buckets: Buckets, opensAtMs: number, nowMs: number): Buckets {
+  const { previous, current, openings } = buckets;
+  return nowMs < opensAtMs + limit.windowMs
+    ? { openedAtMs: opensAtMs, previous: 0, current: previous + current, openings }
+    : { openedAtMs: opensAtMs + limit.windowMs, previous, current, openings };
 }
 
 /** floor((current × W + previous × (W − elapsed)) / W); the first product needs no division. */
@@ -76,36 +94,33 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   spend(limit, buckets, units, atMs, nowMs) {
     const before = rolled(limit, buckets, nowMs);
     if (isEmpty(before)) {
-      return rolled(
-        limit,
-        { openedAtMs: opensAt(limit, atMs), previous: 0, current: units },
-        nowMs,
-      );
+      const openings = limit.align === "clock" ? noOpenings : [{ atMs, units }];
+      const first = { openedAtMs: opensAt(limit, atMs), previous: 0, current: units, openings };
+      return rolled(limit, first, nowMs);
     }
-    if (atMs >= before.openedAtMs) {
-      return {
-        openedAtMs: before.openedAtMs,
-        previous: before.previous,
-        current: before.current + units,
-      };
-    }
-    if (atMs < before.openedAtMs - limit.windowMs) return buckets;
-    return {
-      openedAtMs: before.openedAtMs,
-      previous: before.previous + units,
-      current: before.current,
-    };
+    const { openedAtMs, previous, current } = before;
+    const openings = opened(before.openings, atMs, units);
+    if (atMs >= openedAtMs) return { openedAtMs, previous, current: current + units, openings };
+    if (atMs < openedAtMs - limit.windowMs) return buckets;
+    return { openedAtMs, previous: previous + units, current, openings };
   },
 
   refund(limit, buckets, units, spentAtMs, nowMs) {
-    const { openedAtMs, previous, current } = rolled(limit, buckets, nowMs);
-    if (spentAtMs >= openedAtMs && current > 0) {
-      return { openedAtMs, previous, current: Math.max(0, current - units) };
-    }
-    const wasSpentBefore = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
-    return wasSpentBefore && previous > 0
-      ? { openedAtMs, previous: Math.max(0, previous - units), current }
-      : buckets;
+    const before = rolled(limit, buckets, nowMs);
+    const { openedAtMs, previous, current } = before;
+    const isCurrent = spentAtMs >= openedAtMs && current > 0;
+    const isPrevious = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
+    if (!isCurrent && !(isPrevious && previous > 0)) return buckets;
+    const openings = withdrawn(before.openings, spentAtMs, units);
+    const after: Buckets = {
+      openedAtMs,
+      previous: isCurrent ? previous : Math.max(0, previous - units),
+      current: isCurrent ? Math.max(0, current - units) : current,
+      openings,
+    };
+    const firstAtMs = before.openings[0]?.atMs ?? openedAtMs;
+    const opensAtMs = reopensAt(before.openings, openings, firstAtMs);
+    return opensAtMs === firstAtMs ? after : reopened(limit, after, opensAtMs, nowMs);
   },
 
   idleAtMs(limit, buckets) {
@@ -113,12 +128,14 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     return buckets.openedAtMs + (buckets.current === 0 ? 1 : 2) * limit.windowMs;
   },
 
-  store: (_limit, { openedAtMs, previous, current }, nowMs) =>
-    packed([nowMs - openedAtMs, previous, current]),
+  store: (_limit, { openedAtMs, previous, current, openings }, nowMs) =>
+    packed([nowMs - openedAtMs, previous, current]) + packedDates(openings, nowMs),
 
   revive(_limit, stored, nowMs) {
-    const [ageMs, previous, current] = unpacked(stored, 3) ?? [];
+    const [ageMs, previous, current, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || previous === undefined || current === undefined) return null;
-    return ageMs > nowMs ? null : { openedAtMs: nowMs - ageMs, previous, current };
+    const openings = unpackedDates(integers, nowMs);
+    if (openings === null || openings.length > mostOpenings || ageMs > nowMs) return null;
+    return { openedAtMs: nowMs - ageMs, previous, current, openings };
   },
 });

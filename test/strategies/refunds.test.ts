@@ -4,15 +4,14 @@ import { describe, expect, test } from "vitest";
 import { createMeter, type Meter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, remainingOf, stories, type Story, Teller } from "./story.ts";
-import { type Variant, variants } from "./variants.ts";
+import { variants } from "./variants.ts";
 
-/** Windows and beats that a request opens would, without it, be another's: two worlds have no instant in common. */
-const isOpenedByRequests = ({ strategy, options }: Variant): boolean =>
-  options["refill"] === "interval" ||
-  (/^fixed-window|counter$/.test(strategy) && !/clock|calendar/.test(String(options["align"])));
-
+/**
+ * Not told of: tokens by interval, whose beat the refunded spend may have set, and elastic windows, which every request
+ * restarts.
+ */
 const casts = variants
-  .filter((form) => !isOpenedByRequests(form) || form.tickMs !== null)
+  .filter(({ options, isElastic }) => options["refill"] !== "interval" && !isElastic)
   .map((form) => ({ title: form.title, forms: [form], fewest: 1, most: 1 }));
 
 const remainders = (meter: Meter, nowMs: number): number[] =>
