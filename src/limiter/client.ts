@@ -108,9 +108,12 @@ export class LimiterClient {
 
   /** What the policies' failure modes say; local limits too are spent by all or by none. */
   #fallBack(group: readonly Spend[], nowMs: number): Outcome[] {
-    const looks = group.map((spend) => fallBackOf(spend, () => this.#local.look(spend, nowMs)));
-    if (!looks.every(admits)) return looks;
-    return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend, nowMs)));
+    const look = (spend: Spend): Outcome => fallBackOf(spend, () => this.#local.look(spend, nowMs));
+    if (group.map(look).every(admits)) {
+      return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend, nowMs)));
+    }
+    for (const spend of group.filter(isLocal)) this.#local.deny(spend, nowMs);
+    return group.map(look);
   }
 }
 

@@ -27,6 +27,11 @@ export class LocalMeters {
     return this.#meterOf(spend).look(spend.cost, nowMs);
   }
 
+  /** Notes that a request was denied by another policy of its key. */
+  deny(spend: Spend, nowMs: number): void {
+    this.#meterOf(spend).deny(nowMs);
+  }
+
   /** Counts what an object has admitted. */
   book(spends: readonly Spend[], nowMs: number): void {
     for (const spend of spends) {

@@ -48,13 +48,14 @@ export class RateLimiter extends DurableObject<Env> {
       const decisions = meters.map((meter) => meter.consume(only.cost, nowMs));
       return this.#verdict(charges, meters, decisions, nowMs);
     }
-    const looks = charges.map((charge, index) => meters[index]?.look(charge.cost, nowMs));
-    const areAllowed = looks.every((look) => look?.allowed === true);
+    const areAllowed = charges.every(
+      (charge, index) => meters[index]?.look(charge.cost, nowMs).allowed === true,
+    );
     const decisions = charges.flatMap((charge, index) => {
-      const look = looks[index];
-      // One that denies is asked to consume all the same: that is where a meter mends a mis-set clock.
-      const spends = areAllowed || look?.allowed === false;
-      return (spends ? meters[index]?.consume(charge.cost, nowMs) : look) ?? [];
+      if (areAllowed) return meters[index]?.consume(charge.cost, nowMs) ?? [];
+      // Whichever of them denies, the request is denied to all.
+      meters[index]?.deny(nowMs);
+      return meters[index]?.look(charge.cost, nowMs) ?? [];
     });
     return this.#verdict(charges, meters, decisions, nowMs);
   }

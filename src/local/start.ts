@@ -60,7 +60,8 @@ async function start(): Promise<void> {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-  for (const warning of warningsOf(settings, config)) console.error(warning);
+  // What the configuration itself gives rise to is in the Worker's log.
+  for (const warning of warningsOf(settings, null)) console.error(warning);
   console.log(
     config === null
       ? complaint(url, problems)

@@ -21,7 +21,9 @@ export type Event =
   | { readonly event: "internal-error"; readonly error: string };
 
 export function report(event: Event): void {
-  console.error(JSON.stringify(event));
+  const line = JSON.stringify(event);
+  if (event.event === "configuration-warning") console.warn(line);
+  else console.error(line);
 }
 
 /** An error as a line of text. */

@@ -92,7 +92,12 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
-    return align === "calendar" ? `calendar ${timezone}` : align === "clock" ? "clock" : "";
+    // However it is spelled, a time zone is the same.
+    return align === "calendar"
+      ? `calendar ${timezone?.toLowerCase()}`
+      : align === "clock"
+        ? "clock"
+        : "";
   },
   capacity: (limit) => limit.limit,
   mostPerWindow: ({ limit, elastic }) => (elastic ? limit : 2 * limit),

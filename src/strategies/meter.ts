@@ -31,6 +31,8 @@ export interface Meter {
   consume(cost: number, nowMs: number, heldUnits?: number): Decision;
   /** What `consume` would answer, without spending; never changes anything. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
+  /** Notes that a request was denied by other limits, which restarts an elastic window; nothing else changes by it. */
+  deny(nowMs: number): void;
   /** Counts units that were spent elsewhere at `atMs`; never denies, and may leave a debt. */
   book(cost: number, atMs: number, nowMs: number): void;
   /** Gives back units spent at `spentAtMs`, as far as time has not given them back already. */
@@ -119,6 +121,12 @@ class LimitsMeter implements Meter {
     this.seenMs = atMs;
     this.changes++;
     return spentDecision(entries, cost, delayMs, heldUnits, atMs, lagMs);
+  }
+
+  deny(nowMs: number): void {
+    requireInstant(nowMs);
+    this.#trustClock(nowMs);
+    this.#deny(Math.max(nowMs, this.seenMs));
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {

@@ -1,7 +1,7 @@
 /**
  * The first instants at which anything was spent in a window that requests open. When all that was spent at the first of
- * them is given back, the window opens at the next: as had the spend not been made. So few are kept that it may be given
- * back to all of them, and others be left; then the window stays where it is.
+ * them is given back, the window opens at the next: as had the spend not been made. Only a few are kept: when all of them
+ * are given back and later ones are left, the window stays where it is.
  */
 
 /** Units spent at an instant. */

@@ -87,15 +87,15 @@ describe("a broken configuration", () => {
 
 describe("a configuration that should rather not be used", () => {
   it("holds, and is told once in the log", async () => {
-    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
     const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
     const { send } = headgate({ LIMITS: elastic });
     expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
     expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
-    expect(errors.mock.calls).toEqual([
+    expect(warnings.mock.calls).toEqual([
       [expect.stringMatching(/^\{"event":"configuration-warning","warnings":\["LIMITS: .*elastic/)],
     ]);
-    errors.mockRestore();
+    warnings.mockRestore();
   });
 });
 

@@ -35,6 +35,22 @@ const remaining = async (
 };
 
 describe("an object", () => {
+  it("restarts the elastic window of one policy when another denies the request", async () => {
+    const object = newObject();
+    const elastic = { limit: 5, window: "10s", strategy: "fixed-window", elastic: true };
+    const both: Charge[] = [
+      { policy: "elastic", limits: parseLimits(elastic), cost: 1 },
+      charge("1/hour", 1, "strict"),
+    ];
+    await object.check(both);
+    vi.setSystemTime(startMs + 4_000);
+    const { decisions } = await object.check(both);
+    expect(decisions).toMatchObject([
+      { allowed: true, limits: [{ remaining: 4, resetAfterMs: 10_000 }] },
+      { allowed: false, limits: [{ remaining: 0 }] },
+    ]);
+  });
+
   it("keeps its counts when it is evicted from memory", async () => {
     const object = newObject();
     for (const strategy of ["fixed-window", "sliding-log", "sliding-window-counter"]) {

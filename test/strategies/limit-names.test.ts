@@ -132,6 +132,7 @@ describe("limits that could not be told apart", () => {
     ["sliding-buckets", { window: "61ms" }, { window: "61ms", buckets: 1 }],
     ["sliding-buckets", { buckets: 10 }, { precision: "100ms", edge: "keep" }],
     ["fixed-window", { window: "1mo" }, { window: "month", timezone: "UTC", align: "calendar" }],
+    ["fixed-window", { window: "1mo" }, { window: "1mo", timezone: "utc" }],
     ["concurrency", { window: "60s" }, { window: "1 minute" }],
   ])("are refused, whatever their numbers: %s %j and %j", ([strategy, one, other]) => {
     const problems = problemsOf([
