@@ -118,6 +118,12 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
       current: isCurrent ? Math.max(0, current - units) : current,
       openings,
     };
+    if (limit.align === "clock") return after;
+    // With the bucket before it empty, the current one would have been opened by the first to be spent in it.
+    if (isPrevious && after.previous === 0 && current > 0) {
+      const left = openings.filter(({ atMs }) => atMs >= openedAtMs);
+      return { openedAtMs: left[0]?.atMs ?? nowMs, previous: 0, current, openings: left };
+    }
     const firstAtMs = before.openings[0]?.atMs ?? openedAtMs;
     const opensAtMs = reopensAt(before.openings, openings, firstAtMs);
     return opensAtMs === firstAtMs ? after : reopened(limit, after, opensAtMs, nowMs);

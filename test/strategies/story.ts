@@ -112,8 +112,10 @@ const numbers = (
 
 /** Two limits of a kind share their state; a window that cannot be chosen is always the same. */
 function kindOf(form: Variant | undefined, ticks: number): string {
-  const { burst: _, ...options } = form?.options ?? {};
-  return JSON.stringify([form?.strategy, options, form?.tickMs === null ? ticks : 0]);
+  const { burst: _, buckets, ...options } = form?.options ?? {};
+  // A window of a millisecond is one bucket, said or unsaid.
+  const said = ticks === 1 ? undefined : buckets;
+  return JSON.stringify([form?.strategy, options, said, form?.tickMs === null ? ticks : 0]);
 }
 
 /** Stories of a cast; those that tell of no debts or no refunds leave `book` or `refund` out of `kinds`. */
