@@ -23,7 +23,8 @@ const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployme
 const variables = { ...standIn, ...settings.secrets, ...settings.vars };
 const { config, problems } = readConfig(variables);
 const lines = [...sizeProblems(settings.vars), ...problems];
-for (const line of [...lines, ...warningsOf(settings, config)]) console.error(line);
+const warnings = [...warningsOf(settings), ...(config?.warnings ?? [])];
+for (const line of [...lines, ...warnings]) console.error(line);
 if (config !== null && lines.length === 0) console.log(summary(config));
 process.exitCode = lines.length === 0 ? 0 : 1;
 

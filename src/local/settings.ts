@@ -64,11 +64,9 @@ export function readConfig(
   }
 }
 
-/** A line for each secret that is set and not passed on, and for what a sound configuration should rather not use. */
-export const warningsOf = ({ unlisted }: Settings, config: Config | null): string[] => [
-  ...unlisted.map(
+/** A line for each secret that is set and not passed on. */
+export const warningsOf = ({ unlisted }: Settings): string[] =>
+  unlisted.map(
     (name) =>
       `${name} is in .dev.vars, but not listed under [secrets] in wrangler.toml: the Worker does not get it.`,
-  ),
-  ...(config?.warnings ?? []),
-];
+  );

@@ -60,8 +60,7 @@ async function start(): Promise<void> {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-  // What the configuration itself gives rise to is in the Worker's log.
-  for (const warning of warningsOf(settings, null)) console.error(warning);
+  for (const warning of warningsOf(settings)) console.error(warning);
   console.log(
     config === null
       ? complaint(url, problems)

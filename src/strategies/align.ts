@@ -2,8 +2,10 @@
 import * as v from "valibot";
 import type { Limit } from "./strategy.ts";
 
+type Align = "first-request" | "clock";
+
 export interface AlignedLimit extends Limit {
-  readonly align: "first-request" | "clock";
+  readonly align: Align;
 }
 
 /** The field of a limit that says so; the first is the default. */
@@ -15,6 +17,6 @@ export function alignOption<const Alignments extends readonly [string, ...string
 }
 
 /** When the window opens that a request at `atMs` is the first of. */
-export function opensAt(limit: AlignedLimit, atMs: number): number {
-  return limit.align === "clock" ? Math.floor(atMs / limit.windowMs) * limit.windowMs : atMs;
+export function opensAt(align: Align, windowMs: number, atMs: number): number {
+  return align === "clock" ? Math.floor(atMs / windowMs) * windowMs : atMs;
 }

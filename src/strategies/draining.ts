@@ -54,7 +54,7 @@ function mostOwed(limit: DrainingLimit): number {
 /** So few keep a stored state under 100 bytes. A refund after more spends than that may give back too little. */
 const mostMarks = 3;
 
-export const nothingOwed: Level = { atMs: 0, owed: 0, newest: null };
+const nothingOwed: Level = { atMs: 0, owed: 0, newest: null };
 
 /** The field of a limit that says how much may be spent at once. */
 export const burstOption = { burst: v.optional(unitsSchema) };
@@ -72,7 +72,7 @@ export function draining<L extends DrainingLimit>(limit: L): L {
 }
 
 /** What is wrong with a limit whose credits would not all be exact integers. */
-export function creditsProblem(limit: DrainingLimit): LimitProblem | null {
+function creditsProblem(limit: DrainingLimit): LimitProblem | null {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   const units = Math.max(limit.limit / divisor, limit.burst);
   if (2 * units * (limit.windowMs / divisor) <= Number.MAX_SAFE_INTEGER) return null;
@@ -92,7 +92,7 @@ export function owedAt(limit: DrainingLimit, level: Level, nowMs: number): numbe
 }
 
 /** Units owed, rounded up: a unit of which a part has drained cannot be spent again yet. */
-export function unitsOwed(limit: DrainingLimit, level: Level, nowMs: number): number {
+function unitsOwed(limit: DrainingLimit, level: Level, nowMs: number): number {
   return Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerUnit);
 }
 
@@ -178,7 +178,7 @@ function without(newest: Mark, later: Mark): Mark {
  * Of `units` spent at an instant, no more is given back than has not drained since: as much as was owed at the least at
  * any time after. What drained while that little was owed would have had nothing to drain, had they not been spent.
  */
-export function returned(
+function returned(
   limit: DrainingLimit,
   level: Level,
   units: number,
@@ -200,19 +200,19 @@ export function returned(
 }
 
 /** When nothing is owed any more. */
-export function drainedAtMs(limit: DrainingLimit, { atMs, owed }: Level): number {
+function drainedAtMs(limit: DrainingLimit, { atMs, owed }: Level): number {
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
 /** Age, credits that a unit costs, and credits owed; then the marks. */
-export function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
+function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
   const marks = listed(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
   const head = [nowMs - level.atMs, limit.creditsPerUnit, level.owed];
   return packed(head) + packedDates(marks, nowMs);
 }
 
 /** Where the number of the limit has changed, and so what a unit costs, debts are rounded up and refunds down. */
-export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
+function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
   const [ageMs, costThen, owedThen, ...integers] = unpacked(stored) ?? [];
   if (ageMs === undefined || costThen === undefined || owedThen === undefined) return null;
   const marks = unpackedDates(integers, nowMs);
@@ -226,3 +226,15 @@ export function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: numbe
   }));
   return { atMs: nowMs - ageMs, owed, newest: linked(inCredits) };
 }
+
+/** What all strategies that drain have in common. */
+export const drainingParts = {
+  problem: creditsProblem,
+  mostStoredBytes: () => 200,
+  fresh: () => nothingOwed,
+  used: unitsOwed,
+  refund: returned,
+  idleAtMs: drainedAtMs,
+  store: storedLevel,
+  revive: revivedLevel,
+};

@@ -135,7 +135,7 @@ function report(
   else if (!allowed) retryAfterMs = strategy.waitMs(limit, state, cost, atMs) + lagMs;
   return {
     name: rule.name,
-    strategy: rule.strategyName,
+    strategy: strategy.name,
     limit: rule.units,
     capacity,
     windowMs: strategy.windowMs === null ? rule.windowMs : strategy.windowMs(limit, atMs),

@@ -7,17 +7,17 @@
  * after W without a request, allowed or denied: at most L in any span of W, but who keeps asking is never let in again.
  */
 import * as v from "valibot";
-import { alignOption } from "./align.ts";
+import { alignOption, opensAt } from "./align.ts";
 import { isTimeZone, periodAt } from "./calendar.ts";
 import {
-  mostOpenings,
   noOpenings,
   opened,
   type Openings,
   reopensAt,
+  revivedOpenings,
   withdrawn,
 } from "./openings.ts";
-import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
+import { packed, packedDates, unpacked } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface FixedWindowLimit extends Limit {
@@ -41,12 +41,10 @@ const acceptedZone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
 
 const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0, openings: noOpenings };
 
-function opensAt(limit: FixedWindowLimit, atMs: number): number {
-  if (limit.align === "first-request") return atMs;
-  return limit.align === "clock"
-    ? Math.floor(atMs / limit.windowMs) * limit.windowMs
-    : periodOf(limit, atMs).startMs;
-}
+const beginsAt = (limit: FixedWindowLimit, atMs: number): number =>
+  limit.align === "calendar"
+    ? periodOf(limit, atMs).startMs
+    : opensAt(limit.align, limit.windowMs, atMs);
 
 const endsAt = (limit: FixedWindowLimit, startedAtMs: number): number =>
   limit.align === "calendar" ? periodOf(limit, startedAtMs).endMs : startedAtMs + limit.windowMs;
@@ -116,7 +114,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
 
   spend(limit, window, units, atMs, nowMs) {
     if (isOver(limit, window, nowMs)) {
-      const openedAtMs = opensAt(limit, atMs);
+      const openedAtMs = beginsAt(limit, atMs);
       if (nowMs >= endsAt(limit, openedAtMs)) return window;
       const isByRequest = limit.align === "first-request" && !limit.elastic;
       const openings = isByRequest ? [{ atMs, units }] : noOpenings;
@@ -160,10 +158,10 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   revive(_limit, stored, nowMs) {
     const [ageMs, count, restartedAfterMs, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || count === undefined || restartedAfterMs === undefined) return null;
-    const openings = unpackedDates(integers, nowMs);
+    const openings = revivedOpenings(integers, nowMs);
     const startedAtMs = nowMs - ageMs;
     const openedAtMs = startedAtMs - restartedAfterMs;
-    if (openings === null || openings.length > mostOpenings || openedAtMs < 0) return null;
+    if (openings === null || openedAtMs < 0) return null;
     return { openedAtMs, startedAtMs, count, openings };
   },
 });

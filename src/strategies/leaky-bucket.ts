@@ -13,18 +13,12 @@
 import * as v from "valibot";
 import {
   burstOption,
-  creditsProblem,
-  drainedAtMs,
   draining,
   type DrainingLimit,
+  drainingParts,
   type Level,
-  nothingOwed,
   owedAt,
   owing,
-  returned,
-  revivedLevel,
-  storedLevel,
-  unitsOwed,
   waitUntilOwed,
 } from "./draining.ts";
 import { strategyOfParts } from "./strategy.ts";
@@ -38,21 +32,16 @@ const capacity = ({ mode, burst }: LeakyBucketLimit): number =>
   mode === "queue" ? burst + 1 : burst;
 
 export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
+  ...drainingParts,
   name: "leaky-bucket",
   options: {
     ...burstOption,
     mode: v.optional(v.picklist(["queue", "police"], 'one of "queue", "police"'), "queue"),
   },
   complete: draining,
-  problem: creditsProblem,
   identity: (limit) => (limit.mode === "police" ? "police" : ""),
   capacity,
   mostPerWindow: (limit) => capacity(limit) + limit.limit,
-  mostStoredBytes: () => 200,
-
-  fresh: () => nothingOwed,
-
-  used: unitsOwed,
 
   waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, capacity(limit) - cost, nowMs),
 
@@ -62,12 +51,4 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   spend: (limit, level, units, atMs, nowMs) =>
     // Later slots are promised to others: of a queue nothing but the last to come in can be given back.
     owing(limit, level, units, atMs, nowMs, limit.mode === "queue"),
-
-  refund: returned,
-
-  idleAtMs: drainedAtMs,
-
-  store: storedLevel,
-
-  revive: revivedLevel,
 });

@@ -7,6 +7,7 @@ import {
   formatWindow,
   parseWindow,
   splitNotation,
+  type Window,
 } from "./notation.ts";
 import {
   type ConfigProblem,
@@ -146,7 +147,7 @@ function readFields(
   }
   const place = (within: string, wrong: unknown, accepted: string): void =>
     reportAt(joinPath(field, within), value === written ? wrong : written, accepted);
-  const isOfCalendar = hasCalendarWindow(value);
+  const isOfCalendar = isOnlyOfCalendar(parseWindow(asText(value["window"])));
   const implied = isOfCalendar ? calendarStrategy : defaultName;
   const asked = value["strategy"] === undefined ? implied : value["strategy"];
   const isMisnamed = isOfCalendar && asked !== calendarStrategy;
@@ -155,8 +156,7 @@ function readFields(
   const input: Record<string, unknown> = isOfCalendar
     ? { ...value, align, strategy: calendarStrategy }
     : { ...value, strategy: asked };
-  const strategyName = input["strategy"];
-  const strategy = typeof strategyName === "string" ? strategies.get(strategyName) : undefined;
+  const strategy = strategies.get(asText(input["strategy"]));
   // Of an unknown strategy no option can be called wrong.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
@@ -172,23 +172,24 @@ function readFields(
   return [];
 }
 
+const asText = (value: unknown): string => (typeof value === "string" ? value : "");
+
 const calendarStrategy = "fixed-window";
 const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;
 
 /** Whether a window can be nothing but the calendar's: months and years have no fixed length. */
-function hasCalendarWindow({ window }: Record<string, unknown>): boolean {
-  const period = typeof window === "string" ? parseWindow(window)?.period : undefined;
-  return period === "month" || period === "year";
-}
+const isOnlyOfCalendar = (window: Window | null): boolean =>
+  window?.period === "month" || window?.period === "year";
 
 /** A limit without its name yet. Only of a calendar window it matters what it is one of. */
 function unnamed(
   fieldsOfLimit: { readonly limit: number; readonly strategy: string },
   window: string,
 ): Limit {
-  const { windowMs, period } = parseWindow(window) ?? { windowMs: 0 };
+  const parsed = parseWindow(window);
+  const { windowMs, period } = parsed ?? { windowMs: 0 };
   const isOfCalendar =
-    hasCalendarWindow({ window }) || Reflect.get(fieldsOfLimit, "align") === "calendar";
+    isOnlyOfCalendar(parsed) || Reflect.get(fieldsOfLimit, "align") === "calendar";
   const ofCalendar = isOfCalendar && period !== undefined ? { period } : {};
   return { ...fieldsOfLimit, name: "", windowMs, ...ofCalendar };
 }

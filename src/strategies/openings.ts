@@ -3,6 +3,7 @@
  * them is given back, the window opens at the next: as had the spend not been made. Only a few are kept: when all of them
  * are given back and later ones are left, the window stays where it is.
  */
+import { unpackedDates } from "./packing.ts";
 
 /** Units spent at an instant. */
 interface Opening {
@@ -12,7 +13,7 @@ interface Opening {
 
 export type Openings = readonly Opening[];
 
-export const mostOpenings = 3;
+const mostOpenings = 3;
 
 export const noOpenings: Openings = [];
 
@@ -37,4 +38,10 @@ export function withdrawn(openings: Openings, spentAtMs: number, units: number):
 export function reopensAt(openings: Openings, left: Openings, openedAtMs: number): number {
   const wasFirst = openings[0]?.atMs === openedAtMs;
   return wasFirst ? (left[0]?.atMs ?? openedAtMs) : openedAtMs;
+}
+
+/** What `packedDates` wrote of openings at `nowMs`, of its integers; null when it did not. */
+export function revivedOpenings(integers: readonly number[], nowMs: number): Openings | null {
+  const openings = unpackedDates(integers, nowMs);
+  return openings === null || openings.length > mostOpenings ? null : openings;
 }

@@ -18,8 +18,8 @@ export function packed(integers: readonly number[]): string {
   return text;
 }
 
-/** The integers in what `packed` wrote; null for what it cannot have written, and for fewer or more than `count`. */
-export function unpacked(text: unknown, count?: number): number[] | null {
+/** The integers in what `packed` wrote; null for what it cannot have written. */
+export function unpacked(text: unknown): number[] | null {
   if (typeof text !== "string") return null;
   const integers: number[] = [];
   let integer = 0;
@@ -35,7 +35,7 @@ export function unpacked(text: unknown, count?: number): number[] | null {
     integer = 0;
     place = 1;
   }
-  return place === 1 && (count ?? integers.length) === integers.length ? integers : null;
+  return place === 1 ? integers : null;
 }
 
 /** Something that was at an instant, or is since. */

@@ -37,7 +37,6 @@ function strategyOf(limit: Limit): Strategy {
 /** A limit and what follows from it, for all meters that have it. */
 export interface Rule {
   readonly name: string;
-  readonly strategyName: string;
   /** Units per window. */
   readonly units: number;
   readonly windowMs: number;
@@ -61,7 +60,6 @@ export function ruleOf(written: Limit): Rule {
   const window = formatDuration(windowMs);
   const rule: Rule = {
     name,
-    strategyName: strategy.name,
     units: limit.limit,
     windowMs,
     capacity: strategy.capacity(limit),

@@ -8,14 +8,14 @@
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import {
-  mostOpenings,
   noOpenings,
   opened,
   type Openings,
   reopensAt,
+  revivedOpenings,
   withdrawn,
 } from "./openings.ts";
-import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
+import { packed, packedDates, unpacked } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
@@ -71,7 +71,7 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
 export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   name: "sliding-window-counter",
   options: alignOption(["first-request", "clock"]),
-  problem: (limit) => productProblem(limit),
+  problem: productProblem,
   identity: (limit) => (limit.align === "clock" ? "clock" : ""),
   capacity: (limit) => limit.limit,
   mostPerWindow: (limit) => 2 * limit.limit,
@@ -95,7 +95,12 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     const before = rolled(limit, buckets, nowMs);
     if (isEmpty(before)) {
       const openings = limit.align === "clock" ? noOpenings : [{ atMs, units }];
-      const first = { openedAtMs: opensAt(limit, atMs), previous: 0, current: units, openings };
+      const first = {
+        openedAtMs: opensAt(limit.align, limit.windowMs, atMs),
+        previous: 0,
+        current: units,
+        openings,
+      };
       return rolled(limit, first, nowMs);
     }
     const { openedAtMs, previous, current } = before;
@@ -140,8 +145,8 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   revive(_limit, stored, nowMs) {
     const [ageMs, previous, current, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || previous === undefined || current === undefined) return null;
-    const openings = unpackedDates(integers, nowMs);
-    if (openings === null || openings.length > mostOpenings || ageMs > nowMs) return null;
+    const openings = revivedOpenings(integers, nowMs);
+    if (openings === null || ageMs > nowMs) return null;
     return { openedAtMs: nowMs - ageMs, previous, current, openings };
   },
 });

@@ -9,17 +9,11 @@
 import * as v from "valibot";
 import {
   burstOption,
-  creditsProblem,
-  drainedAtMs,
   draining,
   type DrainingLimit,
+  drainingParts,
   type Level,
-  nothingOwed,
   owing,
-  returned,
-  revivedLevel,
-  storedLevel,
-  unitsOwed,
   waitUntilOwed,
 } from "./draining.ts";
 import { strategyOfParts } from "./strategy.ts";
@@ -29,6 +23,7 @@ interface TokenBucketLimit extends DrainingLimit {
 }
 
 export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
+  ...drainingParts,
   name: "token-bucket",
   options: {
     ...burstOption,
@@ -46,25 +41,11 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
           stepMs: limit.windowMs,
         }
       : draining(limit),
-  problem: creditsProblem,
   identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
   capacity: (limit) => limit.burst,
   mostPerWindow: (limit) => limit.burst + limit.limit,
-  mostStoredBytes: () => 200,
-
-  fresh: () => nothingOwed,
-
-  used: unitsOwed,
 
   waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, limit.burst - cost, nowMs),
 
   spend: (limit, level, units, atMs, nowMs) => owing(limit, level, units, atMs, nowMs, false),
-
-  refund: returned,
-
-  idleAtMs: drainedAtMs,
-
-  store: storedLevel,
-
-  revive: revivedLevel,
 });

@@ -1,4 +1,5 @@
 /** Traffic for the accuracy table: the instants at which requests of cost 1 arrive, the same at every run. */
+import { type Random, randomFrom } from "../random.ts";
 
 export interface Shape {
   /** Of the limit that the traffic is meant for. */
@@ -11,9 +12,6 @@ export interface Shape {
 /** For each key the instants of its requests, in order. */
 export type Arrivals = readonly (readonly number[])[];
 
-/** A number of at least 0 and below 1 at each call. */
-type Random = () => number;
-
 /** A whole number of every window that is tried. */
 const startMs = 1_800_000_000_000;
 /** How much more is asked for than is allowed. */
@@ -25,17 +23,6 @@ export const kinds: Readonly<Record<string, (shape: Shape) => Arrivals>> = {
   boundary,
   Zipf: zipf,
 };
-
-/** mulberry32 */
-function randomFrom(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const below = (random: Random, end: number): number => Math.floor(random() * end);
 

@@ -1,6 +1,7 @@
 /** Every strategy against its own rule, applied literally to a plain list of all that was ever admitted. */
 import { describe, expect, test } from "vitest";
 import { createMeter, type Limit, strategies } from "../../src/strategies/index.ts";
+import { type Random, randomFrom } from "../random.ts";
 import {
   capacityOf,
   delayMs,
@@ -94,25 +95,14 @@ class Reference {
   }
 }
 
-/** mulberry32: a number of at least 0 and below 1 at each call. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** A clock that bursts, idles, sits on edges and steps back. */
 class Traffic {
-  readonly #random: () => number;
+  readonly #random: Random;
   readonly #limit: Limit;
   #edgesMs: number[] = [];
   nowMs: number;
 
-  constructor(limit: Limit, random: () => number) {
+  constructor(limit: Limit, random: Random) {
     this.#limit = limit;
     this.#random = random;
     const startMs = limit.period === undefined ? 1_000 * limit.windowMs : Date.UTC(2026, 0, 1);
