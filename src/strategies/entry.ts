@@ -25,6 +25,48 @@ export function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
   return entryOf(entry.rule, state);
 }
 
+/** A debt beyond this is not told apart from it: sums of units stay exact. */
+const greatestDebt = 2 ** 50;
+
+/** The state with units spent at `atMs`, whether they fit or not. */
+export function booked(
+  { rule: { limit, strategy }, state }: Entry,
+  cost: number,
+  atMs: number,
+  seenMs: number,
+): unknown {
+  const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
+  return units <= 0 ? state : strategy.spend(limit, state, units, atMs, seenMs);
+}
+
+/**
+ * When units that are reserved count as spent: where they are given back at the latest when the time of the reservation
+ * is up, so long ago that they are over just then.
+ */
+export function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: number): number {
+  return strategy.releases && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
+}
+
+/** The state with units that were reserved at `spentAtMs` given back, all or but for what they have turned out to be. */
+export function settled(
+  entry: Entry,
+  cost: number,
+  actualCost: number,
+  spentAtMs: number,
+  ttlMs: number,
+  seenMs: number,
+): unknown {
+  const { rule, state } = entry;
+  const { limit, strategy } = rule;
+  const { releases } = strategy;
+  if (!releases && actualCost > cost) return booked(entry, actualCost - cost, seenMs, seenMs);
+  const units = releases ? cost : cost - actualCost;
+  if (units === 0) return state;
+  // What was reserved while the clock was ahead has been booked again since, and not with the time it had left.
+  const atMs = spentAtMs > seenMs ? spentAtMs : reservedAtMs(rule, ttlMs, spentAtMs);
+  return strategy.refund(limit, state, units, atMs, seenMs);
+}
+
 /** To look is allowed even in debt: what remains can be spent, be it nothing. */
 const fits = ({ used, rule }: Entry, cost: number): boolean =>
   cost === 0 || used + cost <= rule.capacity;

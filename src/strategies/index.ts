@@ -1,6 +1,7 @@
 /** The engine of Headgate, pure: limits, strategies and the meter that decides them. */
 export type { Meter } from "./meter.ts";
 export { longestWaitMs } from "./entry.ts";
+export { attachSegments, detachSegments } from "./detached.ts";
 export { createMeter } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";
@@ -21,4 +22,4 @@ export {
   problemsOf,
 } from "./problems.ts";
 export { defaultStrategy, strategies } from "./registry.ts";
-export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
+export type { Decision, Limit, LimitDecision, Stored, Strategy } from "./strategy.ts";

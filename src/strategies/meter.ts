@@ -6,20 +6,31 @@
  */
 import { isCount, isInstant } from "./integers.ts";
 import {
+  booked,
   type Entry,
   decided,
   entryOf,
   measure,
   rebooked,
+  reservedAtMs,
+  settled,
   spentDecision,
   delayOf,
 } from "./entry.ts";
 import { type Rule, ruleOf } from "./registry.ts";
-import { readSnapshot, type StoredState, writeSnapshot } from "./snapshot.ts";
+import {
+  isKeepable,
+  type Kept,
+  type KeptState,
+  lastIdle,
+  liveState,
+  nothingKept,
+  sizeOfKept,
+  stateFor,
+  storedState,
+} from "./kept.ts";
+import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
-
-/** A debt beyond this is not told apart from it: sums of units stay exact. */
-const greatestDebt = 2 ** 50;
 
 export interface Meter {
   /**
@@ -31,6 +42,19 @@ export interface Meter {
   consume(cost: number, nowMs: number, heldUnits?: number): Decision;
   /** What `consume` would answer, without spending; never changes anything. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
+  /**
+   * Spends `cost` if every limit allows it, to be settled once it is known what the work took, and when it is done. What
+   * is given back then, such as slots of concurrency, is free again after `ttlMs` at the latest.
+   * @param ttlMs an integer of at least 1
+   */
+  reserve(cost: number, ttlMs: number, nowMs: number, heldUnits?: number): Decision;
+  /**
+   * Corrects what was reserved to what the work took: less is given back, as a refund is; more is booked, now. Slots of
+   * concurrency are all given back, whatever it took. To be called once at most for each reservation.
+   * @param spentAtMs the meter's `seenMs` right after the reservation
+   * @param ttlMs of the reservation
+   */
+  settle(cost: number, actualCost: number, spentAtMs: number, ttlMs: number, nowMs: number): void;
   /** Notes that a request was denied by other limits, which restarts an elastic window; nothing else changes by it. */
   deny(nowMs: number): void;
   /** Counts units that were spent elsewhere at `atMs`; never denies, and may leave a debt. */
@@ -39,8 +63,20 @@ export interface Meter {
   refund(cost: number, spentAtMs: number, nowMs: number): void;
   /** All that must be kept, structured-cloneable and versioned, for `createMeter`. */
   snapshot(): unknown;
+  /**
+   * The meter of other limits on the same key: it decides as one that is created of the snapshot, but takes over what it
+   * can as it is. This one must not be used any more.
+   */
+  withLimits(limits: readonly Limit[]): Meter;
   /** When the snapshot may be forgotten without changing any decision; `seenMs` or before if there is nothing to keep. */
   idleAtMs(): number;
+  /**
+   * For how long after a spend, be it of all the capacity, a decision may still be another than a fresh meter's; of the
+   * limits it was given. Debts, and states of other limits, may last longer: see `idleAtMs`.
+   */
+  readonly memoryMs: number;
+  /** About how many bytes of memory it takes, without the limits. */
+  sizeBytes(): number;
   /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
   readonly seenMs: number;
   /** Grows at least with every change of what `snapshot` answers, so that an owner knows when to write it. */
@@ -51,23 +87,28 @@ export interface Meter {
 
 /** @param stored what an earlier meter's `snapshot` answered; anything else is refused, see `refused` */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
-  return new LimitsMeter(limits, stored);
+  const snapshot = stored === undefined ? nothingKept : readSnapshot(stored);
+  return snapshot === null
+    ? new LimitsMeter(limits, nothingKept, "not a snapshot of this version")
+    : new LimitsMeter(limits, snapshot, null);
 }
+
+/** About what a meter takes of memory beside its states, and what each of its limits does. */
+const bytesOfMeter = 130;
+const bytesOfEntry = 70;
 
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
   readonly #entries: readonly Entry[];
   /** The states of limits that this meter was not given. */
-  readonly #foreign: readonly StoredState[];
+  readonly #foreign: readonly KeptState[];
   seenMs: number;
   changes = 0;
-  refused: string | null = null;
+  refused: string | null;
 
-  constructor(limits: readonly Limit[], stored: unknown) {
-    const revived = stored === undefined ? { seenMs: 0, states: [] } : readSnapshot(stored);
-    if (revived === null) this.refused = "not a snapshot of this version";
-    const { seenMs = 0, states: found = [] } = revived ?? {};
-    const states = new Map(found.map((state) => [state.identity, state]));
+  constructor(limits: readonly Limit[], { seenMs, states: kept }: Kept, refused: string | null) {
+    this.refused = refused;
+    const states = new Map(kept.map((state) => [state.identity, state]));
     // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
     this.seenMs = limits.reduce(
       (latest, limit) => Math.max(latest, states.get(ruleOf(limit).identity)?.writtenAtMs ?? 0),
@@ -79,27 +120,45 @@ class LimitsMeter implements Meter {
       states.delete(rule.identity);
       return state === undefined
         ? entryOf(rule, rule.strategy.fresh())
-        : this.#revived(rule, state, seenMs);
+        : this.#takenOver(rule, state, seenMs);
     });
-    this.#foreign = lastIdle([...states.values()]);
+    this.#foreign = lastIdle([...states.values()].filter((state) => this.#isKeepable(state)));
     this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
-  /** @param snapshotSeenMs the latest time that the meter had seen that wrote the snapshot */
-  #revived(rule: Rule, { data, writtenAtMs }: StoredState, snapshotSeenMs: number): Entry {
-    const { strategy, limit } = rule;
-    const state = strategy.revive(limit, data, writtenAtMs);
+  /** @param keptSeenMs the latest time that the meter had seen that the state comes from */
+  #takenOver(rule: Rule, kept: KeptState, keptSeenMs: number): Entry {
+    const state = stateFor(rule, kept);
     if (state === null) {
-      this.refused = `not a state of "${rule.identity}"`;
-      return entryOf(rule, strategy.fresh());
+      this.#refuse(rule.identity);
+      return entryOf(rule, rule.strategy.fresh());
     }
     const entry = entryOf(rule, state);
-    const seenMs = Math.max(writtenAtMs, snapshotSeenMs);
+    const seenMs = Math.max(kept.writtenAtMs, keptSeenMs);
     // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
     return seenMs < this.seenMs ? rebooked(entry, seenMs, this.seenMs) : entry;
   }
 
+  #isKeepable(kept: KeptState): boolean {
+    if (isKeepable(kept)) return true;
+    this.#refuse(kept.identity);
+    return false;
+  }
+
+  #refuse(identity: string): void {
+    this.refused = `not a state of "${identity}"`;
+  }
+
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
+    return this.#spend(cost, Number.POSITIVE_INFINITY, nowMs, heldUnits);
+  }
+
+  reserve(cost: number, ttlMs: number, nowMs: number, heldUnits = 0): Decision {
+    requireTtl(ttlMs);
+    return this.#spend(cost, ttlMs, nowMs, heldUnits);
+  }
+
+  #spend(cost: number, ttlMs: number, nowMs: number, heldUnits: number): Decision {
     if (cost === 0) return this.look(cost, nowMs, heldUnits);
     requireCount("cost", cost);
     requireInstant(nowMs);
@@ -115,7 +174,8 @@ class LimitsMeter implements Meter {
     const delayMs = delayOf(entries, heldUnits, atMs, lagMs);
     for (const entry of entries) {
       const { limit, strategy } = entry.rule;
-      entry.state = strategy.spend(limit, entry.state, cost, atMs, atMs);
+      const spentAtMs = reservedAtMs(entry.rule, ttlMs, atMs);
+      entry.state = strategy.spend(limit, entry.state, cost, spentAtMs, atMs);
       entry.used += cost;
     }
     this.seenMs = atMs;
@@ -151,10 +211,7 @@ class LimitsMeter implements Meter {
     const seenMs = Math.max(nowMs, this.seenMs);
     // As long ago as the caller says, by the time at which the meter decides.
     const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
-    this.#change(seenMs, ({ rule: { limit, strategy }, state }) => {
-      const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
-      return units <= 0 ? state : strategy.spend(limit, state, units, bookedAtMs, seenMs);
-    });
+    this.#change(seenMs, (entry) => booked(entry, cost, bookedAtMs, seenMs));
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
@@ -169,19 +226,52 @@ class LimitsMeter implements Meter {
     );
   }
 
+  settle(cost: number, actualCost: number, spentAtMs: number, ttlMs: number, nowMs: number): void {
+    requireCount("cost", cost);
+    requireCount("actualCost", actualCost);
+    requireCount("spentAtMs", spentAtMs);
+    requireTtl(ttlMs);
+    requireInstant(nowMs);
+    const releases = cost > 0 && this.#entries.some(({ rule }) => rule.strategy.releases);
+    if (actualCost === cost && !releases) return;
+    this.#trustClock(nowMs);
+    const seenMs = Math.max(nowMs, this.seenMs);
+    this.#change(seenMs, (entry) => settled(entry, cost, actualCost, spentAtMs, ttlMs, seenMs));
+  }
+
   snapshot(): unknown {
-    const own = this.#entries.map(({ rule: { limit, strategy, identity }, state }) => ({
-      identity,
-      data: strategy.store(limit, state, this.seenMs),
-      writtenAtMs: this.seenMs,
-      idleAtMs: strategy.idleAtMs(limit, state),
-    }));
-    return writeSnapshot({ seenMs: this.seenMs, states: [...own, ...this.#foreign] });
+    return writeSnapshot({ seenMs: this.seenMs, states: this.#kept().map(storedState) });
+  }
+
+  withLimits(limits: readonly Limit[]): Meter {
+    const next = new LimitsMeter(limits, { seenMs: this.seenMs, states: this.#kept() }, null);
+    next.changes = this.changes + (next.seenMs === this.seenMs ? 0 : 1);
+    return next;
+  }
+
+  /** All states that are not idle, whether of its own limits or of others. */
+  #kept(): readonly KeptState[] {
+    const { seenMs } = this;
+    const own = this.#entries.map(({ rule, state }) => liveState(rule, state, seenMs));
+    return [...own, ...this.#foreign].filter(({ idleAtMs }) => idleAtMs > seenMs);
   }
 
   idleAtMs(): number {
     const own = this.#entries.map(({ rule, state }) => rule.strategy.idleAtMs(rule.limit, state));
     return Math.max(0, ...own, ...this.#foreign.map((state) => state.idleAtMs));
+  }
+
+  get memoryMs(): number {
+    return this.#entries.reduce((longest, { rule }) => Math.max(longest, rule.memoryMs), 0);
+  }
+
+  sizeBytes(): number {
+    let sizeBytes = bytesOfMeter;
+    for (const { rule, state } of this.#entries) {
+      sizeBytes += bytesOfEntry + rule.strategy.sizeBytes(state);
+    }
+    for (const kept of this.#foreign) sizeBytes += sizeOfKept(kept);
+    return sizeBytes;
   }
 
   /**
@@ -228,11 +318,7 @@ function requireCount(name: string, value: number): void {
     throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
 }
 
-/** A meter keeps so many states of limits it was not given: of more, those that will be idle first are forgotten. */
-const mostForeign = 256;
-
-function lastIdle(states: readonly StoredState[]): readonly StoredState[] {
-  return states.length <= mostForeign
-    ? states
-    : states.toSorted((a, b) => b.idleAtMs - a.idleAtMs).slice(0, mostForeign);
+function requireTtl(ttlMs: number): void {
+  if (!isCount(ttlMs) || ttlMs === 0)
+    throw new RangeError(`ttlMs must be an integer of at least 1, not ${String(ttlMs)}`);
 }

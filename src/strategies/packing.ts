@@ -6,16 +6,17 @@ const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
 const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
 
 export function packed(integers: readonly number[]): string {
-  let text = "";
+  // Joined at the end: a text that has grown character by character is kept as a tree of them, ten times as large.
+  const characters: string[] = [];
   for (const integer of integers) {
     let rest = integer;
     while (rest >= 32) {
-      text += digits.charAt(32 + (rest % 32));
+      characters.push(digits.charAt(32 + (rest % 32)));
       rest = Math.floor(rest / 32);
     }
-    text += digits.charAt(rest);
+    characters.push(digits.charAt(rest));
   }
-  return text;
+  return characters.join("");
 }
 
 /** The integers in what `packed` wrote; null for what it cannot have written. */
@@ -42,6 +43,17 @@ export function unpacked(text: unknown): number[] | null {
 interface Dated {
   readonly atMs: number;
   readonly units: number;
+}
+
+/** Instant and units of the first, then step and units of each other: the same text whenever it is written. */
+export function packedSteps(dated: readonly Dated[]): string {
+  const integers: number[] = [];
+  let previousMs = 0;
+  for (const { atMs, units } of dated) {
+    integers.push(atMs - previousMs, units);
+    previousMs = atMs;
+  }
+  return packed(integers);
 }
 
 /** Age and units of the first, then step and units of each other: steps are short where ages would be long. */

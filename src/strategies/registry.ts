@@ -43,6 +43,8 @@ export interface Rule {
   readonly capacity: number;
   /** What a stored state belongs to: strategy, window and options, never the number, the burst or the name of a limit. */
   readonly identity: string;
+  /** For how long after all of the capacity is spent at once anything of it is remembered. */
+  readonly memoryMs: number;
   readonly strategy: Strategy;
   /** The limit as its strategy wants it. */
   readonly limit: Limit;
@@ -64,9 +66,20 @@ export function ruleOf(written: Limit): Rule {
     windowMs,
     capacity: strategy.capacity(limit),
     identity: `${strategy.name} ${window} ${strategy.identity(limit)}`.trimEnd(),
+    memoryMs: memoryOf(strategy, limit),
     strategy,
     limit,
   };
   rules.set(written, rule);
   return rule;
+}
+
+/** By so much a period is longer at the most than its window says, when clocks are set back. */
+const mostSetBackMs = 2 * 3_600_000;
+
+function memoryOf(strategy: Strategy, limit: Limit): number {
+  // What is spent at the epoch may be spent late in its period, and it is remembered until that ends.
+  if (limit.period !== undefined) return limit.windowMs + mostSetBackMs;
+  const full = strategy.spend(limit, strategy.fresh(), strategy.capacity(limit), 0, 0);
+  return strategy.idleAtMs(limit, full);
 }

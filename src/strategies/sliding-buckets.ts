@@ -9,13 +9,14 @@
 import * as v from "valibot";
 import { acceptedDuration, parseDuration } from "./notation.ts";
 import {
-  instantOfOldest,
-  mostBytesPerRun,
+  instantLeaving,
+  mostBytesOfRuns,
   noRuns,
-  packedRuns,
+  revivedRuns,
   type Runs,
+  sizeOfRuns,
+  storedRuns,
   unitsAfter,
-  unpackedRuns,
   withoutUnits,
   withUnits,
 } from "./runs.ts";
@@ -94,16 +95,15 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
   identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
   capacity: (limit) => limit.limit,
   mostPerWindow: ({ limit, edge }) => (edge === "keep" ? limit : 2 * limit),
-  mostStoredBytes: ({ buckets }) => 100 + (buckets + 1) * 2 * mostBytesPerRun,
+  mostStoredBytes: ({ limit, buckets, keptMs }) =>
+    100 + mostBytesOfRuns(Math.min(limit, buckets + 1), keptMs, limit),
 
   fresh: noRuns,
 
   used,
 
-  waitMs(limit, counts, cost, nowMs) {
-    const excess = used(limit, counts, nowMs) + cost - limit.limit;
-    return instantOfOldest(counts, excess, afterMs(limit, nowMs)) + limit.keptMs - nowMs;
-  },
+  waitMs: (limit, counts, cost, nowMs) =>
+    instantLeaving(counts, limit.limit - cost) + limit.keptMs - nowMs,
 
   spend(limit, counts, units, atMs, nowMs) {
     const fromMs = countsFromMs(limit, atMs);
@@ -116,7 +116,9 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
 
   idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
 
-  store: (limit, counts, nowMs) => packedRuns(counts, afterMs(limit, nowMs), nowMs),
+  sizeBytes: sizeOfRuns,
 
-  revive: (_limit, stored, nowMs) => unpackedRuns(stored, nowMs),
+  store: (limit, counts, nowMs) => storedRuns(counts, afterMs(limit, nowMs), nowMs),
+
+  revive: (_limit, stored, nowMs) => revivedRuns(stored, nowMs),
 });

@@ -5,13 +5,14 @@
  * most 100,000; units of one millisecond take the place of one.
  */
 import {
-  instantOfOldest,
-  mostBytesPerRun,
+  instantLeaving,
+  mostBytesOfRuns,
   noRuns,
-  packedRuns,
+  revivedRuns,
   type Runs,
+  sizeOfRuns,
+  storedRuns,
   unitsAfter,
-  unpackedRuns,
   withoutUnits,
   withUnits,
 } from "./runs.ts";
@@ -36,16 +37,15 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
   capacity: (limit) => limit.limit,
   mostPerWindow: (limit) => limit.limit,
   // There is a run for each instant, and no more instants than milliseconds.
-  mostStoredBytes: ({ limit, windowMs }) => 100 + Math.min(limit, windowMs) * mostBytesPerRun,
+  mostStoredBytes: ({ limit, windowMs }) =>
+    100 + mostBytesOfRuns(Math.min(limit, windowMs), windowMs, limit),
 
   fresh: noRuns,
 
   used,
 
-  waitMs(limit, log, cost, nowMs) {
-    const excess = used(limit, log, nowMs) + cost - limit.limit;
-    return instantOfOldest(log, excess, afterMs(limit, nowMs)) + limit.windowMs - nowMs;
-  },
+  waitMs: (limit, log, cost, nowMs) =>
+    instantLeaving(log, limit.limit - cost) + limit.windowMs - nowMs,
 
   spend(limit, log, units, atMs, nowMs) {
     const isOver = atMs <= afterMs(limit, nowMs);
@@ -57,7 +57,9 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 
-  store: (limit, log, nowMs) => packedRuns(log, afterMs(limit, nowMs), nowMs),
+  sizeBytes: sizeOfRuns,
 
-  revive: (_limit, stored, nowMs) => unpackedRuns(stored, nowMs),
+  store: (limit, log, nowMs) => storedRuns(log, afterMs(limit, nowMs), nowMs),
+
+  revive: (_limit, stored, nowMs) => revivedRuns(stored, nowMs),
 });

@@ -1,7 +1,7 @@
 /**
  * What a meter leaves in storage: `[version, seenMs, …states]`, each state `[identity, idleAfterMs, data]`, and for one
  * that the meter was not given, how long before `seenMs` its data was written (below 0 when after). Durations count from
- * `seenMs`: they take fewer bytes than instants do.
+ * `seenMs`: they take fewer bytes than instants do. Data are a text, or of a long state a list of texts.
  */
 import { isCount, isInstant } from "./integers.ts";
 
@@ -21,11 +21,9 @@ export interface Snapshot {
   readonly states: readonly StoredState[];
 }
 
-/** Leaves out what is idle. */
 export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
   const written: unknown[] = [version, seenMs];
   for (const { identity, data, writtenAtMs, idleAtMs } of states) {
-    if (idleAtMs <= seenMs) continue;
     const state = [identity, idleAtMs - seenMs, data];
     if (writtenAtMs !== seenMs) state.push(seenMs - writtenAtMs);
     written.push(state);
@@ -40,6 +38,16 @@ export function readSnapshot(stored: unknown): Snapshot | null {
   if (storedVersion !== version || !isInstant(seenMs)) return null;
   const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
   return states.length === written.length ? { seenMs, states } : null;
+}
+
+/** A copy of what `writeSnapshot` answered in which the data of each state are others; anything else as it is. */
+export function eachData(stored: unknown, change: (data: unknown) => unknown): unknown {
+  if (!Array.isArray(stored) || stored[0] !== version) return stored;
+  return stored.map((state: unknown, index) =>
+    index > 1 && Array.isArray(state)
+      ? state.map((field: unknown, place) => (place === 2 ? change(field) : field))
+      : state,
+  );
 }
 
 function readState(stored: unknown, seenMs: number): StoredState | null {

@@ -62,6 +62,12 @@ export interface LimitProblem {
   readonly accepted: string;
 }
 
+/**
+ * A state as it is stored: a text, or of a long one the texts of its sealed segments, which do not change while they are
+ * of use, the oldest first, and last the text of what still changes.
+ */
+export type Stored = string | readonly string[];
+
 /** What not every strategy has. */
 interface Particular<L extends Limit, State> {
   /** The length of the window at an instant. */
@@ -94,9 +100,11 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   capacity(limit: L): number;
   /** The bound: the most units admitted in any span of one window; of a calendar's, of the shortest that there is. */
   mostPerWindow(limit: L): number;
+  /** Whether units are given back when the work is done for which they were spent. */
+  readonly releases: boolean;
   /** Null where it is always the same. */
   readonly windowMs: Particular<L, State>["windowMs"] | null;
-  /** The most bytes that a stored state takes, so that a policy's together fit in a row of storage. */
+  /** The most bytes that a stored state takes of units that were allowed: by it an owner plans its storage. */
   mostStoredBytes(limit: L): number;
 
   /** The state of a key that has spent nothing. */
@@ -119,13 +127,21 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
-  /** The state as a short text, in which instants are told by how long before `nowMs`, the latest, they were. */
-  store(limit: L, state: State, nowMs: number): string;
+  /** About how many bytes of memory the state takes. */
+  sizeBytes(state: State): number;
+  /**
+   * The state in short, in which instants are told by how long before `nowMs`, the latest, they were; but that the text
+   * of a sealed segment is the same whenever it is asked for.
+   */
+  store(limit: L, state: State, nowMs: number): Stored;
   /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
   revive(limit: L, stored: unknown, nowMs: number): State | null;
 }
 
-type Unsaid = "complete" | "warning" | "windowMs" | "delayMs" | "deny";
+type Unsaid = "complete" | "warning" | "releases" | "windowMs" | "delayMs" | "deny" | "sizeBytes";
+
+/** Of a state that is always as large: a few numbers, and some instants for corrections. */
+const constantSizeBytes = 230;
 
 /** What a strategy has to say; for the rest it is like most. */
 export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Unsaid> &
@@ -145,6 +161,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     identity: parts.identity,
     capacity: parts.capacity,
     mostPerWindow: parts.mostPerWindow,
+    releases: parts.releases ?? false,
     windowMs: parts.windowMs ?? null,
     mostStoredBytes: parts.mostStoredBytes,
     fresh: parts.fresh,
@@ -155,6 +172,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     refund: parts.refund,
     deny: parts.deny ?? null,
     idleAtMs: parts.idleAtMs,
+    sizeBytes: parts.sizeBytes ?? (() => constantSizeBytes),
     store: parts.store,
     revive: parts.revive,
   };

@@ -1,0 +1,84 @@
+/** States on their way from one meter to the next: as their strategies wrote them, or live, which costs nothing. */
+import { type Rule } from "./registry.ts";
+import type { Snapshot, StoredState } from "./snapshot.ts";
+import type { Limit, Stored } from "./strategy.ts";
+
+/** A state as it is, to be written by the limit it was made for. */
+interface LiveState extends Omit<StoredState, "data"> {
+  readonly rule: Rule;
+  readonly state: unknown;
+}
+
+export type KeptState = StoredState | LiveState;
+
+/** What a meter takes over from another. */
+export interface Kept extends Omit<Snapshot, "states"> {
+  readonly states: readonly KeptState[];
+}
+
+export const nothingKept: Kept = { seenMs: 0, states: [] };
+
+const isLive = (kept: KeptState): kept is LiveState => "rule" in kept;
+
+/** @param seenMs the latest time that the meter has seen */
+export function liveState(rule: Rule, state: unknown, seenMs: number): KeptState {
+  const idleAtMs = rule.strategy.idleAtMs(rule.limit, state);
+  return { identity: rule.identity, rule, state, writtenAtMs: seenMs, idleAtMs };
+}
+
+export function storedState(kept: KeptState): StoredState {
+  if (!isLive(kept)) return kept;
+  const { identity, writtenAtMs, idleAtMs } = kept;
+  return { identity, data: dataOf(kept), writtenAtMs, idleAtMs };
+}
+
+/** The state for a rule of the same identity; null where it is not one of its states. */
+export function stateFor({ strategy, limit }: Rule, kept: KeptState): unknown {
+  return isLive(kept) && areEqual(kept.rule.limit, limit)
+    ? kept.state
+    : strategy.revive(limit, dataOf(kept), kept.writtenAtMs);
+}
+
+/** Whether its strategy may have written it; that is found out when a meter is given its limit. */
+export const isKeepable = (kept: KeptState): boolean => isLive(kept) || isStored(kept.data);
+
+const isStored = (data: unknown): data is Stored =>
+  typeof data === "string" ||
+  (Array.isArray(data) && data.every((text) => typeof text === "string"));
+
+function dataOf(kept: KeptState): unknown {
+  if (!isLive(kept)) return kept.data;
+  const { strategy, limit } = kept.rule;
+  return strategy.store(limit, kept.state, kept.writtenAtMs);
+}
+
+/** What lives in a limit are texts, numbers and booleans. */
+function areEqual(one: Limit, other: Limit): boolean {
+  if (one === other) return true;
+  const others = new Map(Object.entries(other));
+  const fields = Object.entries(one);
+  return (
+    fields.length === others.size && fields.every(([name, value]) => others.get(name) === value)
+  );
+}
+
+/** A meter keeps so many states of limits it was not given: of more, those that will be idle first are forgotten. */
+const mostForeign = 256;
+
+export function lastIdle(states: readonly KeptState[]): readonly KeptState[] {
+  return states.length <= mostForeign
+    ? states
+    : states.toSorted((a, b) => b.idleAtMs - a.idleAtMs).slice(0, mostForeign);
+}
+
+const bytesOfKept = 200;
+
+/** About what it takes of memory. */
+export function sizeOfKept(kept: KeptState): number {
+  if (isLive(kept)) return bytesOfKept + kept.rule.strategy.sizeBytes(kept.state);
+  const texts: readonly unknown[] = Array.isArray(kept.data) ? kept.data : [kept.data];
+  return texts.reduce<number>(
+    (sum, text) => sum + (typeof text === "string" ? text.length : 0),
+    bytesOfKept + kept.identity.length,
+  );
+}
