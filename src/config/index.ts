@@ -3,7 +3,16 @@ import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
-export type { FailureMode, KeyPart, Match, Policy } from "./policy.ts";
+export type { Durability, FailureMode, KeyPart, Match, Policy } from "./policy.ts";
+export {
+  defaultShards,
+  type Jurisdiction,
+  jurisdictions,
+  type LocationHint,
+  locationHints,
+  mostShards,
+  type ObjectSettings,
+} from "./objects.ts";
 export { normalizedPath } from "./path.ts";
 export { mostKeyParts, partName, readPolicy } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";

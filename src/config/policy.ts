@@ -15,6 +15,7 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
+import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
 import { hostPattern, pathPattern } from "./path.ts";
 
 /** Which requests a policy is for; what is null holds for every request. */
@@ -32,6 +33,9 @@ export type KeyPart =
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";
 
+/** Whether an answer waits until what it decided is on disk. */
+export type Durability = "relaxed" | "confirmed";
+
 export interface Policy {
   readonly name: string;
   readonly match: Match;
@@ -40,6 +44,8 @@ export interface Policy {
   readonly onError: FailureMode;
   /** How long a decision may take before `onError` holds. */
   readonly timeoutMs: number;
+  readonly objects: ObjectSettings;
+  readonly durability: Durability;
 }
 
 /** RFC 9110, section 5.6.2. */
@@ -101,6 +107,7 @@ function readBy<Value>(
 }
 
 const acceptedFailureMode = 'one of "local", "open", "closed"';
+const acceptedDurability = '"relaxed" or "confirmed"';
 
 const policySchema = fields({
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
@@ -136,6 +143,8 @@ const policySchema = fields({
     readBy(readTimeout, 'a duration from 10 ms to 30 s such as "500ms" or "1s"'),
     "1s",
   ),
+  ...objectFields,
+  durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
 });
 
 /** The policy in a value, or null if it has a problem; every problem is handed to `report`. */
@@ -151,9 +160,13 @@ export function readPolicy(
     const within = joinPath("limits", problem.field);
     problems.push({ ...problem, variable, field: joinPath(field, within) });
   });
+  const shards = readShards(value, (problem) => {
+    problems.push({ ...problem, variable, field: joinPath(field, problem.field) });
+  });
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  const { name, match, key, onError, timeout } = parsed.output;
+  const { name, match, key, onError, timeout, locationHint, jurisdiction, durability } =
+    parsed.output;
   return {
     name,
     match: {
@@ -165,6 +178,8 @@ export function readPolicy(
     limits,
     onError,
     timeoutMs: timeout,
+    objects: { shards, locationHint: locationHint ?? null, jurisdiction: jurisdiction ?? null },
+    durability,
   };
 }
 

@@ -15,7 +15,7 @@ import { fail, readOptions } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
 import { readConfig, readSettings, warningsOf } from "./settings.ts";
-import { complaint, welcome } from "./welcome.ts";
+import { complaint, jurisdictionWarnings, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
 const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
@@ -60,7 +60,8 @@ async function start(): Promise<void> {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-  for (const warning of warningsOf(settings)) console.error(warning);
+  const warnings = [...warningsOf(settings), ...jurisdictionWarnings(config?.policies ?? [])];
+  for (const warning of warnings) console.error(warning);
   console.log(
     config === null
       ? complaint(url, problems)

@@ -1,5 +1,5 @@
 /** What a person sees when the Worker runs: where it is, what to try, and where the limits are set or wrong. */
-import { type Config, type KeyPart, partName } from "../config/index.ts";
+import { type Config, type KeyPart, partName, type Policy } from "../config/index.ts";
 
 export interface Running {
   readonly url: string;
@@ -52,6 +52,16 @@ function checkCommands(check: string, { policies, checkTokens }: Config): string
 function exampleOf(part: KeyPart): string {
   const examples = { ip: "127.0.0.1", path: "/hello", global: "everyone", header: partName(part) };
   return examples[part.kind];
+}
+
+/** A line if any policy is bound to a jurisdiction: workerd, which runs here, has none and refuses to name the object. */
+export function jurisdictionWarnings(policies: readonly Policy[]): string[] {
+  const bound = policies.filter(({ objects }) => objects.jurisdiction !== null);
+  if (bound.length === 0) return [];
+  const names = bound.map(({ name, onError }) => `${name} (onError = "${onError}")`).join(", ");
+  return [
+    `Local workerd knows no jurisdictions: decisions of ${names} are by onError here, which with "local" is the isolate's own count.`,
+  ];
 }
 
 /** Instead of a welcome, while the configuration is broken. */

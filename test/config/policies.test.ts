@@ -20,6 +20,11 @@ describe("a policy", () => {
       strategy: "fixed-window",
       onError: "closed",
       timeout: "250 ms",
+      objects: "sharded",
+      shards: 64,
+      locationHint: "weur",
+      jurisdiction: "eu",
+      durability: "confirmed",
     };
     expect(policiesOf([policy])).toMatchObject({
       policies: [
@@ -35,6 +40,8 @@ describe("a policy", () => {
           ],
           onError: "closed",
           timeoutMs: 250,
+          objects: { shards: 64, locationHint: "weur", jurisdiction: "eu" },
+          durability: "confirmed",
         },
       ],
     });

@@ -68,6 +68,10 @@ const policy = fc.record(
     strategy: fc.constantFrom(...strategies.keys()),
     onError: fc.constantFrom("local", "open", "closed"),
     timeout: fc.constantFrom("100ms", "1 second"),
+    objects: fc.constantFrom("per-key", "sharded"),
+    locationHint: fc.constantFrom("weur", "apac-ne"),
+    jurisdiction: fc.constantFrom("eu", "fedramp-high"),
+    durability: fc.constantFrom("relaxed", "confirmed"),
   },
   { requiredKeys: ["name", "limits"] },
 );
@@ -157,6 +161,11 @@ describe("variables of any shape", () => {
       strategy: any,
       onError: any,
       timeout: any,
+      objects: fc.oneof(fc.constantFrom("per-key", "sharded"), any),
+      shards: fc.oneof(fc.integer(), any),
+      locationHint: any,
+      jurisdiction: any,
+      durability: any,
     },
     { requiredKeys: [] },
   );

@@ -28,6 +28,8 @@ describe("the least configuration", () => {
           ],
           onError: "local",
           timeoutMs: 1_000,
+          objects: { shards: null, locationHint: null, jurisdiction: null },
+          durability: "relaxed",
         },
       ],
     });

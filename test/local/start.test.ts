@@ -154,6 +154,24 @@ describe("npm start with a configuration of one's own", () => {
     expect(await look("127.0.0.1")).toBe(99);
   });
 
+  it("says whose decisions are not the object's, since local workerd knows no jurisdictions", async () => {
+    await stopped(run);
+    configure(
+      ["eu", "us"].flatMap((jurisdiction) => [
+        "[[vars.POLICIES]]",
+        `name = "${jurisdiction}"`,
+        'limits = "1/hour"',
+        `jurisdiction = "${jurisdiction}"`,
+      ]),
+    );
+    await start();
+    expect(run.output()).toContain(
+      'knows no jurisdictions: decisions of eu (onError = "local"), us (onError = "local") are by onError',
+    );
+    const statuses = [await fetch(url), await fetch(url)].map(({ status }) => status);
+    expect(statuses).toEqual([200, 429]);
+  });
+
   it("lists what is wrong with it, and answers 500 meanwhile", async () => {
     await stopped(run);
     configure(['LIMITS = "0/hour"', 'STRATEGY = "magic"']);

@@ -1,0 +1,64 @@
+/** The fields of a policy that name the object a key lives in. */
+import * as v from "valibot";
+import { type ConfigProblem, isRecord } from "../strategies/index.ts";
+
+/** Where Cloudflare may be asked to create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
+export const locationHints = [
+  "wnam",
+  "enam",
+  "sam",
+  "weur",
+  "eeur",
+  "apac",
+  "apac-ne",
+  "apac-se",
+  "oc",
+  "afr",
+  "me",
+] as const;
+export const jurisdictions = ["eu", "us", "fedramp", "fedramp-high"] as const;
+
+export type LocationHint = (typeof locationHints)[number];
+export type Jurisdiction = (typeof jurisdictions)[number];
+
+/** All that names the object of a key, beside the key: another setting is another object. */
+export interface ObjectSettings {
+  /** How many objects all keys share; null: an object for each key. */
+  readonly shards: number | null;
+  readonly locationHint: LocationHint | null;
+  readonly jurisdiction: Jurisdiction | null;
+}
+
+export const defaultShards = 32;
+export const mostShards = 4096;
+
+const oneOf = (values: readonly string[]): string =>
+  `one of ${values.map((value) => `"${value}"`).join(", ")}`;
+
+export const objectFields = {
+  objects: v.optional(v.picklist(["per-key", "sharded"], oneOf(["per-key", "sharded"]))),
+  // What is in it is for `readShards`, which knows what `objects` is.
+  shards: v.optional(v.unknown()),
+  locationHint: v.optional(v.picklist(locationHints, oneOf(locationHints))),
+  jurisdiction: v.optional(v.picklist(jurisdictions, oneOf(jurisdictions))),
+};
+
+/** The shards of a policy whose other fields may be wrong. */
+export function readShards(
+  policy: unknown,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): number | null {
+  if (!isRecord(policy)) return null;
+  const { objects = "per-key", shards } = policy;
+  if (shards === undefined) return objects === "sharded" ? defaultShards : null;
+  const isOutOfPlace = objects === "per-key";
+  if (!isOutOfPlace && isShardCount(shards)) return shards;
+  const accepted = isOutOfPlace
+    ? 'nothing unless objects is "sharded"'
+    : `an integer from 1 to ${mostShards}`;
+  report({ field: "shards", value: shards, accepted });
+  return null;
+}
+
+const isShardCount = (value: unknown): value is number =>
+  typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= mostShards;
