@@ -19,6 +19,8 @@ export default defineConfig({
           pool: "threads",
           // All of it is computing: by default one core would be left idle.
           maxWorkers: "100%",
+          // They compute for seconds, on a busy machine for more; none of them waits.
+          testTimeout: 60_000,
           include: ["test/*.test.ts", "test/{strategies,config,policies,bench}/**/*.test.ts"],
         },
       },
@@ -42,6 +44,8 @@ export default defineConfig({
         ],
         test: {
           name: "workerd",
+          // An object that is evicted first writes what it has gathered for a second.
+          testTimeout: 60_000,
           include: ["test/{limiter,http}/**/*.test.ts"],
           sequence: { groupOrder: 1 },
         },

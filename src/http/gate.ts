@@ -2,11 +2,14 @@
 import type { Config, Policy } from "../config/index.ts";
 import { LimiterClient } from "../limiter/client.ts";
 import { Partitions } from "../policies/partitions.ts";
+import { type Sign, signer } from "../policies/signature.ts";
 
 export interface Gate {
   readonly policies: readonly Policy[];
   readonly checkTokens: readonly string[];
   readonly partitions: Partitions;
+  /** Marks what is handed out as ours. */
+  readonly sign: Sign;
   readonly limiter: LimiterClient;
 }
 
@@ -15,6 +18,7 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     policies: config.policies,
     checkTokens: config.checkTokens,
     partitions: new Partitions(config.keySecret),
+    sign: signer(config.keySecret),
     limiter: new LimiterClient(objects),
   };
 }

@@ -7,7 +7,10 @@ import type { Decision } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { LocalMeters } from "./local-meters.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
-import type { Charge, RateLimiter, Verdict } from "./rate-limiter.ts";
+import { type Place, placeOf } from "./place.ts";
+import type { Charge, CheckCall, Verdict } from "./protocol.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
+import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
 /**
  * The platform would try five times for up to ten seconds: longer than any request should wait for its limiter. 500 ms
@@ -15,9 +18,29 @@ import type { Charge, RateLimiter, Verdict } from "./rate-limiter.ts";
  */
 const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 
+/** No policy is at hand when a reservation is settled. */
+const settleTimeoutMs = 1_000;
+
 type Objects = DurableObjectNamespace<RateLimiter>;
 type Stub = DurableObjectStub<RateLimiter>;
-type Call<Answer> = (stub: Stub) => Promise<Answer>;
+
+/** A call of an object, for the log too. */
+interface Call<Answer> {
+  readonly name: "check" | "look" | "refund" | "forget" | "reserve" | "settle";
+  readonly place: Place;
+  readonly policies: readonly string[];
+  readonly timeoutMs: number;
+  readonly ask: (stub: Stub) => Promise<Answer>;
+}
+
+/** A spend that may be corrected. */
+export interface Reserving {
+  readonly outcome: Outcome;
+  /** Where it is open; null when nothing was spent, or not by the object. */
+  readonly address: ReservationAddress | null;
+  /** More than 0 when it was refused because the key has as many open as it may. */
+  readonly fullForMs: number;
+}
 
 export class LimiterClient {
   readonly #objects: Objects;
@@ -40,10 +63,10 @@ export class LimiterClient {
     const outcomes: Outcome[] = [];
     const undo: (() => Promise<unknown>)[] = [];
     const remember: (() => void)[] = [];
-    for (const group of Map.groupBy(spends, (spend) => spend.partitionKey).values()) {
+    for (const group of groupsOf(spends)) {
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
-      const verdict = await this.#ask("check", group, (stub) => stub.check(group.map(chargeOf)));
+      const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)));
       const nowMs = Date.now();
       const decided = verdict === null ? this.#fallBack(group, nowMs) : outcomesOf(group, verdict);
       outcomes.push(...decided);
@@ -54,7 +77,7 @@ export class LimiterClient {
       if (verdict === null) {
         undo.push(async () => this.#local.refund(group.filter(isLocal), nowMs));
       } else {
-        undo.push(() => this.#giveBack(group, verdict.decidedAtMs));
+        undo.push(() => this.#giveBack(group, verdict));
         remember.push(() => this.#local.book(group, nowMs));
       }
     }
@@ -64,9 +87,46 @@ export class LimiterClient {
 
   /** What `admit` would answer to one spend, without spending. */
   async look(spend: Spend): Promise<Outcome> {
-    const verdict = await this.#ask("look", [spend], (stub) => stub.look([chargeOf(spend)]));
+    const verdict = await this.#ask("look", [spend], (stub) => stub.look(callOf([spend])));
     const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
     return outcome ?? fallBackOf(spend, () => this.#local.look(spend, Date.now()));
+  }
+
+  /** Spends what `settle` corrects within `ttlMs`. */
+  async reserve(spend: Spend, ttlMs: number): Promise<Reserving> {
+    const address = newAddress(spend.partitionKey, spend.policy.objects);
+    const reserved = await this.#ask("reserve", [spend], (stub) =>
+      stub.reserve({ ...callOf([spend]), id: address.random, ttlMs }),
+    );
+    const nowMs = Date.now();
+    if (reserved === null) {
+      const [outcome = fallBackOf(spend, () => this.#local.look(spend, nowMs))] = this.#fallBack(
+        [spend],
+        nowMs,
+      );
+      return { outcome, address: null, fullForMs: 0 };
+    }
+    const { isOpen, fullForMs } = reserved;
+    const [outcome] = outcomesOf([spend], reserved);
+    if (outcome === undefined) throw new TypeError("an object answered a charge with no decision");
+    if (isOpen) this.#local.book([spend], nowMs);
+    return { outcome, address: isOpen ? address : null, fullForMs };
+  }
+
+  /**
+   * Corrects a reservation to its actual cost and ends it.
+   * @returns whether this call did so; null when the object gave no answer
+   */
+  async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
+    const { random, partitionKey, settings } = address;
+    const answer = await this.#call({
+      name: "settle",
+      place: placeOf(settings, partitionKey),
+      policies: [],
+      timeoutMs: settleTimeoutMs,
+      ask: (stub) => stub.settle({ key: partitionKey, id: random, cost }),
+    });
+    return answer === null ? null : answer.settled;
   }
 
   /**
@@ -77,33 +137,63 @@ export class LimiterClient {
     const spend: Spend = { policy, partitionKey, cost: 0 };
     this.#local.forget(spend);
     const confirmed = await this.#ask("forget", [spend], async (stub) => {
-      await stub.forget(policy.name);
+      await stub.forget({ key: partitionKey, policy: policy.name });
       return true;
     });
     return confirmed === true;
   }
 
-  #giveBack(group: readonly Spend[], spentAtMs: number): Promise<unknown> {
-    return this.#ask("refund", group, async (stub) => stub.refund(group.map(chargeOf), spentAtMs));
+  #giveBack(group: readonly Spend[], { spentAtMs }: Verdict): Promise<unknown> {
+    return this.#ask("refund", group, async (stub) => {
+      const { charges, ...call } = callOf(group);
+      const spent = charges.map((charge, index) => ({
+        ...charge,
+        spentAtMs: spentAtMs[index] ?? 0,
+      }));
+      await stub.refund({ ...call, charges: spent });
+    });
   }
 
   /** An answer of the object of a key within the shortest of its policies' timeouts; null if there is none. */
   async #ask<Answer>(
-    name: "check" | "look" | "refund" | "forget",
+    name: Call<Answer>["name"],
     group: readonly Spend[],
-    call: Call<Answer>,
+    ask: Call<Answer>["ask"],
   ): Promise<Answer | null> {
-    const partitionKey = group[0]?.partitionKey ?? "";
-    const timeoutMs = Math.min(...group.map((spend) => spend.policy.timeoutMs));
+    const [first] = group;
+    if (first === undefined) return null;
+    return this.#call({
+      name,
+      place: placeOf(first.policy.objects, first.partitionKey),
+      policies: group.map(({ policy }) => policy.name),
+      timeoutMs: Math.min(...group.map(({ policy }) => policy.timeoutMs)),
+      ask,
+    });
+  }
+
+  async #call<Answer>({
+    name,
+    place,
+    policies,
+    timeoutMs,
+    ask,
+  }: Call<Answer>): Promise<Answer | null> {
     try {
       // A stub is cheap, and one that has thrown stays broken: each call has its own.
-      const stub = this.#objects.getByName(partitionKey, { retry: platformRetries });
-      return await withDeadline(call(stub), timeoutMs);
+      return await withDeadline(ask(this.#stubAt(place)), timeoutMs);
     } catch (error) {
-      const policies = group.map((spend) => spend.policy.name);
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
       return null;
     }
+  }
+
+  #stubAt({ name, locationHint, jurisdiction }: Place): Stub {
+    const objects =
+      jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
+    return objects.getByName(name, {
+      retry: platformRetries,
+      ...(locationHint !== null && { locationHint }),
+    });
   }
 
   /** What the policies' failure modes say; local limits too are spent by all or by none. */
@@ -124,6 +214,25 @@ function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
   return policy.onError === "local"
     ? { kind: "local", policy, decision: decide() }
     : { kind: policy.onError, policy };
+}
+
+/** Spends on one key are decided together; keys are the same when their values and their objects are. */
+function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
+  if (spends.length === 1) return [spends];
+  return Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+    const { shards, locationHint, jurisdiction } = objects;
+    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
+  }).values();
+}
+
+/** One policy that is to be sure makes the call sure. */
+function callOf(group: readonly Spend[]): CheckCall {
+  const isConfirmed = group.some(({ policy }) => policy.durability === "confirmed");
+  return {
+    key: group[0]?.partitionKey ?? "",
+    charges: group.map(chargeOf),
+    durability: isConfirmed ? "confirmed" : "relaxed",
+  };
 }
 
 const chargeOf = ({ policy, cost }: Spend): Charge => ({

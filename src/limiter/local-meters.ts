@@ -2,7 +2,8 @@
  * Limits that an isolate enforces by itself while an object gives no answer. It has counted what objects admitted
  * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
  */
-import { createMeter, type Decision, type Meter, strategies } from "../strategies/index.ts";
+import { type Decision, type Meter, strategies } from "../strategies/index.ts";
+import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Spend } from "./outcome.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
@@ -10,14 +11,8 @@ const mostMeters = 1_024;
 /** What may grow larger, such as a long log, is not kept in case of need: there would be one for every key. */
 const mostStoredBytes = 16_000;
 
-interface Held {
-  readonly meter: Meter;
-  /** The limits the meter was made for: those of a call may differ from those of the one before. */
-  readonly limits: string;
-}
-
 export class LocalMeters {
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, HeldMeter>();
 
   consume(spend: Spend, nowMs: number): Decision {
     return this.#meterOf(spend).consume(spend.cost, nowMs);
@@ -50,17 +45,13 @@ export class LocalMeters {
 
   #meterOf(spend: Spend): Meter {
     const name = nameOf(spend);
-    const { limits } = spend.policy;
-    const wanted = JSON.stringify(limits);
-    const held = this.#held.get(name);
-    const meter =
-      held?.limits === wanted ? held.meter : createMeter(limits, held?.meter.snapshot());
+    const held = heldFor(spend.policy.limits, this.#held.get(name));
     // Put in again at the end: a Map lists its keys in the order of insertion.
     this.#held.delete(name);
-    this.#held.set(name, { meter, limits: wanted });
+    this.#held.set(name, held);
     const [oldest] = this.#held.keys();
     if (this.#held.size > mostMeters && oldest !== undefined) this.#held.delete(oldest);
-    return meter;
+    return held.meter;
   }
 }
 

@@ -5,8 +5,8 @@ export type Event =
   | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
   /** The configuration holds, but for what should rather not be used; once for each isolate. */
   | { readonly event: "configuration-warning"; readonly warnings: readonly string[] }
-  /** Stored state was not what this version writes; the limits of the policy began afresh. */
-  | { readonly event: "state-refused"; readonly policy: string; readonly reason: string }
+  /** Stored state was not what this version writes; the limits of the policy, or of the key, began afresh. */
+  | { readonly event: "state-refused"; readonly policy?: string; readonly reason: string }
   /** An object did not answer in time. Of a check or a look the policy's `onError` holds instead. */
   | {
       readonly event: "object-silent";
@@ -16,6 +16,8 @@ export type Event =
     }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
+  /** An alarm could not delete what is idle; it tries again in a minute. */
+  | { readonly event: "sweep-failed"; readonly error: string }
   | { readonly event: "origin-unreachable"; readonly error: string }
   /** A fault of Headgate itself: it answered 500. */
   | { readonly event: "internal-error"; readonly error: string };

@@ -12,7 +12,10 @@ const nat64: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("64:ff9b::"), 96];
  * NAT64 prefix) is that IPv4 address; other IPv6 addresses are grouped by their first 64 bits.
  */
 export function chargedAddress(text: string): string | null {
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text).toString();
+  // The library finds out by throwing, which takes longer than all the rest.
+  if (!text.includes(":")) {
+    return ipaddr.IPv4.isValidFourPartDecimal(text) ? ipaddr.IPv4.parse(text).toString() : null;
+  }
   const address = ipv6Of(text);
   if (address === null) return null;
   if (address.isIPv4MappedAddress() || address.match(nat64)) {

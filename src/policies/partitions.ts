@@ -1,6 +1,7 @@
 /** The name under which a key leaves the Worker: it tells nothing of whom it stands for without the secret. */
 import { type KeyPart, partName } from "../config/index.ts";
 import type { KeyValue } from "./key.ts";
+import { type Sign, signer } from "./signature.ts";
 
 /** Partition keys remembered in an isolate: hashing one again costs more than a look-up. */
 const mostRemembered = 4_096;
@@ -9,12 +10,11 @@ const longestRemembered = 256;
 
 /** Turns keys into partition keys. */
 export class Partitions {
-  readonly #secret: string;
+  readonly #sign: Sign;
   readonly #remembered = new Map<string, string>();
-  #hmac: CryptoKey | null = null;
 
   constructor(secret: string) {
-    this.#secret = secret;
+    this.#sign = signer(secret);
   }
 
   /** HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. */
@@ -33,29 +33,12 @@ export class Partitions {
   async #keyOf(encoded: string): Promise<string> {
     const known = this.#remembered.get(encoded);
     if (known !== undefined) return known;
-    const key = await this.#hash(encoded);
+    const key = await this.#sign(encoded);
     if (encoded.length > longestRemembered) return key;
     const [oldest] = this.#remembered.keys();
     if (this.#remembered.size >= mostRemembered && oldest !== undefined)
       this.#remembered.delete(oldest);
     this.#remembered.set(encoded, key);
     return key;
-  }
-
-  async #hash(encoded: string): Promise<string> {
-    const utf8 = new TextEncoder();
-    const algorithm = { name: "HMAC", hash: "SHA-256" };
-    this.#hmac ??= await crypto.subtle.importKey(
-      "raw",
-      utf8.encode(this.#secret),
-      algorithm,
-      false,
-      ["sign"],
-    );
-    const signature = await crypto.subtle.sign("HMAC", this.#hmac, utf8.encode(encoded));
-    return btoa(String.fromCharCode(...new Uint8Array(signature)))
-      .replaceAll("+", "-")
-      .replaceAll("/", "_")
-      .replaceAll("=", "");
   }
 }

@@ -2,6 +2,8 @@ import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { admits, type Spend } from "../../src/limiter/outcome.ts";
+import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import { newAddress } from "../../src/limiter/reservation-id.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
@@ -9,7 +11,14 @@ type Objects = ConstructorParameters<typeof LimiterClient>[0];
 /** Objects of which each call goes as `answer` does. */
 const objectsThat = (answer: () => Promise<never>): Objects =>
   ({
-    getByName: () => ({ check: answer, look: answer, refund: answer, forget: answer }),
+    getByName: () => ({
+      check: answer,
+      look: answer,
+      refund: answer,
+      forget: answer,
+      reserve: answer,
+      settle: answer,
+    }),
   }) as unknown as Objects;
 
 /** Work that goes on after an answer, which some test waits for. */
@@ -18,12 +27,14 @@ const later = (work: Promise<unknown>): void => void works.push(work);
 
 const faults = {
   throws: () => Promise.reject(new Error("broken.outputGateBroken")),
+  "is overloaded": () =>
+    Promise.reject(Object.assign(new Error("Too many requests queued."), { overloaded: true })),
   hangs: () => new Promise<never>(() => undefined),
 };
 
-const policyWith = (onError: FailureMode, name: string = onError): Policy => {
+const policyWith = (onError: FailureMode, name: string = onError, settings = {}): Policy => {
   const policies = [
-    { name, limits: "2/minute", strategy: "fixed-window", onError, timeout: "20ms" },
+    { name, limits: "2/minute", strategy: "fixed-window", onError, timeout: "20ms", ...settings },
   ];
   const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES: policies }).policies;
   if (policy === undefined) throw new Error("a policy was configured");
@@ -73,6 +84,20 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 
+  it("what is reserved is spent by the failure mode, and cannot be settled", async () => {
+    const client = new LimiterClient(objectsThat(fault));
+    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000);
+    for (const allowed of [true, true, false]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const [{ outcome, address }] = await quietly(reserving);
+      expect([outcome.kind, admits(outcome), address]).toEqual(["local", allowed, null]);
+    }
+    const address = newAddress("k", policyWith("local").objects);
+    if (fault === faults.hangs) return;
+    const [isSettled] = await quietly(() => client.settle(address, 0));
+    expect(isSettled).toBeNull();
+  });
+
   it("forgetting is not confirmed", async () => {
     const client = new LimiterClient(objectsThat(fault));
     const [isForgotten] = await quietly(() => client.forget(policyWith("local"), "k"));
@@ -89,7 +114,7 @@ describe("when the object stops answering", () => {
 
   it("the isolate goes on from what the object has admitted through it", async () => {
     const decision = createMeter(keyed("k").policy.limits).consume(1, Date.now());
-    const answers = [{ decisions: [decision], decidedAtMs: Date.now() }];
+    const answers = [{ decisions: [decision], spentAtMs: [Date.now()] }];
     const call = () => {
       const answer = answers.pop();
       return answer === undefined ? Promise.reject(new Error("gone")) : Promise.resolve(answer);
@@ -141,7 +166,7 @@ describe("when the object stops answering", () => {
       getByName: (name: string) => ({
         check: () =>
           name === "denied"
-            ? Promise.resolve({ decisions: [denial], decidedAtMs: Date.now() })
+            ? Promise.resolve({ decisions: [denial], spentAtMs: [Date.now()] })
             : Promise.reject(new Error("gone")),
         look: faults.throws,
       }),
@@ -168,5 +193,86 @@ describe("an object that answers too late", () => {
     await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))], later);
     expect(isAnswered).toBe(false);
     errors.mockRestore();
+  });
+});
+
+describe("the objects that are asked", () => {
+  interface Asked {
+    /** Jurisdiction, name and location hint. */
+    readonly place: object;
+    readonly call: CheckCall;
+  }
+
+  /** Objects that allow everything, and note what they were asked. */
+  function allowing(): { objects: Objects; asked: Asked[] } {
+    const asked: Asked[] = [];
+    const within = (place: object): object => ({
+      getByName: (name: string, { locationHint }: { locationHint?: string }) => ({
+        check: (call: CheckCall): Promise<Verdict> => {
+          const near = locationHint === undefined ? {} : { locationHint };
+          asked.push({ place: { ...place, name, ...near }, call });
+          const decisions = call.charges.map(({ limits }) => createMeter(limits).consume(1, 1));
+          return Promise.resolve({ decisions, spentAtMs: decisions.map(() => 1) });
+        },
+      }),
+      jurisdiction: (jurisdiction: string) => within({ jurisdiction }),
+    });
+    return { objects: within({}) as Objects, asked };
+  }
+
+  const spending = (name: string, settings = {}, partitionKey = "AAAAAAAB"): Spend => ({
+    policy: policyWith("local", name, settings),
+    partitionKey,
+    cost: 1,
+  });
+
+  it("are as near, as many and as bound to a place as the policy says", async () => {
+    const { objects, asked } = allowing();
+    const spends = [
+      spending("own"),
+      spending("near", { locationHint: "apac-se" }),
+      spending("bound", {
+        objects: "sharded",
+        shards: 5,
+        jurisdiction: "eu",
+        locationHint: "weur",
+      }),
+    ];
+    await new LimiterClient(objects).admit(spends, later);
+    expect(asked.map(({ place }) => place)).toEqual([
+      { name: "AAAAAAAB" },
+      { name: "AAAAAAAB@apac-se", locationHint: "apac-se" },
+      { jurisdiction: "eu", name: "1-of-5@weur", locationHint: "weur" },
+    ]);
+  });
+
+  it("are asked once for all policies that share a key and its object", async () => {
+    const { objects, asked } = allowing();
+    const sharded = { objects: "sharded" };
+    const spends = [
+      spending("a"),
+      spending("b", sharded),
+      spending("c"),
+      spending("d", { ...sharded, shards: 32 }),
+      spending("e", sharded, "AAAAAAAC"),
+    ];
+    await new LimiterClient(objects).admit(spends, later);
+    const calls = asked.map(({ call: { key, charges } }) => [
+      key,
+      charges.map((each) => each.policy),
+    ]);
+    expect(calls).toEqual([
+      ["AAAAAAAB", ["a", "c"]],
+      ["AAAAAAAB", ["b", "d"]],
+      ["AAAAAAAC", ["e"]],
+    ]);
+  });
+
+  it("are asked for a confirmed decision if one of the policies is to be sure", async () => {
+    const { objects, asked } = allowing();
+    const sure = { durability: "confirmed" };
+    await new LimiterClient(objects).admit([spending("a"), spending("b", sure)], later);
+    await new LimiterClient(objects).admit([spending("a")], later);
+    expect(asked.map(({ call }) => call.durability)).toEqual(["confirmed", "relaxed"]);
   });
 });

@@ -1,0 +1,221 @@
+/**
+ * All that is held for one key: a meter for each policy that charges it, and its open reservations. It knows what of it
+ * is not in storage yet, and writes and reads itself as one row and a row for each long log's sealed segment.
+ */
+import {
+  attachSegments,
+  createMeter,
+  detachSegments,
+  type Limit,
+  type Meter,
+} from "../strategies/index.ts";
+import { heldFor, type HeldMeter } from "./held-meter.ts";
+import { type Reservation, Reservations } from "./reservations.ts";
+
+const version = 1;
+
+/** An object without an event loses its memory after so long (Cloudflare, durable object lifecycle). */
+const idleMemoryMs = 10_000;
+
+/** About what an account takes beside its meters, and a meter's place in it. */
+const bytesOfAccount = 700;
+const bytesOfMeter = 200;
+
+interface Held extends HeldMeter {
+  writtenChanges: number;
+}
+
+/** What of an account is in storage. */
+export interface StoredRows {
+  /** Numbers of the rows of segments, by their texts. */
+  readonly segments: ReadonlyMap<string, number>;
+  readonly nextSegment: number;
+}
+
+export class Account {
+  readonly key: string;
+  /** When its row was first written. */
+  bornAtMs: number;
+  readonly #held = new Map<string, Held>();
+  #reservations = new Reservations();
+  /** Whether something has changed that no meter tells. */
+  #isChanged = false;
+  /** Null when nothing is. */
+  stored: StoredRows | null = null;
+  /** What was not trusted when a meter was last asked for. */
+  refused: string | null = null;
+
+  constructor(key: string, nowMs: number) {
+    this.key = key;
+    this.bornAtMs = nowMs;
+  }
+
+  /** The meter of a policy, for a call with these limits. */
+  meterOf(policy: string, limits: readonly Limit[]): Meter {
+    const before = this.#held.get(policy);
+    const { meter, limits: shared } = heldFor(limits, before);
+    if (meter === before?.meter) return meter;
+    this.refused ??= meter.refused;
+    this.#held.set(policy, { meter, limits: shared, writtenChanges: before?.writtenChanges ?? 0 });
+    return meter;
+  }
+
+  get reservations(): Pick<Reservations, "fullForMs"> {
+    return this.#reservations;
+  }
+
+  /** The list of limits that the meter of a policy has. */
+  limitsOf(policy: string): readonly Limit[] {
+    return this.#held.get(policy)?.limits ?? [];
+  }
+
+  open(reservation: Reservation): void {
+    this.#reservations.open(reservation);
+    this.#isChanged = true;
+  }
+
+  take(id: string): Reservation | null {
+    const reservation = this.#reservations.take(id);
+    if (reservation !== null) this.#isChanged = true;
+    return reservation;
+  }
+
+  /** What time changes by itself: no reason to write. */
+  expire(nowMs: number): void {
+    this.#reservations.expire(nowMs);
+  }
+
+  forget(policy: string): void {
+    this.#held.delete(policy);
+    this.#reservations.forget(policy);
+    this.#isChanged = true;
+  }
+
+  get isUnwritten(): boolean {
+    if (this.#isChanged) return true;
+    for (const { meter, writtenChanges } of this.#held.values()) {
+      if (meter.changes !== writtenChanges) return true;
+    }
+    return false;
+  }
+
+  /** Whether what is unwritten would outlast the memory of an idle object. */
+  outlastsMemory(nowMs: number): boolean {
+    if (this.#isChanged || !this.#reservations.isEmpty) return true;
+    return [...this.#held.values()].some(
+      ({ meter, writtenChanges }) =>
+        meter.changes !== writtenChanges &&
+        (meter.memoryMs > idleMemoryMs || meter.idleAtMs() - nowMs > idleMemoryMs),
+    );
+  }
+
+  /** When it may be forgotten without changing any decision. */
+  idleAtMs(nowMs: number): number {
+    let idleAtMs = this.#reservations.idleAtMs(nowMs);
+    for (const { meter } of this.#held.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
+    return idleAtMs;
+  }
+
+  /** About how much memory it takes. */
+  sizeBytes(): number {
+    let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes;
+    for (const { meter } of this.#held.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
+    return sizeBytes;
+  }
+
+  /** What its rows are to say. Policies that are idle are left out. */
+  rows(idleAtMs: number, nowMs: number): { row: string; stored: StoredRows } {
+    const before = this.stored?.segments;
+    const segments = new Map<string, number>();
+    let nextSegment = this.stored?.nextSegment ?? 0;
+    const numberOf = (text: string): number => {
+      const number = segments.get(text) ?? before?.get(text) ?? nextSegment++;
+      segments.set(text, number);
+      return number;
+    };
+    const meters: unknown[] = [];
+    for (const [policy, { meter }] of this.#held) {
+      if (meter.idleAtMs() > nowMs)
+        meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
+    }
+    const head = [version, idleAtMs, this.bornAtMs, meters];
+    const row = this.#reservations.isEmpty ? head : [...head, this.#reservations.snapshot()];
+    return { row: JSON.stringify(row), stored: { segments, nextSegment } };
+  }
+
+  markWritten(stored: StoredRows | null): void {
+    this.stored = stored;
+    this.#isChanged = false;
+    for (const held of this.#held.values()) held.writtenChanges = held.meter.changes;
+  }
+
+  /** Its rows could not be written: the next change writes all of them. */
+  markLost(): void {
+    this.stored = null;
+    this.#isChanged = true;
+  }
+
+  /**
+   * The account of a row.
+   * @param textOf the text of a segment by its number
+   * @returns null for what no account of this version wrote
+   */
+  static revived(
+    key: string,
+    row: unknown,
+    textOf: (number: number) => string | undefined,
+  ): Account | null {
+    const parsed = parsedRow(row);
+    if (parsed === null) return null;
+    const account = new Account(key, parsed.bornAtMs);
+    const segments = new Map<string, number>();
+    let nextSegment = 0;
+    const noted = (number: number): string | undefined => {
+      const text = textOf(number);
+      if (text !== undefined) segments.set(text, number);
+      nextSegment = Math.max(nextSegment, number + 1);
+      return text;
+    };
+    for (const [policy, snapshot] of parsed.meters) {
+      // Without limits it keeps every state until it is asked for by one, or idle.
+      const meter = createMeter([], attachSegments(snapshot, noted));
+      account.refused ??= meter.refused;
+      account.#held.set(policy, { meter, limits: [], writtenChanges: meter.changes });
+    }
+    account.#reservations = parsed.reservations;
+    account.stored = { segments, nextSegment };
+    return account;
+  }
+}
+
+interface ParsedRow {
+  readonly bornAtMs: number;
+  readonly meters: readonly (readonly [string, unknown])[];
+  readonly reservations: Reservations;
+}
+
+function parsedRow(row: unknown): ParsedRow | null {
+  const parsed = typeof row === "string" ? jsonOf(row) : null;
+  if (!Array.isArray(parsed)) return null;
+  const [rowVersion, , bornAtMs, meters, open]: unknown[] = parsed;
+  if (rowVersion !== version || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
+  const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
+  return reservations !== null && meters.every(isNamed) ? { bornAtMs, meters, reservations } : null;
+}
+
+const isNamed = (value: unknown): value is readonly [string, unknown] =>
+  Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}
+
+/** When a row's account is idle, and when it was first written, without reading the rest; null for no such row. */
+export function datesOf(row: unknown): { idleAtMs: number; bornAtMs: number } | null {
+  const [, idleAtMs, bornAtMs] = /^\[1,(\d+),(\d+),/.exec(typeof row === "string" ? row : "") ?? [];
+  return idleAtMs === undefined ? null : { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs) };
+}

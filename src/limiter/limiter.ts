@@ -1,0 +1,207 @@
+/**
+ * What the object does, apart from the platform: it holds the accounts of one or many keys, decides on their meters, and
+ * sees to it that they are in storage in time.
+ *
+ * Every method runs to its end without waiting, so nothing comes between reading a meter and changing it: concurrent
+ * requests are decided one after the other. The clock is read once for each decision.
+ */
+import type { Decision, Meter } from "../strategies/index.ts";
+import { errorText, report } from "../observability/events.ts";
+import { Account } from "./account.ts";
+import { HeldAccounts } from "./held-accounts.ts";
+import { Ledger, type RowStorage } from "./ledger.ts";
+import type {
+  Charge,
+  CheckCall,
+  ForgetCall,
+  RefundCall,
+  Reserved,
+  ReserveCall,
+  Settled,
+  SettleCall,
+  Verdict,
+} from "./protocol.ts";
+import { type Timer, WriteBehind } from "./write-behind.ts";
+
+/** What it needs of the platform. */
+export interface Platform {
+  readonly storage: RowStorage;
+  /** Integer milliseconds since the Unix epoch. */
+  readonly now: () => number;
+  readonly after: Timer;
+}
+
+type Spending = (meter: Meter, cost: number, nowMs: number) => Decision;
+
+const spendNow: Spending = (meter, cost, nowMs) => meter.consume(cost, nowMs);
+
+export class Limiter {
+  readonly #now: () => number;
+  readonly #ledger: Ledger;
+  readonly #held = new HeldAccounts();
+  readonly #writeBehind: WriteBehind;
+
+  constructor({ storage, now, after }: Platform) {
+    this.#now = now;
+    this.#ledger = new Ledger(storage);
+    this.#writeBehind = new WriteBehind(now, after, (accounts, nowMs) => {
+      this.#ledger.write(accounts, nowMs, "unconfirmed");
+    });
+  }
+
+  /** About how much memory the accounts take. */
+  get heldBytes(): number {
+    return this.#held.sizeBytes;
+  }
+
+  /** Spends every charge if all of them are allowed; otherwise none. */
+  check({ key, charges, durability }: CheckCall): Verdict {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const verdict = this.#decide(account, charges, nowMs, spendNow);
+    this.#keep(account, nowMs, durability === "confirmed");
+    return verdict;
+  }
+
+  /** What `check` would answer to each charge by itself; changes nothing. */
+  look({ key, charges }: CheckCall): Verdict {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const meters = charges.map((charge) => this.#meterOf(account, charge));
+    const decisions = charges.flatMap(({ cost }, index) => meters[index]?.look(cost, nowMs) ?? []);
+    this.#hold(account, nowMs);
+    return { decisions, spentAtMs: meters.map(({ seenMs }) => seenMs) };
+  }
+
+  /** Gives back what a `check` spent, because another object denied the same request. */
+  refund({ key, charges, durability }: RefundCall): void {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    for (const charge of charges) {
+      this.#meterOf(account, charge).refund(charge.cost, charge.spentAtMs, nowMs);
+    }
+    this.#keep(account, nowMs, durability === "confirmed");
+  }
+
+  /** Spends as `check` does, for a cost that `settle` corrects. */
+  reserve({ key, charges, id, ttlMs, durability }: ReserveCall): Reserved {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const fullForMs = account.reservations.fullForMs(nowMs);
+    if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
+    const verdict = this.#decide(account, charges, nowMs, (meter, cost) =>
+      meter.reserve(cost, ttlMs, nowMs),
+    );
+    const isConfirmed = durability === "confirmed";
+    const isOpen = verdict.decisions.every((decision) => decision.allowed);
+    if (isOpen) {
+      const spent = charges.map(({ policy, cost }, index) => ({
+        policy,
+        limits: account.limitsOf(policy),
+        cost,
+        spentAtMs: verdict.spentAtMs[index] ?? nowMs,
+      }));
+      account.open({ id, ttlMs, expiresAtMs: nowMs + ttlMs, isConfirmed, charges: spent });
+    }
+    this.#keep(account, nowMs, isConfirmed);
+    return { ...verdict, isOpen, fullForMs: 0 };
+  }
+
+  /** Corrects a reservation to its actual cost, and ends it. */
+  settle({ key, id, cost }: SettleCall): Settled {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const reservation = account.take(id);
+    if (reservation === null) {
+      this.#hold(account, nowMs);
+      return { settled: false };
+    }
+    const { charges, ttlMs, isConfirmed } = reservation;
+    for (const charge of charges) {
+      const meter = this.#meterOf(account, charge);
+      meter.settle(charge.cost, cost, charge.spentAtMs, ttlMs, nowMs);
+    }
+    this.#keep(account, nowMs, isConfirmed);
+    return { settled: true };
+  }
+
+  /** Forgets what a policy has counted for a key; whoever is told so may rely on it. */
+  forget({ key, policy }: ForgetCall): void {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    account.forget(policy);
+    this.#keep(account, nowMs, true);
+  }
+
+  /** Forgets every key that is idle; safe to call early, late or twice. */
+  async alarm(): Promise<void> {
+    const nowMs = this.#now();
+    try {
+      // What is waiting may be more than its row tells; from here on rows alone say what is left.
+      this.#writeBehind.flush(nowMs);
+      const swept = new Set(this.#ledger.sweep(nowMs));
+      for (const account of this.#held.accounts()) {
+        if (account.idleAtMs(nowMs) <= nowMs) this.#held.drop(account.key);
+        else if (swept.has(account.key)) account.stored = null;
+      }
+    } catch (error) {
+      // The platform would try six times, and then never again.
+      report({ event: "sweep-failed", error: errorText(error) });
+      await this.#ledger.postpone(nowMs);
+    }
+  }
+
+  #decide(account: Account, charges: readonly Charge[], nowMs: number, spend: Spending): Verdict {
+    const meters = charges.map((charge) => this.#meterOf(account, charge));
+    const isOne = charges.length === 1;
+    const areAllowed =
+      isOne ||
+      charges.every(({ cost }, index) => meters[index]?.look(cost, nowMs).allowed === true);
+    const decisions = charges.flatMap(({ cost }, index) => {
+      const meter = meters[index];
+      if (meter === undefined) return [];
+      if (areAllowed) return spend(meter, cost, nowMs);
+      // Whichever of them denies, the request is denied to all.
+      meter.deny(nowMs);
+      return meter.look(cost, nowMs);
+    });
+    return { decisions, spentAtMs: meters.map(({ seenMs }) => Math.max(nowMs, seenMs)) };
+  }
+
+  #accountOf(key: string, nowMs: number): Account {
+    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
+    account.expire(nowMs);
+    return account;
+  }
+
+  #meterOf(account: Account, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+    const meter = account.meterOf(policy, limits);
+    if (account.refused !== null) {
+      report({ event: "state-refused", policy, reason: account.refused });
+      account.refused = null;
+    }
+    return meter;
+  }
+
+  /** Sees to it that what has changed is written. A denial changes nothing, and costs no row. */
+  #keep(account: Account, nowMs: number, isConfirmed: boolean): void {
+    if (account.isUnwritten) {
+      if (isConfirmed) {
+        this.#writeBehind.drop(account);
+        this.#ledger.write([account], nowMs, "confirmed");
+      } else if (account.outlastsMemory(nowMs)) {
+        this.#writeBehind.note(account, nowMs);
+      }
+    }
+    this.#hold(account, nowMs);
+  }
+
+  /** Accounts that have to go for it are written, unless they are idle or written already. */
+  #hold(account: Account, nowMs: number): void {
+    const gone = this.#held.keep(account);
+    if (gone.length === 0) return;
+    for (const each of gone) this.#writeBehind.drop(each);
+    const unwritten = gone.filter((each) => each.isUnwritten);
+    if (unwritten.length > 0) this.#ledger.write(unwritten, nowMs, "unconfirmed");
+  }
+}

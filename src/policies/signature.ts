@@ -1,0 +1,18 @@
+/** What only holders of the secret can make: the names of keys, and the marks of what we have handed out ourselves. */
+
+/** HMAC-SHA-256 of a text, base64url: 43 characters. Texts for different uses must never be equal. */
+export type Sign = (text: string) => Promise<string>;
+
+export function signer(secret: string): Sign {
+  const utf8 = new TextEncoder();
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  let key: CryptoKey | null = null;
+  return async (text) => {
+    key ??= await crypto.subtle.importKey("raw", utf8.encode(secret), algorithm, false, ["sign"]);
+    const signature = await crypto.subtle.sign("HMAC", key, utf8.encode(text));
+    return btoa(String.fromCharCode(...new Uint8Array(signature)))
+      .replaceAll("+", "-")
+      .replaceAll("/", "_")
+      .replaceAll("=", "");
+  };
+}

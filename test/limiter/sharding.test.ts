@@ -1,0 +1,106 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { ObjectSettings } from "../../src/config/index.ts";
+import { mostHeldBytes } from "../../src/limiter/held-accounts.ts";
+import { Limiter } from "../../src/limiter/limiter.ts";
+import { placeOf, shardOf } from "../../src/limiter/place.ts";
+import { Partitions } from "../../src/policies/partitions.ts";
+import { call, charge, remainingOf } from "./harness.ts";
+
+const settings = (own: Partial<ObjectSettings>): ObjectSettings => ({
+  shards: null,
+  locationHint: null,
+  jurisdiction: null,
+  ...own,
+});
+
+const partitionKey = "S2VZ-_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+describe("the object of a key", () => {
+  it("has the key's name, or its shard's, and its location hint's", () => {
+    expect(placeOf(settings({}), partitionKey).name).toBe(partitionKey);
+    expect(placeOf(settings({ locationHint: "weur" }), partitionKey)).toEqual({
+      name: `${partitionKey}@weur`,
+      locationHint: "weur",
+      jurisdiction: null,
+    });
+    const shard = shardOf(partitionKey, 32);
+    expect(placeOf(settings({ shards: 32 }), partitionKey).name).toBe(`${shard}-of-32`);
+    expect(placeOf(settings({ shards: 32, jurisdiction: "eu" }), partitionKey)).toEqual({
+      name: `${shard}-of-32`,
+      locationHint: null,
+      jurisdiction: "eu",
+    });
+  });
+
+  it("never changes: the first 48 bits of the partition key, modulo the number of shards", () => {
+    // 0x4b6559 0xfbf000, as the eight characters say.
+    const hash = 0x4b6559fbf000;
+    expect(shardOf(partitionKey, 32)).toBe(hash % 32);
+    expect(shardOf(partitionKey, 1_000)).toBe(hash % 1_000);
+    expect(shardOf("__________", 4_096)).toBe(4_095);
+    expect(shardOf(partitionKey, 1)).toBe(0);
+  });
+
+  it("is found evenly among the shards", async () => {
+    const partitions = new Partitions("secret");
+    const counts = Array.from({ length: 32 }, () => 0);
+    const keys = Array.from({ length: 6_400 }, (_, index) =>
+      partitions.partitionKey([{ kind: "ip" }], [`key-${index}`]),
+    );
+    for (const key of await Promise.all(keys)) {
+      const shard = shardOf(key, 32);
+      counts[shard] = (counts[shard] ?? 0) + 1;
+    }
+    expect(Math.min(...counts)).toBeGreaterThan(130);
+    expect(Math.max(...counts)).toBeLessThan(270);
+  });
+});
+
+describe("a hundred thousand keys through 32 shards", () => {
+  it(
+    "are all counted right, within each shard's budget of memory",
+    { timeout: 120_000 },
+    async () => {
+      const shards = 32;
+      const each = charge("1000/hour", 1, "p", "sliding-window-counter");
+      const keysOf = Array.from({ length: shards }, (): string[] => []);
+      for (let index = 0; index < 100_000; index++) keysOf[index % shards]?.push(`key-${index}`);
+      const faults = await Promise.all(
+        keysOf.map((keys, shard) =>
+          runInDurableObject(
+            env.RATE_LIMITER.getByName(`${shard}-of-${shards}`),
+            (_, { storage }) => {
+              const limiter = new Limiter({
+                storage,
+                now: () => Date.now(),
+                after: () => () => undefined,
+              });
+              let mostHeld = 0;
+              let wrong = 0;
+              const spend = (key: string, cost: number): unknown =>
+                remainingOf(limiter.check(call({ ...each, cost }, key)).decisions);
+              for (const [index, key] of keys.entries()) {
+                if (spend(key, 1 + (index % 7)) !== 999 - (index % 7)) wrong++;
+                mostHeld = Math.max(mostHeld, limiter.heldBytes);
+              }
+              for (const [index, key] of keys.entries()) {
+                if (spend(key, 100) !== 899 - (index % 7)) wrong++;
+                mostHeld = Math.max(mostHeld, limiter.heldBytes);
+              }
+              return { wrong, mostHeld };
+            },
+          ),
+        ),
+      );
+      expect(faults.map(({ wrong }) => wrong)).toEqual(faults.map(() => 0));
+      expect(Math.max(...faults.map(({ mostHeld }) => mostHeld))).toBeLessThanOrEqual(
+        mostHeldBytes,
+      );
+      expect(Math.min(...faults.map(({ mostHeld }) => mostHeld))).toBeGreaterThan(
+        mostHeldBytes / 2,
+      );
+    },
+  );
+});
