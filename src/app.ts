@@ -4,23 +4,44 @@ import { type Config, ConfigProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
 import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
-import { createGate } from "./http/gate.ts";
+import { createGate, type Gate } from "./http/gate.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
+import { brokenService, createService, type Service } from "./http/service.ts";
 
-/** The Worker of an environment; one that answers everything with its problems while its variables are broken. */
-export function createApp(env: Env): Hono {
+export type {
+  CheckInput,
+  ForgetInput,
+  ReserveInput,
+  Service,
+  SettleInput,
+} from "./http/service.ts";
+
+/** The Worker of an environment. */
+export interface App {
+  /** What requests meet. */
+  readonly routes: Hono;
+  /** What other Workers call. */
+  readonly service: Service;
+}
+
+/** An app answers everything with its problems while its variables are broken. */
+export function createApp(env: Env): App {
   try {
     const config = parseConfig({ ...env });
     warnOfConfiguration(config.warnings);
-    return routes(config, env);
+    const gate = createGate(config, env.RATE_LIMITER);
+    return { routes: routes(config, gate), service: createService(gate) };
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    return new Hono().all("*", brokenConfiguration(error.problems));
+    const { problems } = error;
+    return {
+      routes: new Hono().all("*", brokenConfiguration(problems)),
+      service: brokenService(problems),
+    };
   }
 }
 
-function routes(config: Config, env: Env): Hono {
-  const gate = createGate(config, env.RATE_LIMITER);
+function routes(config: Config, gate: Gate): Hono {
   const app = new Hono();
   app.route(config.checkPath, checkRoutes(gate));
   app.all("*", refuseUnforwardable(config), enforce(gate), proxy(config));

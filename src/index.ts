@@ -1,12 +1,21 @@
-/** The Worker: its fetch handler and the object that counts. */
-import { createApp } from "./app.ts";
+/** The Worker: its fetch handler, the object that counts, and the service for other Workers on the account. */
+import { WorkerEntrypoint } from "cloudflare:workers";
+import {
+  type App,
+  type CheckInput,
+  createApp,
+  type ForgetInput,
+  type ReserveInput,
+  type Service,
+  type SettleInput,
+} from "./app.ts";
 
 export { RateLimiter } from "./limiter/rate-limiter.ts";
 
 /** The environment is one object for the life of an isolate: its configuration is read once. */
-const apps = new WeakMap<Env, ReturnType<typeof createApp>>();
+const apps = new WeakMap<Env, App>();
 
-function appOf(env: Env): ReturnType<typeof createApp> {
+function appOf(env: Env): App {
   const known = apps.get(env);
   if (known !== undefined) return known;
   const app = createApp(env);
@@ -16,6 +25,35 @@ function appOf(env: Env): ReturnType<typeof createApp> {
 
 export default {
   fetch(request, env, ctx) {
-    return appOf(env).fetch(request, env, ctx);
+    return appOf(env).routes.fetch(request, env, ctx);
   },
 } satisfies ExportedHandler<Env>;
+
+/** Bind it as a service with `entrypoint = "Headgate"`. */
+export class Headgate extends WorkerEntrypoint<Env> {
+  check(input: CheckInput): ReturnType<Service["check"]> {
+    return this.#service.check(input, (work) => this.ctx.waitUntil(work));
+  }
+
+  /** What `check` would answer, without spending. */
+  look(input: CheckInput): ReturnType<Service["look"]> {
+    return this.#service.look(input);
+  }
+
+  forget(input: ForgetInput): ReturnType<Service["forget"]> {
+    return this.#service.forget(input);
+  }
+
+  /** A check whose cost `settle` corrects within `ttlMs`. */
+  reserve(input: ReserveInput): ReturnType<Service["reserve"]> {
+    return this.#service.reserve(input);
+  }
+
+  settle(input: SettleInput): ReturnType<Service["settle"]> {
+    return this.#service.settle(input);
+  }
+
+  get #service(): Service {
+    return appOf(this.env).service;
+  }
+}

@@ -17,7 +17,7 @@ const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
     packages: /^(?:hono(?:\/.+)?|valibot|structured-headers)$/,
   },
   "app.ts": { rooms: ["http", "config"], packages: /^hono\/tiny$/ },
-  "index.ts": { rooms: ["app.ts", "limiter"], packages: /^hono$/ },
+  "index.ts": { rooms: ["app.ts", "limiter"], packages: /^cloudflare:workers$/ },
   // What runs on a developer's machine is no part of the Worker, and nothing of the Worker imports it.
   local: { rooms: ["config", "strategies"], packages: /^(?:node:.+|wrangler)$/ },
 };

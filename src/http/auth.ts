@@ -4,9 +4,12 @@ import { problemResponse } from "./problems.ts";
 
 /** Refuses a request that carries none of the tokens. */
 export function requireToken(tokens: readonly string[]): MiddlewareHandler {
+  let known: readonly ArrayBuffer[] | null = null;
   return async function tokenRequired(c, next) {
     const [, token = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
-    if (await isOneOf(tokens, token)) return next();
+    // The digests are remembered, not the promise of them: it would end with the request that made it.
+    known ??= await Promise.all(tokens.map(digest));
+    if (isOneOf(known, await digest(token))) return next();
     return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
   };
 }
@@ -15,12 +18,8 @@ export function requireToken(tokens: readonly string[]): MiddlewareHandler {
  * Compares digests, which are of equal length whatever the tokens are, and all of them: the time taken tells neither
  * how much of a token was right nor which one.
  */
-async function isOneOf(tokens: readonly string[], token: string): Promise<boolean> {
-  const given = await digest(token);
-  const matches = await Promise.all(
-    tokens.map(async (known) => crypto.subtle.timingSafeEqual(await digest(known), given)),
-  );
-  return matches.includes(true);
+function isOneOf(known: readonly ArrayBuffer[], given: ArrayBuffer): boolean {
+  return known.map((each) => crypto.subtle.timingSafeEqual(each, given)).includes(true);
 }
 
 function digest(text: string): Promise<ArrayBuffer> {

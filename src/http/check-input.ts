@@ -1,8 +1,9 @@
 /** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
 import * as v from "valibot";
 import { mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
+import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
 import { fields, isRecord, problemsOf } from "../strategies/index.ts";
-import type { Failure, FieldError } from "./problems.ts";
+import type { Failure, FieldError, FieldsInvalid } from "./problems.ts";
 
 export interface Check {
   readonly policy?: string | undefined;
@@ -11,6 +12,16 @@ export interface Check {
   readonly cost: number;
   /** The status of a denial, for gateways that look at nothing else. */
   readonly deny?: 403 | 429 | undefined;
+}
+
+/** A check whose cost is corrected within `ttlMs`. */
+export type Reserve = (Check | AdhocCheck) & { readonly ttlMs: number };
+
+export interface Settle {
+  /** What the reservation was answered with. */
+  readonly id: string;
+  /** What it cost after all. */
+  readonly cost: number;
 }
 
 /** A check of limits that the caller brings. */
@@ -25,6 +36,8 @@ const greatestCost = 1_000_000;
 
 const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;
 const acceptedCost = `an integer from 0 to ${greatestCost}`;
+const acceptedTtl = `an integer from ${shortestTtlMs} to ${longestTtlMs}`;
+const acceptedId = "the id of a reservation";
 const acceptedDeny = '"403" or "429"';
 const acceptedPolicy = "the name of a policy";
 
@@ -61,6 +74,13 @@ const cost = v.pipe(
   v.maxValue(greatestCost, acceptedCost),
 );
 
+const ttlMs = v.pipe(
+  v.number(acceptedTtl),
+  v.safeInteger(acceptedTtl),
+  v.minValue(shortestTtlMs, acceptedTtl),
+  v.maxValue(longestTtlMs, acceptedTtl),
+);
+
 const costText = v.pipe(
   v.string(acceptedCost),
   v.regex(/^\d{1,7}$/, acceptedCost),
@@ -79,20 +99,26 @@ const deny = v.optional(
 const anything = v.optional(v.unknown());
 const nothing = (where: string) => v.optional(v.never(`nothing ${where}`));
 
-const spendBody = fields({
+const spendFields = {
   policy,
   key,
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: nothing("without limits"),
-});
-const adhocBody = fields({
+};
+const adhocFields = {
   policy: nothing("beside limits"),
   key: requiredKey,
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: anything,
-});
+};
+const spendBody = fields(spendFields);
+const adhocBody = fields(adhocFields);
+const reserveBody = fields({ ...spendFields, ttlMs });
+const adhocReserveBody = fields({ ...adhocFields, ttlMs });
+const forgetBody = fields({ policy, key });
+const settleBody = fields({ id: v.string(acceptedId), cost });
 const spendQuery = fields({ deny });
 const lookQuery = fields({ policy, key, cost: v.optional(costText, "1"), deny });
 const forgetQuery = fields({ policy, key });
@@ -100,45 +126,81 @@ const forgetQuery = fields({ policy, key });
 type Queries = Readonly<Record<string, string[]>>;
 
 /** What `GET /check` looks at. */
-export function readLook(queries: Queries): Check | Failure {
+export function readLook(queries: Queries): Check | FieldsInvalid {
   const parsed = v.safeParse(lookQuery, valuesOf(queries));
   return parsed.success ? parsed.output : invalidFields(parsed.issues);
 }
 
 /** What `DELETE /check` forgets. */
-export function readForget(queries: Queries): Check | Failure {
+export function readForgetQuery(queries: Queries): Check | FieldsInvalid {
   const parsed = v.safeParse(forgetQuery, valuesOf(queries));
   return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
 }
 
-/** What `POST /check` spends: a JSON body, with `deny` in the query. */
-export async function readSpend(
-  request: Request,
-  queries: Queries,
-): Promise<Check | AdhocCheck | Failure> {
-  const type = request.headers.get("Content-Type") ?? "";
-  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
-  const options = v.safeParse(spendQuery, valuesOf(queries));
-  if (!options.success) return invalidFields(options.issues);
-  const body = await jsonOf(request);
-  if (body === undefined) return { kind: "body-malformed" };
-  const { deny: denyStatus } = options.output;
-  if (isRecord(body) && body["limits"] !== undefined) return readAdhoc(body, denyStatus);
-  const parsed = v.safeParse(spendBody, body);
-  return parsed.success ? { ...parsed.output, deny: denyStatus } : invalidFields(parsed.issues);
+/** What a spend has in its query, beside the body. */
+export function readOptions(queries: Queries): Pick<Check, "deny"> | FieldsInvalid {
+  const parsed = v.safeParse(spendQuery, valuesOf(queries));
+  return parsed.success ? parsed.output : invalidFields(parsed.issues);
 }
 
-function readAdhoc(body: Record<string, unknown>, denyStatus: Check["deny"]): AdhocCheck | Failure {
+/** Of a call that has nothing to say in its query. */
+export function readNoOptions(queries: Queries): object | FieldsInvalid {
+  const accepted = "nothing in the query";
+  const errors = Object.keys(queries).map((field) => ({ field, accepted }));
+  return errors.length === 0 ? {} : { kind: "fields-invalid", errors };
+}
+
+/** What a check spends, or looks at. */
+export function readSpend(body: unknown): Check | AdhocCheck | FieldsInvalid {
+  return readEither(body, spendBody, adhocBody);
+}
+
+/** What a reservation spends. */
+export function readReserve(body: unknown): Reserve | FieldsInvalid {
+  return readEither(body, reserveBody, adhocReserveBody);
+}
+
+export function readSettle(body: unknown): Settle | FieldsInvalid {
+  const parsed = v.safeParse(settleBody, body);
+  return parsed.success ? parsed.output : invalidFields(parsed.issues);
+}
+
+/** What is forgotten, of another Worker; of HTTP see `readForgetQuery`. */
+export function readForget(body: unknown): Check | FieldsInvalid {
+  const parsed = v.safeParse(forgetBody, body);
+  return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
+}
+
+/** By the limits of a policy, or by limits of its own. */
+function readEither<Own extends object, Adhoc extends { key: readonly string[] }>(
+  body: unknown,
+  ownBody: v.GenericSchema<unknown, Own>,
+  adhocBodyOf: v.GenericSchema<unknown, Adhoc>,
+): Own | (Adhoc & { adhoc: Policy }) | FieldsInvalid {
+  if (!isRecord(body) || body["limits"] === undefined) {
+    const parsed = v.safeParse(ownBody, body);
+    return parsed.success ? parsed.output : invalidFields(parsed.issues);
+  }
   const { limits, strategy } = body;
-  const parsed = v.safeParse(adhocBody, body);
+  const parsed = v.safeParse(adhocBodyOf, body);
   const errors = errorsOf(parsed.issues ?? []);
-  const adhoc = readPolicy("", "", { name: "adhoc", limits, strategy }, ({ field, accepted }) => {
+  // Such keys come in any number.
+  const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
+  const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
     // Of a text that repeats a mistake each part tells of it, all in the same words.
     const isTold = errors.some((error) => error.field === field && error.accepted === accepted);
     if (!isTold) errors.push({ field, accepted });
   });
   if (!parsed.success || adhoc === null) return { kind: "fields-invalid", errors };
-  return { adhoc, key: parsed.output.key, cost: parsed.output.cost, deny: denyStatus };
+  return { ...parsed.output, adhoc };
+}
+
+/** The JSON that a request carries. */
+export async function readBody(request: Request): Promise<{ json: unknown } | Failure> {
+  const type = request.headers.get("Content-Type") ?? "";
+  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
+  const json = await jsonOf(request);
+  return json === undefined ? { kind: "body-malformed" } : { json };
 }
 
 async function jsonOf(request: Request): Promise<unknown> {
@@ -161,7 +223,7 @@ function valuesOf(queries: Queries): Record<string, string | string[] | undefine
   );
 }
 
-const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): Failure => ({
+const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): FieldsInvalid => ({
   kind: "fields-invalid",
   errors: errorsOf(issues),
 });

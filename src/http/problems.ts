@@ -13,6 +13,7 @@ export interface FieldError {
 /** What can be refused, and the facts that come with it. */
 interface Failures {
   "quota-exceeded": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
+  "reservations-full": { readonly retryAfterMs: number };
   undecided: object;
   "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
   "origin-unset": object;
@@ -35,6 +36,11 @@ type FailureOf<Kind extends keyof Failures = keyof Failures> = {
 }[Kind];
 
 export type Failure = FailureOf;
+export type FieldsInvalid = FailureOf<"fields-invalid">;
+
+/** Whether it is why something was refused, not what came of it. */
+export const isFailure = <Refused extends Failure>(value: object | Refused): value is Refused =>
+  "kind" in value;
 
 interface Problem {
   readonly status: number;
@@ -54,24 +60,37 @@ export function problemResponse(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  const { status, title, detail, type, members, headers: own } = problemOf(failure);
-  const body = { type: type ?? "about:blank", title, status, detail, ...members };
+  const body = problemDetails(failure);
   return new Response(JSON.stringify(body), {
-    status,
+    status: body.status,
     headers: {
       "Content-Type": "application/problem+json",
       // RFC 6585, section 4: a cache must not store a 429; none of the others is worth storing either.
       "Cache-Control": "no-store",
-      ...own,
+      ...problemOf(failure).headers,
       ...headers,
     },
   });
+}
+
+/** The same for who is not asked over HTTP. */
+export function problemError(failure: Failure): Error {
+  const problem = problemDetails(failure);
+  // A plain Error with a field: over RPC that is what arrives of it.
+  return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
+}
+
+function problemDetails(failure: Failure) {
+  const { status, title, detail, type, members } = problemOf(failure);
+  return { type: type ?? "about:blank", title, status, detail, ...members };
 }
 
 /** `Retry-After` in whole seconds: at least 1, since clients take 0 for "at once"; no more than 31 bits hold. */
 export function retryAfterSeconds(retryAfterMs: number): number {
   return Math.min(Math.max(1, Math.ceil(retryAfterMs / 1000)), 2 ** 31 - 1);
 }
+
+const inSeconds = (seconds: number): string => `${seconds} ${seconds === 1 ? "second" : "seconds"}`;
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   "quota-exceeded": ({ violated, retryAfterMs }) => {
@@ -80,7 +99,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     const outlook =
       seconds === null
         ? "It costs more than this quota ever holds."
-        : `Retry in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
+        : `Retry in ${inSeconds(seconds)}.`;
     return {
       status: 429,
       type: quotaExceeded,
@@ -88,6 +107,16 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       detail: `The request exceeds the quota of ${names}. ${outlook}`,
       members: { "violated-policies": violated },
       headers: seconds === null ? {} : { "Retry-After": String(seconds) },
+    };
+  },
+
+  "reservations-full": ({ retryAfterMs }) => {
+    const seconds = retryAfterSeconds(retryAfterMs);
+    return {
+      status: 429,
+      title: "Too Many Requests",
+      detail: `The key has as many open reservations as it may: settle some, or retry in ${inSeconds(seconds)}.`,
+      headers: { "Retry-After": String(seconds) },
     };
   },
 

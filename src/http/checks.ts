@@ -1,0 +1,133 @@
+/** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
+import { partName, type Policy } from "../config/index.ts";
+import type { Outcome, Spend } from "../limiter/outcome.ts";
+import { addressOf, reservationId } from "../limiter/reservation-id.ts";
+import { keyOfCaller } from "../policies/key.ts";
+import type { Decision } from "../strategies/index.ts";
+import { type AdhocCheck, type Check, type Reserve, type Settle } from "./check-input.ts";
+import type { Gate } from "./gate.ts";
+import {
+  rateLimitFields,
+  type RateLimitFields,
+  retryAfterField,
+  violatedLimits,
+} from "./headers.ts";
+import type { Failure } from "./problems.ts";
+
+/** A decision, and what a caller needs to pass it on. */
+export interface Answer extends Decision {
+  policy: string;
+  /** The names of the limits that deny. */
+  violated: string[];
+  headers: RateLimitFields;
+}
+
+/** A decision whose cost can be corrected by its id; null where nothing was spent, or not by the object. */
+export interface ReserveAnswer extends Answer {
+  id: string | null;
+}
+
+export interface SettleAnswer {
+  /** Whether this call settled it: not when it is unknown, expired or settled already. */
+  settled: boolean;
+}
+
+type Later = (work: Promise<unknown>) => void;
+
+export async function check(
+  gate: Gate,
+  asked: Check | AdhocCheck,
+  later: Later,
+): Promise<Answer | Failure> {
+  if (asked.cost === 0) return look(gate, asked);
+  const spend = await spendOf(gate, asked);
+  if ("kind" in spend) return spend;
+  const [outcome] = await gate.limiter.admit([spend], later);
+  return outcome === undefined ? { kind: "internal" } : answerTo(outcome);
+}
+
+export async function look(gate: Gate, asked: Check | AdhocCheck): Promise<Answer | Failure> {
+  const spend = await spendOf(gate, asked);
+  return "kind" in spend ? spend : answerTo(await gate.limiter.look(spend));
+}
+
+/** @returns null when it is forgotten */
+export async function forget(gate: Gate, asked: Check): Promise<Failure | null> {
+  const spend = await spendOf(gate, asked);
+  if ("kind" in spend) return spend;
+  const isForgotten = await gate.limiter.forget(spend.policy, spend.partitionKey);
+  return isForgotten ? null : { kind: "undecided" };
+}
+
+/** @param tenant who alone may settle it */
+export async function reserve(
+  gate: Gate,
+  asked: Reserve,
+  tenant: string | null,
+): Promise<ReserveAnswer | Failure> {
+  const spend = await spendOf(gate, asked);
+  if ("kind" in spend) return spend;
+  const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs);
+  if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
+  const answer = answerTo(outcome);
+  if ("kind" in answer) return answer;
+  return {
+    ...answer,
+    id: address === null ? null : await reservationId(address, tenant, gate.sign),
+  };
+}
+
+export async function settle(
+  gate: Gate,
+  { id, cost }: Settle,
+  tenant: string | null,
+): Promise<SettleAnswer | Failure> {
+  const address = await addressOf(id, tenant, gate.sign);
+  if (address === null) return { settled: false };
+  const settled = await gate.limiter.settle(address, cost);
+  return settled === null ? { kind: "undecided" } : { settled };
+}
+
+/** The spend that a check asks for, or why it cannot be made. */
+async function spendOf(
+  { policies, partitions }: Gate,
+  asked: Check | AdhocCheck,
+): Promise<Spend | Failure> {
+  if ("adhoc" in asked) {
+    const { adhoc, key, cost } = asked;
+    return { policy: adhoc, partitionKey: await partitions.adhocPartitionKey(key), cost };
+  }
+  const policy = policyOf(policies, asked.policy);
+  if ("kind" in policy) return policy;
+  const values = keyOfCaller(policy.key, asked.key);
+  if (values === null) return invalidKey(policy);
+  const partitionKey = await partitions.partitionKey(policy.key, values);
+  return { policy, partitionKey, cost: asked.cost };
+}
+
+function policyOf(policies: readonly Policy[], name: string | undefined): Policy | Failure {
+  const [only, ...others] = policies;
+  if (name === undefined && only !== undefined && others.length === 0) return only;
+  if (name === undefined) {
+    const accepted = `one of ${policies.map((policy) => `"${policy.name}"`).join(", ")}`;
+    return { kind: "fields-invalid", errors: [{ field: "policy", accepted }] };
+  }
+  return policies.find((policy) => policy.name === name) ?? { kind: "unknown-policy" };
+}
+
+function invalidKey(policy: Policy): Failure {
+  const parts = policy.key.map(partName);
+  const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
+  const addresses = parts.includes("ip") ? "; ip is an IPv4 or IPv6 address" : "";
+  const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
+  return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
+}
+
+function answerTo(outcome: Outcome): Answer | Failure {
+  // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
+  if (!("decision" in outcome)) return { kind: "undecided" };
+  const { kind, policy, decision } = outcome;
+  const headers =
+    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterField([decision]);
+  return { ...decision, policy: policy.name, violated: violatedLimits([decision]), headers };
+}

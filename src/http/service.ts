@@ -1,0 +1,89 @@
+/** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
+import type { ConfigProblem } from "../config/index.ts";
+import { errorText, report } from "../observability/events.ts";
+import { readForget, readReserve, readSettle, readSpend, type Settle } from "./check-input.ts";
+import {
+  type Answer,
+  check,
+  forget,
+  look,
+  reserve,
+  type ReserveAnswer,
+  settle,
+  type SettleAnswer,
+} from "./checks.ts";
+import type { Gate } from "./gate.ts";
+import { type Failure, isFailure, problemError } from "./problems.ts";
+
+/** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
+export interface CheckInput {
+  policy?: string;
+  /** One text for each part of the policy's key. */
+  key?: string | string[];
+  /** An integer from 0 to 1,000,000, 1 when left out; 0 looks. */
+  cost?: number;
+  limits?: unknown;
+  strategy?: string;
+}
+
+export interface ReserveInput extends CheckInput {
+  /** How long it may be settled: an integer from 1,000 to 86,400,000. */
+  ttlMs: number;
+}
+
+export type SettleInput = Settle;
+export type ForgetInput = Pick<CheckInput, "policy" | "key">;
+
+/** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
+export interface Service {
+  check(input: CheckInput, later: (work: Promise<unknown>) => void): Promise<Answer>;
+  look(input: CheckInput): Promise<Answer>;
+  forget(input: ForgetInput): Promise<void>;
+  reserve(input: ReserveInput): Promise<ReserveAnswer>;
+  settle(input: SettleInput): Promise<SettleAnswer>;
+}
+
+/** Workers on the account are no tenants: what one reserves, another may settle. */
+const tenant = null;
+
+export function createService(gate: Gate): Service {
+  return {
+    check: (input, later) => answered(readSpend, input, (asked) => check(gate, asked, later)),
+    look: (input) => answered(readSpend, input, (asked) => look(gate, asked)),
+    forget: async (input) => {
+      await answered(readForget, input, async (asked) => (await forget(gate, asked)) ?? {});
+    },
+    reserve: (input) => answered(readReserve, input, (asked) => reserve(gate, asked, tenant)),
+    settle: (input) => answered(readSettle, input, (asked) => settle(gate, asked, tenant)),
+  };
+}
+
+/** The service while the configuration is broken. */
+export function brokenService(problems: readonly ConfigProblem[]): Service {
+  const refuse = (): Promise<never> =>
+    Promise.reject(problemError({ kind: "configuration-invalid", problems }));
+  return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
+}
+
+async function answered<Asked extends object, Given extends object>(
+  read: (input: unknown) => Asked | Failure,
+  input: unknown,
+  act: (asked: Asked) => Promise<Given | Failure>,
+): Promise<Given> {
+  const answer = await attempt(async () => {
+    const asked = read(input);
+    return isFailure(asked) ? asked : act(asked);
+  });
+  if (isFailure(answer)) throw problemError(answer);
+  return answer;
+}
+
+/** A fault of ours is told to callers without what it was. */
+async function attempt<Given>(act: () => Promise<Given>): Promise<Given | Failure> {
+  try {
+    return await act();
+  } catch (error) {
+    report({ event: "internal-error", error: errorText(error) });
+    return { kind: "internal" };
+  }
+}

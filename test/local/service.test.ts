@@ -1,0 +1,200 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestHarness, type TestHarness } from "wrangler";
+import { checkout } from "./checkout.ts";
+
+/** The section of the README on other Workers, whose blocks are run as they stand. */
+const [, section = ""] =
+  /^## From another Worker\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
+const blocks = [...section.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
+  ([, language = "", text = ""]) => ({ language, text }),
+);
+const block = (language: string, words: string): string => {
+  const found = blocks.filter((each) => each.language === language && each.text.includes(words));
+  if (found.length !== 1) throw new Error(`${found.length} ${language} blocks with ${words}`);
+  return found[0]?.text ?? "";
+};
+
+const configuration = block("toml", "[[services]]");
+const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: "the-tests-token" };
+
+/** Passes a call on, and answers what it throws. */
+const prying = `
+export default {
+  async fetch(request, { HEADGATE }) {
+    const { method, input } = await request.json();
+    try {
+      return Response.json(await HEADGATE[method](input));
+    } catch ({ message, problem }) {
+      return Response.json({ message, problem }, { status: 500 });
+    }
+  },
+};
+`;
+
+const { folder: headgate, configure, remove } = checkout();
+const folder = mkdtempSync(join(tmpdir(), "headgate-caller-"));
+let server: TestHarness;
+
+beforeAll(async () => {
+  configure(block("toml", "[[vars.POLICIES]]").trim().split("\n"));
+  const assistant = worker("assistant", configuration, block("js", "env.HEADGATE"));
+  const others = ["2026-04-20", "2026-04-21"].map((date) => {
+    const older = configuration
+      .replace('"assistant"', `"of-${date}"`)
+      .replace(/(compatibility_date = )".*"/, `$1"${date}"`);
+    return worker(`of-${date}`, older, prying);
+  });
+  server = createTestHarness({
+    workers: [
+      { configPath: assistant },
+      { configPath: join(headgate, "wrangler.toml"), secrets },
+      ...others.map((configPath) => ({ configPath })),
+    ],
+  });
+  await server.listen();
+});
+
+afterAll(async () => {
+  await server.close();
+  remove();
+  rmSync(folder, { recursive: true });
+});
+
+/** Writes a Worker into a folder of its own. */
+function worker(name: string, toml: string, code: string): string {
+  mkdirSync(join(folder, name, "src"), { recursive: true });
+  writeFileSync(join(folder, name, "src/index.js"), code);
+  writeFileSync(join(folder, name, "wrangler.toml"), toml);
+  return join(folder, name, "wrangler.toml");
+}
+
+interface Answer {
+  status: number;
+  headers: Headers;
+  json: unknown;
+}
+
+async function answerOf(name: string, path: string, init: object): Promise<Answer> {
+  const response = await server.getWorker(name).fetch(`https://worker.example${path}`, init);
+  const { status, headers } = response;
+  return { status, headers: new Headers([...headers]), json: await response.json() };
+}
+
+const search = (apiKey: string): Promise<Answer> =>
+  answerOf("assistant", "/search", { headers: { "X-Api-Key": apiKey } });
+
+const twentyMore = (apiKey: string): Promise<Answer[]> =>
+  Promise.all(Array.from({ length: 20 }, () => search(apiKey)));
+
+const complete = (apiKey: string, body: string): Promise<Answer> =>
+  answerOf("assistant", "/complete", { method: "POST", headers: { "X-Api-Key": apiKey }, body });
+
+/** What is left after a check, of Headgate itself, that spends nothing unless it has a cost. */
+async function remaining(body: object): Promise<number | undefined> {
+  const { json } = await answerOf("headgate", "/check", {
+    method: "POST",
+    headers: { Authorization: "Bearer the-tests-token", "Content-Type": "application/json" },
+    body: JSON.stringify({ cost: 0, ...body }),
+  });
+  return (json as { limits: { remaining: number }[] }).limits[0]?.remaining;
+}
+
+describe("a Worker bound as the README says", () => {
+  it("checks before its work, and is let in up to the limit", async () => {
+    const [first, ...others] = [await search("one"), ...(await twentyMore("one"))];
+    expect([first?.status, first?.json]).toEqual([200, { found: [] }]);
+    expect(first?.headers.get("RateLimit")).toMatch(/^"search";r=19;t=\d+$/);
+    expect(others.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+      ...Array.from({ length: 19 }, () => 200),
+      429,
+    ]);
+    const denied = await search("one");
+    expect([denied.status, denied.json]).toEqual([429, { violated: ["search"] }]);
+    expect(denied.headers.get("Retry-After")).toMatch(/^\d+$/);
+    expect(denied.headers.get("RateLimit")).toMatch(/^"search";r=0;t=\d+$/);
+    expect((await search("another")).status).toBe(200);
+    expect(await remaining({ policy: "search", key: "another" })).toBe(19);
+  });
+
+  it("reserves tokens, and gets back what it did not use", async () => {
+    const tokens = { key: ["tokens", "one"], limits: "5000/hour" };
+    const answer = await complete("one", "the words of a prompt");
+    expect([answer.status, answer.json]).toEqual([
+      200,
+      { text: "prompt a of words the", tokens: 5 },
+    ]);
+    await expect.poll(() => remaining(tokens)).toBe(4_995);
+    // Fewer are left than an answer may take.
+    await remaining({ ...tokens, cost: 4_000 });
+    const denied = await complete("one", "more words");
+    expect([denied.status, denied.json]).toEqual([429, { violated: ["adhoc"] }]);
+    expect(Number(denied.headers.get("Retry-After"))).toBeGreaterThan(0);
+    expect(await remaining(tokens)).toBe(995);
+  });
+
+  it("pays for all that it did use", async () => {
+    const tokens = { key: ["tokens", "other"], limits: "5000/hour" };
+    expect((await complete("other", "x ".repeat(999))).json).toMatchObject({ tokens: 1_000 });
+    await expect.poll(() => remaining(tokens)).toBe(4_000);
+  });
+});
+
+describe("what a call throws", () => {
+  const wrong = { method: "check", input: { key: 5, cost: -1 } };
+  const names = /^Unprocessable Content: key: accepted is .*; cost: accepted is /;
+  const thrownTo = async (date: string): Promise<unknown> =>
+    (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
+
+  it("carries problem details from the compatibility date on that the README names", async () => {
+    expect(section).toContain("before 2026-04-21");
+    expect(await thrownTo("2026-04-21")).toEqual({
+      message: expect.stringMatching(names),
+      problem: expect.objectContaining({
+        status: 422,
+        errors: [
+          expect.objectContaining({ field: "key" }),
+          expect.objectContaining({ field: "cost" }),
+        ],
+      }),
+    });
+    expect(await thrownTo("2026-04-20")).toEqual({ message: expect.stringMatching(names) });
+  });
+});
+
+describe("the declarations that the README makes for TypeScript", () => {
+  it("know what the service takes and answers, without Headgate's own environment", () => {
+    const caller = join(folder, "assistant");
+    const command = block("bash", "tsc").trim();
+    // The README's folders stand side by side.
+    const outDir = join(caller, "src/headgate");
+    const made = command.replace("../assistant/src/headgate", outDir);
+    expect(made).not.toBe(command);
+    execFileSync("bash", ["-euc", made], { cwd: headgate, stdio: "pipe" });
+    symlinkSync(resolve("node_modules"), join(caller, "node_modules"));
+    const [binding = ""] = /Service<typeof import\(.*?\.Headgate>/.exec(section) ?? [];
+    writeFileSync(
+      join(caller, "src/typed.ts"),
+      `export async function use(headgate: ${binding}): Promise<unknown> {
+        const { allowed, limits } = await headgate.check({ policy: "search", key: "k" });
+        const { id } = await headgate.reserve({ key: "k", limits: "5/minute", ttlMs: 1_000 });
+        // @ts-expect-error a field that there is not
+        await headgate.look({ colour: 1 });
+        // @ts-expect-error denied, it would be null
+        await headgate.settle({ id, cost: 1 });
+        const left: number[] = limits.map((limit) => limit.remaining);
+        return allowed && left;
+      }`,
+    );
+    const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
+    const found = ["--module", "esnext", "--moduleResolution", "bundler"];
+    const types = ["--ignoreConfig", "--types", "@cloudflare/workers-types"];
+    const words = [...strict, ...found, ...types, "src/typed.ts"];
+    const options = { cwd: caller, encoding: "utf8" } as const;
+    const { status, stdout } = spawnSync(resolve("node_modules/.bin/tsc"), words, options);
+    expect([stdout, status]).toEqual(["", 0]);
+  });
+});
