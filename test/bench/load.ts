@@ -1,70 +1,101 @@
 /**
- * `npm run load`: concurrent HTTP requests at a local instance, and whether exactly the limit was let in per window.
- * Exits with 1 unless it was.
+ * `npm run load`: concurrent HTTP requests at a local instance, and whether exactly the limit was let in per window: on a
+ * key that has an object of its own, then on one that shares its object. Exits with 1 unless it was.
  *
- * Options: --limit <units>, --window <duration>, --windows <number of windows to last>, --connections <number>.
+ * Options: --objects per-key|sharded, for one of the two, --shards <number>; --limit <units>, --window <duration>,
+ * --windows <number of windows to last>, --connections <number>.
  */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import autocannon from "autocannon";
+import { defaultShards, mostShards } from "../../src/config/index.ts";
 import { fail, readOptions } from "../../src/local/command.ts";
 import { acceptedDuration, formatDuration, parseDuration } from "../../src/strategies/index.ts";
-import { startInstance } from "./instance.ts";
+import { positive } from "./options.ts";
 import { judge, type Load } from "./verdict.ts";
+import { startWorkerd, type Workerd } from "./workerd.ts";
+
+type Objects = "per-key" | "sharded";
 
 const values = readOptions({
+  objects: { type: "string" },
+  shards: { type: "string" },
   limit: { type: "string", default: "100" },
   window: { type: "string", default: "1s" },
   windows: { type: "string", default: "5" },
   connections: { type: "string", default: "50" },
 });
 
+const asked = objectsOf(values.objects);
+const shards = shardsOf(values.shards);
 const limit = positive("limit", values.limit);
 const windows = positive("windows", values.windows);
 const connections = positive("connections", values.connections);
 const windowMs = duration("window", values.window);
 
-await load();
+const folder = mkdtempSync(join(tmpdir(), "headgate-load-"));
+try {
+  const policies = JSON.stringify(asked.map(policyOf));
+  const workerd = await startWorkerd(folder, { POLICIES: policies });
+  try {
+    // The one load is not to weigh on the other.
+    // oxlint-disable-next-line no-await-in-loop
+    for (const objects of asked) await load(workerd, objects);
+  } finally {
+    await workerd.close();
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
 
-async function load(): Promise<void> {
-  const window = formatDuration(windowMs);
+function policyOf(objects: Objects): object {
   // Windows on the clock: where they begin and end does not depend on when a request happens to be decided. A busy
   // machine may take its time; what its isolate would do by itself in the meantime is not what is measured here.
-  const limits = [{ limit, window, strategy: "fixed-window", align: "clock" }];
-  const policy = { name: "load", key: "header:X-Load", limits, timeout: "30s" };
-  const instance = await startInstance({ POLICIES: JSON.stringify([policy]) });
-  try {
-    const told: number[] = [];
-    // The first request pays for compiling; it is charged to another key, and not part of what is counted.
-    await fetch(instance.url);
-    const unloaded = await instance.served();
-    await setTimeout(windowMs - (Date.now() % windowMs));
-    const startedAtMs = Date.now();
-    const result = await autocannon({
-      url: instance.url.href,
-      connections,
-      headers: { "X-Load": "the one key" },
-      // Ends well after a window has begun: its units have been spent, and only refusals are under way.
-      duration: ((windows - 0.25) * windowMs) / 1000,
-      // It looks for its end once in so many milliseconds.
-      sampleInt: 50,
-      setupClient: (client) => {
-        client.on("headers", (response) => countTold(told, response));
-      },
-    });
-    const elapsedMs = Date.now() - startedAtMs;
-    const served = (await instance.served()) - unloaded;
-    report(result, {
-      limit,
-      windowMs,
-      elapsedMs,
-      told,
-      served,
-      refused: result["4xx"],
-      errors: errorsOf(result),
-    });
-  } finally {
-    await instance.close();
-  }
+  const window = formatDuration(windowMs);
+  return {
+    name: objects,
+    match: { path: `/${objects}` },
+    key: "header:X-Load",
+    limits: [{ limit, window, strategy: "fixed-window", align: "clock" }],
+    timeout: "30s",
+    objects,
+    ...(objects === "sharded" && { shards }),
+  };
+}
+
+async function load(workerd: Workerd, objects: Objects): Promise<void> {
+  const told: number[] = [];
+  const url = new URL(`/${objects}`, workerd.url);
+  // The first request pays for compiling; it is charged to another key, and not part of what is counted.
+  await fetch(url);
+  const unloaded = await workerd.served();
+  await setTimeout(windowMs - (Date.now() % windowMs));
+  const startedAtMs = Date.now();
+  const result = await autocannon({
+    url: url.href,
+    connections,
+    headers: { "X-Load": "the one key" },
+    // Ends well after a window has begun: its units have been spent, and only refusals are under way.
+    duration: ((windows - 0.25) * windowMs) / 1000,
+    // It looks for its end once in so many milliseconds.
+    sampleInt: 50,
+    setupClient: (client) => {
+      client.on("headers", (response) => countTold(told, response));
+    },
+  });
+  const elapsedMs = Date.now() - startedAtMs;
+  const served = (await workerd.served()) - unloaded;
+  report(objects, result, {
+    limit,
+    windowMs,
+    elapsedMs,
+    told,
+    served,
+    refused: result["4xx"],
+    errors: errorsOf(result),
+  });
 }
 
 /** Anything but a decision: no connection, no answer in time, an answer of another status. */
@@ -82,23 +113,31 @@ function countTold(told: number[], response: object): void {
   told[remaining] = (told[remaining] ?? 0) + 1;
 }
 
-function report(result: autocannon.Result, counted: Load): void {
+function report(objects: Objects, result: autocannon.Result, counted: Load): void {
   const verdict = judge(counted);
   const { latency } = result;
-  console.log(`limit      ${limit} per ${formatDuration(windowMs)}, ${connections} connections
+  console.log(`objects    ${objects === "sharded" ? `sharded, ${shards}` : objects}
+limit      ${limit} per ${formatDuration(windowMs)}, ${connections} connections
 requests   ${result.requests.total} in ${(counted.elapsedMs / 1000).toFixed(1)} s, ${Math.round((result.requests.total * 1000) / counted.elapsedMs)} per second
 allowed    ${verdict.allowed} in ${verdict.windows} windows
 refused    ${counted.refused}
 errors     ${counted.errors}
 latency    p50 ${latency.p50} ms, p90 ${latency.p90} ms, p99 ${latency.p99} ms, most ${latency.max} ms
 ${verdict.faults.length === 0 ? `Exactly ${limit} were let in per window.` : verdict.faults.join("\n")}`);
-  process.exitCode = verdict.faults.length === 0 ? 0 : 1;
+  if (verdict.faults.length > 0) process.exitCode = 1;
 }
 
-function positive(name: string, text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text))
-    fail(`--${name} is "${text}": accepted is an integer of at least 1`);
-  return Number(text);
+function objectsOf(text: string | undefined): Objects[] {
+  if (text === undefined) return ["per-key", "sharded"];
+  if (text === "per-key" || text === "sharded") return [text];
+  return fail(`--objects is "${text}": accepted is one of "per-key", "sharded"`);
+}
+
+function shardsOf(text = String(defaultShards)): number {
+  if (values.shards !== undefined && values.objects === "per-key") {
+    fail(`--shards is "${text}": accepted is nothing unless --objects is "sharded"`);
+  }
+  return positive("shards", text, mostShards);
 }
 
 function duration(name: string, text: string): number {

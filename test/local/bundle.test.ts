@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, it } from "vitest";
 
-it("what is deployed is under 40 KB gzipped", () => {
+it("what is deployed is under 48 KB gzipped", () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-bundle-"));
   const wrangler = "node_modules/wrangler/bin/wrangler.js";
   execFileSync(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", folder], {
@@ -13,5 +13,5 @@ it("what is deployed is under 40 KB gzipped", () => {
   });
   const sizeBytes = gzipSync(readFileSync(join(folder, "index.js"))).length;
   rmSync(folder, { recursive: true });
-  expect(sizeBytes).toBeLessThan(40 * 1024);
+  expect(sizeBytes).toBeLessThan(48 * 1024);
 });

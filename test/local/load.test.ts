@@ -1,17 +1,49 @@
 import { expect, it } from "vitest";
-import { runNpm } from "./checkout.ts";
+import { type Run, runNpm } from "./checkout.ts";
 
-it("npm run load lets in exactly the limit per window, and says so", async () => {
-  const run = runNpm(".", "run", "--silent", "load", "--", "--limit", "20", "--windows", "2");
+const load = (...options: string[]): Run =>
+  runNpm(".", "run", "--silent", "load", "--", ...options);
+
+const exact = (objects: string): unknown[] => [
+  `objects    ${objects}`,
+  "limit      20 per 1s, 50 connections",
+  expect.stringMatching(/^requests +\d+ in \d\.\d s, \d+ per second$/),
+  "allowed    40 in 2 windows",
+  expect.stringMatching(/^refused +\d+$/),
+  "errors     0",
+  expect.stringMatching(/^latency +p50 \d+ ms, p90 \d+ ms, p99 \d+ ms, most \d+ ms$/),
+  "Exactly 20 were let in per window.",
+];
+
+it("npm run load lets in exactly the limit per window, whatever the objects, and says so", async () => {
+  const run = load("--limit", "20", "--windows", "2");
   const exitCode = await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual([
-    "limit      20 per 1s, 50 connections",
-    expect.stringMatching(/^requests +\d+ in \d\.\d s, \d+ per second$/),
-    "allowed    40 in 2 windows",
-    expect.stringMatching(/^refused +\d+$/),
-    "errors     0",
-    expect.stringMatching(/^latency +p50 \d+ ms, p90 \d+ ms, p99 \d+ ms, most \d+ ms$/),
-    "Exactly 20 were let in per window.",
+    ...exact("per-key"),
+    ...exact("sharded, 32"),
   ]);
   expect(exitCode).toBe(0);
+});
+
+it("npm run load may load one kind of objects alone", async () => {
+  const run = load("--limit", "20", "--windows", "2", "--objects", "sharded", "--shards", "3");
+  await run.ended;
+  expect(run.output().trimEnd().split("\n")).toEqual(exact("sharded, 3"));
+});
+
+it.each([
+  ["--objects", "single", 'accepted is one of "per-key", "sharded"'],
+  ["--shards", "0", "accepted is an integer from 1 to 4096"],
+  ["--shards", "4097", "accepted is an integer from 1 to 4096"],
+  ["--limit", "1.5", "accepted is an integer from 1 to 999999999"],
+])("npm run load refuses %s %s", async (option, value, accepted) => {
+  const run = load(option, value);
+  expect(await run.ended).toBe(1);
+  expect(run.output()).toBe(`${option} is "${value}": ${accepted}\n`);
+});
+
+it("npm run load refuses shards where there are none", async () => {
+  const run = load("--objects", "per-key", "--shards", "8");
+  expect(await run.ended).toBe(1);
+  expect(run.output()).toBe('--shards is "8": accepted is nothing unless --objects is "sharded"\n');
 });

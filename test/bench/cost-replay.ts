@@ -1,0 +1,89 @@
+/** Sends the traffic of a shape through the limiter itself, and adds up what its objects are billed for. */
+import { CostedObject } from "./cost-object.ts";
+import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
+import { dollarsFor, prices } from "./prices.ts";
+
+export interface Bill {
+  readonly decisions: number;
+  readonly denied: number;
+  /** Keys put and deleted, and alarms set. */
+  readonly rowsWritten: number;
+  readonly rowsRead: number;
+  readonly calls: number;
+  /** Alarms that came. */
+  readonly alarms: number;
+  readonly activeSeconds: number;
+  readonly objects: number;
+}
+
+/** CPU assumed of the Worker, for each decision. */
+const workerMs = 1;
+
+export interface Cost {
+  readonly shape: CostShape;
+  readonly bill: Bill;
+}
+
+export async function measureCosts(scale = 1): Promise<Cost[]> {
+  const costs: Cost[] = [];
+  for (const shape of costShapes) costs.push({ shape, bill: await billOf(shape, scale) });
+  return costs;
+}
+
+async function billOf(shape: CostShape, scale: number): Promise<Bill> {
+  const bills: Bill[] = [];
+  for (const arrivals of shape.objects(scale)) bills.push(await billOfObject(shape, arrivals));
+  const sum = (count: (bill: Bill) => number): number =>
+    bills.reduce((total, bill) => total + count(bill), 0);
+  return {
+    decisions: sum((bill) => bill.decisions),
+    denied: sum((bill) => bill.denied),
+    rowsWritten: sum((bill) => bill.rowsWritten),
+    rowsRead: sum((bill) => bill.rowsRead),
+    calls: sum((bill) => bill.calls),
+    alarms: sum((bill) => bill.alarms),
+    activeSeconds: sum((bill) => bill.activeSeconds),
+    objects: bills.length,
+  };
+}
+
+export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[]): Promise<Bill> {
+  const object = new CostedObject();
+  const { limits, durability } = shape;
+  const charges = [{ policy: "p", limits, cost: 1 }];
+  let denied = 0;
+  for (const { atMs, key } of arrivals) {
+    const { decisions } = await object.check(atMs, { key, charges, durability });
+    if (decisions[0]?.allowed !== true) denied++;
+  }
+  // In a shard, which is never empty, each row is deleted by itself one day: deleteAll at its end would hide that.
+  const remaining = shape.isSharded ? object.storage.rows.size : 0;
+  if (!shape.isSharded) await object.finish();
+  const { written, rowsRead } = object.storage;
+  return {
+    decisions: arrivals.length,
+    denied,
+    rowsWritten: written.rows + written.alarms + remaining,
+    rowsRead,
+    calls: object.calls,
+    alarms: object.alarms,
+    activeSeconds: object.activeMs / 1_000,
+    objects: 1,
+  };
+}
+
+/** Dollars for what the limiter's objects do. */
+export const objectDollars = (bill: Bill): number =>
+  dollarsFor(bill.rowsWritten, prices.rowsWritten) +
+  dollarsFor(bill.rowsRead, prices.rowsRead) +
+  dollarsFor(bill.calls + bill.alarms, prices.objectRequests) +
+  dollarsFor(bill.activeSeconds, prices.objectSeconds);
+
+/** Dollars for the Worker that asks them, a request for each decision. */
+export const workerDollars = ({ decisions }: Bill): number =>
+  dollarsFor(decisions, prices.workerRequests) +
+  dollarsFor(decisions * workerMs, prices.workerCpuMs);
+
+/** For a million decisions. */
+export const perMillion = (count: number, { decisions }: Bill): number =>
+  (count * 1_000_000) / decisions;

@@ -1,0 +1,123 @@
+/** Shapes of traffic whose cost is measured, the same at every run. */
+import { type Limit, parseLimits } from "../../src/strategies/index.ts";
+import { type Random, randomFrom } from "../random.ts";
+
+export interface Arrival {
+  readonly atMs: number;
+  readonly key: string;
+}
+
+export interface CostShape {
+  readonly name: string;
+  /** What is asked, and how often. */
+  readonly traffic: string;
+  readonly limits: readonly Limit[];
+  readonly durability: "relaxed" | "confirmed";
+  /** Whether its objects are shards, which others use on when this traffic is over. */
+  readonly isSharded: boolean;
+  /** For each object its arrivals in order. @param scale how much of the traffic, 1 for all */
+  readonly objects: (scale: number) => readonly (readonly Arrival[])[];
+}
+
+const startMs = 1_800_000_000_000;
+const shards = 32;
+
+/** By the default strategy. */
+const limits = (text: string): readonly Limit[] =>
+  parseLimits(text, { policy: "p", strategy: "sliding-window-counter" });
+
+const between = (random: Random, least: number, most: number): number =>
+  least + Math.floor(random() * (most - least + 1));
+
+/** One key, asked about as often as every so many milliseconds. */
+const steady =
+  (seed: number, decisions: number, everyMs: number): CostShape["objects"] =>
+  (scale) => {
+    const random = randomFrom(seed);
+    let atMs = startMs;
+    const arrivals = Array.from({ length: decisions * scale }, () => {
+      atMs += between(random, 0, 2 * everyMs);
+      return { atMs, key: "k" };
+    });
+    return [arrivals];
+  };
+
+/** Ten new ones a second, each of five pages of four requests, about half a minute from one page to the next. */
+function visitors(scale: number): Arrival[][] {
+  const random = randomFrom(3);
+  let comesAtMs = startMs;
+  return Array.from({ length: 5_000 * scale }, (_, visitor) => {
+    comesAtMs += between(random, 0, 200);
+    let atMs = comesAtMs;
+    return Array.from({ length: 20 }, (__, request) => {
+      if (request > 0) {
+        atMs += request % 4 === 0 ? between(random, 5_000, 55_000) : between(random, 0, 300);
+      }
+      return { atMs, key: `visitor-${visitor}` };
+    });
+  });
+}
+
+function sharded(arrivals: readonly (readonly Arrival[])[]): Arrival[][] {
+  const random = randomFrom(4);
+  const objects: Arrival[][] = Array.from({ length: shards }, () => []);
+  for (const visitor of arrivals) objects[between(random, 0, shards - 1)]?.push(...visitor);
+  return objects.map((each) => each.toSorted((a, b) => a.atMs - b.atMs));
+}
+
+const relaxed = { durability: "relaxed", isSharded: false } as const;
+
+const hot = {
+  ...relaxed,
+  name: "a hot key",
+  traffic: "1,000 decisions a second on one key, 100,000/minute",
+  limits: limits("100000/minute"),
+  objects: steady(1, 100_000, 1),
+};
+
+const visits = {
+  ...relaxed,
+  name: "visitors, an object each",
+  traffic: "10 new keys a second, 20 decisions each in two minutes, 100/minute",
+  limits: limits("100/minute"),
+  objects: visitors,
+};
+
+/** The shapes that everybody has, then what settings change about the first. */
+export const costShapes: readonly CostShape[] = [
+  hot,
+  {
+    ...relaxed,
+    name: "a cold key",
+    traffic: "a decision a minute on one key, 100/hour",
+    limits: limits("100/hour"),
+    objects: steady(2, 10_000, 60_000),
+  },
+  visits,
+  {
+    ...visits,
+    name: `visitors in ${shards} shards`,
+    traffic: "the same",
+    isSharded: true,
+    objects: (scale) => sharded(visitors(scale)),
+  },
+  {
+    ...relaxed,
+    name: "a flood",
+    traffic: "10,000 decisions a minute on one key, 100/minute",
+    limits: limits("100/minute"),
+    objects: steady(5, 100_000, 6),
+  },
+  {
+    ...hot,
+    name: "the hot key, confirmed",
+    traffic: 'the same, `durability = "confirmed"`',
+    durability: "confirmed",
+  },
+  {
+    ...hot,
+    name: "the hot key, 5 s",
+    traffic: "the same, 10,000/5s",
+    limits: limits("10000/5s"),
+  },
+];

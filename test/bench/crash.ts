@@ -1,0 +1,190 @@
+/**
+ * `npm run crash`: workerd is killed in the midst of traffic and started again on the same storage, many times; and how
+ * much more than its limit each durability then lets in. Exits with 1 if that is more than it promises.
+ *
+ * Options: --durability confirmed|relaxed, for one of the two; --kills <number>, --connections <number>.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { fail, readOptions } from "../../src/local/command.ts";
+import { randomFrom } from "../random.ts";
+import { positive } from "./options.ts";
+import { startWorkerd, type Workerd } from "./workerd.ts";
+
+type Durability = "confirmed" | "relaxed";
+
+const values = readOptions({
+  durability: { type: "string" },
+  kills: { type: "string", default: "20" },
+  connections: { type: "string", default: "16" },
+});
+
+const asked = durabilityOf(values.durability);
+const kills = positive("kills", values.kills);
+const connections = positive("connections", values.connections);
+
+const token = crypto.randomUUID();
+/** So many that the limit is reached after the last kill. */
+const unitsPerKill = 3_000;
+const limit = kills * unitsPerKill;
+/** What may be lost when killed: what was admitted since the last write, a second ago; and a timer may be late. */
+const gatheredMs = 1_100;
+const patienceMs = 120_000;
+
+const next = randomFrom(4);
+for (const durability of asked) {
+  // The one is not to weigh on the other.
+  // oxlint-disable-next-line no-await-in-loop
+  await crash(durability);
+}
+
+async function crash(durability: Durability): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-crash-"));
+  const policy = {
+    name: "crash",
+    key: "global",
+    limits: [{ limit, window: "1d", strategy: "fixed-window" }],
+    onError: "closed",
+    durability,
+  };
+  try {
+    const workerd = await startWorkerd(folder, {
+      POLICIES: JSON.stringify([policy]),
+      CHECK_TOKENS: token,
+    });
+    try {
+      report(durability, await killedInTraffic(workerd));
+    } finally {
+      await workerd.close();
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+interface Course {
+  readonly admitted: number;
+  /** For each kill how many of those admitted were not known after it. */
+  readonly lost: readonly number[];
+  /** For each kill how many were admitted in the second before it. */
+  readonly lastSecond: readonly number[];
+}
+
+async function killedInTraffic(workerd: Workerd): Promise<Course> {
+  const admittedAtMs: number[] = [];
+  const traffic = startTraffic(workerd.url, admittedAtMs);
+  const lost: number[] = [];
+  const lastSecond: number[] = [];
+  try {
+    for (let kill = 0; kill < kills; kill++) {
+      // oxlint-disable no-await-in-loop
+      await setTimeout(600 + 900 * next());
+      await workerd.kill();
+      const killedAtMs = performance.now();
+      // Answers that had left are still arriving.
+      await setTimeout(50);
+      const admitted = admittedAtMs.length;
+      lastSecond.push(admittedAtMs.filter((atMs) => killedAtMs - atMs <= gatheredMs).length);
+      traffic.pause();
+      await workerd.start();
+      const before = lost.reduce((sum, each) => sum + each, 0);
+      lost.push(Math.max(0, admitted - (await counted(workerd)) - before));
+      traffic.resume();
+      // oxlint-enable no-await-in-loop
+    }
+    await traffic.refused();
+  } finally {
+    await traffic.end();
+  }
+  return { admitted: admittedAtMs.length, lost, lastSecond };
+}
+
+/** What the object says to have been spent. */
+async function counted(workerd: Workerd): Promise<number> {
+  const response = await fetch(new URL("/check?cost=0", workerd.url), {
+    headers: { Authorization: `Bearer ${token}` },
+  });
+  const { limits } = await response.json<{ limits: { remaining: number }[] }>();
+  return limit - (limits[0]?.remaining ?? 0);
+}
+
+interface Traffic {
+  readonly pause: () => void;
+  readonly resume: () => void;
+  /** Resolves when the limit is reached. */
+  readonly refused: () => Promise<void>;
+  readonly end: () => Promise<void>;
+}
+
+function startTraffic(url: URL, admittedAtMs: number[]): Traffic {
+  const reached = Promise.withResolvers<void>();
+  let going = Promise.withResolvers<void>();
+  going.resolve();
+  const over = new AbortController();
+  const ask = async (): Promise<void> => {
+    const response = await fetch(new URL("/check", url), {
+      method: "POST",
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: "{}",
+    });
+    const { allowed } = await response.json<{ allowed?: boolean }>();
+    if (allowed === true) admittedAtMs.push(performance.now());
+    if (allowed === false) reached.resolve();
+  };
+  const client = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      // oxlint-disable no-await-in-loop
+      await going.promise;
+      await ask().catch(() => setTimeout(5));
+      // oxlint-enable no-await-in-loop
+    }
+  };
+  const clients = Array.from({ length: connections }, client);
+  return {
+    pause: () => {
+      going = Promise.withResolvers<void>();
+    },
+    resume: () => going.resolve(),
+    refused: () =>
+      Promise.race([
+        reached.promise,
+        setTimeout(patienceMs, undefined, { ref: false }).then(() => {
+          throw new Error("the limit was not reached");
+        }),
+      ]),
+    end: async () => {
+      over.abort();
+      going.resolve();
+      await Promise.all(clients);
+    },
+  };
+}
+
+function report(durability: Durability, { admitted, lost, lastSecond }: Course): void {
+  const worth = durability === "confirmed" ? lost.map(() => 0) : lastSecond;
+  const isKept =
+    admitted <= limit + worth.reduce((sum, each) => sum + each, 0) &&
+    lost.every((each, kill) => each <= (worth[kill] ?? 0));
+  const most = Math.max(0, ...lost);
+  console.log(`durability  ${durability}
+kills       ${kills} with SIGKILL, ${connections} connections
+admitted    ${admitted} of ${limit}, ${Math.max(0, admitted - limit)} too many
+lost        ${lost.join(", ")}; at most ${most} by a kill
+last second ${lastSecond.join(", ")}
+${isKept ? promiseOf(durability) : `More was lost than ${durability} promises.`}`);
+  if (!isKept) process.exitCode = 1;
+}
+
+function promiseOf(durability: Durability): string {
+  return durability === "confirmed"
+    ? "Never more than the limit was let in."
+    : "No kill cost more than the last second's worth.";
+}
+
+function durabilityOf(text: string | undefined): readonly Durability[] {
+  if (text === undefined) return ["confirmed", "relaxed"];
+  if (text === "confirmed" || text === "relaxed") return [text];
+  return fail(`--durability is "${text}": accepted is one of "confirmed", "relaxed"`);
+}

@@ -1,0 +1,69 @@
+/** What Cloudflare asks on the paid plan, past what is included each month. The one place that says so. */
+
+export interface Price {
+  readonly dollars: number;
+  /** What is had for that. */
+  readonly per: number;
+  readonly unit: string;
+  /** What a month has of it anyway: not in any figure here, which are what one more costs. */
+  readonly included: string;
+  readonly source: string;
+}
+
+/** When the sources were read. */
+export const readIn = "2026-11";
+
+const million = 1_000_000;
+const workers = "https://developers.cloudflare.com/workers/platform/pricing/";
+const durableObjects = "https://developers.cloudflare.com/durable-objects/platform/pricing/";
+
+export const prices = {
+  workerRequests: {
+    dollars: 0.3,
+    per: million,
+    unit: "requests to a Worker",
+    included: "10 million",
+    source: workers,
+  },
+  workerCpuMs: {
+    dollars: 0.02,
+    per: million,
+    unit: "milliseconds of a Worker's CPU",
+    included: "30 million",
+    source: workers,
+  },
+  /** Calls, and alarms that come. */
+  objectRequests: {
+    dollars: 0.15,
+    per: million,
+    unit: "requests to an object",
+    included: "1 million",
+    source: durableObjects,
+  },
+  /** 128 MB for each object while it is active or kept from hibernating, whatever it uses. */
+  objectSeconds: {
+    dollars: 12.5 * 0.128,
+    per: million,
+    unit: "seconds of an object, at $12.50 per million GB-s",
+    included: "400,000 GB-s",
+    source: durableObjects,
+  },
+  rowsRead: {
+    dollars: 0.001,
+    per: million,
+    unit: "rows read",
+    included: "25 billion",
+    source: durableObjects,
+  },
+  /** A key put, a key deleted, and an alarm set are a row each. */
+  rowsWritten: {
+    dollars: 1,
+    per: million,
+    unit: "rows written",
+    included: "50 million",
+    source: durableObjects,
+  },
+} satisfies Record<string, Price>;
+
+export const dollarsFor = (count: number, { dollars, per }: Price): number =>
+  (count / per) * dollars;

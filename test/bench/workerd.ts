@@ -1,0 +1,167 @@
+/**
+ * Headgate as it is deployed: the bundle, in a workerd of its own, in front of an origin that counts. It can be killed
+ * without warning and started again where it was.
+ */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+
+export interface Workerd {
+  readonly url: URL;
+  /** How many requests have reached the origin since the last start. */
+  readonly served: () => Promise<number>;
+  /** Ends the process as a crash would: nothing is told to it, nothing is waited for. */
+  readonly kill: () => Promise<void>;
+  /** After `kill`: the same storage, the same port. */
+  readonly start: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
+const compatibilityDate = "2026-11-01";
+
+/** Answers every request with how many it has seen; `/count` without counting. */
+const origin = `
+let served = 0;
+export default {
+  fetch(request) {
+    if (new URL(request.url).pathname !== "/count") served += 1;
+    return new Response(String(served));
+  },
+};
+`;
+
+/** @param folder the caller's: for the bundle, and for what the objects store */
+export async function startWorkerd(
+  folder: string,
+  vars: Readonly<Record<string, string>>,
+): Promise<Workerd> {
+  mkdirSync(join(folder, "storage"), { recursive: true });
+  const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
+  execFileSync(process.execPath, [...wrangler, "--outdir", folder], {
+    encoding: "utf8",
+    stdio: "pipe",
+  });
+  writeFileSync(join(folder, "origin.js"), origin);
+  const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
+  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings));
+  let running = await run(folder, { headgate: 0, origin: 0 });
+  const { ports } = running;
+  const url = new URL(`http://127.0.0.1:${ports.headgate}`);
+  const kill = (): Promise<void> => running.kill();
+  return {
+    url,
+    served: async () => {
+      const response = await fetch(`http://127.0.0.1:${ports.origin}/count`);
+      return Number(await response.text());
+    },
+    kill,
+    start: async () => {
+      await kill();
+      running = await run(folder, ports);
+    },
+    close: kill,
+  };
+}
+
+/** Its files are named from where the configuration is, its folder from where workerd is started: there too. */
+function configOf(bindings: Readonly<Record<string, string>>): string {
+  const texts = Object.entries(bindings).map(
+    ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
+  );
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "headgate", worker = (
+      modules = [(name = "index.js", esModule = embed "index.js")],
+      compatibilityDate = "${compatibilityDate}",
+      bindings = [
+        ${texts.join("\n        ")}
+        (name = "RATE_LIMITER", durableObjectNamespace = "RateLimiter"),
+      ],
+      durableObjectNamespaces = [
+        (className = "RateLimiter", uniqueKey = "RateLimiter", enableSql = true),
+      ],
+      durableObjectStorage = (localDisk = "storage"),
+      globalOutbound = "origin",
+    )),
+    (name = "origin", worker = (
+      modules = [(name = "origin.js", esModule = embed "origin.js")],
+      compatibilityDate = "${compatibilityDate}",
+    )),
+    (name = "storage", disk = (path = "storage", writable = true)),
+  ],
+  sockets = [
+    (name = "headgate", http = (), service = "headgate"),
+    (name = "origin", http = (), service = "origin"),
+  ],
+);
+`;
+}
+
+interface Ports {
+  readonly headgate: number;
+  readonly origin: number;
+}
+
+interface Running {
+  readonly ports: Ports;
+  readonly kill: () => Promise<void>;
+}
+
+/** @param ports 0 for any that is free */
+async function run(folder: string, ports: Ports): Promise<Running> {
+  const sockets = Object.entries(ports).flatMap(([name, port]) => [
+    "--socket-addr",
+    `${name}=127.0.0.1:${port}`,
+  ]);
+  const child = spawn(workerd, ["serve", "workerd.capnp", "--control-fd=3", ...sockets], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "pipe", "pipe"],
+  });
+  const ended = once(child, "exit");
+  guard(child);
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  try {
+    const listening = await portsOf(child);
+    // Whatever it answers, it is up.
+    await fetch(`http://127.0.0.1:${listening.headgate}/check/health`);
+    return { ports: listening, kill };
+  } catch (error) {
+    await kill();
+    throw error;
+  }
+}
+
+/** Kills a process when this one has gone, however it went: a shell waits for the end of what it would be told. */
+function guard(child: ChildProcess): void {
+  const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  child.once("exit", () => shell.kill("SIGKILL"));
+}
+
+/** The ports that workerd tells, a line for each. */
+async function portsOf(child: ChildProcess): Promise<Ports> {
+  let complaint = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    complaint = (complaint + text).slice(-2_000);
+  });
+  const told = new Map<unknown, number>();
+  for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
+    const { socket, port } = JSON.parse(line) as { socket: unknown; port: number };
+    told.set(socket, port);
+    const [headgate, counter] = [told.get("headgate"), told.get("origin")];
+    if (headgate !== undefined && counter !== undefined) return { headgate, origin: counter };
+  }
+  throw new Error(`workerd did not start: ${complaint}`);
+}

@@ -1,0 +1,41 @@
+import { expect, it } from "vitest";
+import { type Run, runNpm } from "./checkout.ts";
+
+const crash = (...options: string[]): Run =>
+  runNpm(".", "run", "--silent", "crash", "--", ...options);
+
+const figures = /^\d+(?:, \d+){4}(?:; at most \d+ by a kill)?$/;
+
+it("npm run crash kills workerd under load, and what is let in keeps what each durability promises", async () => {
+  const run = crash("--kills", "5");
+  const exitCode = await run.ended;
+  const lines = run.output().trimEnd().split("\n");
+  const promised = (durability: string, promise: string): unknown[] => [
+    `durability  ${durability}`,
+    "kills       5 with SIGKILL, 16 connections",
+    expect.stringMatching(/^admitted {4}\d+ of 15000, \d+ too many$/),
+    expect.stringMatching(/^lost {8}/),
+    expect.stringMatching(/^last second /),
+    promise,
+  ];
+  expect(lines).toEqual([
+    ...promised("confirmed", "Never more than the limit was let in."),
+    ...promised("relaxed", "No kill cost more than the last second's worth."),
+  ]);
+  expect(lines.filter((line) => /^(?:lost|last)/.test(line)).map((line) => line.slice(12))).toEqual(
+    Array.from({ length: 4 }, () => expect.stringMatching(figures)),
+  );
+  // By a kill a confirmed count loses nothing at all; the limit is reached all the same.
+  expect(lines[2]).toMatch(/, 0 too many$/);
+  expect(lines[3]).toMatch(/^lost {8}0, 0, 0, 0, 0;/);
+  expect(exitCode).toBe(0);
+});
+
+it.each([
+  ["--durability", "sure", 'accepted is one of "confirmed", "relaxed"'],
+  ["--kills", "0", "accepted is an integer from 1 to 999999999"],
+])("npm run crash refuses %s %s", async (option, value, accepted) => {
+  const run = crash(option, value);
+  expect(await run.ended).toBe(1);
+  expect(run.output()).toBe(`${option} is "${value}": ${accepted}\n`);
+});
