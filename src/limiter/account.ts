@@ -18,8 +18,8 @@ const version = 1;
 const idleMemoryMs = 10_000;
 
 /** About what an account takes beside its meters, and a meter's place in it. */
-const bytesOfAccount = 700;
-const bytesOfMeter = 200;
+const bytesOfAccount = 900;
+const bytesOfMeter = 400;
 
 interface Held extends HeldMeter {
   writtenChanges: number;

@@ -44,6 +44,15 @@ const retryMs = 60_000;
 
 const unconfirmed: WriteOptions = { allowUnconfirmed: true };
 
+/** What a write does for one account. */
+interface Change {
+  readonly added: readonly [string, string][];
+  readonly removed: readonly string[];
+  readonly idleAtMs: number;
+}
+
+const nothing: Change = { added: [], removed: [], idleAtMs: Number.POSITIVE_INFINITY };
+
 const rowOf = (key: string): string => `k ${key}`;
 const segmentRowsOf = (key: string): string => `s ${key} `;
 
@@ -73,40 +82,48 @@ export class Ledger {
   /** Writes accounts as they stand; deletes the rows of those that are idle. */
   write(accounts: readonly Account[], nowMs: number, confirmation: Confirmation): void {
     const options = { allowUnconfirmed: confirmation === "unconfirmed" };
-    const rows: [string, string][] = [];
-    const obsolete: string[] = [];
-    let firstIdleAtMs = Number.POSITIVE_INFINITY;
-    for (const account of accounts) {
-      const idleAtMs = account.idleAtMs(nowMs);
-      if (idleAtMs <= nowMs) {
-        if (account.stored !== null) obsolete.push(...this.#namesOf(account.key));
-        account.markWritten(null);
-        continue;
-      }
-      const { row, stored } = account.rows(idleAtMs, nowMs);
-      if (row.length > mostBytes - longestName) {
-        // The others of its batch are not to fail with it; it stays in memory.
-        report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
-        continue;
-      }
-      firstIdleAtMs = Math.min(firstIdleAtMs, idleAtMs);
-      rows.push([rowOf(account.key), row]);
-      const changes = segmentChanges(account.key, account.stored, stored);
-      rows.push(...changes.added);
-      obsolete.push(...changes.removed);
-      account.markWritten(stored);
-    }
-    if (rows.length === 0) {
-      if (obsolete.length === 0) return;
-      // To delete everything costs no rows.
-      if (this.#count(obsolete.length + 1) === obsolete.length) this.#clear();
-      else this.#track([this.#delete(obsolete, options)]);
+    const changes = accounts.map((account) => this.#changeOf(account, nowMs));
+    const added = changes.flatMap((change) => change.added);
+    const removed = changes.flatMap((change) => change.removed);
+    if (added.length === 0) {
+      this.#remove(removed, options);
       return;
     }
+    const firstIdleAtMs = Math.min(...changes.map((change) => change.idleAtMs));
     const alarm = this.#arm(firstIdleAtMs, nowMs);
-    this.#track([this.#put(rows, options), this.#delete(obsolete, options), alarm], () => {
+    this.#track([this.#put(added, options), this.#delete(removed, options), alarm], () => {
       for (const account of accounts) account.markLost();
     });
+  }
+
+  /** The rows to put and to delete for an account, which then counts as written. */
+  #changeOf(account: Account, nowMs: number): Change {
+    const { key, stored: before } = account;
+    const idleAtMs = account.idleAtMs(nowMs);
+    if (idleAtMs <= nowMs) {
+      account.markWritten(null);
+      return { ...nothing, removed: before === null ? [] : this.#namesOf(key) };
+    }
+    const { row, stored } = account.rows(idleAtMs, nowMs);
+    if (row.length > mostBytes - longestName) {
+      // The others of its batch are not to fail with it; it stays in memory.
+      report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
+      return nothing;
+    }
+    account.markWritten(stored);
+    const segments = segmentChanges(key, before, stored);
+    return {
+      added: [[rowOf(key), row], ...segments.added],
+      removed: segments.removed,
+      idleAtMs,
+    };
+  }
+
+  /** To delete everything costs no rows. */
+  #remove(names: readonly string[], options: WriteOptions): void {
+    if (names.length === 0) return;
+    if (this.#count(names.length + 1) === names.length) this.#clear();
+    else this.#track([this.#delete(names, options)]);
   }
 
   /**
@@ -224,7 +241,7 @@ function segmentChanges(
   key: string,
   before: StoredRows | null,
   after: StoredRows,
-): { added: [string, string][]; removed: string[] } {
+): Pick<Change, "added" | "removed"> {
   const name = (number: number): string => `${segmentRowsOf(key)}${number}`;
   const added = [...after.segments].filter(([text]) => before?.segments.has(text) !== true);
   const removed = [...(before?.segments ?? [])].filter(([text]) => !after.segments.has(text));

@@ -20,7 +20,7 @@ export const shortestTtlMs = 1_000;
 const mostOpen = 1_000;
 
 /** About what an open one takes in memory. */
-const bytesEach = 400;
+const bytesEach = 500;
 
 export class Reservations {
   readonly #open = new Map<string, Reservation>();
