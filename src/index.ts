@@ -46,7 +46,7 @@ export class Headgate extends WorkerEntrypoint<Env> {
 
   /** A check whose cost `settle` corrects within `ttlMs`. */
   reserve(input: ReserveInput): ReturnType<Service["reserve"]> {
-    return this.#service.reserve(input);
+    return this.#service.reserve(input, (work) => this.ctx.waitUntil(work));
   }
 
   settle(input: SettleInput): ReturnType<Service["settle"]> {

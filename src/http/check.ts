@@ -65,7 +65,11 @@ export function checkRoutes(gate: Gate): Hono {
   routes.post("/reserve", authorized, sized, async (c) => {
     const asked = await readPost(c, readOptions, readReserve);
     if ("kind" in asked) return problemResponse(asked);
-    return respond(c, asked, await reserve(gate, asked, tenant));
+    return respond(
+      c,
+      asked,
+      await reserve(gate, asked, tenant, (work) => c.executionCtx.waitUntil(work)),
+    );
   });
 
   routes.post("/settle", authorized, sized, async (c) => {

@@ -1,5 +1,6 @@
 /** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
 import { partName, type Policy } from "../config/index.ts";
+import type { Later } from "../limiter/object-calls.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
 import { keyOfCaller } from "../policies/key.ts";
@@ -32,8 +33,6 @@ export interface SettleAnswer {
   settled: boolean;
 }
 
-type Later = (work: Promise<unknown>) => void;
-
 export async function check(
   gate: Gate,
   asked: Check | AdhocCheck,
@@ -64,10 +63,11 @@ export async function reserve(
   gate: Gate,
   asked: Reserve,
   tenant: string | null,
+  later: Later,
 ): Promise<ReserveAnswer | Failure> {
   const spend = await spendOf(gate, asked);
   if ("kind" in spend) return spend;
-  const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs);
+  const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
   if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
   const answer = answerTo(outcome);
   if ("kind" in answer) return answer;

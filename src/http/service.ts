@@ -1,5 +1,6 @@
 /** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
 import type { ConfigProblem } from "../config/index.ts";
+import type { Later } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { readForget, readReserve, readSettle, readSpend, type Settle } from "./check-input.ts";
 import {
@@ -36,10 +37,10 @@ export type ForgetInput = Pick<CheckInput, "policy" | "key">;
 
 /** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
 export interface Service {
-  check(input: CheckInput, later: (work: Promise<unknown>) => void): Promise<Answer>;
+  check(input: CheckInput, later: Later): Promise<Answer>;
   look(input: CheckInput): Promise<Answer>;
   forget(input: ForgetInput): Promise<void>;
-  reserve(input: ReserveInput): Promise<ReserveAnswer>;
+  reserve(input: ReserveInput, later: Later): Promise<ReserveAnswer>;
   settle(input: SettleInput): Promise<SettleAnswer>;
 }
 
@@ -53,7 +54,8 @@ export function createService(gate: Gate): Service {
     forget: async (input) => {
       await answered(readForget, input, async (asked) => (await forget(gate, asked)) ?? {});
     },
-    reserve: (input) => answered(readReserve, input, (asked) => reserve(gate, asked, tenant)),
+    reserve: (input, later) =>
+      answered(readReserve, input, (asked) => reserve(gate, asked, tenant, later)),
     settle: (input) => answered(readSettle, input, (asked) => settle(gate, asked, tenant)),
   };
 }

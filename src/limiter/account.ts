@@ -10,6 +10,7 @@ import {
   type Meter,
 } from "../strategies/index.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
+import type { Charge } from "./protocol.ts";
 import { type Reservation, Reservations } from "./reservations.ts";
 
 const version = 1;
@@ -23,6 +24,8 @@ const bytesOfMeter = 400;
 
 interface Held extends HeldMeter {
   writtenChanges: number;
+  /** The latest time it had seen when last looked at: less is seen only after a clock was found to be mis-set. */
+  seenMs: number;
 }
 
 /** What of an account is in storage. */
@@ -38,8 +41,9 @@ export class Account {
   bornAtMs: number;
   readonly #held = new Map<string, Held>();
   #reservations = new Reservations();
-  /** Whether something has changed that no meter tells. */
-  #isChanged = false;
+  /** Changes that no meter tells. */
+  #ownChanges = 0;
+  #writtenOwnChanges = 0;
   /** Null when nothing is. */
   stored: StoredRows | null = null;
   /** What was not trusted when a meter was last asked for. */
@@ -56,12 +60,34 @@ export class Account {
     const { meter, limits: shared } = heldFor(limits, before);
     if (meter === before?.meter) return meter;
     this.refused ??= meter.refused;
-    this.#held.set(policy, { meter, limits: shared, writtenChanges: before?.writtenChanges ?? 0 });
+    const writtenChanges = before?.writtenChanges ?? 0;
+    const seenMs = before?.seenMs ?? meter.seenMs;
+    this.#held.set(policy, { meter, limits: shared, writtenChanges, seenMs });
     return meter;
   }
 
-  get reservations(): Pick<Reservations, "fullForMs"> {
-    return this.#reservations;
+  /** Grows with everything that is to be written. */
+  get changes(): number {
+    let changes = this.#ownChanges;
+    for (const { meter } of this.#held.values()) changes += meter.changes;
+    return changes;
+  }
+
+  /**
+   * After its meters were asked: what one of them has booked again, because of a clock that was ahead, its reservations
+   * have spent at that instant.
+   */
+  followClock(): void {
+    for (const [policy, held] of this.#held) {
+      const { seenMs } = held.meter;
+      if (seenMs < held.seenMs) this.#reservations.rebook(policy, seenMs);
+      held.seenMs = seenMs;
+    }
+  }
+
+  /** For how long no more can be reserved with such charges; 0 when it can. */
+  fullForMs(charges: readonly Charge[], nowMs: number): number {
+    return this.#reservations.fullForMs(charges, nowMs);
   }
 
   /** The list of limits that the meter of a policy has. */
@@ -71,28 +97,26 @@ export class Account {
 
   open(reservation: Reservation): void {
     this.#reservations.open(reservation);
-    this.#isChanged = true;
+    this.#ownChanges++;
   }
 
-  take(id: string): Reservation | null {
+  /** The reservation, which is over by this; null if there is none, or no longer. */
+  take(id: string, nowMs: number): Reservation | null {
     const reservation = this.#reservations.take(id);
-    if (reservation !== null) this.#isChanged = true;
-    return reservation;
-  }
-
-  /** What time changes by itself: no reason to write. */
-  expire(nowMs: number): void {
-    this.#reservations.expire(nowMs);
+    // Whoever is told that it has expired is not told otherwise later, by a clock that stepped back.
+    if (reservation !== null) this.#ownChanges++;
+    return reservation !== null && reservation.expiresAtMs > nowMs ? reservation : null;
   }
 
   forget(policy: string): void {
+    const held = this.#held.get(policy);
     this.#held.delete(policy);
     this.#reservations.forget(policy);
-    this.#isChanged = true;
+    this.#ownChanges += 1 + (held?.meter.changes ?? 0);
   }
 
   get isUnwritten(): boolean {
-    if (this.#isChanged) return true;
+    if (this.#ownChanges !== this.#writtenOwnChanges) return true;
     for (const { meter, writtenChanges } of this.#held.values()) {
       if (meter.changes !== writtenChanges) return true;
     }
@@ -101,7 +125,7 @@ export class Account {
 
   /** Whether what is unwritten would outlast the memory of an idle object. */
   outlastsMemory(nowMs: number): boolean {
-    if (this.#isChanged || !this.#reservations.isEmpty) return true;
+    if (this.#ownChanges !== this.#writtenOwnChanges || !this.#reservations.isEmpty) return true;
     return [...this.#held.values()].some(
       ({ meter, writtenChanges }) =>
         meter.changes !== writtenChanges &&
@@ -110,8 +134,8 @@ export class Account {
   }
 
   /** When it may be forgotten without changing any decision. */
-  idleAtMs(nowMs: number): number {
-    let idleAtMs = this.#reservations.idleAtMs(nowMs);
+  idleAtMs(): number {
+    let idleAtMs = this.#reservations.idleAtMs();
     for (const { meter } of this.#held.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
     return idleAtMs;
   }
@@ -138,21 +162,21 @@ export class Account {
       if (meter.idleAtMs() > nowMs)
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
-    const head = [version, idleAtMs, this.bornAtMs, meters];
+    const head = [version, idleAtMs, this.bornAtMs, segments.size, meters];
     const row = this.#reservations.isEmpty ? head : [...head, this.#reservations.snapshot()];
     return { row: JSON.stringify(row), stored: { segments, nextSegment } };
   }
 
   markWritten(stored: StoredRows | null): void {
     this.stored = stored;
-    this.#isChanged = false;
+    this.#writtenOwnChanges = this.#ownChanges;
     for (const held of this.#held.values()) held.writtenChanges = held.meter.changes;
   }
 
   /** Its rows could not be written: the next change writes all of them. */
   markLost(): void {
     this.stored = null;
-    this.#isChanged = true;
+    this.#ownChanges++;
   }
 
   /**
@@ -180,9 +204,12 @@ export class Account {
       // Without limits it keeps every state until it is asked for by one, or idle.
       const meter = createMeter([], attachSegments(snapshot, noted));
       account.refused ??= meter.refused;
-      account.#held.set(policy, { meter, limits: [], writtenChanges: meter.changes });
+      const { changes: writtenChanges, seenMs } = meter;
+      account.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });
     }
-    account.#reservations = parsed.reservations;
+    const { reservations } = parsed;
+    if (reservations.refused > 0) account.refused ??= "reservations are not of this version";
+    account.#reservations = reservations;
     account.stored = { segments, nextSegment };
     return account;
   }
@@ -197,10 +224,10 @@ interface ParsedRow {
 function parsedRow(row: unknown): ParsedRow | null {
   const parsed = typeof row === "string" ? jsonOf(row) : null;
   if (!Array.isArray(parsed)) return null;
-  const [rowVersion, , bornAtMs, meters, open]: unknown[] = parsed;
+  const [rowVersion, , bornAtMs, , meters, open]: unknown[] = parsed;
   if (rowVersion !== version || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
   const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
-  return reservations !== null && meters.every(isNamed) ? { bornAtMs, meters, reservations } : null;
+  return meters.every(isNamed) ? { bornAtMs, meters, reservations } : null;
 }
 
 const isNamed = (value: unknown): value is readonly [string, unknown] =>
@@ -214,8 +241,13 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** When a row's account is idle, and when it was first written, without reading the rest; null for no such row. */
-export function datesOf(row: unknown): { idleAtMs: number; bornAtMs: number } | null {
-  const [, idleAtMs, bornAtMs] = /^\[1,(\d+),(\d+),/.exec(typeof row === "string" ? row : "") ?? [];
-  return idleAtMs === undefined ? null : { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs) };
+/** What is told of a row without reading all of it; null for no row of an account. */
+export function headOf(
+  row: unknown,
+): { idleAtMs: number; bornAtMs: number; hasSegments: boolean } | null {
+  const text = typeof row === "string" ? row : "";
+  const [, idleAtMs, bornAtMs, segments] = /^\[1,(\d+),(\d+),(\d+),/.exec(text) ?? [];
+  if (idleAtMs === undefined) return null;
+  const hasSegments = segments !== "0";
+  return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasSegments };
 }

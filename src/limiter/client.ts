@@ -4,34 +4,15 @@
  */
 import type { Policy } from "../config/index.ts";
 import type { Decision } from "../strategies/index.ts";
-import { errorText, report } from "../observability/events.ts";
 import { LocalMeters } from "./local-meters.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
-import { type Place, placeOf } from "./place.ts";
+import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
+import { placeOf } from "./place.ts";
 import type { Charge, CheckCall, Verdict } from "./protocol.ts";
-import type { RateLimiter } from "./rate-limiter.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
-
-/**
- * The platform would try five times for up to ten seconds: longer than any request should wait for its limiter. 500 ms
- * is the shortest it takes; the deadline of a call is ours.
- */
-const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 
 /** No policy is at hand when a reservation is settled. */
 const settleTimeoutMs = 1_000;
-
-type Objects = DurableObjectNamespace<RateLimiter>;
-type Stub = DurableObjectStub<RateLimiter>;
-
-/** A call of an object, for the log too. */
-interface Call<Answer> {
-  readonly name: "check" | "look" | "refund" | "forget" | "reserve" | "settle";
-  readonly place: Place;
-  readonly policies: readonly string[];
-  readonly timeoutMs: number;
-  readonly ask: (stub: Stub) => Promise<Answer>;
-}
 
 /** A spend that may be corrected. */
 export interface Reserving {
@@ -43,11 +24,11 @@ export interface Reserving {
 }
 
 export class LimiterClient {
-  readonly #objects: Objects;
+  readonly #calls: ObjectCalls;
   readonly #local = new LocalMeters();
 
-  constructor(objects: Objects) {
-    this.#objects = objects;
+  constructor(objects: ConstructorParameters<typeof ObjectCalls>[0]) {
+    this.#calls = new ObjectCalls(objects);
   }
 
   /**
@@ -56,21 +37,30 @@ export class LimiterClient {
    * @param later keeps the Worker running for work that goes on after the answer
    * @returns the outcomes of the spends that were asked for, those of the denying key last
    */
-  async admit(
-    spends: readonly Spend[],
-    later: (work: Promise<unknown>) => void,
-  ): Promise<Outcome[]> {
+  async admit(spends: readonly Spend[], later: Later): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
     const undo: (() => Promise<unknown>)[] = [];
     const remember: (() => void)[] = [];
+    let isRefused = false;
     for (const group of groupsOf(spends)) {
+      // What it spends after all is given back with the rest.
+      const settle = (verdict: Verdict): Promise<unknown> | undefined => {
+        if (!verdict.decisions.every(({ allowed }) => allowed)) return undefined;
+        if (isRefused) return this.#giveBack(group, verdict);
+        undo.push(() => this.#giveBack(group, verdict));
+        return undefined;
+      };
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
-      const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)));
+      const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)), {
+        later,
+        settle,
+      });
       const nowMs = Date.now();
       const decided = verdict === null ? this.#fallBack(group, nowMs) : outcomesOf(group, verdict);
       outcomes.push(...decided);
       if (!decided.every(admits)) {
+        isRefused = true;
         later(Promise.all(undo.map((each) => each())));
         return outcomes;
       }
@@ -93,10 +83,18 @@ export class LimiterClient {
   }
 
   /** Spends what `settle` corrects within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number): Promise<Reserving> {
+  async reserve(spend: Spend, ttlMs: number, later: Later): Promise<Reserving> {
     const address = newAddress(spend.partitionKey, spend.policy.objects);
-    const reserved = await this.#ask("reserve", [spend], (stub) =>
-      stub.reserve({ ...callOf([spend]), id: address.random, ttlMs }),
+    let isAdmitted = false;
+    const reserved = await this.#ask(
+      "reserve",
+      [spend],
+      (stub) => stub.reserve({ ...callOf([spend]), id: address.random, ttlMs }),
+      {
+        later,
+        // Nobody knows its id: what was let in stands as spent, its slots are free again.
+        settle: ({ isOpen }) => isOpen && this.settle(address, isAdmitted ? spend.cost : 0),
+      },
     );
     const nowMs = Date.now();
     if (reserved === null) {
@@ -104,6 +102,7 @@ export class LimiterClient {
         [spend],
         nowMs,
       );
+      isAdmitted = admits(outcome);
       return { outcome, address: null, fullForMs: 0 };
     }
     const { isOpen, fullForMs } = reserved;
@@ -119,7 +118,7 @@ export class LimiterClient {
    */
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
     const { random, partitionKey, settings } = address;
-    const answer = await this.#call({
+    const answer = await this.#calls.make({
       name: "settle",
       place: placeOf(settings, partitionKey),
       policies: [],
@@ -159,40 +158,17 @@ export class LimiterClient {
     name: Call<Answer>["name"],
     group: readonly Spend[],
     ask: Call<Answer>["ask"],
+    late?: Call<Answer>["late"],
   ): Promise<Answer | null> {
     const [first] = group;
     if (first === undefined) return null;
-    return this.#call({
+    return this.#calls.make({
       name,
       place: placeOf(first.policy.objects, first.partitionKey),
       policies: group.map(({ policy }) => policy.name),
       timeoutMs: Math.min(...group.map(({ policy }) => policy.timeoutMs)),
       ask,
-    });
-  }
-
-  async #call<Answer>({
-    name,
-    place,
-    policies,
-    timeoutMs,
-    ask,
-  }: Call<Answer>): Promise<Answer | null> {
-    try {
-      // A stub is cheap, and one that has thrown stays broken: each call has its own.
-      return await withDeadline(ask(this.#stubAt(place)), timeoutMs);
-    } catch (error) {
-      report({ event: "object-silent", call: name, policies, error: errorText(error) });
-      return null;
-    }
-  }
-
-  #stubAt({ name, locationHint, jurisdiction }: Place): Stub {
-    const objects =
-      jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
-    return objects.getByName(name, {
-      retry: platformRetries,
-      ...(locationHint !== null && { locationHint }),
+      ...(late !== undefined && { late }),
     });
   }
 
@@ -246,15 +222,4 @@ function outcomesOf(group: readonly Spend[], verdict: Verdict): Outcome[] {
     const policy = group[index]?.policy;
     return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
   });
-}
-
-/** @throws Error when there is no answer by then; the call itself cannot be called back */
-async function withDeadline<Answer>(answer: Promise<Answer>, timeoutMs: number): Promise<Answer> {
-  const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-  try {
-    return await Promise.race([answer, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -3,13 +3,20 @@ import type { Account } from "./account.ts";
 
 /**
  * For one object. The platform gives an isolate 128 MB and may put several objects of a class into one: 32 shards in one
- * isolate stay well below that. One account that is larger than all of it is held nevertheless, while it is used.
+ * isolate stay well below that.
  */
-export const mostHeldBytes = 2_000_000;
+export const wantedHeldBytes = 2_000_000;
+/**
+ * What is in use goes out only beyond this: to write and read a few long logs in turn would cost more than to hold them.
+ * One account that is larger than all of it is held nevertheless, while it is used.
+ */
+export const mostHeldBytes = 8_000_000;
+const inUseMs = 1_000;
 
 interface Entry {
   readonly account: Account;
   sizeBytes: number;
+  usedAtMs: number;
 }
 
 export class HeldAccounts {
@@ -20,29 +27,26 @@ export class HeldAccounts {
     return this.#sizeBytes;
   }
 
-  /** The account of a key, which is now the one used last. */
   get(key: string): Account | undefined {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
-    // Put in again at the end: a Map lists its keys in the order of insertion.
-    this.#entries.delete(key);
-    this.#entries.set(key, entry);
-    return entry.account;
+    return this.#entries.get(key)?.account;
   }
 
   /**
-   * Holds an account, or measures again one that is held.
+   * Holds an account as the one used last, and measures it anew.
    * @returns those that had to go for it
    */
-  keep(account: Account): Account[] {
+  keep(account: Account, nowMs: number): Account[] {
     const known = this.#entries.get(account.key);
     const sizeBytes = account.sizeBytes();
     this.#sizeBytes += sizeBytes - (known?.sizeBytes ?? 0);
-    if (known === undefined) this.#entries.set(account.key, { account, sizeBytes });
-    else known.sizeBytes = sizeBytes;
+    this.#entries.delete(account.key);
+    // At the end: a Map lists its keys in the order of insertion.
+    this.#entries.set(account.key, { account, sizeBytes, usedAtMs: nowMs });
     const gone: Account[] = [];
-    for (const { account: oldest } of this.#entries.values()) {
-      if (this.#sizeBytes <= mostHeldBytes || oldest === account) break;
+    for (const { account: oldest, usedAtMs } of this.#entries.values()) {
+      const isInUse = nowMs - usedAtMs < inUseMs;
+      const budgetBytes = isInUse ? mostHeldBytes : wantedHeldBytes;
+      if (this.#sizeBytes <= budgetBytes || oldest === account) break;
       this.drop(oldest.key);
       gone.push(oldest);
     }

@@ -2,23 +2,27 @@
  * What an object keeps in storage: for each key a row, `k <key>`, and a row for each sealed segment of its long logs,
  * `s <key> <number>`; and one alarm to sweep them.
  *
- * Invariant: while there is a row, an alarm is set. Rows and alarm are written in one turn, which the platform makes one
- * transaction. An object that never wrote has an empty database, and one that has swept its last row has none again.
+ * Invariant: while there is a row, an alarm is set. The first row and its alarm are written in one turn, which the platform
+ * makes one transaction; later ones see to it that it is still there. An object that never wrote has an empty database, and
+ * one that has swept its last row has an empty one again.
  */
 import { errorText, report } from "../observability/events.ts";
-import { Account, datesOf, type StoredRows } from "./account.ts";
+import { Account, headOf, type StoredRows } from "./account.ts";
+import { Alarm, type AlarmStorage } from "./alarm.ts";
 
 /** What the ledger needs of `DurableObjectStorage`. */
-export interface RowStorage {
+export interface RowStorage extends AlarmStorage {
   readonly kv: {
     get(key: string): unknown;
-    list(options: { prefix?: string; limit?: number }): Iterable<[string, unknown]>;
+    list(options: {
+      prefix?: string;
+      startAfter?: string;
+      limit?: number;
+    }): Iterable<[string, unknown]>;
   };
   put(rows: Record<string, string>, options: WriteOptions): Promise<void>;
   delete(names: string[], options: WriteOptions): Promise<unknown>;
   deleteAll(): Promise<void>;
-  getAlarm(): Promise<number | null>;
-  setAlarm(atMs: number, options: WriteOptions): Promise<void>;
 }
 
 interface WriteOptions {
@@ -33,11 +37,9 @@ const mostRows = 128;
 const mostBytes = 2_000_000;
 const longestName = 2_048;
 
-/**
- * An alarm costs as much as two weeks of storage for what it sweeps: it comes later than it could, by as long as what it
- * is for has lasted already, but no more than this.
- */
-const longestDelayMs = 3_600_000;
+/** One alarm goes through so many rows; of more the next goes on a second later, so that no decision waits for long. */
+const mostSwept = 2_000;
+const nextSweepMs = 1_000;
 
 /** An alarm that could not sweep tries again. */
 const retryMs = 60_000;
@@ -52,17 +54,26 @@ interface Change {
 }
 
 const nothing: Change = { added: [], removed: [], idleAtMs: Number.POSITIVE_INFINITY };
+const tooLarge: Change = { ...nothing };
+
+/** A sweep that takes several alarms: how far it is, and what it has left. */
+interface Pass {
+  readonly after: string | null;
+  readonly firstIdleAtMs: number;
+  readonly firstBornAtMs: number;
+}
 
 const rowOf = (key: string): string => `k ${key}`;
 const segmentRowsOf = (key: string): string => `s ${key} `;
 
 export class Ledger {
   readonly #storage: RowStorage;
-  /** Whether this life of the object knows of an alarm that is set. */
-  #isArmed = false;
+  readonly #alarm: Alarm;
+  #pass: Pass | null = null;
 
   constructor(storage: RowStorage) {
     this.#storage = storage;
+    this.#alarm = new Alarm(storage);
   }
 
   /** The account of a key; null if nothing is stored. Synchronous: nothing can come between. */
@@ -75,11 +86,14 @@ export class Ledger {
     });
     if (account !== null) return account;
     report({ event: "state-refused", reason: "not a row of this version" });
-    this.#track([this.#delete(this.#namesOf(key), unconfirmed)]);
+    this.#track([this.#delete([rowOf(key), ...this.#segmentsOf(key)], unconfirmed)]);
     return null;
   }
 
-  /** Writes accounts as they stand; deletes the rows of those that are idle. */
+  /**
+   * Writes accounts as they stand; deletes the rows of those that are idle.
+   * @throws RangeError when a write that is to be confirmed cannot be made
+   */
   write(accounts: readonly Account[], nowMs: number, confirmation: Confirmation): void {
     const options = { allowUnconfirmed: confirmation === "unconfirmed" };
     const changes = accounts.map((account) => this.#changeOf(account, nowMs));
@@ -87,28 +101,35 @@ export class Ledger {
     const removed = changes.flatMap((change) => change.removed);
     if (added.length === 0) {
       this.#remove(removed, options);
-      return;
+    } else {
+      const firstIdleAtMs = Math.min(...changes.map((change) => change.idleAtMs));
+      if (this.#pass !== null) this.#pass = left(this.#pass, firstIdleAtMs, nowMs);
+      const isFirst = this.#count(1) === 0;
+      // It reports its failures itself, and rows are none the worse for them.
+      this.#alarm.ensure(firstIdleAtMs, nowMs, isFirst).catch(() => undefined);
+      this.#track([this.#put(added, options), this.#delete(removed, options)], () => {
+        for (const account of accounts) account.markLost();
+      });
     }
-    const firstIdleAtMs = Math.min(...changes.map((change) => change.idleAtMs));
-    const alarm = this.#arm(firstIdleAtMs, nowMs);
-    this.#track([this.#put(added, options), this.#delete(removed, options), alarm], () => {
-      for (const account of accounts) account.markLost();
-    });
+    if (confirmation === "confirmed" && changes.includes(tooLarge)) {
+      throw new RangeError("the row of a key is larger than storage takes");
+    }
   }
 
   /** The rows to put and to delete for an account, which then counts as written. */
   #changeOf(account: Account, nowMs: number): Change {
     const { key, stored: before } = account;
-    const idleAtMs = account.idleAtMs(nowMs);
+    const idleAtMs = account.idleAtMs();
     if (idleAtMs <= nowMs) {
       account.markWritten(null);
-      return { ...nothing, removed: before === null ? [] : this.#namesOf(key) };
+      if (before === null) return nothing;
+      return { ...nothing, removed: [rowOf(key), ...segmentNames(key, before)] };
     }
     const { row, stored } = account.rows(idleAtMs, nowMs);
     if (row.length > mostBytes - longestName) {
-      // The others of its batch are not to fail with it; it stays in memory.
+      // The others of its batch are not to fail with it.
       report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
-      return nothing;
+      return tooLarge;
     }
     account.markWritten(stored);
     const segments = segmentChanges(key, before, stored);
@@ -132,47 +153,61 @@ export class Ledger {
    */
   sweep(nowMs: number): string[] {
     // The one that was set has come.
-    this.#isArmed = false;
+    this.#alarm.forget();
+    let pass = this.#pass ?? { after: null, firstIdleAtMs: never, firstBornAtMs: nowMs };
+    const { after } = pass;
+    const range = {
+      prefix: rowOf(""),
+      limit: mostSwept,
+      ...(after !== null && { startAfter: after }),
+    };
+    const rows = [...this.#storage.kv.list(range)];
+    const removed: string[] = [];
     const idle: string[] = [];
     let refused = 0;
-    let firstIdleAtMs = Number.POSITIVE_INFINITY;
-    let firstBornAtMs = nowMs;
-    for (const [name, row] of this.#storage.kv.list({ prefix: rowOf("") })) {
-      const dates = datesOf(row);
-      if (dates === null) refused++;
-      if (dates === null || dates.idleAtMs <= nowMs) {
-        idle.push(name.slice(rowOf("").length));
+    for (const [name, row] of rows) {
+      const key = name.slice(rowOf("").length);
+      const head = headOf(row);
+      if (head === null) refused++;
+      if (head !== null && head.idleAtMs > nowMs) {
+        pass = left(pass, head.idleAtMs, head.bornAtMs);
         continue;
       }
-      firstIdleAtMs = Math.min(firstIdleAtMs, dates.idleAtMs);
-      firstBornAtMs = Math.min(firstBornAtMs, dates.bornAtMs);
+      idle.push(key);
+      removed.push(name, ...(head?.hasSegments === false ? [] : this.#segmentsOf(key)));
     }
     if (refused > 0) {
       report({ event: "state-refused", reason: `${refused} rows are not of this version` });
     }
-    if (firstIdleAtMs === Number.POSITIVE_INFINITY) {
-      this.#clear();
-      return idle;
-    }
-    const names = idle.flatMap((key) => this.#namesOf(key));
-    const dueAtMs = Math.max(
-      patient(firstIdleAtMs, firstIdleAtMs - nowMs),
-      patient(nowMs, nowMs - firstBornAtMs),
-    );
-    this.#isArmed = true;
-    this.#track([this.#delete(names, unconfirmed), this.#storage.setAlarm(dueAtMs, unconfirmed)]);
+    const lastName = rows.length < mostSwept ? null : (rows.at(-1)?.[0] ?? null);
+    this.#goOn({ ...pass, after: lastName }, removed, nowMs);
     return idle;
   }
 
+  /** Ends a pass, or has the next alarm go on with it. */
+  #goOn(pass: Pass, removed: readonly string[], nowMs: number): void {
+    const { after, firstIdleAtMs, firstBornAtMs } = pass;
+    this.#pass = after === null ? null : pass;
+    if (after === null && firstIdleAtMs === never) {
+      this.#clear();
+      return;
+    }
+    const alarm =
+      after === null
+        ? this.#alarm.next(firstIdleAtMs, firstBornAtMs, nowMs)
+        : this.#alarm.set(nowMs + nextSweepMs, nowMs);
+    alarm.catch(() => undefined);
+    this.#track([this.#delete(removed, unconfirmed)]);
+  }
+
   /** Sets the alarm for another try. */
-  async postpone(nowMs: number): Promise<void> {
-    await this.#storage.setAlarm(nowMs + retryMs, unconfirmed);
-    this.#isArmed = true;
+  postpone(nowMs: number): Promise<void> {
+    return this.#alarm.set(nowMs + retryMs, nowMs);
   }
 
   /** The alarm goes with the rows, and so does the database itself. */
   #clear(): void {
-    this.#isArmed = false;
+    this.#alarm.forget();
     this.#track([this.#storage.deleteAll()]);
   }
 
@@ -181,21 +216,9 @@ export class Ledger {
     return [...this.#storage.kv.list({ limit })].length;
   }
 
-  /** All rows of a key. */
-  #namesOf(key: string): string[] {
-    const segments = [...this.#storage.kv.list({ prefix: segmentRowsOf(key) })];
-    return [rowOf(key), ...segments.map(([name]) => name)];
-  }
-
-  async #arm(idleAtMs: number, nowMs: number): Promise<void> {
-    if (this.#isArmed) return;
-    this.#isArmed = true;
-    const dueAtMs = patient(idleAtMs, idleAtMs - nowMs);
-    // With the first row of all there can be no alarm yet. One whose retries have run out is gone, and its rows are not.
-    const isFirst = this.#count(1) === 0;
-    if (isFirst || (await this.#storage.getAlarm()) === null) {
-      await this.#storage.setAlarm(dueAtMs, unconfirmed);
-    }
+  /** The rows of a key's segments, whether its own row knows of them or not. */
+  #segmentsOf(key: string): string[] {
+    return [...this.#storage.kv.list({ prefix: segmentRowsOf(key) })].map(([name]) => name);
   }
 
   async #put(rows: readonly [string, string][], options: WriteOptions): Promise<void> {
@@ -227,15 +250,22 @@ export class Ledger {
   #track(writes: readonly Promise<void>[], fail: () => void = () => undefined): void {
     Promise.all(writes).catch((error: unknown) => {
       report({ event: "write-failed", error: errorText(error) });
-      this.#isArmed = false;
       fail();
     });
   }
 }
 
-/** Later than due by as long as something has lasted, or will. */
-const patient = (dueAtMs: number, lastedMs: number): number =>
-  dueAtMs + Math.min(longestDelayMs, Math.max(1, lastedMs));
+const never = Number.POSITIVE_INFINITY;
+
+/** A pass that has left one row more. */
+const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
+  ...pass,
+  firstIdleAtMs: Math.min(pass.firstIdleAtMs, idleAtMs),
+  firstBornAtMs: Math.min(pass.firstBornAtMs, bornAtMs),
+});
+
+const segmentNames = (key: string, { segments }: StoredRows): string[] =>
+  [...segments.values()].map((number) => `${segmentRowsOf(key)}${number}`);
 
 function segmentChanges(
   key: string,

@@ -58,8 +58,9 @@ export class Limiter {
   check({ key, charges, durability }: CheckCall): Verdict {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
     const verdict = this.#decide(account, charges, nowMs, spendNow);
-    this.#keep(account, nowMs, durability === "confirmed");
+    this.#keep(account, changes, nowMs, durability === "confirmed");
     return verdict;
   }
 
@@ -77,17 +78,19 @@ export class Limiter {
   refund({ key, charges, durability }: RefundCall): void {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
     for (const charge of charges) {
       this.#meterOf(account, charge).refund(charge.cost, charge.spentAtMs, nowMs);
     }
-    this.#keep(account, nowMs, durability === "confirmed");
+    this.#keep(account, changes, nowMs, durability === "confirmed");
   }
 
   /** Spends as `check` does, for a cost that `settle` corrects. */
   reserve({ key, charges, id, ttlMs, durability }: ReserveCall): Reserved {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
-    const fullForMs = account.reservations.fullForMs(nowMs);
+    const { changes } = account;
+    const fullForMs = account.fullForMs(charges, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
     const verdict = this.#decide(account, charges, nowMs, (meter, cost) =>
       meter.reserve(cost, ttlMs, nowMs),
@@ -101,9 +104,10 @@ export class Limiter {
         cost,
         spentAtMs: verdict.spentAtMs[index] ?? nowMs,
       }));
-      account.open({ id, ttlMs, expiresAtMs: nowMs + ttlMs, isConfirmed, charges: spent });
+      const expiresAtMs = Math.max(nowMs, ...verdict.spentAtMs) + ttlMs;
+      account.open({ id, ttlMs, expiresAtMs, isConfirmed, charges: spent });
     }
-    this.#keep(account, nowMs, isConfirmed);
+    this.#keep(account, changes, nowMs, isConfirmed);
     return { ...verdict, isOpen, fullForMs: 0 };
   }
 
@@ -111,26 +115,23 @@ export class Limiter {
   settle({ key, id, cost }: SettleCall): Settled {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
-    const reservation = account.take(id);
-    if (reservation === null) {
-      this.#hold(account, nowMs);
-      return { settled: false };
-    }
-    const { charges, ttlMs, isConfirmed } = reservation;
-    for (const charge of charges) {
+    const { changes } = account;
+    const reservation = account.take(id, nowMs);
+    for (const charge of reservation?.charges ?? []) {
       const meter = this.#meterOf(account, charge);
-      meter.settle(charge.cost, cost, charge.spentAtMs, ttlMs, nowMs);
+      meter.settle(charge.cost, cost, charge.spentAtMs, reservation?.ttlMs ?? 0, nowMs);
     }
-    this.#keep(account, nowMs, isConfirmed);
-    return { settled: true };
+    this.#keep(account, changes, nowMs, reservation?.isConfirmed === true);
+    return { settled: reservation !== null };
   }
 
   /** Forgets what a policy has counted for a key; whoever is told so may rely on it. */
   forget({ key, policy }: ForgetCall): void {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
     account.forget(policy);
-    this.#keep(account, nowMs, true);
+    this.#keep(account, changes, nowMs, true);
   }
 
   /** Forgets every key that is idle; safe to call early, late or twice. */
@@ -141,7 +142,7 @@ export class Limiter {
       this.#writeBehind.flush(nowMs);
       const swept = new Set(this.#ledger.sweep(nowMs));
       for (const account of this.#held.accounts()) {
-        if (account.idleAtMs(nowMs) <= nowMs) this.#held.drop(account.key);
+        if (account.idleAtMs() <= nowMs) this.#held.drop(account.key);
         else if (swept.has(account.key)) account.stored = null;
       }
     } catch (error) {
@@ -169,9 +170,7 @@ export class Limiter {
   }
 
   #accountOf(key: string, nowMs: number): Account {
-    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
-    account.expire(nowMs);
-    return account;
+    return this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
   }
 
   #meterOf(account: Account, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
@@ -183,9 +182,13 @@ export class Limiter {
     return meter;
   }
 
-  /** Sees to it that what has changed is written. A denial changes nothing, and costs no row. */
-  #keep(account: Account, nowMs: number, isConfirmed: boolean): void {
-    if (account.isUnwritten) {
+  /**
+   * Sees to it that what has changed is written. A denial changes nothing, and costs no row.
+   * @param changes of the account before it was asked
+   */
+  #keep(account: Account, changes: number, nowMs: number, isConfirmed: boolean): void {
+    account.followClock();
+    if (account.changes !== changes) {
       if (isConfirmed) {
         this.#writeBehind.drop(account);
         this.#ledger.write([account], nowMs, "confirmed");
@@ -198,7 +201,13 @@ export class Limiter {
 
   /** Accounts that have to go for it are written, unless they are idle or written already. */
   #hold(account: Account, nowMs: number): void {
-    const gone = this.#held.keep(account);
+    // Who only looks at keys that are not there is not to push out those that are.
+    if (account.stored === null && account.idleAtMs() <= nowMs) {
+      this.#writeBehind.drop(account);
+      this.#held.drop(account.key);
+      return;
+    }
+    const gone = this.#held.keep(account, nowMs);
     if (gone.length === 0) return;
     for (const each of gone) this.#writeBehind.drop(each);
     const unwritten = gone.filter((each) => each.isUnwritten);

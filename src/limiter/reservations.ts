@@ -13,73 +13,143 @@ export interface Reservation {
   readonly charges: readonly (Charge & { readonly spentAtMs: number })[];
 }
 
-/** A day. One that expires later than that was made by a clock that was ahead: it would never end. */
+/** A day. */
 export const longestTtlMs = 86_400_000;
 export const shortestTtlMs = 1_000;
 
 const mostOpen = 1_000;
+/** They are in one row with all else of the key. */
+const mostStoredBytes = 1_000_000;
 
-/** About what an open one takes in memory. */
-const bytesEach = 500;
+/** About what an open one takes in storage and in memory, beside its limits, and how much more those take there. */
+const storedBytesEach = 100;
+const storedBytesOfCharge = 100;
+const heldBytesEach = 500;
+const heldBytesPerStored = 5;
 
 export class Reservations {
   readonly #open = new Map<string, Reservation>();
   /** Until then none expires: a decision need not go through them all. */
   #earliestMs = Number.POSITIVE_INFINITY;
+  /** The lists of limits that are reserved by, each once; their bytes as text. */
+  readonly #lists = new Map<readonly Limit[], { uses: number; readonly sizeBytes: number }>();
+  #listBytes = 0;
+  #chargeCount = 0;
+  /** How many of those stored were not such as this version writes. */
+  refused = 0;
 
   get sizeBytes(): number {
-    return this.#open.size * bytesEach;
+    return this.#open.size * heldBytesEach + this.#listBytes * heldBytesPerStored;
   }
 
   get isEmpty(): boolean {
     return this.#open.size === 0;
   }
 
-  /** For how long no more can be opened; 0 when one can. */
-  fullForMs(nowMs: number): number {
-    if (this.#open.size >= mostOpen) this.#sweep(nowMs);
-    return this.#open.size < mostOpen ? 0 : this.#earliestMs - nowMs;
+  /** For how long no more with such charges can be opened; 0 when one can. */
+  fullForMs(charges: readonly Charge[], nowMs: number): number {
+    const isFull = (): boolean =>
+      this.#open.size >= mostOpen || this.#storedBytesWith(charges) > mostStoredBytes;
+    if (!isFull()) return 0;
+    this.#sweep(nowMs);
+    return isFull() ? Math.max(1, this.#earliestMs - nowMs) : 0;
   }
 
   open(reservation: Reservation): void {
     this.#open.set(reservation.id, reservation);
     this.#earliestMs = Math.min(this.#earliestMs, reservation.expiresAtMs);
+    for (const { limits } of reservation.charges) this.#use(limits);
   }
 
-  /** The reservation, which is open no longer; null if there is none. */
+  /** The reservation, which is open no longer; null if there is none. It may have expired. */
   take(id: string): Reservation | null {
-    const taken = this.#open.get(id) ?? null;
+    const taken = this.#open.get(id);
+    if (taken === undefined) return null;
     this.#open.delete(id);
+    for (const { limits } of taken.charges) this.#release(limits);
     return taken;
   }
 
   /** What has expired stands as spent. */
-  expire(nowMs: number): void {
-    if (nowMs >= this.#earliestMs) this.#sweep(nowMs);
-  }
-
   #sweep(nowMs: number): void {
     this.#earliestMs = Number.POSITIVE_INFINITY;
-    for (const { id, expiresAtMs } of this.#open.values()) {
-      if (expiresAtMs <= nowMs || expiresAtMs - nowMs > longestTtlMs) this.#open.delete(id);
-      else this.#earliestMs = Math.min(this.#earliestMs, expiresAtMs);
+    for (const reservation of this.#open.values()) {
+      const { id, ttlMs } = reservation;
+      // No more than its ttl is left of any: where it is, the clock was ahead.
+      const expiresAtMs = Math.min(reservation.expiresAtMs, nowMs + ttlMs);
+      if (expiresAtMs <= nowMs) this.take(id);
+      else {
+        this.#open.set(id, { ...reservation, expiresAtMs });
+        this.#earliestMs = Math.min(this.#earliestMs, expiresAtMs);
+      }
     }
   }
 
   /** Of what a policy has spent nothing is to be corrected any more. */
   forget(policy: string): void {
-    for (const reservation of this.#open.values()) {
-      const charges = reservation.charges.filter((charge) => charge.policy !== policy);
-      if (charges.length === 0) this.#open.delete(reservation.id);
-      else this.#open.set(reservation.id, { ...reservation, charges });
+    this.#replace((reservation) => ({
+      ...reservation,
+      charges: reservation.charges.filter((charge) => charge.policy !== policy),
+    }));
+  }
+
+  /** What a policy has spent at a later time than this counts as spent at it: the clock was ahead. */
+  rebook(policy: string, nowMs: number): void {
+    this.#replace((reservation) => ({
+      ...reservation,
+      expiresAtMs: Math.min(reservation.expiresAtMs, nowMs + reservation.ttlMs),
+      charges: reservation.charges.map((charge) =>
+        charge.policy === policy && charge.spentAtMs > nowMs
+          ? { ...charge, spentAtMs: nowMs }
+          : charge,
+      ),
+    }));
+  }
+
+  #replace(change: (reservation: Reservation) => Reservation): void {
+    const before = [...this.#open.values()];
+    for (const { id } of before) this.take(id);
+    this.#earliestMs = Number.POSITIVE_INFINITY;
+    for (const reservation of before.map(change)) {
+      if (reservation.charges.length > 0) this.open(reservation);
     }
   }
 
+  #use(limits: readonly Limit[]): void {
+    const used = this.#lists.get(limits) ?? {
+      uses: 0,
+      sizeBytes: JSON.stringify(limits).length,
+    };
+    if (used.uses === 0) this.#listBytes += used.sizeBytes;
+    used.uses++;
+    this.#chargeCount++;
+    this.#lists.set(limits, used);
+  }
+
+  #release(limits: readonly Limit[]): void {
+    const used = this.#lists.get(limits);
+    if (used === undefined) return;
+    used.uses--;
+    this.#chargeCount--;
+    if (used.uses > 0) return;
+    this.#lists.delete(limits);
+    this.#listBytes -= used.sizeBytes;
+  }
+
+  #storedBytesWith(charges: readonly Charge[]): number {
+    const stored =
+      this.#open.size * storedBytesEach +
+      (this.#chargeCount + charges.length) * storedBytesOfCharge +
+      this.#listBytes;
+    // Only near the bound it matters how large those are that come in addition.
+    return stored > mostStoredBytes / 2 ? stored + JSON.stringify(charges).length : stored;
+  }
+
   /** When none is open any more; 0 if none is. */
-  idleAtMs(nowMs: number): number {
+  idleAtMs(): number {
     let latestMs = 0;
     for (const { expiresAtMs } of this.#open.values()) latestMs = Math.max(latestMs, expiresAtMs);
-    return Math.min(latestMs, nowMs + longestTtlMs);
+    return latestMs;
   }
 
   /** `[lists of limits, …reservations]`: most reservations of a key are by the same limits. */
@@ -108,16 +178,15 @@ export class Reservations {
     return [lists, ...written];
   }
 
-  /** What `snapshot` wrote; null for anything else. */
-  static revived(stored: unknown): Reservations | null {
-    if (!Array.isArray(stored)) return null;
-    const [lists, ...written]: unknown[] = stored;
-    if (!Array.isArray(lists) || !lists.every(isLimits)) return null;
+  /** What `snapshot` wrote, but for what it cannot have written. */
+  static revived(stored: unknown): Reservations {
     const revived = new Reservations();
+    const [found, ...written]: unknown[] = Array.isArray(stored) ? stored : [null, stored];
+    const lists: readonly unknown[] = Array.isArray(found) ? found : [];
     for (const each of written) {
       const reservation = readReservation(each, lists);
-      if (reservation === null) return null;
-      revived.open(reservation);
+      if (reservation === null) revived.refused++;
+      else revived.open(reservation);
     }
     return revived;
   }
@@ -137,10 +206,7 @@ const isLimits = (value: unknown): value is readonly Limit[] =>
       isCount(limit["windowMs"]),
   );
 
-function readReservation(
-  stored: unknown,
-  lists: readonly (readonly Limit[])[],
-): Reservation | null {
+function readReservation(stored: unknown, lists: readonly unknown[]): Reservation | null {
   if (!Array.isArray(stored)) return null;
   const [id, ttlMs, expiresAtMs, confirmed, ...written]: unknown[] = stored;
   if (typeof id !== "string" || !isCount(ttlMs) || !isCount(expiresAtMs)) return null;
@@ -153,11 +219,11 @@ function readReservation(
 
 function readCharge(
   stored: unknown,
-  lists: readonly (readonly Limit[])[],
+  lists: readonly unknown[],
 ): Reservation["charges"][number] | null {
   if (!Array.isArray(stored)) return null;
   const [policy, index, cost, spentAtMs]: unknown[] = stored;
   const limits = isCount(index) ? lists[index] : undefined;
-  if (typeof policy !== "string" || limits === undefined) return null;
+  if (typeof policy !== "string" || !isLimits(limits)) return null;
   return isCount(cost) && isCount(spentAtMs) ? { policy, limits, cost, spentAtMs } : null;
 }

@@ -16,6 +16,8 @@ export type Event =
     }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
+  /** An alarm could not be set; the next row that is written sets it. */
+  | { readonly event: "alarm-failed"; readonly error: string }
   /** An alarm could not delete what is idle; it tries again in a minute. */
   | { readonly event: "sweep-failed"; readonly error: string }
   | { readonly event: "origin-unreachable"; readonly error: string }

@@ -62,20 +62,33 @@ function areEqual(one: Limit, other: Limit): boolean {
   );
 }
 
-/** A meter keeps so many states of limits it was not given: of more, those that will be idle first are forgotten. */
+/**
+ * A meter keeps so many states of limits it was not given, and of more than a few so many bytes: of more, those that will
+ * be idle first are forgotten.
+ */
 const mostForeign = 256;
+const fewForeign = 8;
+const mostForeignBytes = 1_000_000;
 
 export function lastIdle(states: readonly KeptState[]): readonly KeptState[] {
-  return states.length <= mostForeign
-    ? states
-    : states.toSorted((a, b) => b.idleAtMs - a.idleAtMs).slice(0, mostForeign);
+  if (states.length <= fewForeign) return states;
+  let sizeBytes = 0;
+  return states
+    .toSorted((a, b) => b.idleAtMs - a.idleAtMs)
+    .slice(0, mostForeign)
+    .filter((state, index) => {
+      sizeBytes += sizeOfKept(state);
+      return index < fewForeign || sizeBytes <= mostForeignBytes;
+    });
 }
 
+/** A live one may be the last to hold its limit, and what follows from it. */
 const bytesOfKept = 200;
+const bytesOfRule = 900;
 
 /** About what it takes of memory. */
 export function sizeOfKept(kept: KeptState): number {
-  if (isLive(kept)) return bytesOfKept + kept.rule.strategy.sizeBytes(kept.state);
+  if (isLive(kept)) return bytesOfKept + bytesOfRule + kept.rule.strategy.sizeBytes(kept.state);
   const texts: readonly unknown[] = Array.isArray(kept.data) ? kept.data : [kept.data];
   return texts.reduce<number>(
     (sum, text) => sum + (typeof text === "string" ? text.length : 0),

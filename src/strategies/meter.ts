@@ -280,16 +280,25 @@ class LimitsMeter implements Meter {
    */
   #trustClock(nowMs: number): void {
     if (!this.#isMisset(nowMs)) return;
-    const { seenMs } = this;
-    this.#change(nowMs, (entry) => rebooked(entry, seenMs, nowMs).state);
+    for (const entry of this.#entries) entry.state = rebooked(entry, this.seenMs, nowMs).state;
+    this.seenMs = nowMs;
+    this.changes++;
   }
 
   #isMisset(nowMs: number): boolean {
     return this.seenMs - nowMs > this.#longestWindowMs;
   }
 
+  /** What changes no state is no change, and not seen. */
   #change(seenMs: number, transition: (entry: Entry) => unknown): void {
-    for (const entry of this.#entries) entry.state = transition(entry);
+    let isChanged = false;
+    for (const entry of this.#entries) {
+      const next = transition(entry);
+      if (next === entry.state) continue;
+      entry.state = next;
+      isChanged = true;
+    }
+    if (!isChanged) return;
     this.seenMs = seenMs;
     this.changes++;
   }

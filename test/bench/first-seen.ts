@@ -1,19 +1,17 @@
 /**
- * `npm run first-seen`: keys per second that are seen for the first time, with an object for each key and with shards.
- * Both take turns at one instance, and the medians are told.
+ * `npm run first-seen`: keys per second that are seen for the first time, with an object for each key and with shards,
+ * and the same through Headgate's service, where each decision takes two calls more. They take turns at one instance, and
+ * the medians are told.
  *
  * Options: --shards <number>, --rounds <number>.
  */
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { performance } from "node:perf_hooks";
-import { text } from "node:stream/consumers";
 import { setTimeout } from "node:timers/promises";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
 import { readOptions } from "../../src/local/command.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
 import { positive } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
@@ -24,14 +22,52 @@ const values = readOptions({
 const shards = positive("shards", values.shards, mostShards);
 const rounds = positive("rounds", values.rounds, 1000);
 
-const connections = 32;
+const callers = 32;
+const ways: readonly Way[] = ["objects", "service"];
 /** As many as take each about as long. */
-const perKeyKeys = 300;
-const shardedKeys = 3_000;
+const perKeyKeys = 500;
+const shardedKeys = 5_000;
 /** What is written behind the answers of one turn is not to weigh on the next. */
 const pauseMs = 1_500;
-const token = crypto.randomUUID();
 let keys = 0;
+
+/**
+ * Spends on keys from a number on, each caller on the next as soon as it is answered, and tells how long it took: through
+ * the service, or asking the objects as its client does.
+ */
+const asking = `
+const limits = ${JSON.stringify(parseLimits("100/hour"))};
+
+const ways = {
+  service: ({ HEADGATE }, shards, number) => {
+    const key = "2001:db8:" + (number >>> 16).toString(16) + ":" + (number & 65535).toString(16) + "::1";
+    return HEADGATE.check({ policy: shards === null ? "per-key" : "sharded", key });
+  },
+  objects: async ({ RATE_LIMITER }, shards, number) => {
+    const key = crypto.randomUUID();
+    const name = shards === null ? key : number % shards + "-of-" + shards;
+    const charges = [{ policy: "p", limits, cost: 1 }];
+    const { decisions: [decision] } = await RATE_LIMITER.getByName(name).check({ key, charges });
+    return decision;
+  },
+};
+
+export default {
+  async fetch(request, env) {
+    const { way, shards, from, count, callers } = await request.json();
+    let next = from;
+    const call = async () => {
+      while (next < from + count) {
+        const { allowed } = await ways[way](env, shards, next++);
+        if (!allowed) throw new Error("a key that has spent nothing was denied");
+      }
+    };
+    const startedAtMs = Date.now();
+    await Promise.all(Array.from({ length: callers }, call));
+    return Response.json({ elapsedMs: Date.now() - startedAtMs });
+  },
+};
+`;
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-first-seen-"));
 try {
@@ -40,8 +76,7 @@ try {
     { name: "per-key", ...common },
     { name: "sharded", ...common, objects: "sharded", shards },
   ];
-  const vars = { POLICIES: JSON.stringify(policies), CHECK_TOKENS: token };
-  const workerd = await startWorkerd(folder, vars);
+  const workerd = await startWorkerd(folder, { POLICIES: JSON.stringify(policies) }, asking);
   try {
     await measure(workerd);
   } finally {
@@ -51,59 +86,58 @@ try {
   rmSync(folder, { recursive: true });
 }
 
+type Way = "objects" | "service";
+
 async function measure(workerd: Workerd): Promise<void> {
-  const perKey: number[] = [];
-  const sharded: number[] = [];
+  const figures = { objects: newFigures(), service: newFigures() };
   // Pays for compiling.
-  await keysPerSecond(workerd, "sharded", shardedKeys);
+  for (const way of ways) await keysPerSecond(workerd, way, shards, shardedKeys);
   for (let round = 0; round < rounds; round++) {
-    // One after the other, so that each has the machine to itself.
-    // oxlint-disable no-await-in-loop
-    await setTimeout(pauseMs);
-    perKey.push(await keysPerSecond(workerd, "per-key", perKeyKeys));
-    await setTimeout(pauseMs);
-    sharded.push(await keysPerSecond(workerd, "sharded", shardedKeys));
-    // oxlint-enable no-await-in-loop
-  }
-  console.log(`first-seen keys per second, ${connections} connections; the median of ${rounds} rounds, and each
-an object each  ${told(perKey)}
-${`${shards} shards`.padEnd(14)}  ${told(sharded)}
-sharded ÷ each  ${(median(sharded) / median(perKey)).toFixed(1)}`);
-}
-
-/** Each connection spends on the next key as soon as it has been answered. */
-async function keysPerSecond(workerd: Workerd, policy: string, count: number): Promise<number> {
-  // Takes a third of what `fetch` takes of the processors, which are workerd's too.
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
-  const last = keys + count;
-  const startedAtMs = performance.now();
-  const callers = Array.from({ length: connections }, async () => {
-    while (keys < last) {
-      keys += 1;
-      // oxlint-disable-next-line no-await-in-loop
-      await spend(agent, workerd.url.port, JSON.stringify({ policy, key: addressOf(keys) }));
+    for (const way of ways) {
+      const { perKey, sharded } = figures[way];
+      // One after the other, so that each has the machine to itself.
+      // oxlint-disable no-await-in-loop
+      await setTimeout(pauseMs);
+      perKey.push(await keysPerSecond(workerd, way, null, perKeyKeys));
+      await setTimeout(pauseMs);
+      sharded.push(await keysPerSecond(workerd, way, shards, shardedKeys));
+      // oxlint-enable no-await-in-loop
     }
-  });
-  try {
-    await Promise.all(callers);
-    return (count * 1_000) / (performance.now() - startedAtMs);
-  } finally {
-    agent.destroy();
   }
+  console.log(
+    `first-seen keys per second, ${callers} callers; the median of ${rounds} rounds, and each`,
+  );
+  for (const way of ways) report(way, figures[way]);
 }
 
-async function spend(agent: Agent, port: string, body: string): Promise<void> {
-  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-  const target = { host: "127.0.0.1", port, path: "/check", method: "POST" };
-  const request = httpRequest({ ...target, agent, headers }).end(body);
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  const answer = await text(response);
-  if (response.statusCode !== 200) throw new Error(`${response.statusCode} ${answer}`);
+interface Figures {
+  readonly perKey: number[];
+  readonly sharded: number[];
 }
 
-/** A /64 of its own for each number. */
-function addressOf(number: number): string {
-  return `2001:db8:${(number >>> 16).toString(16)}:${(number & 0xffff).toString(16)}::1`;
+function newFigures(): Figures {
+  return { perKey: [], sharded: [] };
+}
+
+function report(way: Way, { perKey, sharded }: Figures): void {
+  console.log(`${way === "objects" ? "the objects alone" : "through the service"}
+  an object each  ${told(perKey)}
+  ${`${shards} shards`.padEnd(14)}  ${told(sharded)}
+  sharded ÷ each  ${(median(sharded) / median(perKey)).toFixed(1)}`);
+}
+
+async function keysPerSecond(
+  workerd: Workerd,
+  way: Way,
+  asked: number | null,
+  count: number,
+): Promise<number> {
+  const body = JSON.stringify({ way, shards: asked, from: keys, count, callers });
+  keys += count;
+  const response = await fetch(workerd.otherUrl, { method: "POST", body });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+  const { elapsedMs } = await response.json<{ elapsedMs: number }>();
+  return (count * 1_000) / elapsedMs;
 }
 
 function told(each: readonly number[]): string {

@@ -34,14 +34,16 @@ export class MemoryStorage implements RowStorage {
     },
     list: ({
       prefix = "",
+      startAfter = "",
       limit = Number.POSITIVE_INFINITY,
     }: {
       prefix?: string;
+      startAfter?: string;
       limit?: number;
     }): [string, string][] => {
       // In the order of their names; those of objects are ASCII.
       const found = [...this.rows]
-        .filter(([name]) => name.startsWith(prefix))
+        .filter(([name]) => name.startsWith(prefix) && name > startAfter)
         .toSorted(([name], [other]) => (name < other ? -1 : 1))
         .slice(0, limit);
       this.rowsRead += found.length;

@@ -12,6 +12,8 @@ import type { Readable } from "node:stream";
 
 export interface Workerd {
   readonly url: URL;
+  /** Where the other Worker is, if there is one. */
+  readonly otherUrl: URL;
   /** How many requests have reached the origin since the last start. */
   readonly served: () => Promise<number>;
   /** Ends the process as a crash would: nothing is told to it, nothing is waited for. */
@@ -35,10 +37,17 @@ export default {
 };
 `;
 
-/** @param folder the caller's: for the bundle, and for what the objects store */
+/** A Worker that has Headgate bound and nothing to do with it. */
+const idle = "export default { fetch: () => new Response() };";
+
+/**
+ * @param folder the caller's: for the bundle, and for what the objects store
+ * @param other the code of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`
+ */
 export async function startWorkerd(
   folder: string,
   vars: Readonly<Record<string, string>>,
+  other = idle,
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
   const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
@@ -47,14 +56,16 @@ export async function startWorkerd(
     stdio: "pipe",
   });
   writeFileSync(join(folder, "origin.js"), origin);
+  writeFileSync(join(folder, "other.js"), other);
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
   writeFileSync(join(folder, "workerd.capnp"), configOf(bindings));
-  let running = await run(folder, { headgate: 0, origin: 0 });
+  let running = await run(folder, { headgate: 0, origin: 0, other: 0 });
   const { ports } = running;
   const url = new URL(`http://127.0.0.1:${ports.headgate}`);
   const kill = (): Promise<void> => running.kill();
   return {
     url,
+    otherUrl: new URL(`http://127.0.0.1:${ports.other}`),
     served: async () => {
       const response = await fetch(`http://127.0.0.1:${ports.origin}/count`);
       return Number(await response.text());
@@ -94,11 +105,22 @@ const config :Workerd.Config = (
       modules = [(name = "origin.js", esModule = embed "origin.js")],
       compatibilityDate = "${compatibilityDate}",
     )),
+    (name = "other", worker = (
+      modules = [(name = "other.js", esModule = embed "other.js")],
+      compatibilityDate = "${compatibilityDate}",
+      bindings = [
+        (name = "HEADGATE", service = (name = "headgate", entrypoint = "Headgate")),
+        (name = "RATE_LIMITER", durableObjectNamespace = (
+          className = "RateLimiter", serviceName = "headgate"
+        )),
+      ],
+    )),
     (name = "storage", disk = (path = "storage", writable = true)),
   ],
   sockets = [
     (name = "headgate", http = (), service = "headgate"),
     (name = "origin", http = (), service = "origin"),
+    (name = "other", http = (), service = "other"),
   ],
 );
 `;
@@ -107,6 +129,7 @@ const config :Workerd.Config = (
 interface Ports {
   readonly headgate: number;
   readonly origin: number;
+  readonly other: number;
 }
 
 interface Running {
@@ -160,8 +183,12 @@ async function portsOf(child: ChildProcess): Promise<Ports> {
   for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
     const { socket, port } = JSON.parse(line) as { socket: unknown; port: number };
     told.set(socket, port);
-    const [headgate, counter] = [told.get("headgate"), told.get("origin")];
-    if (headgate !== undefined && counter !== undefined) return { headgate, origin: counter };
+    const [headgate, counter, other] = ["headgate", "origin", "other"].map((name) =>
+      told.get(name),
+    );
+    if (headgate !== undefined && counter !== undefined && other !== undefined) {
+      return { headgate, origin: counter, other };
+    }
   }
   throw new Error(`workerd did not start: ${complaint}`);
 }

@@ -1,10 +1,12 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { wantedHeldBytes } from "../../src/limiter/held-accounts.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
 import {
   at,
   call,
   charge,
+  confirmed,
   counted,
   newObject,
   type Stub,
@@ -82,6 +84,80 @@ describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "slidin
     });
   },
 );
+
+describe("the rows that cost nothing", () => {
+  it("are those of confirmed denials, though something else waits to be written", async () => {
+    const object = newObject();
+    const written = await counted(object);
+    await inside(object, (limiter) => {
+      for (let decision = 0; decision < 500; decision++) {
+        vi.advanceTimersByTime(1);
+        limiter.check(call(charge("1000/hour", 1, "relaxed")));
+        limiter.check(confirmed(charge("1/hour", 2, "sure")));
+        limiter.check(confirmed(charge("1/second", 2, "short")));
+      }
+      vi.advanceTimersByTime(1_000);
+    });
+    expect(bill(written)).toEqual({ rows: 3, alarms: 1 });
+  });
+
+  it("are those of refunds and settlements that change nothing", async () => {
+    const object = newObject();
+    const each = charge("5/minute");
+    const written = await counted(object);
+    await inside(object, (limiter) => {
+      const [spentAtMs = 0] = limiter.check(call(each)).spentAtMs;
+      vi.advanceTimersByTime(60_000);
+      limiter.check(call(each));
+      for (let refund = 0; refund < 50; refund++) {
+        vi.advanceTimersByTime(100);
+        limiter.refund({ key: "k", charges: [{ ...each, spentAtMs }] });
+        limiter.settle({ key: "k", id: "unknown", cost: 3 });
+      }
+    });
+    expect(written.rows).toBe(2);
+  });
+
+  it("are those of looks at keys that are not there: they push out none that are", async () => {
+    const object = newObject();
+    const written = await counted(object);
+    await inside(object, (limiter) => {
+      for (let key = 0; key < 1_000; key++) limiter.check(call(charge("10/10s"), `key-${key}`));
+      vi.advanceTimersByTime(2_000);
+      const heldBytes = limiter.heldBytes;
+      for (let key = 0; key < 5_000; key++) {
+        limiter.look(call(charge("10/10s"), `none-${key}`));
+        limiter.forget({ key: `none-${key}`, policy: "p" });
+        limiter.settle({ key: `none-${key}`, id: "none", cost: 1 });
+      }
+      expect(limiter.heldBytes).toBe(heldBytes);
+    });
+    expect(bill(written)).toEqual({ rows: 0, alarms: 0 });
+  });
+});
+
+describe("a few long logs in one object", () => {
+  it("stay in memory while they are used, though they are larger than what is wanted there", async () => {
+    const object = newObject();
+    const written = await counted(object);
+    const each = charge("100000/hour", 1, "p", "sliding-log");
+    await inside(object, (limiter) => {
+      for (let unit = 0; unit < 50_000; unit++) {
+        vi.setSystemTime(startMs + unit * 20);
+        for (const key of ["one", "two", "three"]) limiter.check(call(each, key));
+      }
+      vi.advanceTimersByTime(1_000);
+      expect(limiter.heldBytes).toBeGreaterThan(wantedHeldBytes);
+      const before = written.rows;
+      for (let decision = 0; decision < 1_000; decision++) {
+        vi.advanceTimersByTime(1);
+        limiter.check(call(each, ["one", "two", "three"][decision % 3]));
+      }
+      vi.advanceTimersByTime(1_000);
+      expect(written.rows - before).toBeLessThanOrEqual(12);
+    });
+  });
+});
 
 describe("the rows that keys of a shard cost", () => {
   it("when they are swept: one more each", async () => {

@@ -2,9 +2,17 @@ import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { admits, type Spend } from "../../src/limiter/outcome.ts";
-import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import { Limiter } from "../../src/limiter/limiter.ts";
+import type {
+  CheckCall,
+  RefundCall,
+  ReserveCall,
+  SettleCall,
+  Verdict,
+} from "../../src/limiter/protocol.ts";
 import { newAddress } from "../../src/limiter/reservation-id.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
+import { MemoryStorage } from "../bench/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
@@ -21,9 +29,8 @@ const objectsThat = (answer: () => Promise<never>): Objects =>
     }),
   }) as unknown as Objects;
 
-/** Work that goes on after an answer, which some test waits for. */
-const works: Promise<unknown>[] = [];
-const later = (work: Promise<unknown>): void => void works.push(work);
+/** Work that goes on after an answer: of an object that hangs, for ever. */
+const later = (): void => undefined;
 
 const faults = {
   throws: () => Promise.reject(new Error("broken.outputGateBroken")),
@@ -86,7 +93,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
 
   it("what is reserved is spent by the failure mode, and cannot be settled", async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000);
+    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, later);
     for (const allowed of [true, true, false]) {
       // oxlint-disable-next-line no-await-in-loop
       const [{ outcome, address }] = await quietly(reserving);
@@ -172,7 +179,10 @@ describe("when the object stops answering", () => {
       }),
     } as unknown as Objects;
     const client = new LimiterClient(objects);
-    await quietly(() => client.admit([keyed("lost"), keyed("denied", denying)], later));
+    const works: Promise<unknown>[] = [];
+    await quietly(() =>
+      client.admit([keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)),
+    );
     await Promise.all(works);
     const [outcome] = await quietly(() => client.look(keyed("lost")));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
@@ -194,6 +204,95 @@ describe("an object that answers too late", () => {
     expect(isAnswered).toBe(false);
     errors.mockRestore();
   });
+});
+
+describe("an object that gave no answer", () => {
+  it("is not asked for decisions again for a second, and then is", async () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    let asked = 0;
+    const failing = (): Promise<never> => {
+      asked++;
+      return Promise.reject(new Error("gone"));
+    };
+    const client = new LimiterClient(objectsThat(failing));
+    const spend = spendOf(policyWith("open"));
+    const [, said] = await quietly(async () => {
+      await client.admit([spend], later);
+      await client.admit([spend], later);
+      await client.look(spend);
+      await client.reserve(spend, 1_000, later);
+    });
+    expect(asked).toBe(1);
+    expect(said.match(/"event":"object-silent"/g)).toHaveLength(4);
+    // Another is, and so is this one for what corrects its count.
+    await quietly(() => client.admit([{ ...spend, partitionKey: "other" }], later));
+    await quietly(() => client.forget(spend.policy, "k"));
+    expect(asked).toBe(3);
+    vi.setSystemTime(Date.now() + 1_001);
+    await quietly(() => client.admit([spend], later));
+    expect(asked).toBe(4);
+    vi.useRealTimers();
+  });
+});
+
+describe("an answer that comes too late", () => {
+  /** A real limiter, in a process that is held up; its calls go on when they are let. */
+  function heldUp(): { objects: Objects; goOn: () => Promise<unknown>; limiter: Limiter } {
+    const waiting = Promise.withResolvers<void>();
+    const storage = new MemoryStorage();
+    const limiter = new Limiter({ storage, now: () => Date.now(), after: () => () => undefined });
+    const first = async <Answer>(act: () => Answer): Promise<Answer> => {
+      await waiting.promise;
+      return act();
+    };
+    const stub = {
+      check: (call: CheckCall) => first(() => limiter.check(call)),
+      reserve: (call: ReserveCall) => first(() => limiter.reserve(call)),
+      refund: (call: RefundCall) => Promise.resolve(limiter.refund(call)),
+      settle: (call: SettleCall) => Promise.resolve(limiter.settle(call)),
+    };
+    return {
+      objects: { getByName: () => stub } as unknown as Objects,
+      goOn: () => Promise.resolve(waiting.resolve()),
+      limiter,
+    };
+  }
+
+  const slots = { limits: "3/hour", strategy: "concurrency" };
+
+  const left = (limiter: Limiter, policy: Policy): number | undefined => {
+    const charges = [{ policy: policy.name, limits: policy.limits, cost: 1 }];
+    return limiter.look({ key: "k", charges }).decisions[0]?.limits[0]?.remaining;
+  };
+
+  it.each([
+    ["closed", 3],
+    ["open", 2],
+    ["local", 2],
+  ] as const)("to a check leaves what was spent where it was let in: %s", async (onError, rest) => {
+    const { objects, goOn, limiter } = heldUp();
+    const policy = policyWith(onError, onError, { limits: "3/hour" });
+    const late: Promise<unknown>[] = [];
+    const client = new LimiterClient(objects);
+    await quietly(() => client.admit([spendOf(policy)], (work) => void late.push(work)));
+    await goOn();
+    await Promise.all(late);
+    expect(left(limiter, policy)).toBe(rest);
+  });
+
+  it.each(["closed", "open", "local"] as const)(
+    "to a reservation, whose id nobody has, leaves no slot taken: %s",
+    async (onError) => {
+      const { objects, goOn, limiter } = heldUp();
+      const policy = policyWith(onError, onError, slots);
+      const late: Promise<unknown>[] = [];
+      const client = new LimiterClient(objects);
+      await quietly(() => client.reserve(spendOf(policy), 60_000, (work) => void late.push(work)));
+      await goOn();
+      await Promise.all(late);
+      expect(left(limiter, policy)).toBe(3);
+    },
+  );
 });
 
 describe("the objects that are asked", () => {

@@ -1,11 +1,13 @@
 /** What crashes and evictions can do to the counts, in virtual time, at any instant and in any number. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Limiter } from "../../src/limiter/limiter.ts";
 import { type CheckCall } from "../../src/limiter/protocol.ts";
 import { type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { VirtualObject } from "../bench/virtual-object.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import { forAll } from "../for-all.ts";
+import { randomFrom } from "../random.ts";
 import { startMs } from "./harness.ts";
 
 const strategies = [
@@ -102,6 +104,52 @@ describe.each(strategies)("%s", (strategy) => {
     ),
   );
 });
+
+describe.each(["sliding-log", "concurrency"])("long logs of %s", (strategy) => {
+  it("are the same from storage as from memory, and leave no segment behind", async () => {
+    const random = randomFrom(strategy.length);
+    const [held, stored] = [newObject(), newObject()];
+    const reserved: string[] = [];
+    let mostSegments = 0;
+    for (let step = 0; step < 5_000; step++) {
+      const afterMs = random() < 0.0007 ? 65_000 : Math.floor(random() * 12);
+      // oxlint-disable-next-line no-await-in-loop
+      await Promise.all([held.pass(afterMs), stored.pass(afterMs)]);
+      const both = (act: (limiter: Limiter) => unknown): void =>
+        expect(act(stored.limiter)).toEqual(act(held.limiter));
+      const limit = random() < 0.5 ? 3_000 : 2_500;
+      const policy = random() < 0.9 ? "p" : "q";
+      const limits = parseLimits({ limit, window: "1m", strategy }, { policy });
+      const charges = [{ policy, limits, cost: 1 + Math.floor(random() * 2) }];
+      const call = { key: "a", charges, durability: "confirmed" } as const;
+      const drawn = random();
+      if (drawn < 0.6) both((limiter) => limiter.check(call));
+      else if (drawn < 0.8) {
+        const ttlMs = 1_000 * 2 ** Math.floor(random() * 7);
+        both((limiter) => limiter.reserve({ ...call, id: `${step}`, ttlMs }));
+        reserved.push(`${step}`);
+      } else {
+        const [id = ""] = reserved.splice(Math.floor(random() * reserved.length), 1);
+        const cost = Math.floor(random() * 3);
+        both((limiter) => limiter.settle({ key: "a", id, cost }));
+      }
+      if (step % 50 === 0) stored.crash();
+      mostSegments = Math.max(mostSegments, ...segmentsIn(stored.storage));
+      const [named, there] = segmentsIn(stored.storage);
+      expect(there).toBe(named);
+    }
+    expect(mostSegments).toBeGreaterThan(2);
+    await Promise.all([held.finish(), stored.finish()]);
+    expect([held.storage.rows.size, stored.storage.rows.size]).toEqual([0, 0]);
+    expect([held.storage.alarmAtMs, stored.storage.alarmAtMs]).toEqual([null, null]);
+  });
+});
+
+/** How many segments a key's row says to have, and how many rows of segments there are. */
+function segmentsIn({ rows }: MemoryStorage): [number, number] {
+  const named = /^\[1,\d+,\d+,(\d+),/.exec(rows.get("k a") ?? "")?.[1] ?? "0";
+  return [Number(named), [...rows.keys()].filter((name) => name.startsWith("s ")).length];
+}
 
 const newObject = (): VirtualObject<MemoryStorage> =>
   new VirtualObject(new MemoryStorage(), startMs);

@@ -66,6 +66,32 @@ describe("confirmed", () => {
     expect(written).toMatchObject({ puts: [1, 1, 1], confirmedPuts: 3, alarms: 1 });
   });
 
+  it("is what a reservation stays, in its settling and in other lives of the object", async () => {
+    const object = newObject();
+    const each = charge("10/hour", 3);
+    for (const id of ["a", "b"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      await object.reserve({ ...confirmed(each), id, ttlMs: 60_000 });
+    }
+    const written = await counted(object);
+    await object.settle({ key: "k", id: "a", cost: 1 });
+    await object.forget({ key: "other", policy: "p" });
+    expect(written).toMatchObject({ puts: [1], confirmedPuts: 1 });
+    await evictDurableObject(object);
+    const again = await counted(object);
+    await object.settle({ key: "k", id: "b", cost: 1 });
+    expect(again).toMatchObject({ puts: [1], confirmedPuts: 1 });
+  });
+
+  it("is what a refund is, too, when its check was", async () => {
+    const object = newObject();
+    const { spentAtMs } = await object.check(confirmed(charge("10/hour", 3)));
+    const written = await counted(object);
+    const charges = [{ ...charge("10/hour", 2), spentAtMs: spentAtMs[0] ?? 0 }];
+    await object.refund({ key: "k", charges, durability: "confirmed" });
+    expect(written).toMatchObject({ puts: [1], confirmedPuts: 1 });
+  });
+
   it("makes sure of what other policies of the key have waiting", async () => {
     const object = newObject();
     const relaxed = charge("100/hour", 1, "relaxed");
@@ -78,6 +104,26 @@ describe("confirmed", () => {
     expect(written).toMatchObject({ puts: [1], confirmedPuts: 1 });
     await evictDurableObject(object);
     expect(await remaining(object, relaxed)).toBe(94);
+  });
+});
+
+describe("accounts that are put out of memory", () => {
+  it("are those longest unused, and no others", async () => {
+    const object = newObject();
+    const each = charge("10/10s");
+    await runInDurableObject(object, (_, { storage }) => {
+      let nowMs = startMs;
+      const limiter = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
+      for (let key = 0; key < 3_000; key++) {
+        nowMs += 2;
+        limiter.check(call(each, `key-${key}`));
+        if (key % 100 === 0) limiter.check(call(each, "regular"));
+      }
+    });
+    const [rows] = await stored(object);
+    expect(rows).toContain("k key-0");
+    expect(rows).not.toContain("k regular");
+    expect(rows).not.toContain("k key-2999");
   });
 });
 

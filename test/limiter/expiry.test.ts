@@ -2,7 +2,17 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RateLimiter } from "../../src/limiter/rate-limiter.ts";
 import { randomFrom } from "../random.ts";
-import { at, call, charge, counted, newObject, remaining, startMs, stored } from "./harness.ts";
+import {
+  at,
+  call,
+  charge,
+  counted,
+  eventsOf,
+  newObject,
+  remaining,
+  startMs,
+  stored,
+} from "./harness.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
@@ -109,6 +119,84 @@ describe("the alarm", () => {
     expect((await stored(object))[0]).toEqual(["k a", "k b", "k c", "k d"]);
     await evictDurableObject(object);
     expect(await remaining(object, charge("5/hour"), "d")).toBe(0);
+  });
+
+  it("is brought forward for rows that are idle long before it", async () => {
+    const object = newObject();
+    await object.check(call(charge("1000/year"), "lasting"));
+    for (const evict of [false, true]) {
+      // oxlint-disable no-await-in-loop
+      const [, lateMs] = await stored(object);
+      expect(lateMs).toBeGreaterThan(300 * 86_400_000);
+      at(1_000);
+      if (evict) await evictDurableObject(object);
+      await object.check(call(charge("5/minute"), "short"));
+      expect(await stored(object)).toEqual([["k lasting", "k short"], 3_601_000]);
+      // Not for each of them.
+      const written = await counted(object);
+      at(2_000);
+      await object.check(call(charge("5/minute"), "another"));
+      expect(written.alarms).toBe(0);
+      at(3_601_000);
+      await runDurableObjectAlarm(object);
+      expect((await stored(object))[0]).toEqual(["k lasting"]);
+      // oxlint-enable no-await-in-loop
+    }
+  });
+
+  it("is set no further away than the platform takes, for debts that last for centuries", async () => {
+    const object = newObject();
+    const each = charge("5/day", 0, "p", "token-bucket");
+    for (const id of ["a", "b"]) {
+      // oxlint-disable no-await-in-loop
+      await object.reserve({ ...call(each), id, ttlMs: 1_000 });
+      await object.settle({ key: "k", id, cost: 1_000_000 });
+      // oxlint-enable no-await-in-loop
+    }
+    const year = 366 * 86_400_000;
+    await object.check(call(charge("5/day"), "other"));
+    at(3 * 86_400_000);
+    await runDurableObjectAlarm(object);
+    expect(await stored(object)).toEqual([["k k"], 3 * 86_400_000 + year]);
+    expect(await eventsOf(() => evictDurableObject(object))).toBe("");
+  });
+
+  it("goes through many rows a part at a time, and forgets none that is written meanwhile", async () => {
+    const object = newObject();
+    await runInDurableObject<RateLimiter, void>(object, (instance) => {
+      for (let key = 0; key < 5_000; key++) instance.check(call(charge("5/minute"), `key-${key}`));
+    });
+    await evictDurableObject(object);
+    expect((await stored(object))[0]).toHaveLength(5_000);
+    at(120_000);
+    await runDurableObjectAlarm(object);
+    expect((await stored(object))[0]).toHaveLength(3_000);
+    expect((await stored(object))[1]).toBe(121_000);
+    // Behind where the sweep is.
+    await object.check(call(charge("5/minute"), "a"));
+    at(121_000);
+    await runDurableObjectAlarm(object);
+    at(122_000);
+    await runDurableObjectAlarm(object);
+    expect((await stored(object))[0]).toEqual(["k a"]);
+    at(300_000);
+    await runDurableObjectAlarm(object);
+    expect(await stored(object)).toEqual([[], null]);
+  });
+
+  it("is set once, whatever the number of lives that write before it", async () => {
+    const object = newObject();
+    let alarms = 0;
+    for (let life = 0; life < 4; life++) {
+      // oxlint-disable no-await-in-loop
+      const written = await counted(object);
+      await object.check(call(charge("50/hour"), `key-${life}`));
+      await object.check(call(charge("50/hour")));
+      alarms += written.alarms;
+      await evictDurableObject(object);
+      // oxlint-enable no-await-in-loop
+    }
+    expect(alarms).toBe(1);
   });
 
   it("leaves no row behind that is written in the turn of its end", async () => {

@@ -77,8 +77,22 @@ describe("storage that throws", () => {
       put.mockRestore();
     });
     expect(said).toContain('"event":"write-failed","error":"Error: storage is broken"');
-    await object.check(call(each));
+    // Of another policy: the next change writes all there is of the key.
+    await object.check(call(charge("10/hour", 2, "other")));
     await evictDurableObject(object);
+    expect(await remaining(object, each)).toBe(8);
+    expect((await stored(object))[1]).not.toBeNull();
+  });
+
+  it("when only its alarm is: the rows are none the worse for it, and the next sets it", async () => {
+    const object = newObject();
+    const each = charge("10/hour", 2);
+    await breakStorage(object, "setAlarm");
+    const said = await eventsOf(() => object.check(call(each)));
+    expect(said).toBe('{"event":"alarm-failed","error":"Error: storage is broken"}');
+    expect(await stored(object)).toEqual([["k k"], null]);
+    await evictDurableObject(object);
+    await object.check(call(each));
     expect(await remaining(object, each)).toBe(6);
     expect((await stored(object))[1]).not.toBeNull();
   });

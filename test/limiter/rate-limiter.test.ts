@@ -126,19 +126,19 @@ describe("when limits change between calls or deploys", () => {
   });
 
   it.each([
-    ["of another version", "[99,4102444860000,4102444800000,[]]"],
+    ["of another version", "[99,4102444860000,4102444800000,0,[]]"],
     ["that is no text", { other: "shape" }],
-    ["that is no JSON", "[1,4102444860000,4102444800000,["],
-    ["with rubbish for a snapshot", '[1,4102444860000,4102444800000,[["p",{"a":1}]]]'],
+    ["that is no JSON", "[1,4102444860000,4102444800000,0,["],
+    ["with rubbish for a snapshot", '[1,4102444860000,4102444800000,0,[["p",{"a":1}]]]'],
     [
       "with rubbish for a state",
-      '[1,4102444860000,4102444800000,[["p",[2,4102444800000,["fixed-window 1m",60000,"!"]]]]]',
+      '[1,4102444860000,4102444800000,0,[["p",[2,4102444800000,["fixed-window 1m",60000,"!"]]]]]',
     ],
     [
       "with a segment that is gone",
-      '[1,4102444860000,4102444800000,[["p",[2,4102444800000,["sliding-log 1m",60000,[7,"AB"]]]]]]',
+      '[1,4102444860000,4102444800000,0,[["p",[2,4102444800000,["sliding-log 1m",60000,[7,"AB"]]]]]]',
     ],
-    ["with rubbish for reservations", '[1,4102444860000,4102444800000,[],[[],["id"]]]'],
+    ["with rubbish for reservations", '[1,4102444860000,4102444800000,0,[],[[],["id"]]]'],
   ])("refuses a row %s, says so, and replaces it", async (_of, row) => {
     const object = newObject();
     const each = charge(

@@ -1,10 +1,13 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Charge, Reserved } from "../../src/limiter/protocol.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
 import {
   at,
   call,
   charge,
+  confirmed,
+  eventsOf,
   newObject,
   remaining,
   remainingOf,
@@ -221,6 +224,99 @@ describe("open reservations", () => {
       await reserve(object, charge("1000000/minute"), 30_000);
     }
     at(0);
+    expect(await reserve(object, charge("1000000/minute"))).toMatchObject({ fullForMs: 30_000 });
+    at(30_000);
     expect((await reserve(object, charge("1000000/minute"))).isOpen).toBe(true);
+  });
+
+  it.each(["fixed-window", "sliding-log", "sliding-window-counter", "token-bucket", "concurrency"])(
+    "give back nothing of others when the clock was ahead as they were made: %s",
+    async (strategy) => {
+      const object = newObject();
+      const ten = charge("10/minute", 10, "p", strategy);
+      const { id } = await reserve(object, ten, 600_000);
+      at(-3_600_000);
+      // It is noticed, and what was spent is booked again; by the next time that is over, and others have spent.
+      await object.check(call({ ...ten, cost: 1 }));
+      await evictDurableObject(object);
+      at(-3_600_000 + 125_000);
+      const { decisions } = await object.check(call(ten));
+      expect(decisions[0]?.allowed).toBe(true);
+      await settle(object, id, 0);
+      expect(await remaining(object, ten)).toBe(0);
+    },
+  );
+
+  it("that have expired stay so when the clock steps back", async () => {
+    const object = newObject();
+    const { id } = await reserve(object, charge("10/minute", 5), 10_000);
+    at(10_000);
+    expect(await settle(object, id, 0)).toBe(false);
+    await evictDurableObject(object);
+    at(7_000);
+    expect(await settle(object, id, 0)).toBe(false);
+    expect(await remaining(object, charge("10/minute"))).toBe(5);
+  });
+
+  it("and their slots last as long as one another while the clock lags behind", async () => {
+    const object = newObject();
+    const slot = charge("2 per 10 minutes", 1, "p", "concurrency");
+    await reserve(object, slot, 600_000);
+    at(-5_000);
+    const { id } = await reserve(object, slot, 10_000);
+    at(9_999);
+    expect(await remaining(object, slot)).toBe(0);
+    expect(await settle(object, id, 1)).toBe(true);
+    expect(await remaining(object, slot)).toBe(1);
+  });
+
+  it("outlive the windows of their limits", async () => {
+    const object = newObject();
+    const each = charge("10/minute", 5);
+    const { id } = await reserve(object, each, 3_600_000);
+    at(200_000);
+    await runDurableObjectAlarm(object);
+    await evictDurableObject(object);
+    at(300_000);
+    expect(await settle(object, id, 12)).toBe(true);
+    expect(await remaining(object, each)).toBe(3);
+  });
+
+  it("of ever new limits are refused before the key's row is larger than storage takes", async () => {
+    const object = newObject();
+    let refused = 0;
+    for (let open = 0; open < 1_000; open++) {
+      const inputs = Array.from({ length: 16 }, (_, index) => ({
+        limit: 1_000,
+        window: `${open * 16 + index + 1}m`,
+        name: `a-limit-of-quite-a-long-name-${open}-${index}`,
+      }));
+      const charges = [{ policy: "p", limits: parseLimits(inputs), cost: 1 }];
+      const id = `id-${open}`;
+      // oxlint-disable-next-line no-await-in-loop
+      const { fullForMs } = await object.reserve({ ...confirmed(charges), id, ttlMs: 60_000 });
+      if (fullForMs > 0) refused++;
+    }
+    expect(refused).toBeGreaterThan(100);
+    const row = await runInDurableObject(object, (_, { storage }) => storage.kv.get<string>("k k"));
+    expect(row?.length).toBeLessThan(1_900_000);
+    expect(row?.length).toBeGreaterThan(900_000);
+  });
+
+  it("that are not of this version cost nothing but themselves", async () => {
+    const object = newObject();
+    await object.check(call(charge("10/hour", 7)));
+    const { id } = await reserve(object, charge("10/hour", 1, "other"));
+    await evictDurableObject(object);
+    await runInDurableObject(object, (_, { storage }) => {
+      const row = storage.kv.get<string>("k k") ?? "";
+      storage.kv.put("k k", row.replace(/("strategy":")fixed-window/, "$1later-invented"));
+    });
+    await evictDurableObject(object);
+    const said = await eventsOf(async () => {
+      expect(await remaining(object, charge("10/hour"))).toBe(3);
+    });
+    expect(said).toContain("reservations are not of this version");
+    expect(await settle(object, id, 0)).toBe(false);
   });
 });

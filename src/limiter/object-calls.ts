@@ -1,0 +1,98 @@
+/**
+ * Calls of objects, bounded in time. One that fails is not asked again for a second: a dead object is not to hold up, nor
+ * to be overwhelmed by, every request. An answer that comes too late is not lost: what it spent can still be put right.
+ */
+import { errorText, report } from "../observability/events.ts";
+import type { Place } from "./place.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
+
+/**
+ * The platform would try five times for up to ten seconds: longer than any request should wait for its limiter. 500 ms
+ * is the shortest it takes; the deadline of a call is ours.
+ */
+const platformRetries = { maxRetries: 1, timeoutMs: 500 };
+
+const rememberedMs = 1_000;
+/** Bounds the memory of an isolate. */
+const mostRemembered = 1_024;
+
+type Objects = DurableObjectNamespace<RateLimiter>;
+type Stub = DurableObjectStub<RateLimiter>;
+
+/** Keeps the Worker running for work that goes on after its answer. */
+export type Later = (work: Promise<unknown>) => void;
+
+export interface Call<Answer> {
+  /** For the log. Decisions can be made without the object; what corrects its count cannot, and is always tried. */
+  readonly name: "check" | "look" | "reserve" | "refund" | "forget" | "settle";
+  readonly place: Place;
+  readonly policies: readonly string[];
+  readonly timeoutMs: number;
+  readonly ask: (stub: Stub) => Promise<Answer>;
+  /** What is to be done about an answer that nobody waits for any more. */
+  readonly late?: { readonly later: Later; readonly settle: (answer: Answer) => unknown };
+}
+
+const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve"]);
+
+export class ObjectCalls {
+  readonly #objects: Objects;
+  /** Until when objects that gave no answer are not asked, the oldest first. */
+  readonly #silentUntilMs = new Map<string, number>();
+
+  constructor(objects: Objects) {
+    this.#objects = objects;
+  }
+
+  /** The object's answer; null if there is none in time. */
+  async make<Answer>(call: Call<Answer>): Promise<Answer | null> {
+    const { name, place, policies, timeoutMs, ask, late } = call;
+    const id = `${place.jurisdiction ?? ""} ${place.name}`;
+    if (decisions.has(name) && (this.#silentUntilMs.get(id) ?? 0) > Date.now()) {
+      report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
+      return null;
+    }
+    let answer: Promise<Answer> | null = null;
+    try {
+      // A stub is cheap, and one that has thrown stays broken: each call has its own.
+      answer = ask(this.#stubAt(place));
+      const inTime = await withDeadline(answer, timeoutMs);
+      this.#silentUntilMs.delete(id);
+      return inTime;
+    } catch (error) {
+      report({ event: "object-silent", call: name, policies, error: errorText(error) });
+      this.#remember(id);
+      if (answer !== null) late?.later(answer.then(late.settle, () => undefined));
+      return null;
+    }
+  }
+
+  #remember(id: string): void {
+    this.#silentUntilMs.delete(id);
+    this.#silentUntilMs.set(id, Date.now() + rememberedMs);
+    const [oldest] = this.#silentUntilMs.keys();
+    if (this.#silentUntilMs.size > mostRemembered && oldest !== undefined) {
+      this.#silentUntilMs.delete(oldest);
+    }
+  }
+
+  #stubAt({ name, locationHint, jurisdiction }: Place): Stub {
+    const objects =
+      jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
+    return objects.getByName(name, {
+      retry: platformRetries,
+      ...(locationHint !== null && { locationHint }),
+    });
+  }
+}
+
+/** @throws Error when there is no answer by then; the call itself cannot be called back */
+async function withDeadline<Answer>(answer: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+  const { promise: deadline, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  try {
+    return await Promise.race([answer, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
