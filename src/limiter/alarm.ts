@@ -26,14 +26,14 @@ export class Alarm {
 
   /**
    * A row is written that is idle at an instant.
-   * @param isFirst whether there was none, and so no alarm
+   * @param isFirst whether there was none before, and so no alarm
    */
-  async ensure(idleAtMs: number, nowMs: number, isFirst: boolean): Promise<void> {
+  async ensure(idleAtMs: number, nowMs: number, isFirst: () => boolean): Promise<void> {
     const wantedAtMs = patient(idleAtMs, idleAtMs - nowMs);
     const known = this.#dueAtMs;
     if (known === null) this.#dueAtMs = wantedAtMs;
     // One whose retries have run out is gone, and its rows are not.
-    const dueAtMs = known ?? (isFirst ? null : await this.#storage.getAlarm());
+    const dueAtMs = known ?? (isFirst() ? null : await this.#storage.getAlarm());
     if (dueAtMs === null) await this.set(wantedAtMs, nowMs);
     else if (dueAtMs - wantedAtMs > dayMs)
       await this.set(Math.max(wantedAtMs, nowMs + hourMs), nowMs);

@@ -104,7 +104,7 @@ export class Ledger {
     } else {
       const firstIdleAtMs = Math.min(...changes.map((change) => change.idleAtMs));
       if (this.#pass !== null) this.#pass = left(this.#pass, firstIdleAtMs, nowMs);
-      const isFirst = this.#count(1) === 0;
+      const isFirst = (): boolean => this.#count(1) === 0;
       // It reports its failures itself, and rows are none the worse for them.
       this.#alarm.ensure(firstIdleAtMs, nowMs, isFirst).catch(() => undefined);
       this.#track([this.#put(added, options), this.#delete(removed, options)], () => {

@@ -79,7 +79,7 @@ export interface Meter {
   sizeBytes(): number;
   /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
   readonly seenMs: number;
-  /** Grows at least with every change of what `snapshot` answers, so that an owner knows when to write it. */
+  /** Grows with every change of what `snapshot` answers, but for `seenMs` alone, so that an owner knows when to write. */
   readonly changes: number;
   /** Why stored state was not trusted and was replaced by none; null if it was trusted, or there was none. */
   readonly refused: string | null;
@@ -289,18 +289,16 @@ class LimitsMeter implements Meter {
     return this.seenMs - nowMs > this.#longestWindowMs;
   }
 
-  /** What changes no state is no change, and not seen. */
+  /** To have seen a later time alone is no change: it is known again with the next. */
   #change(seenMs: number, transition: (entry: Entry) => unknown): void {
     let isChanged = false;
     for (const entry of this.#entries) {
       const next = transition(entry);
-      if (next === entry.state) continue;
+      if (next !== entry.state) isChanged = true;
       entry.state = next;
-      isChanged = true;
     }
-    if (!isChanged) return;
     this.seenMs = seenMs;
-    this.changes++;
+    if (isChanged) this.changes++;
   }
 
   /** What a denial changes, where a strategy declares that it does. */

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { checkout, freePort, printed, type Run, runNpm, started, stopped } from "./checkout.ts";
 
 const { folder, configure, remove } = checkout();
@@ -121,7 +121,8 @@ describe("npm start in a fresh checkout", () => {
     expect(members.size).toBeGreaterThan(3);
     process.kill(run.npm.pid ?? 0, "SIGTERM");
     await run.ended;
-    expect(survivors(members)).toEqual([]);
+    // What has been killed is there until it has been waited for.
+    await vi.waitFor(() => expect(survivors(members)).toEqual([]), 5_000);
     await expect(fetch(url)).rejects.toThrow("fetch failed");
   });
 });
@@ -149,7 +150,8 @@ describe("npm start with a configuration of one's own", () => {
     const members = family();
     process.kill(-(run.npm.pid ?? 0), "SIGINT");
     await run.ended;
-    expect(survivors(members)).toEqual([]);
+    // What has been killed is there until it has been waited for.
+    await vi.waitFor(() => expect(survivors(members)).toEqual([]), 5_000);
     await start();
     expect(await look("127.0.0.1")).toBe(99);
   });
