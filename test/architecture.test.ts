@@ -14,7 +14,7 @@ const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
   },
   http: {
     rooms: ["strategies", "config", "policies", "limiter", "observability"],
-    packages: /^(?:hono(?:\/.+)?|valibot|structured-headers)$/,
+    packages: /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/,
   },
   "app.ts": { rooms: ["http", "config"], packages: /^hono\/tiny$/ },
   "index.ts": { rooms: ["app.ts", "limiter"], packages: /^cloudflare:workers$/ },

@@ -36,6 +36,11 @@ export default {
             "X-Kept": "1",
           },
         });
+      // What an issuer of tokens publishes: in these tests what its URL says.
+      case "/jwks":
+        return new Response(url.searchParams.get("set"), {
+          status: Number(url.searchParams.get("status") ?? 200),
+        });
       case "/unreachable":
         throw new Error("the origin is down");
       default:

@@ -1,9 +1,12 @@
 /** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
 import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
+import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
-export type { Durability, FailureMode, KeyPart, Match, Policy } from "./policy.ts";
+export type { Durability, FailureMode, Match, Policy } from "./policy.ts";
+export { type AddressSettings, type KeyPart, mostKeyParts, partName } from "./key.ts";
+export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
 export {
   defaultShards,
   type Jurisdiction,
@@ -14,7 +17,7 @@ export {
   type ObjectSettings,
 } from "./objects.ts";
 export { normalizedPath } from "./path.ts";
-export { mostKeyParts, partName, readPolicy } from "./policy.ts";
+export { readPolicy } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
@@ -32,6 +35,8 @@ export interface Config extends Policies {
   /** Empty when `/check` is closed. */
   readonly checkTokens: readonly string[];
   readonly keySecret: string;
+  /** Null when no token can be verified. */
+  readonly jwt: JwtSettings | null;
 }
 
 type Report = (problem: ConfigProblem) => void;
@@ -40,10 +45,16 @@ type Report = (problem: ConfigProblem) => void;
 export function parseConfig(env: Variables): Config {
   const problems: ConfigProblem[] = [];
   const report: Report = (problem) => problems.push(problem);
+  const origin = readOrigin(env["ORIGIN"], report);
+  const originSecret = readOriginSecret(env["ORIGIN_SECRET"], report);
+  const { policies, warnings } = readPolicies(env, report);
+  const jwt = readJwt(env, report);
   const config: Config = {
-    origin: readOrigin(env["ORIGIN"], report),
-    originSecret: readOriginSecret(env["ORIGIN_SECRET"], report),
-    ...readPolicies(env, report),
+    origin,
+    originSecret,
+    policies,
+    jwt,
+    warnings: [...warnings, ...jwtWarnings(jwt)],
     checkPath: readCheckPath(env["CHECK_PATH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),

@@ -1,6 +1,14 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
-import { acceptedNotation, type ConfigProblem, joinPath, strategies } from "../strategies/index.ts";
+import {
+  acceptedNotation,
+  type ConfigProblem,
+  isRecord,
+  joinPath,
+  strategies,
+} from "../strategies/index.ts";
+import { hasJwt } from "./jwt.ts";
+import { type KeyPart, keyWarning, readKey } from "./key.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { isBrokenJson, isNumbered, isSet, numbered, typed, type Variables } from "./variables.ts";
 
@@ -32,6 +40,7 @@ export function readPolicies(env: Variables, report: Report): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
   refuseMisnamed(env, report);
   refuseDuplicates(written, report);
+  refuseUnverifiable(written, env, report);
   const isNothingSet = [...Object.values(shortForm), ...numbered(env, "POLICIES")].every(
     (variable) => !isSet(env[variable]),
   );
@@ -45,15 +54,24 @@ export function readPolicies(env: Variables, report: Report): Policies {
   };
 }
 
-function warningsOf({ variable, field, policy }: Written): string[] {
-  // The short form is `LIMITS` itself; a policy of a list has its limits in a field.
-  const place = field === "" ? variable : joinPath(variable, `${field}.limits`);
-  return (policy?.limits ?? []).flatMap((limit) => {
+function warningsOf(written: Written): string[] {
+  const { policy } = written;
+  if (policy === null) return [];
+  const told = policy.limits.flatMap((limit) => {
     const warning = strategies.get(limit.strategy)?.warning(limit) ?? null;
-    if (warning === null || policy === null) return [];
-    return `${place}: the limit "${limit.name}" of the policy "${policy.name}": ${warning}`;
+    if (warning === null) return [];
+    const place = placeOf(written, "limits");
+    return [`${place}: the limit "${limit.name}" of the policy "${policy.name}": ${warning}`];
   });
+  const warning = policy.objects.shards === null ? keyWarning(policy.key) : null;
+  if (warning !== null)
+    told.push(`${placeOf(written, "key")}: the policy "${policy.name}": ${warning}`);
+  return told;
 }
+
+/** Where a field of a policy is written: of the short form in a variable of its own. */
+const placeOf = ({ variable, field }: Written, name: string): string =>
+  field === "" ? (shortForm[name] ?? variable) : joinPath(variable, `${field}.${name}`);
 
 /** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */
 function readShortForm(env: Variables, report: Report): Written[] {
@@ -128,6 +146,20 @@ function refuseDuplicates(written: readonly Written[], report: Report): void {
     }
   }
 }
+
+/** A claim that nothing can verify would be missing from every request. */
+function refuseUnverifiable(written: readonly Written[], env: Variables, report: Report): void {
+  const places = written
+    .filter(({ value }) => isRecord(value) && readKey(value["key"])?.some(isClaim))
+    .map((each) => placeOf(each, "key"));
+  if (places.length === 0 || hasJwt(env)) return;
+  const accepted =
+    `a key that tokens are verified by, or in JWT_JWKS_URL where such keys are published, ` +
+    `for the jwt:<claim> in ${places.join(", ")}`;
+  report({ variable: "JWT_KEY", field: "", value: undefined, accepted });
+}
+
+const isClaim = ({ kind }: KeyPart): boolean => kind === "jwt";
 
 function namesOf(policy: unknown): { name: string; limits: string[] } {
   const named = v.object({ name: v.string() });

@@ -15,6 +15,15 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
+import {
+  acceptedKey,
+  type AddressSettings,
+  type KeyPart,
+  type MissingKey,
+  missingKeys,
+  readKey,
+  token,
+} from "./key.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
 import { hostPattern, pathPattern } from "./path.ts";
 
@@ -23,12 +32,9 @@ export interface Match {
   readonly methods: ReadonlySet<string> | null;
   readonly path: URLPattern | null;
   readonly host: URLPattern | null;
+  /** The values that headers must have, by their names in lower case; true where any will do. */
+  readonly headers: ReadonlyMap<string, string | true> | null;
 }
-
-/** What a request is charged to: one part of a partition key. */
-export type KeyPart =
-  | { readonly kind: "ip" | "path" | "global" }
-  | { readonly kind: "header"; readonly header: string };
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";
@@ -40,6 +46,8 @@ export interface Policy {
   readonly name: string;
   readonly match: Match;
   readonly key: readonly KeyPart[];
+  readonly onMissingKey: MissingKey;
+  readonly addresses: AddressSettings;
   readonly limits: readonly Limit[];
   readonly onError: FailureMode;
   /** How long a decision may take before `onError` holds. */
@@ -48,13 +56,10 @@ export interface Policy {
   readonly durability: Durability;
 }
 
-/** RFC 9110, section 5.6.2. */
-const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
+/** What a header field can hold, without what is trimmed of it. */
+const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 const shortestTimeoutMs = 10;
 const longestTimeoutMs = 30_000;
-/** Parts of a key, and texts that a caller may name one by. */
-export const mostKeyParts = 8;
-
 const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
 function readMethods(value: unknown): ReadonlySet<string> | null {
@@ -64,24 +69,18 @@ function readMethods(value: unknown): ReadonlySet<string> | null {
   return new Set(methods.map((method) => asText(method).toUpperCase()));
 }
 
-function readKeyPart(value: unknown): KeyPart | null {
-  const text = asText(value).trim();
-  if (text === "ip" || text === "path" || text === "global") return { kind: text };
-  const header = /^header:(.*)$/i.exec(text)?.[1] ?? "";
-  return token.test(header) ? { kind: "header", header: header.toLowerCase() } : null;
+/** Names in any case, each once; of each its exact value, or true for its presence. */
+function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null {
+  if (!isRecord(value)) return null;
+  const entries = Object.entries(value);
+  const headers = new Map<string, string | true>();
+  for (const [name, wanted] of entries) {
+    const isValue = typeof wanted === "string" && fieldValue.test(wanted);
+    if (!token.test(name) || !(isValue || wanted === true)) return null;
+    headers.set(name.toLowerCase(), wanted);
+  }
+  return headers.size > 0 && headers.size === entries.length ? headers : null;
 }
-
-/** A part, or several as a list or separated by commas. */
-function readKey(value: unknown): readonly KeyPart[] | null {
-  const items: readonly unknown[] = Array.isArray(value) ? value : asText(value).split(",");
-  const parts = items.map(readKeyPart).filter((part) => part !== null);
-  const isWhole = parts.length === items.length && parts.length > 0 && parts.length <= mostKeyParts;
-  return isWhole && new Set(parts.map(partName)).size === parts.length ? parts : null;
-}
-
-/** A part as it is written in the configuration. */
-export const partName = (part: KeyPart): string =>
-  part.kind === "header" ? `header:${part.header}` : part.kind;
 
 function readTimeout(value: unknown): number | null {
   const milliseconds = parseDuration(asText(value)) ?? 0;
@@ -106,6 +105,17 @@ function readBy<Value>(
   );
 }
 
+const integer = (least: number, most: number) => {
+  const accepted = `an integer from ${least} to ${most}`;
+  return v.pipe(
+    v.number(accepted),
+    v.integer(accepted),
+    v.minValue(least, accepted),
+    v.maxValue(most, accepted),
+  );
+};
+
+const acceptedMissingKey = 'one of "shared", "ip", "deny", "skip"';
 const acceptedFailureMode = 'one of "local", "open", "closed"';
 const acceptedDurability = '"relaxed" or "confirmed"';
 
@@ -126,15 +136,18 @@ const policySchema = fields({
           'a host such as "api.example.com" or "*.example.com"',
         ),
       ),
+      header: v.optional(
+        readBy(
+          readHeaders,
+          'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
+        ),
+      ),
     }),
   ),
-  key: v.optional(
-    readBy(
-      readKey,
-      `one or several (up to ${mostKeyParts}) different parts from "ip", "path", "global" and "header:<name>"`,
-    ),
-    "ip",
-  ),
+  key: v.optional(readBy(readKey, acceptedKey), "ip"),
+  onMissingKey: v.optional(v.picklist(missingKeys, acceptedMissingKey), "shared"),
+  ipv6Prefix: v.optional(integer(32, 128), 64),
+  trustedProxies: v.optional(integer(1, 10)),
   // What is in it is for `readLimits`, which knows each strategy's own fields.
   limits: readBy((value) => value ?? null, acceptedNotation),
   strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),
@@ -167,14 +180,18 @@ export function readPolicy(
   if (!parsed.success || problems.length > 0) return null;
   const { name, match, key, onError, timeout, locationHint, jurisdiction, durability } =
     parsed.output;
+  const { onMissingKey, ipv6Prefix, trustedProxies } = parsed.output;
   return {
     name,
     match: {
       methods: match?.methods ?? null,
       path: match?.path ?? null,
       host: match?.host ?? null,
+      headers: match?.header ?? null,
     },
     key,
+    onMissingKey,
+    addresses: { ipv6Prefix, trustedProxies: trustedProxies ?? null },
     limits,
     onError,
     timeoutMs: timeout,

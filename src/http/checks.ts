@@ -99,7 +99,7 @@ async function spendOf(
   }
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
-  const values = keyOfCaller(policy.key, asked.key);
+  const values = keyOfCaller(policy, asked.key);
   if (values === null) return invalidKey(policy);
   const partitionKey = await partitions.partitionKey(policy.key, values);
   return { policy, partitionKey, cost: asked.cost };

@@ -3,6 +3,7 @@ import type { Config, Policy } from "../config/index.ts";
 import { LimiterClient } from "../limiter/client.ts";
 import { Partitions } from "../policies/partitions.ts";
 import { type Sign, signer } from "../policies/signature.ts";
+import { claimsReader, type ReadClaims } from "./claims.ts";
 
 export interface Gate {
   readonly policies: readonly Policy[];
@@ -11,6 +12,7 @@ export interface Gate {
   /** Marks what is handed out as ours. */
   readonly sign: Sign;
   readonly limiter: LimiterClient;
+  readonly readClaims: ReadClaims;
 }
 
 export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
@@ -20,5 +22,6 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     partitions: new Partitions(config.keySecret),
     sign: signer(config.keySecret),
     limiter: new LimiterClient(objects),
+    readClaims: config.jwt === null ? async () => ({}) : claimsReader(config.jwt),
   };
 }

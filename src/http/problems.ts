@@ -13,6 +13,8 @@ export interface FieldError {
 /** What can be refused, and the facts that come with it. */
 interface Failures {
   "quota-exceeded": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
+  /** The parts by their names alone. */
+  "key-missing": { readonly parts: readonly string[] };
   "reservations-full": { readonly retryAfterMs: number };
   undecided: object;
   "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
@@ -109,6 +111,13 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       headers: seconds === null ? {} : { "Retry-After": String(seconds) },
     };
   },
+
+  "key-missing": ({ parts }) => ({
+    status: 403,
+    title: "Forbidden",
+    detail: `The request does not tell by what it is to be counted: ${parts.join(", ")}.`,
+    members: { "missing-parts": parts },
+  }),
 
   "reservations-full": ({ retryAfterMs }) => {
     const seconds = retryAfterSeconds(retryAfterMs);

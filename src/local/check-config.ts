@@ -19,7 +19,7 @@ const options = readOptions({
 });
 
 const settings = readSettings(options);
-const standIn = options["secrets-deployed"] ? { KEY_SECRET: "set in the deployment" } : {};
+const standIn = options["secrets-deployed"] ? deployedSecrets(settings.listed) : {};
 const variables = { ...standIn, ...settings.secrets, ...settings.vars };
 const { config, problems } = readConfig(variables);
 const lines = [...sizeProblems(settings.vars), ...problems];
@@ -27,6 +27,12 @@ const warnings = [...warningsOf(settings), ...(config?.warnings ?? [])];
 for (const line of [...lines, ...warnings]) console.error(line);
 if (config !== null && lines.length === 0) console.log(summary(config));
 process.exitCode = lines.length === 0 ? 0 : 1;
+
+/** What stands for secrets whose values are not at hand: `JWT_KEY` is one when it is listed as one. */
+function deployedSecrets(listed: readonly string[]): Record<string, string> {
+  const names = ["KEY_SECRET", ...listed.filter((name) => name === "JWT_KEY")];
+  return Object.fromEntries(names.map((name) => [name, `${name} is set in the deployment alone`]));
+}
 
 function sizeProblems(written: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(written).flatMap(([name, value]) => {

@@ -15,6 +15,8 @@ export interface Settings {
   readonly vars: Readonly<Record<string, unknown>>;
   /** Of `.dev.vars` and the environment, those that wrangler passes on to the Worker. */
   readonly secrets: Readonly<Record<string, string>>;
+  /** The names under `[secrets]`. */
+  readonly listed: readonly string[];
   /** Names in `.dev.vars` that the Worker never gets: not listed under `[secrets]`. */
   readonly unlisted: readonly string[];
 }
@@ -30,6 +32,7 @@ export function readSettings({ config = "wrangler.toml", env }: Source): Setting
     secrets: Object.fromEntries(
       listed.flatMap((name) => (given[name] ? [[name, given[name]]] : [])),
     ),
+    listed,
     unlisted: Object.keys(devVars).filter((name) => !listed.includes(name)),
   };
 }

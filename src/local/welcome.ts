@@ -49,9 +49,16 @@ function checkCommands(check: string, { policies, checkTokens }: Config): string
   ];
 }
 
+/** A text for a part that would be taken as one: of most any will do, and their own names say what they are for. */
 function exampleOf(part: KeyPart): string {
-  const examples = { ip: "127.0.0.1", path: "/hello", global: "everyone", header: partName(part) };
-  return examples[part.kind];
+  const examples: Partial<Record<KeyPart["kind"], string>> = {
+    ip: "127.0.0.1",
+    path: "/hello",
+    method: "GET",
+    host: "localhost",
+    global: "everyone",
+  };
+  return examples[part.kind] ?? partName(part);
 }
 
 /** A line if any policy is bound to a jurisdiction: workerd, which runs here, has none and refuses to name the object. */

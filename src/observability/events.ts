@@ -20,6 +20,8 @@ export type Event =
   | { readonly event: "alarm-failed"; readonly error: string }
   /** An alarm could not delete what is idle; it tries again in a minute. */
   | { readonly event: "sweep-failed"; readonly error: string }
+  /** Bearer tokens could not be verified for want of a key; until there is one they count as missing. */
+  | { readonly event: "token-key-unavailable"; readonly error: string }
   | { readonly event: "origin-unreachable"; readonly error: string }
   /** A fault of Headgate itself: it answered 500. */
   | { readonly event: "internal-error"; readonly error: string };

@@ -1,26 +1,114 @@
 /** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
-import { type KeyPart, normalizedPath } from "../config/index.ts";
-import { chargedAddress } from "./address.ts";
+import {
+  type AddressSettings,
+  type KeyPart,
+  normalizedPath,
+  partName,
+  type Policy,
+} from "../config/index.ts";
+import { chargedAddress, visitorAddress } from "./address.ts";
+import type { Claims, Visit } from "./visit.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;
 
-/** What the parts of a key are in a request. */
-export function keyOfRequest(parts: readonly KeyPart[], request: Request, url: URL): KeyValue[] {
-  return parts.map((part) => {
-    switch (part.kind) {
-      case "ip":
-        return chargedAddress(request.headers.get("CF-Connecting-IP") ?? "");
-      case "header":
-        return request.headers.get(part.header) || null;
-      case "path":
-        return normalizedPath(url.pathname);
-      case "global":
-        return null;
-      default:
-        return part satisfies never;
+/** What a policy does with a request: charges a key, passes it over, or refuses it for what it lacks. */
+export type RequestKey =
+  | {
+      readonly kind: "key";
+      readonly parts: readonly KeyPart[];
+      readonly values: readonly KeyValue[];
     }
-  });
+  | { readonly kind: "skipped" }
+  | { readonly kind: "refused"; readonly missing: readonly string[] };
+
+type Keyed = Pick<Policy, "key" | "onMissingKey" | "addresses">;
+
+/** @param claims those of the request's verified token; none without one */
+export function keyOfRequest(policy: Keyed, visit: Visit, claims: Claims): RequestKey {
+  const { key: parts, onMissingKey, addresses } = policy;
+  const values = parts.map((part) => valueOf(part, addresses, visit, claims));
+  const missing = parts.filter((part, index) => part.kind !== "global" && values[index] === null);
+  if (missing.length === 0) return { kind: "key", parts, values };
+  switch (onMissingKey) {
+    case "shared":
+      return { kind: "key", parts, values };
+    case "ip":
+      // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
+      return {
+        kind: "key",
+        parts: [{ kind: "ip" }],
+        values: [visitorAddress(visit.headers, addresses)],
+      };
+    case "deny":
+      return { kind: "refused", missing: missing.map(partName) };
+    case "skip":
+      return { kind: "skipped" };
+    default:
+      return onMissingKey satisfies never;
+  }
+}
+
+function valueOf(
+  part: KeyPart,
+  addresses: AddressSettings,
+  visit: Visit,
+  claims: Claims,
+): KeyValue {
+  switch (part.kind) {
+    case "ip":
+      return visitorAddress(visit.headers, addresses);
+    case "header":
+      return headerOf(visit.headers, part.name);
+    case "cookie":
+      return onlyOne(visit.cookies(part.name));
+    case "query":
+      return onlyOne(visit.url.searchParams.getAll(part.name));
+    case "jwt":
+      return Object.hasOwn(claims, part.name) ? textOf(claims[part.name]) : null;
+    case "path":
+      return normalizedPath(visit.url.pathname);
+    case "method":
+      return visit.method.toUpperCase();
+    case "host":
+      return normalizedHost(visit.url.hostname);
+    case "country":
+    case "continent":
+    case "asn":
+    case "colo":
+      return textOf(visit.cf(part.kind));
+    case "global":
+      return null;
+    default:
+      return part satisfies never;
+  }
+}
+
+/** Fields of one name arrive as one with commas: whoever adds another must not get a key of its own for each. */
+function headerOf(headers: Headers, name: string): KeyValue {
+  const value = headers.get(name) ?? "";
+  return value === "" || value.includes(",") ? null : value;
+}
+
+/** Of several values nobody knows which one the origin takes. */
+function onlyOne(values: readonly string[]): KeyValue {
+  const [first = "", ...others] = new Set(values);
+  return first === "" || others.length > 0 ? null : first;
+}
+
+/** Lists and objects stand for no one. */
+function textOf(value: unknown): KeyValue {
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
+
+function valueOfCaller({ kind }: KeyPart, addresses: AddressSettings, text: string): KeyValue {
+  if (kind === "global") return null;
+  if (kind === "ip") return chargedAddress(text, addresses.ipv6Prefix);
+  if (kind === "host") return normalizedHost(text);
+  return kind === "method" ? text.toUpperCase() : text;
 }
 
 /**
@@ -29,16 +117,14 @@ export function keyOfRequest(parts: readonly KeyPart[], request: Request, url: U
  * nothing else may be left out. Null when they are not such a key.
  */
 export function keyOfCaller(
-  parts: readonly KeyPart[],
+  { key: parts, addresses }: Keyed,
   texts: readonly string[] | undefined,
 ): KeyValue[] | null {
   const isGlobal = parts.every((part) => part.kind === "global");
   if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
-    const text = texts[index] ?? "";
-    if (part.kind === "global") return null;
-    return part.kind === "ip" ? chargedAddress(text) : text;
+    return valueOfCaller(part, addresses, texts[index] ?? "");
   });
   return values.every((value, index) => value !== null || parts[index]?.kind === "global")
     ? values

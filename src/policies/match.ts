@@ -1,21 +1,19 @@
 /** Which policies a request meets. */
 import { type Match, normalizedPath, type Policy } from "../config/index.ts";
+import type { Visit } from "./visit.ts";
 
 /** All policies that match, in the order of the configuration. */
-export function matchingPolicies(
-  policies: readonly Policy[],
-  method: string,
-  url: URL,
-): readonly Policy[] {
-  const path = normalizedPath(url.pathname);
-  return policies.filter((policy) => matches(policy.match, method, url.hostname, path));
+export function matchingPolicies(policies: readonly Policy[], visit: Visit): readonly Policy[] {
+  const path = normalizedPath(visit.url.pathname);
+  return policies.filter(({ match }) => matches(match, visit, path));
 }
 
-function matches(match: Match, method: string, host: string, path: string): boolean {
+function matches(match: Match, { method, url, headers }: Visit, path: string): boolean {
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
-    (match.host === null || match.host.test({ hostname: host.replace(/\.$/, "") })) &&
-    (match.path === null || matchesPath(match.path, path))
+    (match.host === null || match.host.test({ hostname: url.hostname.replace(/\.$/, "") })) &&
+    (match.path === null || matchesPath(match.path, path)) &&
+    (match.headers === null || matchesHeaders(match.headers, headers))
   );
 }
 
@@ -27,4 +25,10 @@ function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {
 /** With and without a slash at the end, so that neither form dodges a pattern that was written for the other. */
 function matchesPath(pattern: URLPattern, path: string): boolean {
   return pattern.test({ pathname: path }) || pattern.test({ pathname: `${path}/` });
+}
+
+function matchesHeaders(wanted: ReadonlyMap<string, string | true>, headers: Headers): boolean {
+  return [...wanted].every(([name, value]) =>
+    value === true ? headers.has(name) : headers.get(name) === value,
+  );
 }

@@ -40,6 +40,7 @@ export function plain(config: Config): unknown {
       methods: match.methods === null ? null : [...match.methods],
       path: match.path?.pathname ?? null,
       host: match.host?.hostname ?? null,
+      headers: match.headers === null ? null : Object.fromEntries(match.headers),
     })),
   };
 }

@@ -57,13 +57,19 @@ const policy = fc.record(
         methods: fc.subarray(["GET", "post", "DELETE"], { minLength: 1 }),
         path: fc.constantFrom("/", "/login", "/api/*", "/a/:id"),
         host: fc.constantFrom("example.com", "*.example.com"),
+        header: fc.constantFrom({ "X-Plan": "free" }, { "X-Plan": true, "X-Beta": "a b" }),
       },
       { requiredKeys: [] },
     ),
     key: fc.oneof(
       fc.constantFrom("ip", "path, ip", "header:X-Tenant"),
-      fc.subarray(["ip", "path", "global", "header:a"], { minLength: 1 }),
+      fc.subarray(["ip", "path", "global", "header:a", "cookie:b", "query:c[d]", "asn"], {
+        minLength: 1,
+      }),
     ),
+    onMissingKey: fc.constantFrom("shared", "ip", "deny", "skip"),
+    ipv6Prefix: fc.integer({ min: 32, max: 128 }),
+    trustedProxies: fc.integer({ min: 1, max: 10 }),
     limits: fc.oneof(fc.constantFrom("1/s", "10/minute; 100/hour"), limit, fc.tuple(limit)),
     strategy: fc.constantFrom(...strategies.keys()),
     onError: fc.constantFrom("local", "open", "closed"),
@@ -90,8 +96,13 @@ describe("values and JSON texts", () => {
       expect(fromText.policies).toHaveLength(list.length);
       expect(plain(fromText)).toEqual(plain(configOf({ POLICIES: list })));
       const [first, ...others] = list;
-      const split = { POLICIES: [first], ...(others.length > 0 && { POLICIES_2: others }) };
-      expect(plain(configOf(split))).toEqual(plain(fromText));
+      const split = configOf({
+        POLICIES: [first],
+        ...(others.length > 0 && { POLICIES_2: others }),
+      });
+      // Warnings name the variable.
+      expect(plain({ ...split, warnings: fromText.warnings })).toEqual(plain(fromText));
+      expect(split.warnings).toHaveLength(fromText.warnings.length);
     }),
   );
 
@@ -128,12 +139,14 @@ describe("a secret", () => {
   it(
     "stands in no problem, whatever is wrong with it and around it",
     forAll(
-      [wrapped, wrapped, wrapped, secret, fc.boolean()],
-      (keySecret, originSecret, checkTokens, password, isPolicyFine) => {
+      [wrapped, wrapped, wrapped, wrapped, secret, fc.boolean()],
+      (keySecret, originSecret, checkTokens, jwtKey, password, isPolicyFine) => {
         const problems = problemsOf({
           KEY_SECRET: keySecret,
           ORIGIN_SECRET: originSecret,
           CHECK_TOKENS: checkTokens,
+          JWT_KEY: jwtKey,
+          JWT_JWKS_URL: `https://id.example/?key=${password}`,
           ORIGIN: `https://user:${password}@origin.example`,
           CHECK_PATH: "wrong",
           LIMITS: isPolicyFine ? "1/s" : "0/s",
@@ -155,8 +168,14 @@ describe("variables of any shape", () => {
   const anyPolicy = fc.record(
     {
       name: fc.oneof(name, any),
-      match: fc.oneof(fc.record({ methods: any, path: any, host: any }, { requiredKeys: [] }), any),
-      key: any,
+      match: fc.oneof(
+        fc.record({ methods: any, path: any, host: any, header: any }, { requiredKeys: [] }),
+        any,
+      ),
+      key: fc.oneof(fc.constant("jwt:sub"), any),
+      onMissingKey: any,
+      ipv6Prefix: fc.oneof(fc.integer(), any),
+      trustedProxies: fc.oneof(fc.integer(), any),
       limits: fc.oneof(fc.constant("1/s"), fc.array(entry, { maxLength: 3 }), any),
       strategy: any,
       onError: any,
@@ -183,6 +202,10 @@ describe("variables of any shape", () => {
       CHECK_PATH: fc.oneof(fc.webPath(), any),
       CHECK_TOKENS: any,
       KEY_SECRET: fc.oneof(fc.constant("s"), any),
+      JWT_KEY: fc.oneof(fc.base64String(), fc.json(), any),
+      JWT_JWKS_URL: fc.oneof(fc.webUrl(), any),
+      JWT_ISSUER: any,
+      JWT_AUDIENCE: any,
     },
     { requiredKeys: [] },
   );
@@ -209,7 +232,20 @@ describe("variables of any shape", () => {
   it(
     "are told by the variable that is wrong, each on its own",
     forAll(
-      [any, fc.constantFrom("ORIGIN", "CHECK_PATH", "CHECK_TOKENS", "ORIGIN_SECRET", "KEY")],
+      [
+        any,
+        fc.constantFrom(
+          "ORIGIN",
+          "CHECK_PATH",
+          "CHECK_TOKENS",
+          "ORIGIN_SECRET",
+          "KEY",
+          "JWT_KEY",
+          "JWT_JWKS_URL",
+          "JWT_ISSUER",
+          "JWT_AUDIENCE",
+        ),
+      ],
       (value, variable) => {
         const problems = problemsOf({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
         expect(problems.every((problem) => problem.variable === variable)).toBe(true);

@@ -9,6 +9,7 @@ describe("the least configuration", () => {
       checkPath: "/check",
       checkTokens: [],
       keySecret: "the tests' secret",
+      jwt: null,
       warnings: [],
       policies: [
         {
@@ -16,7 +17,10 @@ describe("the least configuration", () => {
           methods: null,
           path: null,
           host: null,
+          headers: null,
           key: [{ kind: "ip" }],
+          onMissingKey: "shared",
+          addresses: { ipv6Prefix: 64, trustedProxies: null },
           limits: [
             {
               name: "default",
@@ -35,7 +39,10 @@ describe("the least configuration", () => {
     });
   });
 
-  const names = ["ORIGIN", "ORIGIN_SECRET", "CHECK_PATH", "CHECK_TOKENS", "STRATEGY", "KEY"];
+  const names = (
+    "ORIGIN ORIGIN_SECRET CHECK_PATH CHECK_TOKENS STRATEGY KEY " +
+    "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE"
+  ).split(" ");
   it.for(["", null, undefined])("takes %j for not set, in every variable that may be", (value) => {
     const unset = Object.fromEntries([...names, "POLICIES", "POLICIES_2"].map((n) => [n, value]));
     expect(plain(configOf({ ...unset, LIMITS: whole["LIMITS"] }))).toEqual(plain(configOf(whole)));
@@ -241,7 +248,7 @@ describe("LIMITS, STRATEGY and KEY", () => {
     expect(policies).toMatchObject([
       {
         name: "default",
-        key: [{ kind: "ip" }, { kind: "header", header: "x-api-key" }],
+        key: [{ kind: "ip" }, { kind: "header", name: "x-api-key" }],
         limits: [
           { name: "default.100-per-1m", strategy: "fixed-window" },
           { name: "default.10-per-1s", strategy: "fixed-window" },

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkout, runNpm } from "./checkout.ts";
 
@@ -47,6 +49,23 @@ describe("npm run check-config", () => {
         "--secrets-deployed",
       ),
     ).toEqual([0, ["The configuration is sound.", "  default: 100 per 1m, fixed-window"]]);
+  });
+
+  it("takes a listed JWT_KEY for one that is set in the deployment, and asks for one that is not", async () => {
+    const claimed = ['LIMITS = "100/minute"', 'KEY = "jwt:sub"'];
+    const [exitCode, lines] = await checkConfig(claimed, "--secrets-deployed");
+    expect([exitCode, lines]).toEqual([
+      1,
+      [expect.stringMatching(/^JWT_KEY is missing: accepted is a key .* in KEY$/)],
+    ]);
+    const file = join(folder, "wrangler.toml");
+    const listed = '"CHECK_TOKENS", "JWT_KEY"]';
+    writeFileSync(file, readFileSync(file, "utf8").replace('"CHECK_TOKENS"]', listed));
+    const run = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
+    expect([await run.ended, run.output().trim().split("\n")]).toEqual([
+      0,
+      [expect.stringContaining("is sound."), "  default: 100 per 1m, sliding-window-counter"],
+    ]);
   });
 
   it("writes windows as they are said, the calendar's too", async () => {

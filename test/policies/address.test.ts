@@ -1,7 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { chargedAddress } from "../../src/policies/address.ts";
+import * as address from "../../src/policies/address.ts";
+
+const chargedAddress = (text: string): string | null => address.chargedAddress(text, 64);
 
 const group = fc.integer({ min: 0, max: 0xffff });
 const octets = fc.tuple(...([0, 0, 0, 0] as const).map(() => fc.integer({ min: 0, max: 255 })));
@@ -103,6 +105,47 @@ describe("an IPv6 address", () => {
   ] as const)("%s is charged as %s", ([text, expected]) => {
     expect(chargedAddress(text)).toBe(expected);
   });
+});
+
+describe("a prefix", () => {
+  const to = (text: string, prefix: number): string | null => address.chargedAddress(text, prefix);
+  const bitsOf = (groups: readonly number[]): string =>
+    groups.map((each) => each.toString(2).padStart(16, "0")).join("");
+  const prefix = fc.integer({ min: 32, max: 128 });
+
+  it.for<[number, string]>([
+    [32, "2001:db8::/32"],
+    [33, "2001:db8:8000::/33"],
+    [48, "2001:db8:ffff::/48"],
+    [56, "2001:db8:ffff:ff00::/56"],
+    [63, "2001:db8:ffff:fffe::/63"],
+    [64, "2001:db8:ffff:ffff::/64"],
+    [65, "2001:db8:ffff:ffff:8000::/65"],
+    [128, "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff::/128"],
+  ])("of %i bits leaves so many of an address", ([bits, expected]) => {
+    expect(to("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", bits)).toBe(expected);
+  });
+
+  it(
+    "makes one of two addresses just when so many of their bits are the same",
+    forAll([ipv6, fc.integer({ min: 16, max: 127 }), prefix], (groups, flipped, bits) => {
+      const other = groups.map((each, index) =>
+        index === Math.floor(flipped / 16) ? each ^ (0x8000 >> (flipped % 16)) : each,
+      );
+      const [one, two] = [groups, other].map((each) => to(each.map(hex).join(":"), bits));
+      const isSame = bitsOf(groups).slice(0, bits) === bitsOf(other).slice(0, bits);
+      expect(one === two).toBe(isSame);
+    }),
+  );
+
+  it(
+    "leaves IPv4 addresses as they are, in all clothing",
+    forAll([octets, prefix], (bytes, bits) => {
+      const text = bytes.join(".");
+      const all = [text, `::ffff:${text}`, `64:ff9b::${text}`].map((each) => to(each, bits));
+      expect(new Set(all)).toEqual(new Set([text]));
+    }),
+  );
 });
 
 describe("an IPv6 address that only looks like IPv4", () => {

@@ -1,20 +1,38 @@
 /** Policies and keys of a test's own, read from the configuration that would make them. */
 import { type KeyPart, parseConfig, type Policy } from "../../src/config/index.ts";
+import { visitOf } from "../../src/http/visit.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
+import type { Visit } from "../../src/policies/visit.ts";
+
+/** A key for tokens, so that keys may have claims. */
+const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
 
 /** A policy with these fields, on top of a name and limits. */
 export function policyOf(fields: Record<string, unknown>): Policy {
   const POLICIES = [{ name: "a", limits: "1/s", ...fields }];
-  const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES }).policies;
+  const [policy] = parseConfig({ ...secrets, POLICIES }).policies;
   if (policy === undefined) throw new Error("no policy");
   return policy;
 }
 
 export const partsOf = (key: string | string[]): readonly KeyPart[] => policyOf({ key }).key;
 
-/** Whether a request meets a policy of this match; `target` is a path, or a whole URL. */
-export function meets(match: Record<string, unknown>, target: string, method = "GET"): boolean {
+interface Asked {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly cf?: Record<string, unknown>;
+}
+
+/** What is seen of a request for a target, which is a path, or a whole URL. */
+export function visitTo(target: string, { method = "GET", headers = {}, cf }: Asked = {}): Visit {
   // A base would take two slashes at the beginning for a host.
   const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
-  return matchingPolicies([policyOf({ match })], method, url).length === 1;
+  const request = Object.assign(new Request("https://h.example", { headers }), { cf });
+  // A Request would put some methods in upper case, and take no URL with credentials.
+  return { ...visitOf(request), url, method };
+}
+
+/** Whether a request meets a policy of this match; `target` is a path, or a whole URL. */
+export function meets(match: Record<string, unknown>, target: string, method = "GET"): boolean {
+  return matchingPolicies([policyOf({ match })], visitTo(target, { method })).length === 1;
 }

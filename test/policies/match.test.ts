@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { normalizedPath, parseConfig } from "../../src/config/index.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import { meets } from "./harness.ts";
+import { meets, policyOf, visitTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
 
 /** The path of a request for this, as the policies see it. */
@@ -39,7 +39,7 @@ describe("the policies that a request meets", () => {
       ],
     });
     const met = (method: string, url: string): string[] =>
-      matchingPolicies(policies, method, new URL(url)).map(({ name }) => name);
+      matchingPolicies(policies, visitTo(url, { method })).map(({ name }) => name);
     expect(met("POST", "https://h.example/here/1")).toEqual(["everything", "writes", "here"]);
     expect(met("GET", "https://h.example/here/1")).toEqual(["everything", "here", "host"]);
     expect(met("PUT", "https://h.example/there")).toEqual(["everything", "host"]);
@@ -102,6 +102,30 @@ describe("a match of a host", () => {
     ["xn--bcher-kva.example", "bücher.example", true],
   ])("%s and a request to %s: %s", ([host, requested, expected]) => {
     expect(meets({ host }, `https://${requested}/`)).toBe(expected);
+  });
+});
+
+describe("a match of headers", () => {
+  const meetsWith = (header: Record<string, unknown>, headers: Record<string, string>): boolean =>
+    matchingPolicies([policyOf({ match: { header } })], visitTo("/", { headers })).length === 1;
+
+  it.for<[Record<string, unknown>, Record<string, string>, boolean]>([
+    [{ "X-Plan": "free" }, { "x-plan": "free" }, true],
+    [{ "x-plan": "free" }, { "X-PLAN": "free" }, true],
+    [{ "X-Plan": "free" }, { "X-Plan": " free " }, true],
+    [{ "X-Plan": "free" }, { "X-Plan": "Free" }, false],
+    [{ "X-Plan": "free" }, { "X-Plan": "free2" }, false],
+    [{ "X-Plan": "free" }, { "X-Plan": "free, pro" }, false],
+    [{ "X-Plan": "free" }, {}, false],
+    [{ "X-Plan": true }, { "X-Plan": "anything" }, true],
+    [{ "X-Plan": true }, { "X-Plan": "" }, true],
+    [{ "X-Plan": true }, {}, false],
+    [{ "X-Plan": "free", "X-Beta": true }, { "X-Plan": "free", "X-Beta": "1" }, true],
+    [{ "X-Plan": "free", "X-Beta": true }, { "X-Plan": "free" }, false],
+    [{ "X-Plan": "free", "X-Beta": true }, { "X-Beta": "1" }, false],
+    [{ "User-Agent": "a b/1 (c, d)" }, { "User-Agent": "a b/1 (c, d)" }, true],
+  ])("%j and a request with %j: %s", ([header, headers, expected]) => {
+    expect(meetsWith(header, headers)).toBe(expected);
   });
 });
 

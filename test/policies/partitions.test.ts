@@ -31,6 +31,22 @@ describe("a partition key", () => {
     expect(await partitionOf("path", ["/35"])).toBe("b8OxdCLnR7-QQWwUgvzZ3_6-4hO3pptD_oDkrbmhMFs");
   });
 
+  it.for<[string, KeyValue[], string]>([
+    ["ip", ["2001:db8:0:0::/64"], "n_PrjgHuAkXhYmtPfzlB7fxAd-GR_i5aseR2Gauns2k"],
+    ["path, ip", ["/a", null], "NHu_ZAHWmka80_vlRAsiVI1npHvk7ZSqQ-lCOQShSKo"],
+    ["global", [null], "mQeWjw1vjilTejhc_cq1JVEeFUqyOYn4WJTljzV-PYs"],
+    ["cookie:sid, query:k", ["x", "y"], "gFc9LVih9uCggY-UvWVyo0GX0m3yVyg-nWHTVZY5nOo"],
+    ["method, host", ["GET", "h.example"], "BjwkxdIf9KzTqtjqkcOmmS88QH_d-Gc54pUbT1bNPms"],
+    [
+      "country, continent, asn, colo",
+      ["DE", "EU", "3320", "FRA"],
+      "xHIg47cDug4_uLLxJzc49H5uJjL418_gKJP50Uar39g",
+    ],
+    ["jwt:sub", ["u1"], "TLYvNuMl0_8oVPC1ah5cu--bzsFWHuja_gJAy2ciFak"],
+  ])("of %s as %j outlives deploys", async ([key, values, expected]) => {
+    expect(await partitionOf(key, values)).toBe(expected);
+  });
+
   it("is the same for the same parts in another order: policies that name them share a key", async () => {
     expect(await partitionOf("header:b, header:a", ["x", "y"])).toBe(
       await partitionOf("header:a, header:b", ["y", "x"]),
@@ -106,6 +122,11 @@ describe("two keys", () => {
     ["absent and the text of it", ["path", [null]], ["path", ["null"]]],
     ["of different parts", ["path", ["a"]], ["header:path", ["a"]]],
     ["of different headers", ["header:a", ["x"]], ["header:b", ["x"]]],
+    ["of header and cookie", ["header:a", ["x"]], ["cookie:a", ["x"]]],
+    ["of parameter and claim", ["query:a", ["x"]], ["jwt:a", ["x"]]],
+    ["of a parameter and the part of its name", ["query:path", ["x"]], ["path", ["x"]]],
+    ["of country and continent", ["country", ["AS"]], ["continent", ["AS"]]],
+    ["by the address in want of a header", ["ip", ["192.0.2.1"]], ["header:ip", ["192.0.2.1"]]],
     ["shared by all, of one part and of two", ["ip", [null]], ["ip,global", [null, null]]],
     ["global and without an address", ["global", [null]], ["ip", [null]]],
     ["of swapped values", ["ip,path", ["a", "b"]], ["ip,path", ["b", "a"]]],
@@ -141,7 +162,10 @@ describe("two keys", () => {
   );
   const value = fc.oneof(fc.constant(null), fc.string({ unit: piece, maxLength: 3 }));
   const key = fc
-    .subarray(["ip", "path", "header:a", "header:b"], { minLength: 1, maxLength: 3 })
+    .subarray(["ip", "path", "header:a", "header:b", "cookie:a", "query:a", "jwt:a", "asn"], {
+      minLength: 1,
+      maxLength: 3,
+    })
     .chain((parts) => fc.tuple(fc.constant(parts), fc.tuple(...parts.map(() => value))));
   const partitions = new Partitions(secret);
 

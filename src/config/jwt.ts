@@ -1,0 +1,181 @@
+/** How bearer tokens are verified, for the claims that keys are made of: by one key, or by those of an issuer. */
+import * as v from "valibot";
+import { type ConfigProblem, isRecord } from "../strategies/index.ts";
+import { isSet, typed, type Variables } from "./variables.ts";
+
+/** One key, for the one algorithm that its shape allows. */
+export type JwtKey =
+  | {
+      readonly kind: "key";
+      readonly algorithm: JwtAlgorithm;
+      readonly format: "jwk";
+      readonly material: v.InferOutput<typeof jwkSchema>;
+    }
+  | {
+      readonly kind: "key";
+      readonly algorithm: JwtAlgorithm;
+      readonly format: "spki" | "raw";
+      readonly material: Uint8Array;
+    };
+
+export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
+
+/** A key, or where a set of them is published. */
+export type JwtKeys = JwtKey | { readonly kind: "set"; readonly url: URL };
+
+export interface JwtSettings {
+  readonly keys: JwtKeys;
+  /** Who may have issued a token; null: anyone who has the key. */
+  readonly issuers: readonly string[] | null;
+  /** For whom a token may be; null: for anyone. */
+  readonly audiences: readonly string[] | null;
+}
+
+type Report = (problem: ConfigProblem) => void;
+
+const acceptedKey =
+  "a public RSA key of at least 2048 bits or a P-256 key, as PEM or JWK, for RS256 or ES256; or a secret text (or a " +
+  'JWK of kty "oct") for HS256';
+const acceptedUrl =
+  'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
+
+/** Secrets are never quoted in a problem; nor is a key, which is easily confused with one. */
+const hidden = "(hidden)";
+
+/** Null when neither a key nor a set of them is set. */
+export function readJwt(env: Variables, report: Report): JwtSettings | null {
+  const keys = readKeys(env, report);
+  const issuers = readTexts("JWT_ISSUER", env, report);
+  const audiences = readTexts("JWT_AUDIENCE", env, report);
+  return keys === null ? null : { keys, issuers, audiences };
+}
+
+/** Whether anything is set that tokens could be verified by, sound or not. */
+export const hasJwt = (env: Variables): boolean =>
+  isSet(env["JWT_KEY"]) || isSet(env["JWT_JWKS_URL"]);
+
+/** What should rather not be used, a line each. */
+export function jwtWarnings(jwt: JwtSettings | null): string[] {
+  const isGuessable =
+    jwt?.keys.kind === "key" && jwt.keys.format === "raw" && jwt.keys.material.length < 32;
+  return isGuessable
+    ? [
+        "JWT_KEY: a secret of less than 32 bytes can be guessed from any token that it signed (RFC 7518, section 3.2)",
+      ]
+    : [];
+}
+
+function readKeys(env: Variables, report: Report): JwtKeys | null {
+  const { JWT_KEY: key, JWT_JWKS_URL: url } = env;
+  if (isSet(key) && isSet(url)) {
+    report({
+      variable: "JWT_JWKS_URL",
+      field: "",
+      value: hidden,
+      accepted: "nothing beside JWT_KEY",
+    });
+  }
+  if (isSet(key)) {
+    const read = readKey(key);
+    if (read === null) {
+      report({ variable: "JWT_KEY", field: "", value: hidden, accepted: acceptedKey });
+    }
+    return read;
+  }
+  return isSet(url) ? readUrl(url, report) : null;
+}
+
+/** By shape: what is an object is a JWK, what is a PEM or the inside of one a public key, any other text a secret. */
+function readKey(value: unknown): JwtKey | null {
+  const read = typed(value);
+  if (isRecord(read)) return jwkOf(read);
+  if (typeof read !== "string") return null;
+  const text = read.trim();
+  const publicKey = spkiOf(text);
+  if (publicKey !== null) return publicKey;
+  // What was meant to be something else and is known to others would be a secret that is none.
+  if (text === "" || /^[[{]|-----|^https?:|^(?:ssh|ecdsa)-/i.test(text)) return null;
+  const material = new TextEncoder().encode(read);
+  return { kind: "key", algorithm: "HS256", format: "raw", material };
+}
+
+const base64url = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_-]+$/));
+const coordinate = v.pipe(base64url, v.length(43));
+/** Of 2048 bits, the least that RFC 7518, section 3.3, allows. */
+const modulus = v.pipe(base64url, v.minLength(342));
+const use = v.optional(v.literal("sig"));
+
+/** Only what a key is made of is kept: what else a JWK says would narrow or widen its use. */
+const jwkSchema = v.variant("kty", [
+  v.object({ kty: v.literal("RSA"), n: modulus, e: base64url }),
+  v.object({ kty: v.literal("EC"), crv: v.literal("P-256"), x: coordinate, y: coordinate }),
+  v.object({ kty: v.literal("oct"), k: base64url }),
+]);
+
+const algorithms = { RSA: "RS256", EC: "ES256", oct: "HS256" } as const;
+
+function jwkOf(value: Record<string, unknown>): JwtKey | null {
+  const parsed = v.safeParse(jwkSchema, value);
+  if (!parsed.success) return null;
+  const material = parsed.output;
+  const algorithm = algorithms[material.kty];
+  // A private key has no business here, whose `d` is what it is private for.
+  const meant = v.object({ alg: v.optional(v.literal(algorithm)), use, d: v.optional(v.never()) });
+  return v.is(meant, value) ? { kind: "key", algorithm, format: "jwk", material } : null;
+}
+
+const pem = /^-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----$/;
+
+/** SubjectPublicKeyInfo (RFC 5280, section 4.1) of an RSA key, and of one on the curve P-256, as far as all are alike. */
+const rsaKey =
+  /^3082[0-9a-f]{4}300d06092a864886f70d01010105000382[0-9a-f]{4}003082[0-9a-f]{4}0282([0-9a-f]{4})/;
+const p256Key = /^3059301306072a8648ce3d020106082a8648ce3d03010703420004[0-9a-f]{128}$/;
+
+function spkiOf(text: string): JwtKey | null {
+  const material = base64Bytes(pem.exec(text)?.[1] ?? text);
+  if (material === null) return null;
+  const hex = [...material].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const modulusBytes = Number.parseInt(rsaKey.exec(hex)?.[1] ?? "0", 16);
+  const isWhole = Number.parseInt(hex.slice(4, 8), 16) === material.length - 4;
+  if (modulusBytes >= 256 && isWhole) {
+    return { kind: "key", algorithm: "RS256", format: "spki", material };
+  }
+  return p256Key.test(hex) ? { kind: "key", algorithm: "ES256", format: "spki", material } : null;
+}
+
+/** Line ends are often written `\n` where a text has to stand in one line. */
+function base64Bytes(text: string): Uint8Array | null {
+  const bare = text.replace(/\\n|\s/g, "");
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(bare) || bare.length % 4 !== 0) return null;
+  return Uint8Array.from(atob(bare), (character) => character.charCodeAt(0));
+}
+
+function readUrl(value: unknown, report: Report): JwtKeys | null {
+  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
+  const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
+  // Over plain HTTP anyone on the way could put a key of theirs in the set; on this machine there is no way.
+  const isLocal = url !== null && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
+  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocal);
+  if (url !== null && isSafe && !hasCredentials) return { kind: "set", url };
+  report({
+    variable: "JWT_JWKS_URL",
+    field: "",
+    value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
+    accepted: acceptedUrl,
+  });
+  return null;
+}
+
+const isText = (value: unknown): value is string =>
+  typeof value === "string" && value.trim() !== "";
+
+function readTexts(variable: string, env: Variables, report: Report): readonly string[] | null {
+  const value = env[variable];
+  if (!isSet(value)) return null;
+  const read = typed(value);
+  const texts: readonly unknown[] = Array.isArray(read) ? read : [read];
+  if (texts.length > 0 && texts.every(isText)) return texts;
+  const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
+  report({ variable, field: "", value, accepted });
+  return null;
+}

@@ -1,0 +1,207 @@
+import { describe, expect, it } from "vitest";
+import { partName } from "../../src/config/index.ts";
+import { configOf, placesOf, plain, problemsOf } from "./harness.ts";
+
+const policy = { name: "a", limits: "1/s" };
+const JWT_KEY = "a secret of at least thirty-two bytes";
+
+const parsed = (fields: object): object =>
+  configOf({ JWT_KEY, POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
+
+const problemsWith = (fields: object): unknown[] => [
+  ...problemsOf({ KEY_SECRET: "s", JWT_KEY, POLICIES: [{ ...policy, ...fields }] }),
+];
+
+describe("a key", () => {
+  it.for(["ip", "path", "method", "host", "country", "continent", "asn", "colo", "global"])(
+    "may be %s",
+    (key) => {
+      expect(parsed({ key })).toMatchObject({ key: [{ kind: key }] });
+    },
+  );
+
+  it.for([
+    ["header:X-Tenant", "header:x-tenant"],
+    ["Header:x", "header:x"],
+    ["cookie:Session_ID", "cookie:Session_ID"],
+    ["COOKIE:__Host-sid", "cookie:__Host-sid"],
+    ["query:api_key", "query:api_key"],
+    ["query:filter[user]", "query:filter[user]"],
+    ["query:a:b", "query:a:b"],
+    ["jwt:sub", "jwt:sub"],
+    ["jwt:https://id.example/tenant", "jwt:https://id.example/tenant"],
+    ["jwt:Plan", "jwt:Plan"],
+  ] as const)("may be %s", ([key, expected]) => {
+    const { policies } = configOf({ JWT_KEY, POLICIES: [{ ...policy, key }] });
+    expect(policies[0]?.key.map(partName)).toEqual([expected]);
+  });
+
+  it("tells cookies, parameters and claims apart by their case, and headers not", () => {
+    const key = ["cookie:a", "cookie:A", "query:a", "query:A", "jwt:a", "jwt:A", "header:a"];
+    expect(parsed({ key })).toMatchObject({ key: { length: 7 } });
+    expect(problemsWith({ key: ["header:a", "header:A"] })).toHaveLength(1);
+  });
+
+  it.for([
+    "cookie",
+    "cookie:",
+    "cookie:a b",
+    "cookie:a;b",
+    "cookie:a=b",
+    `cookie:${"a".repeat(65)}`,
+    "query:",
+    "query:a b",
+    "query:ä",
+    `query:${"a".repeat(129)}`,
+    "jwt",
+    "jwt:",
+    "jwt: sub",
+    "claim:sub",
+    "header",
+    "Path",
+    "ip:4",
+    "countries",
+  ])("may not be %j", (key) => {
+    expect(problemsWith({ key })).toEqual([
+      {
+        variable: "POLICIES",
+        field: "[0].key",
+        value: key,
+        accepted: expect.stringMatching(/"country".*"cookie:<name>".*"jwt:<claim>"/),
+      },
+    ]);
+  });
+});
+
+describe("the fields of whom a policy charges", () => {
+  it.for(["shared", "ip", "deny", "skip"])("onMissingKey may be %s", (onMissingKey) => {
+    expect(parsed({ onMissingKey })).toMatchObject({ onMissingKey });
+  });
+
+  it.for([32, 33, 48, 56, 64, 127, 128])("ipv6Prefix may be %i", (ipv6Prefix) => {
+    expect(parsed({ ipv6Prefix })).toMatchObject({ addresses: { ipv6Prefix } });
+  });
+
+  it.for([1, 2, 10])("trustedProxies may be %i", (trustedProxies) => {
+    expect(parsed({ trustedProxies })).toMatchObject({ addresses: { trustedProxies } });
+  });
+
+  it("have defaults", () => {
+    expect(parsed({})).toMatchObject({
+      onMissingKey: "shared",
+      addresses: { ipv6Prefix: 64, trustedProxies: null },
+      match: { headers: null },
+    });
+  });
+
+  it("names headers to match in any case", () => {
+    const POLICIES = [{ ...policy, match: { header: { "X-Plan": "free", "X-BETA": true } } }];
+    expect(plain(configOf({ POLICIES }))).toMatchObject({
+      policies: [{ headers: { "x-plan": "free", "x-beta": true } }],
+    });
+  });
+
+  const modes = 'one of "shared", "ip", "deny", "skip"';
+  const prefixes = "an integer from 32 to 128";
+  const proxies = "an integer from 1 to 10";
+
+  it.for<[string, unknown, string]>([
+    ["onMissingKey", "allow", modes],
+    ["onMissingKey", "Deny", modes],
+    ["onMissingKey", null, modes],
+    ["onMissingKey", true, modes],
+    ["ipv6Prefix", 31, prefixes],
+    ["ipv6Prefix", 129, prefixes],
+    ["ipv6Prefix", 56.5, prefixes],
+    ["ipv6Prefix", "64", prefixes],
+    ["ipv6Prefix", null, prefixes],
+    ["trustedProxies", 0, proxies],
+    ["trustedProxies", 11, proxies],
+    ["trustedProxies", -1, proxies],
+    ["trustedProxies", 1.5, proxies],
+    ["trustedProxies", "1", proxies],
+    ["trustedProxies", true, proxies],
+    ["trustedProxies", ["10.0.0.0/8"], proxies],
+  ])("have a problem with %s = %j", ([field, value, accepted]) => {
+    expect(problemsWith({ [field]: value })).toEqual([
+      { variable: "POLICIES", field: `[0].${field}`, value, accepted },
+    ]);
+  });
+
+  it.for<[string, unknown]>([
+    ["a text", "X-Plan"],
+    ["a list", ["X-Plan"]],
+    ["nothing", {}],
+    ["null", null],
+    ["absence", { "X-Plan": false }],
+    ["a number", { "X-Plan": 1 }],
+    ["an empty value", { "X-Plan": "" }],
+    ["a value in spaces", { "X-Plan": " free" }],
+    ["a value of two lines", { "X-Plan": "a\nb" }],
+    ["a list of values", { "X-Plan": ["free", "pro"] }],
+    ["a name that is none", { "X Plan": "free" }],
+    ["an empty name", { "": "free" }],
+    ["one name twice", { "X-Plan": "free", "x-plan": "pro" }],
+    ["one bad header of two", { "X-Plan": "free", "X-Beta": 1 }],
+  ])("have a problem with a header to match that is %s", ([, header]) => {
+    expect(problemsWith({ match: { header } })).toEqual([
+      {
+        variable: "POLICIES",
+        field: "[0].match.header",
+        value: header,
+        accepted: expect.stringContaining('{ "X-Plan" = "free", "X-Beta" = true }'),
+      },
+    ]);
+  });
+
+  it("have all of their problems told at once", () => {
+    const wrong = { onMissingKey: 1, ipv6Prefix: 0, trustedProxies: 0, key: "x" };
+    const told = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
+    expect(told.toSorted()).toEqual(
+      Object.keys(wrong)
+        .map((field) => `POLICIES [0].${field}`)
+        .toSorted(),
+    );
+  });
+});
+
+describe("a key that callers can invent", () => {
+  const warningsOf = (fields: object): readonly string[] =>
+    configOf({ JWT_KEY, POLICIES: [{ ...policy, ...fields }] }).warnings;
+
+  it.for<[unknown, string]>([
+    ["header:X-Api-Key", '"header:x-api-key"'],
+    ["cookie:sid", '"cookie:sid"'],
+    ["query:key", '"query:key"'],
+    ["path", '"path"'],
+    ["host", '"host"'],
+    [["path", "method"], '"path", "method"'],
+    [["global", "header:a", "cookie:b"], '"global", "header:a", "cookie:b"'],
+  ])("is warned of, with why and what to do: %j", ([key, names]) => {
+    expect(warningsOf({ key })).toEqual([
+      expect.stringMatching(
+        /^POLICIES\[0\]\.key: the policy "a": .* callers can invent: .*another object.*"ip".*objects = "sharded"/,
+      ),
+    ]);
+    expect(warningsOf({ key })[0]).toContain(names);
+  });
+
+  it.for(["ip", "global", "method", "jwt:sub", ["ip", "path"], ["jwt:sub", "path"], "asn"])(
+    "is not what %j is",
+    (key) => {
+      expect(warningsOf({ key })).toEqual([]);
+    },
+  );
+
+  it("may be as it is where the number of objects is fixed", () => {
+    expect(warningsOf({ key: "path", objects: "sharded" })).toEqual([]);
+  });
+
+  it("is told by its variable in the short form, beside other warnings", () => {
+    const LIMITS = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
+    expect(configOf({ LIMITS, KEY: "path" }).warnings).toEqual([
+      expect.stringMatching(/^LIMITS: .*elastic/),
+      expect.stringMatching(/^KEY: the policy "default": .*"path"/),
+    ]);
+  });
+});
