@@ -53,7 +53,9 @@ interface Change {
   readonly idleAtMs: number;
 }
 
-const nothing: Change = { added: [], removed: [], idleAtMs: Number.POSITIVE_INFINITY };
+const never = Number.POSITIVE_INFINITY;
+const nothing: Change = { added: [], removed: [], idleAtMs: never };
+/** Told apart by being this one. */
 const tooLarge: Change = { ...nothing };
 
 /** A sweep that takes several alarms: how far it is, and what it has left. */
@@ -254,8 +256,6 @@ export class Ledger {
     });
   }
 }
-
-const never = Number.POSITIVE_INFINITY;
 
 /** A pass that has left one row more. */
 const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({

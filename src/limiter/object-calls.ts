@@ -3,6 +3,7 @@
  * to be overwhelmed by, every request. An answer that comes too late is not lost: what it spent can still be put right.
  */
 import { errorText, report } from "../observability/events.ts";
+import { Cooldown } from "./cooldown.ts";
 import type { Place } from "./place.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 
@@ -37,8 +38,8 @@ const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve"]);
 
 export class ObjectCalls {
   readonly #objects: Objects;
-  /** Until when objects that gave no answer are not asked, the oldest first. */
-  readonly #silentUntilMs = new Map<string, number>();
+  /** Objects that gave no answer of late, the oldest first. */
+  readonly #silent = new Map<string, Cooldown>();
 
   constructor(objects: Objects) {
     this.#objects = objects;
@@ -48,7 +49,7 @@ export class ObjectCalls {
   async make<Answer>(call: Call<Answer>): Promise<Answer | null> {
     const { name, place, policies, timeoutMs, ask, late } = call;
     const id = `${place.jurisdiction ?? ""} ${place.name}`;
-    if (decisions.has(name) && (this.#silentUntilMs.get(id) ?? 0) > Date.now()) {
+    if (decisions.has(name) && this.#silent.get(id)?.isOn === true) {
       report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
       return null;
     }
@@ -57,7 +58,7 @@ export class ObjectCalls {
       // A stub is cheap, and one that has thrown stays broken: each call has its own.
       answer = ask(this.#stubAt(place));
       const inTime = await withDeadline(answer, timeoutMs);
-      this.#silentUntilMs.delete(id);
+      this.#silent.delete(id);
       return inTime;
     } catch (error) {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
@@ -68,12 +69,12 @@ export class ObjectCalls {
   }
 
   #remember(id: string): void {
-    this.#silentUntilMs.delete(id);
-    this.#silentUntilMs.set(id, Date.now() + rememberedMs);
-    const [oldest] = this.#silentUntilMs.keys();
-    if (this.#silentUntilMs.size > mostRemembered && oldest !== undefined) {
-      this.#silentUntilMs.delete(oldest);
-    }
+    const cooldown = new Cooldown(rememberedMs);
+    cooldown.begin();
+    this.#silent.delete(id);
+    this.#silent.set(id, cooldown);
+    const [oldest] = this.#silent.keys();
+    if (this.#silent.size > mostRemembered && oldest !== undefined) this.#silent.delete(oldest);
   }
 
   #stubAt({ name, locationHint, jurisdiction }: Place): Stub {
