@@ -30,7 +30,7 @@ const token = crypto.randomUUID();
 const unitsPerKill = 3_000;
 const limit = kills * unitsPerKill;
 /** What may be lost when killed: what was admitted since the last write, a second ago; and a timer may be late. */
-const gatheredMs = 1_100;
+const gatheredMs = 1_250;
 const patienceMs = 120_000;
 
 const next = randomFrom(4);
@@ -81,8 +81,8 @@ async function killedInTraffic(workerd: Workerd): Promise<Course> {
     for (let kill = 0; kill < kills; kill++) {
       // oxlint-disable no-await-in-loop
       await setTimeout(600 + 900 * next());
-      await workerd.kill();
       const killedAtMs = performance.now();
+      await workerd.kill();
       // Answers that had left are still arriving.
       await setTimeout(50);
       const admitted = admittedAtMs.length;
