@@ -6,6 +6,7 @@ import {
   acceptedStrategy,
   type ConfigProblem,
   fields,
+  integerFrom,
   isRecord,
   joinPath,
   type Limit,
@@ -105,16 +106,6 @@ function readBy<Value>(
   );
 }
 
-const integer = (least: number, most: number) => {
-  const accepted = `an integer from ${least} to ${most}`;
-  return v.pipe(
-    v.number(accepted),
-    v.integer(accepted),
-    v.minValue(least, accepted),
-    v.maxValue(most, accepted),
-  );
-};
-
 const acceptedMissingKey = 'one of "shared", "ip", "deny", "skip"';
 const acceptedFailureMode = 'one of "local", "open", "closed"';
 const acceptedDurability = '"relaxed" or "confirmed"';
@@ -146,8 +137,8 @@ const policySchema = fields({
   ),
   key: v.optional(readBy(readKey, acceptedKey), "ip"),
   onMissingKey: v.optional(v.picklist(missingKeys, acceptedMissingKey), "shared"),
-  ipv6Prefix: v.optional(integer(32, 128), 64),
-  trustedProxies: v.optional(integer(1, 10)),
+  ipv6Prefix: v.optional(integerFrom(32, 128), 64),
+  trustedProxies: v.optional(integerFrom(1, 10)),
   // What is in it is for `readLimits`, which knows each strategy's own fields.
   limits: readBy((value) => value ?? null, acceptedNotation),
   strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),

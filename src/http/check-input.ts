@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
-import { fields, isRecord, problemsOf } from "../strategies/index.ts";
+import { fields, integerFrom, isRecord, problemsOf } from "../strategies/index.ts";
 import type { Failure, FieldError, FieldsInvalid } from "./problems.ts";
 
 export interface Check {
@@ -36,7 +36,6 @@ const greatestCost = 1_000_000;
 
 const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;
 const acceptedCost = `an integer from 0 to ${greatestCost}`;
-const acceptedTtl = `an integer from ${shortestTtlMs} to ${longestTtlMs}`;
 const acceptedId = "the id of a reservation";
 const acceptedDeny = '"403" or "429"';
 const acceptedPolicy = "the name of a policy";
@@ -67,19 +66,8 @@ const key = v.optional(requiredKey);
 
 const policy = v.optional(v.string(acceptedPolicy));
 
-const cost = v.pipe(
-  v.number(acceptedCost),
-  v.safeInteger(acceptedCost),
-  v.minValue(0, acceptedCost),
-  v.maxValue(greatestCost, acceptedCost),
-);
-
-const ttlMs = v.pipe(
-  v.number(acceptedTtl),
-  v.safeInteger(acceptedTtl),
-  v.minValue(shortestTtlMs, acceptedTtl),
-  v.maxValue(longestTtlMs, acceptedTtl),
-);
+const cost = integerFrom(0, greatestCost);
+const ttlMs = integerFrom(shortestTtlMs, longestTtlMs);
 
 const costText = v.pipe(
   v.string(acceptedCost),

@@ -15,8 +15,8 @@ const inUseMs = 1_000;
 
 interface Entry {
   readonly account: Account;
-  sizeBytes: number;
-  usedAtMs: number;
+  readonly sizeBytes: number;
+  readonly usedAtMs: number;
 }
 
 export class HeldAccounts {

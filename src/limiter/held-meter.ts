@@ -1,5 +1,6 @@
 /** A meter in memory, and the limits that it was last asked with: those of the next call may be others. */
 import { createMeter, type Limit, type Meter } from "../strategies/index.ts";
+import { Recent } from "./recent.ts";
 
 export interface HeldMeter {
   readonly meter: Meter;
@@ -17,7 +18,7 @@ export function heldFor(limits: readonly Limit[], held: HeldMeter | undefined): 
 /** Lists remembered in an isolate; ad hoc limits may be of any number. */
 const mostShared = 256;
 
-const sharedByText = new Map<string, readonly Limit[]>();
+const sharedByText = new Recent<readonly Limit[]>(mostShared);
 const sharedByList = new WeakMap<readonly Limit[], readonly Limit[]>();
 
 /** One list for all that are equal: each call brings a copy, and a hundred thousand keys need not keep one each. */
@@ -26,11 +27,7 @@ function sharedLimits(limits: readonly Limit[]): readonly Limit[] {
   if (known !== undefined) return known;
   const text = JSON.stringify(limits);
   const shared = sharedByText.get(text) ?? limits;
-  // Put in again at the end: a Map lists its keys in the order of insertion.
-  sharedByText.delete(text);
   sharedByText.set(text, shared);
-  const [oldest] = sharedByText.keys();
-  if (sharedByText.size > mostShared && oldest !== undefined) sharedByText.delete(oldest);
   sharedByList.set(limits, shared);
   return shared;
 }

@@ -67,6 +67,7 @@ interface Pass {
 
 const rowOf = (key: string): string => `k ${key}`;
 const segmentRowsOf = (key: string): string => `s ${key} `;
+const segmentRowOf = (key: string, number: number): string => `${segmentRowsOf(key)}${number}`;
 
 export class Ledger {
   readonly #storage: RowStorage;
@@ -83,7 +84,7 @@ export class Ledger {
     const row = this.#storage.kv.get(rowOf(key));
     if (row === undefined) return null;
     const account = Account.revived(key, row, (number) => {
-      const text = this.#storage.kv.get(`${segmentRowsOf(key)}${number}`);
+      const text = this.#storage.kv.get(segmentRowOf(key, number));
       return typeof text === "string" ? text : undefined;
     });
     if (account !== null) return account;
@@ -265,18 +266,17 @@ const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
 });
 
 const segmentNames = (key: string, { segments }: StoredRows): string[] =>
-  [...segments.values()].map((number) => `${segmentRowsOf(key)}${number}`);
+  [...segments.values()].map((number) => segmentRowOf(key, number));
 
 function segmentChanges(
   key: string,
   before: StoredRows | null,
   after: StoredRows,
 ): Pick<Change, "added" | "removed"> {
-  const name = (number: number): string => `${segmentRowsOf(key)}${number}`;
   const added = [...after.segments].filter(([text]) => before?.segments.has(text) !== true);
   const removed = [...(before?.segments ?? [])].filter(([text]) => !after.segments.has(text));
   return {
-    added: added.map(([text, number]) => [name(number), text]),
-    removed: removed.map(([, number]) => name(number)),
+    added: added.map(([text, number]) => [segmentRowOf(key, number), text]),
+    removed: removed.map(([, number]) => segmentRowOf(key, number)),
   };
 }

@@ -5,6 +5,7 @@
 import { type Decision, type Meter, strategies } from "../strategies/index.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Spend } from "./outcome.ts";
+import { Recent } from "./recent.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
 const mostMeters = 1_024;
@@ -12,7 +13,7 @@ const mostMeters = 1_024;
 const mostStoredBytes = 16_000;
 
 export class LocalMeters {
-  readonly #held = new Map<string, HeldMeter>();
+  readonly #held = new Recent<HeldMeter>(mostMeters);
 
   consume(spend: Spend, nowMs: number): Decision {
     return this.#meterOf(spend).consume(spend.cost, nowMs);
@@ -46,11 +47,7 @@ export class LocalMeters {
   #meterOf(spend: Spend): Meter {
     const name = nameOf(spend);
     const held = heldFor(spend.policy.limits, this.#held.get(name));
-    // Put in again at the end: a Map lists its keys in the order of insertion.
-    this.#held.delete(name);
     this.#held.set(name, held);
-    const [oldest] = this.#held.keys();
-    if (this.#held.size > mostMeters && oldest !== undefined) this.#held.delete(oldest);
     return held.meter;
   }
 }

@@ -5,6 +5,7 @@
 import { errorText, report } from "../observability/events.ts";
 import { Cooldown } from "./cooldown.ts";
 import type { Place } from "./place.ts";
+import { Recent } from "./recent.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 
 /**
@@ -38,8 +39,8 @@ const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve"]);
 
 export class ObjectCalls {
   readonly #objects: Objects;
-  /** Objects that gave no answer of late, the oldest first. */
-  readonly #silent = new Map<string, Cooldown>();
+  /** Objects that gave no answer of late. */
+  readonly #silent = new Recent<Cooldown>(mostRemembered);
 
   constructor(objects: Objects) {
     this.#objects = objects;
@@ -71,10 +72,7 @@ export class ObjectCalls {
   #remember(id: string): void {
     const cooldown = new Cooldown(rememberedMs);
     cooldown.begin();
-    this.#silent.delete(id);
     this.#silent.set(id, cooldown);
-    const [oldest] = this.#silent.keys();
-    if (this.#silent.size > mostRemembered && oldest !== undefined) this.#silent.delete(oldest);
   }
 
   #stubAt({ name, locationHint, jurisdiction }: Place): Stub {

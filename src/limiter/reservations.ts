@@ -2,7 +2,7 @@
  * The open reservations of a key: what was spent for each, by which limits, and until when it may be corrected. Slots of
  * `concurrency` need no end of theirs here: they were spent so that they are free again at the ttl.
  */
-import { isRecord, type Limit, strategies } from "../strategies/index.ts";
+import { isCount, isRecord, type Limit, strategies } from "../strategies/index.ts";
 import type { Charge } from "./protocol.ts";
 
 export interface Reservation {
@@ -191,9 +191,6 @@ export class Reservations {
     return revived;
   }
 }
-
-const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= 0;
 
 const isLimits = (value: unknown): value is readonly Limit[] =>
   Array.isArray(value) &&

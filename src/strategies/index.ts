@@ -1,6 +1,7 @@
 /** The engine of Headgate, pure: limits, strategies and the meter that decides them. */
 export type { Meter } from "./meter.ts";
 export { longestWaitMs } from "./entry.ts";
+export { integerFrom, isCount } from "./integers.ts";
 export { attachSegments, detachSegments } from "./detached.ts";
 export { createMeter } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
