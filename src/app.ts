@@ -44,7 +44,7 @@ export function createApp(env: Env): App {
 function routes(config: Config, gate: Gate): Hono {
   const app = new Hono();
   app.route(config.checkPath, checkRoutes(gate));
-  app.all("*", refuseUnforwardable(config), enforce(gate), proxy(config));
+  app.all("*", refuseUnforwardable(config), enforce(gate, proxy(config)));
   app.onError(internalFault);
   return app;
 }

@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 /** Who may import whom, by the first folder or file below `src`. */
 const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
   strategies: { rooms: [], packages: /^(?:valibot|@date-fns\/tz\/tzOffset)$/ },
-  config: { rooms: ["strategies"], packages: /^valibot$/ },
+  config: { rooms: ["strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
   observability: { rooms: [], packages: /^$/ },
-  policies: { rooms: ["config", "strategies"], packages: /^ipaddr\.js$/ },
+  policies: { rooms: ["config", "strategies"], packages: /^$/ },
   limiter: {
     rooms: ["strategies", "config", "observability"],
     packages: /^cloudflare:workers$/,

@@ -4,7 +4,13 @@ import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
 
-export type { Durability, FailureMode, Match, Policy } from "./policy.ts";
+export { type Address, addressOf, isWithin } from "./address.ts";
+export { type Cost, type Count, greatestCost } from "./cost.ts";
+export type { Ban, DenialAnswer } from "./denial.ts";
+export { type Override, partsAskedFor } from "./exceptions.ts";
+export type { Condition, Listed, Pattern } from "./listed.ts";
+export type { Match } from "./match.ts";
+export type { Durability, FailureMode, Policy } from "./policy.ts";
 export { type AddressSettings, type KeyPart, mostKeyParts, partName } from "./key.ts";
 export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
 export {
@@ -16,7 +22,7 @@ export {
   mostShards,
   type ObjectSettings,
 } from "./objects.ts";
-export { normalizedPath } from "./path.ts";
+export { normalizedHost, normalizedPath } from "./path.ts";
 export { readPolicy } from "./policy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 

@@ -42,7 +42,7 @@ export const acceptedKey =
 /** RFC 9110, section 5.6.2. */
 export const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 /** Names of parameters and claims may be anything; a comma would end the part. */
-const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
+export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
 
 const namePatterns: Readonly<Record<NamedKind, RegExp>> = {
   header: token,
@@ -63,7 +63,8 @@ export function readKey(value: unknown): readonly KeyPart[] | null {
   return isWhole && new Set(parts.map(partName)).size === parts.length ? parts : null;
 }
 
-function readKeyPart(value: unknown): KeyPart | null {
+/** One part, as it is written. */
+export function readKeyPart(value: unknown): KeyPart | null {
   const text = asText(value).trim();
   const plain = plainKinds.find((kind) => kind === text);
   if (plain !== undefined) return { kind: plain };

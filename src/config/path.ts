@@ -1,4 +1,4 @@
-/** One spelling for the paths that servers take for the same, for requests and for the patterns they are matched with. */
+/** One spelling for the paths and hosts that servers take for the same, for requests and for the patterns they are matched with. */
 
 /** Printable characters that mean the same encoded or not; `/ \ % ? #` would change what the path is. */
 function decodable(escape: string): string | null {
@@ -19,6 +19,9 @@ export function normalizedPath(pathname: string): string {
   return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
 }
 
+/** Host names in any case, and with the dot that may end them, are the same. */
+export const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
+
 /** A URLPattern for normalized paths, or null when the text is none. What was encoded is taken literally. */
 export function pathPattern(text: string): URLPattern | null {
   const pathname = text
@@ -32,7 +35,7 @@ export function pathPattern(text: string): URLPattern | null {
 
 /** A URLPattern for host names without the dot that may end them, or null when the text is none. */
 export function hostPattern(text: string): URLPattern | null {
-  return /^[a-z0-9*.-]+$/i.test(text) ? urlPattern({ hostname: text.replace(/\.$/, "") }) : null;
+  return /^[a-z0-9*.-]+$/i.test(text) ? urlPattern({ hostname: normalizedHost(text) }) : null;
 }
 
 function urlPattern(parts: { pathname: string } | { hostname: string }): URLPattern | null {

@@ -7,6 +7,7 @@ import {
   joinPath,
   strategies,
 } from "../strategies/index.ts";
+import { partsAskedFor, readExceptions } from "./exceptions.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, keyWarning, readKey } from "./key.ts";
 import { type Policy, readPolicy } from "./policy.ts";
@@ -149,10 +150,16 @@ function refuseDuplicates(written: readonly Written[], report: Report): void {
 
 /** A claim that nothing can verify would be missing from every request. */
 function refuseUnverifiable(written: readonly Written[], env: Variables, report: Report): void {
-  const places = written
-    .filter(({ value }) => isRecord(value) && readKey(value["key"])?.some(isClaim))
-    .map((each) => placeOf(each, "key"));
-  if (places.length === 0 || hasJwt(env)) return;
+  if (hasJwt(env)) return;
+  const places = written.flatMap((each) => {
+    const value = isRecord(each.value) ? each.value : {};
+    const { overrides } = readExceptions(value, {}, () => undefined);
+    return [
+      ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
+      ...(partsAskedFor(overrides).some(isClaim) ? [placeOf(each, "overrides")] : []),
+    ];
+  });
+  if (places.length === 0) return;
   const accepted =
     `a key that tokens are verified by, or in JWT_JWKS_URL where such keys are published, ` +
     `for the jwt:<claim> in ${places.join(", ")}`;
@@ -161,13 +168,19 @@ function refuseUnverifiable(written: readonly Written[], env: Variables, report:
 
 const isClaim = ({ kind }: KeyPart): boolean => kind === "jwt";
 
+const named = v.fallback(v.array(v.object({ name: v.string() })), []);
+const namedPolicy = v.object({
+  name: v.fallback(v.string(), ""),
+  limits: named,
+  exceptions: v.fallback(v.object({ overrides: v.array(v.object({ limits: named })) }), {
+    overrides: [],
+  }),
+});
+
 function namesOf(policy: unknown): { name: string; limits: string[] } {
-  const named = v.object({ name: v.string() });
-  const schema = v.object({
-    name: v.fallback(v.string(), ""),
-    limits: v.fallback(v.array(named), []),
-  });
-  const parsed = v.safeParse(schema, policy);
+  const parsed = v.safeParse(namedPolicy, policy);
   if (!parsed.success) return { name: "", limits: [] };
-  return { name: parsed.output.name, limits: parsed.output.limits.map(({ name }) => name) };
+  const { name, limits, exceptions } = parsed.output;
+  const all = [limits, ...exceptions.overrides.map((override) => override.limits)].flat();
+  return { name, limits: all.map((limit) => limit.name) };
 }

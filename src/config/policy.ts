@@ -9,13 +9,18 @@ import {
   integerFrom,
   isRecord,
   joinPath,
+  isQueue,
   type Limit,
+  type LimitDefaults,
   namePattern,
-  parseDuration,
   problemsOf,
   readLimits,
   strategies,
+  withMaxDelay,
 } from "../strategies/index.ts";
+import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
+import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./denial.ts";
+import { type Exceptions, readExceptions } from "./exceptions.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -23,19 +28,10 @@ import {
   type MissingKey,
   missingKeys,
   readKey,
-  token,
 } from "./key.ts";
+import { everything, type Match, matchSchema } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
-import { hostPattern, pathPattern } from "./path.ts";
-
-/** Which requests a policy is for; what is null holds for every request. */
-export interface Match {
-  readonly methods: ReadonlySet<string> | null;
-  readonly path: URLPattern | null;
-  readonly host: URLPattern | null;
-  /** The values that headers must have, by their names in lower case; true where any will do. */
-  readonly headers: ReadonlyMap<string, string | true> | null;
-}
+import { asText, durationFrom, readBy } from "./reading.ts";
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";
@@ -50,6 +46,15 @@ export interface Policy {
   readonly onMissingKey: MissingKey;
   readonly addresses: AddressSettings;
   readonly limits: readonly Limit[];
+  readonly exceptions: Exceptions;
+  readonly cost: Cost;
+  /** Null: every response counts. */
+  readonly count: Count | null;
+  readonly ban: Ban | null;
+  /** Whether it only tells what it would have done. */
+  readonly isDryRun: boolean;
+  /** Null: a problem of its own. */
+  readonly onDeny: DenialAnswer | null;
   readonly onError: FailureMode;
   /** How long a decision may take before `onError` holds. */
   readonly timeoutMs: number;
@@ -57,54 +62,10 @@ export interface Policy {
   readonly durability: Durability;
 }
 
-/** What a header field can hold, without what is trimmed of it. */
-const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 const shortestTimeoutMs = 10;
 const longestTimeoutMs = 30_000;
-const asText = (value: unknown): string => (typeof value === "string" ? value : "");
-
-function readMethods(value: unknown): ReadonlySet<string> | null {
-  if (!Array.isArray(value) || value.length === 0) return null;
-  const methods: unknown[] = value;
-  if (!methods.every((method) => token.test(asText(method)))) return null;
-  return new Set(methods.map((method) => asText(method).toUpperCase()));
-}
-
-/** Names in any case, each once; of each its exact value, or true for its presence. */
-function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null {
-  if (!isRecord(value)) return null;
-  const entries = Object.entries(value);
-  const headers = new Map<string, string | true>();
-  for (const [name, wanted] of entries) {
-    const isValue = typeof wanted === "string" && fieldValue.test(wanted);
-    if (!token.test(name) || !(isValue || wanted === true)) return null;
-    headers.set(name.toLowerCase(), wanted);
-  }
-  return headers.size > 0 && headers.size === entries.length ? headers : null;
-}
-
-function readTimeout(value: unknown): number | null {
-  const milliseconds = parseDuration(asText(value)) ?? 0;
-  return milliseconds >= shortestTimeoutMs && milliseconds <= longestTimeoutMs
-    ? milliseconds
-    : null;
-}
-
-/** A schema that reads a value with one function, whose null stands for all that is not accepted. */
-function readBy<Value>(
-  read: (value: unknown) => Value | null,
-  accepted: string,
-): v.GenericSchema<unknown, Value> {
-  return v.pipe(
-    v.unknown(),
-    v.rawTransform<unknown, Value>(({ dataset, addIssue, NEVER }) => {
-      const value = read(dataset.value);
-      if (value !== null) return value;
-      addIssue({ message: accepted });
-      return NEVER;
-    }),
-  );
-}
+/** No client waits longer for its turn. */
+const longestDelayMs = 3_600_000;
 
 const acceptedMissingKey = 'one of "shared", "ip", "deny", "skip"';
 const acceptedFailureMode = 'one of "local", "open", "closed"';
@@ -112,29 +73,7 @@ const acceptedDurability = '"relaxed" or "confirmed"';
 
 const policySchema = fields({
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
-  match: v.optional(
-    fields({
-      methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
-      path: v.optional(
-        readBy(
-          (value) => pathPattern(asText(value)),
-          'a path pattern such as "/login" or "/api/*"',
-        ),
-      ),
-      host: v.optional(
-        readBy(
-          (value) => hostPattern(asText(value)),
-          'a host such as "api.example.com" or "*.example.com"',
-        ),
-      ),
-      header: v.optional(
-        readBy(
-          readHeaders,
-          'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
-        ),
-      ),
-    }),
-  ),
+  match: v.optional(matchSchema),
   key: v.optional(readBy(readKey, acceptedKey), "ip"),
   onMissingKey: v.optional(v.picklist(missingKeys, acceptedMissingKey), "shared"),
   ipv6Prefix: v.optional(integerFrom(32, 128), 64),
@@ -144,64 +83,103 @@ const policySchema = fields({
   strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),
   onError: v.optional(v.picklist(["local", "open", "closed"], acceptedFailureMode), "local"),
   timeout: v.optional(
-    readBy(readTimeout, 'a duration from 10 ms to 30 s such as "500ms" or "1s"'),
+    durationFrom(
+      shortestTimeoutMs,
+      longestTimeoutMs,
+      'a duration from 10 ms to 30 s such as "500ms" or "1s"',
+    ),
     "1s",
   ),
+  cost: v.optional(readBy(readCost, acceptedCost), 1),
+  count: v.optional(readBy(readCount, acceptedCount)),
+  // What is in them is for `readExceptions`, which knows the key that they are to fit.
+  overrides: v.optional(v.unknown()),
+  allow: v.optional(v.unknown()),
+  deny: v.optional(v.unknown()),
+  ban: v.optional(banSchema),
+  dryRun: v.optional(v.boolean("true or false"), false),
+  maxDelay: v.optional(
+    durationFrom(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"'),
+  ),
+  onDeny: v.optional(denialSchema),
   ...objectFields,
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
 });
+
+type Report = (problem: ConfigProblem) => void;
 
 /** The policy in a value, or null if it has a problem; every problem is handed to `report`. */
 export function readPolicy(
   variable: string,
   field: string,
   value: unknown,
-  report: (problem: ConfigProblem) => void,
+  report: Report,
 ): Policy | null {
   const parsed = v.safeParse(policySchema, value);
   const problems = problemsOf(variable, field, parsed.issues ?? []);
-  const limits = limitsOf(value, (problem) => {
-    const within = joinPath("limits", problem.field);
-    problems.push({ ...problem, variable, field: joinPath(field, within) });
-  });
-  const shards = readShards(value, (problem) => {
+  const reportWithin = (problem: Omit<ConfigProblem, "variable">): void => {
     problems.push({ ...problem, variable, field: joinPath(field, problem.field) });
-  });
+  };
+  const defaults = limitDefaults(value);
+  const limits = limitsOf(value, defaults, reportWithin);
+  const exceptions = readExceptions(value, defaults, reportWithin);
+  const shards = readShards(value, reportWithin);
+  const maxDelayMs = parsed.success ? (parsed.output.maxDelay ?? null) : null;
+  const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
+  if (maxDelayMs !== null && problems.length === 0 && !all.flat().some(isQueue)) {
+    const accepted = 'nothing without a limit of strategy "leaky-bucket" in mode "queue"';
+    reportWithin({ field: "maxDelay", value: isRecord(value) && value["maxDelay"], accepted });
+  }
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  const { name, match, key, onError, timeout, locationHint, jurisdiction, durability } =
-    parsed.output;
-  const { onMissingKey, ipv6Prefix, trustedProxies } = parsed.output;
+  const { output } = parsed;
   return {
-    name,
-    match: {
-      methods: match?.methods ?? null,
-      path: match?.path ?? null,
-      host: match?.host ?? null,
-      headers: match?.header ?? null,
+    name: output.name,
+    match: output.match ?? everything,
+    key: output.key,
+    onMissingKey: output.onMissingKey,
+    addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },
+    limits: withMaxDelay(limits, maxDelayMs),
+    exceptions: {
+      ...exceptions,
+      overrides: exceptions.overrides.map((override) => ({
+        ...override,
+        limits: withMaxDelay(override.limits, maxDelayMs),
+      })),
     },
-    key,
-    onMissingKey,
-    addresses: { ipv6Prefix, trustedProxies: trustedProxies ?? null },
-    limits,
-    onError,
-    timeoutMs: timeout,
-    objects: { shards, locationHint: locationHint ?? null, jurisdiction: jurisdiction ?? null },
-    durability,
+    cost: output.cost,
+    count: output.count ?? null,
+    ban: output.ban ?? null,
+    isDryRun: output.dryRun,
+    onDeny: output.onDeny ?? null,
+    onError: output.onError,
+    timeoutMs: output.timeout,
+    objects: {
+      shards,
+      locationHint: output.locationHint ?? null,
+      jurisdiction: output.jurisdiction ?? null,
+    },
+    durability: output.durability,
   };
 }
 
-/** The limits of a policy whose other fields may be wrong: all problems are to be found at once. */
-function limitsOf(value: unknown, report: (problem: ConfigProblem) => void): Limit[] {
-  if (!isRecord(value)) return [];
-  const { name, strategy, limits } = value;
+/** What limits of a policy are read with, its other fields being right or wrong: all problems are to be found at once. */
+function limitDefaults(value: unknown): LimitDefaults {
+  const { name, strategy } = isRecord(value) ? value : {};
+  return {
+    ...(strategies.has(asText(strategy)) && { strategy: asText(strategy) }),
+    ...(namePattern.test(asText(name)) && { policy: asText(name) }),
+  };
+}
+
+function limitsOf(
+  value: unknown,
+  defaults: LimitDefaults,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): Limit[] {
+  const limits = isRecord(value) ? value["limits"] : undefined;
   if (limits === undefined || limits === null) return [];
-  return readLimits(
-    limits,
-    {
-      ...(strategies.has(asText(strategy)) && { strategy: asText(strategy) }),
-      ...(namePattern.test(asText(name)) && { policy: asText(name) }),
-    },
-    report,
+  return readLimits(limits, defaults, (problem) =>
+    report({ ...problem, field: joinPath("limits", problem.field) }),
   );
 }

@@ -3,7 +3,8 @@ import { partName, type Policy } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
-import { keyOfCaller } from "../policies/key.ts";
+import { report } from "../observability/events.ts";
+import { rulingOfCaller } from "../policies/ruling.ts";
 import type { Decision } from "../strategies/index.ts";
 import { type AdhocCheck, type Check, type Reserve, type Settle } from "./check-input.ts";
 import type { Gate } from "./gate.ts";
@@ -39,22 +40,27 @@ export async function check(
   later: Later,
 ): Promise<Answer | Failure> {
   if (asked.cost === 0) return look(gate, asked);
-  const spend = await spendOf(gate, asked);
-  if ("kind" in spend) return spend;
-  const [outcome] = await gate.limiter.admit([spend], later);
-  return outcome === undefined ? { kind: "internal" } : answerTo(outcome);
+  const ruled = await ruledOf(gate, asked);
+  if ("kind" in ruled) return ruled;
+  if (ruled.listed !== null) return listedAnswer(gate, ruled);
+  const { outcomes } = await gate.limiter.admit([ruled.spend], later);
+  const [outcome] = outcomes;
+  return outcome === undefined ? { kind: "internal" } : answerTo(outcome, ruled);
 }
 
 export async function look(gate: Gate, asked: Check | AdhocCheck): Promise<Answer | Failure> {
-  const spend = await spendOf(gate, asked);
-  return "kind" in spend ? spend : answerTo(await gate.limiter.look(spend));
+  const ruled = await ruledOf(gate, asked);
+  if ("kind" in ruled) return ruled;
+  if (ruled.listed !== null) return listedAnswer(gate, ruled);
+  return answerTo(await gate.limiter.look(ruled.spend), ruled);
 }
 
 /** @returns null when it is forgotten */
 export async function forget(gate: Gate, asked: Check): Promise<Failure | null> {
-  const spend = await spendOf(gate, asked);
-  if ("kind" in spend) return spend;
-  const isForgotten = await gate.limiter.forget(spend.policy, spend.partitionKey);
+  const ruled = await ruledOf(gate, asked);
+  if ("kind" in ruled) return ruled;
+  const { policy, partitionKey } = ruled.spend;
+  const isForgotten = await gate.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
@@ -65,11 +71,16 @@ export async function reserve(
   tenant: string | null,
   later: Later,
 ): Promise<ReserveAnswer | Failure> {
-  const spend = await spendOf(gate, asked);
-  if ("kind" in spend) return spend;
+  const ruled = await ruledOf(gate, asked);
+  if ("kind" in ruled) return ruled;
+  if (ruled.listed !== null) {
+    const listed = await listedAnswer(gate, ruled);
+    return "kind" in listed ? listed : { ...listed, id: null };
+  }
+  const { spend } = ruled;
   const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
   if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
-  const answer = answerTo(outcome);
+  const answer = answerTo(outcome, ruled);
   if ("kind" in answer) return answer;
   return {
     ...answer,
@@ -88,22 +99,37 @@ export async function settle(
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
+/** What a check comes down to. */
+interface Ruled {
+  readonly spend: Spend;
+  /** Whether the key is on a list of the policy's, and on which; it is charged for nothing then. */
+  readonly listed: "allow" | "deny" | null;
+  readonly isDryRun: boolean;
+}
+
 /** The spend that a check asks for, or why it cannot be made. */
-async function spendOf(
+async function ruledOf(
   { policies, partitions }: Gate,
   asked: Check | AdhocCheck,
-): Promise<Spend | Failure> {
+): Promise<Ruled | Failure> {
+  const { cost } = asked;
   if ("adhoc" in asked) {
-    const { adhoc, key, cost } = asked;
-    return { policy: adhoc, partitionKey: await partitions.adhocPartitionKey(key), cost };
+    const { adhoc, key } = asked;
+    const partitionKey = await partitions.adhocPartitionKey(key);
+    return { spend: { policy: adhoc, partitionKey, cost }, listed: null, isDryRun: false };
   }
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
-  const values = keyOfCaller(policy, asked.key);
-  if (values === null) return invalidKey(policy);
-  const partitionKey = await partitions.partitionKey(policy.key, values);
-  return { policy, partitionKey, cost: asked.cost };
+  const ruling = rulingOfCaller(policy, asked.key);
+  if (ruling === null) return invalidKey(policy);
+  const partitionKey = await partitions.partitionKey(policy.key, ruling.values);
+  const { isDryRun } = policy;
+  // The caller waits for the decision, whatever is made of it.
+  const decided = isDryRun ? { ...ruling.policy, isDryRun: false, ban: null } : ruling.policy;
+  return { spend: { policy: decided, partitionKey, cost }, listed: lists[ruling.kind], isDryRun };
 }
+
+const lists = { charged: null, passed: "allow", barred: "deny" } as const;
 
 function policyOf(policies: readonly Policy[], name: string | undefined): Policy | Failure {
   const [only, ...others] = policies;
@@ -123,11 +149,38 @@ function invalidKey(policy: Policy): Failure {
   return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
 }
 
-function answerTo(outcome: Outcome): Answer | Failure {
+function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
   // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
   if (!("decision" in outcome)) return { kind: "undecided" };
   const { kind, policy, decision } = outcome;
+  const violated = violatedLimits([decision]);
+  if (isDryRun) {
+    if (!decision.allowed) report({ event: "dry-run-denied", policy: policy.name, violated });
+    return { ...decision, ...letIn, policy: policy.name, violated, headers: {} };
+  }
   const headers =
     kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterField([decision]);
-  return { ...decision, policy: policy.name, violated: violatedLimits([decision]), headers };
+  return { ...decision, policy: policy.name, violated, headers };
+}
+
+const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
+
+/** The limits as they stand; whoever is on a list is let in or refused whatever they say. */
+async function listedAnswer(
+  gate: Gate,
+  { spend, listed, isDryRun }: Ruled,
+): Promise<Answer | Failure> {
+  const outcome = await gate.limiter.look({ ...spend, cost: 0 });
+  if (!("decision" in outcome)) return { kind: "undecided" };
+  const { policy, decision } = outcome;
+  const isAllowed = listed === "allow" || isDryRun;
+  const refused = { ...letIn, allowed: false, retryAfterMs: null };
+  return {
+    ...decision,
+    ...(isAllowed ? letIn : refused),
+    cost: spend.cost,
+    policy: policy.name,
+    violated: [],
+    headers: {},
+  };
 }

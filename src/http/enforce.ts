@@ -1,87 +1,86 @@
-/** Decides a request by all policies that it meets: lets it pass with its RateLimit fields, or refuses it. */
-import type { MiddlewareHandler } from "hono";
+/** Decides a request by all policies that it meets: forwards it and adds its RateLimit fields, or refuses it. */
+import type { Handler } from "hono";
 import type { Policy } from "../config/index.ts";
-import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
-import { keyOfRequest, type RequestKey } from "../policies/key.ts";
+import type { Admission } from "../limiter/admission.ts";
+import type { Later } from "../limiter/object-calls.ts";
+import type { Spend } from "../limiter/outcome.ts";
+import { report } from "../observability/events.ts";
+import { costOfRequest } from "../policies/cost.ts";
 import { matchingPolicies } from "../policies/match.ts";
+import { asksForClaims, type Ruling, rulingOf } from "../policies/ruling.ts";
 import type { Visit } from "../policies/visit.ts";
-import type { Decision, Limit } from "../strategies/index.ts";
-import { addRateLimitFields, rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
+import { refusal, refusalOf, toldOf } from "./denial.ts";
 import type { Gate } from "./gate.ts";
-import { problemResponse } from "./problems.ts";
+import { addRateLimitFields, rateLimitFields } from "./headers.ts";
+import { InFlight, openForMs } from "./in-flight.ts";
+import type { Forward } from "./proxy.ts";
 import { visitOf } from "./visit.ts";
 
 /** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
-export function enforce(gate: Gate): MiddlewareHandler {
-  const { policies, limiter } = gate;
-  return async function enforced(c, next) {
-    const visit = visitOf(c.req.raw);
-    const keys = await keysOf(gate, matchingPolicies(policies, visit), visit);
-    const missing = keys.flatMap(({ key }) => (key.kind === "refused" ? key.missing : []));
-    if (missing.length > 0) {
-      return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
-    }
-    const spends = await Promise.all(keys.flatMap((each) => spendOf(gate, each)));
-    const outcomes = await limiter.admit(spends, (work) => c.executionCtx.waitUntil(work));
-    const limits = spends.flatMap(({ policy }) => policy.limits);
-    if (!outcomes.every(admits)) return refusal(limits, outcomes);
-    const delayMs = Math.max(0, ...outcomes.flatMap(decisionOf).map((each) => each.delayMs));
-    if (delayMs > 0) await scheduler.wait(delayMs);
-    await next();
-    const decisions = outcomes.flatMap(decided);
-    // A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what
-    // caches hold.
-    const hasFields = c.res.status >= 200 && (c.res.status < 300 || c.res.status >= 400);
-    if (decisions.length > 0 && hasFields) {
-      addRateLimitFields(c.res.headers, rateLimitFields(limits, decisions));
-    }
-    return undefined;
+export function enforce(gate: Gate, forward: Forward): Handler {
+  return async function enforced(c) {
+    const request = c.req.raw;
+    const later: Later = (work) => c.executionCtx.waitUntil(work);
+    const visit = visitOf(request);
+    const rulings = await rulingsOf(gate, visit);
+    const refused = refusalOf(rulings.map(({ ruling }) => ruling));
+    if (refused !== null) return refused;
+    const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, visit)));
+    const admission = await gate.limiter.admit(spends, later);
+    if (admission.isRefused) return refusal(spends, admission);
+    const response = await new InFlight(spends, admission).answer(request, forward, later);
+    addFields(response, spends, admission);
+    return response;
   };
 }
 
-interface Keyed {
+interface Ruled {
   readonly policy: Policy;
-  readonly key: RequestKey;
+  readonly ruling: Ruling;
 }
 
-/** The keys of the policies that a request meets; its token is verified once, and only for those that ask for it. */
-async function keysOf(
-  { readClaims }: Gate,
-  met: readonly Policy[],
-  visit: Visit,
-): Promise<Keyed[]> {
-  const isClaimed = met.some(({ key }) => key.some(({ kind }) => kind === "jwt"));
-  const claims = isClaimed ? await readClaims(visit.headers) : {};
-  return met.map((policy) => ({ policy, key: keyOfRequest(policy, visit, claims) }));
+/**
+ * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
+ * dry run refuses nobody.
+ */
+async function rulingsOf({ policies, readClaims }: Gate, visit: Visit): Promise<Ruled[]> {
+  const met = matchingPolicies(policies, visit);
+  const claims = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
+  const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
+  return rulings.filter(({ policy, ruling }) => {
+    const isRefused = ruling.kind === "lacking" || ruling.kind === "barred";
+    if (!policy.isDryRun || !isRefused) return true;
+    const reason = ruling.kind === "lacking" ? "key-missing" : "listed";
+    report({ event: "dry-run-denied", policy: policy.name, violated: [], reason });
+    return false;
+  });
 }
 
 /** What a policy charges; nothing where it does not apply. */
-function spendOf({ partitions }: Gate, { policy, key }: Keyed): Promise<Spend>[] {
-  if (key.kind !== "key") return [];
-  const partitionKey = partitions.partitionKey(key.parts, key.values);
-  return [partitionKey.then((each) => ({ policy, partitionKey: each, cost: 1 }))];
+function spendOf({ partitions }: Gate, { ruling }: Ruled, visit: Visit): Promise<Spend>[] {
+  if (ruling.kind !== "charged") return [];
+  const { policy, parts, values } = ruling;
+  const cost = costOfRequest(policy, visit);
+  const ttlMs = openForMs(policy);
+  const partitionKey = partitions.partitionKey(parts, values);
+  return [
+    partitionKey.then((each) => ({
+      policy,
+      partitionKey: each,
+      cost,
+      ...(ttlMs !== null && { ttlMs }),
+    })),
+  ];
 }
 
-const decisionOf = (outcome: Outcome): Decision[] =>
-  "decision" in outcome ? [outcome.decision] : [];
-
-/** Only the object's decisions are told in RateLimit fields: an isolate's own count is not the key's. */
-const decided = (outcome: Outcome): Decision[] =>
-  outcome.kind === "decided" ? [outcome.decision] : [];
-
-/** A 429 of those that deny; a 503 when one is closed for want of a decision. */
-function refusal(limits: readonly Limit[], outcomes: readonly Outcome[]): Response {
-  if (outcomes.some((outcome) => outcome.kind === "closed")) {
-    return problemResponse({ kind: "undecided" });
-  }
-  const decisions = outcomes.flatMap(decisionOf);
-  const told = outcomes.flatMap(decided);
-  return problemResponse(
-    {
-      kind: "quota-exceeded",
-      violated: violatedLimits(decisions),
-      retryAfterMs: toldWaitMs(decisions),
-    },
-    told.length === 0 ? {} : { ...rateLimitFields(limits, told) },
-  );
+/**
+ * A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what caches
+ * hold.
+ */
+function addFields(response: Response, spends: readonly Spend[], admission: Admission): void {
+  const { status, headers } = response;
+  const told = toldOf(spends, admission);
+  const hasFields = status >= 200 && (status < 300 || status >= 400);
+  if (told.decisions.length === 0 || !hasFields) return;
+  addRateLimitFields(headers, rateLimitFields(told.limits, told.decisions));
 }

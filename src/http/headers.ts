@@ -33,7 +33,9 @@ export function rateLimitFields(
   decisions: readonly Decision[],
 ): RateLimitFields {
   const decided = decisions.flatMap((decision) => decision.limits);
-  const violated = decided.filter((limit) => !limit.allowed);
+  // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
+  const isDenied = decisions.some(({ allowed }) => !allowed);
+  const told = isDenied ? decided.filter(({ allowed }) => !allowed) : decided;
   return {
     "RateLimit-Policy": serializeList(
       limits.map((limit) => {
@@ -41,8 +43,8 @@ export function rateLimitFields(
         return policyItem(limit, own?.windowMs ?? limit.windowMs);
       }),
     ),
-    // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
-    RateLimit: serializeList((violated.length > 0 ? violated : decided).map(limitItem)),
+    // A ban refuses without any that is violated.
+    ...(told.length > 0 && { RateLimit: serializeList(told.map(limitItem)) }),
     ...retryAfterField(decisions),
   };
 }

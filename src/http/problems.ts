@@ -15,6 +15,10 @@ interface Failures {
   "quota-exceeded": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
   /** The parts by their names alone. */
   "key-missing": { readonly parts: readonly string[] };
+  /** Of a ban: denied so often that the quota is not even asked. */
+  "abnormal-usage": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
+  /** On a policy's list of those it refuses. */
+  barred: object;
   "reservations-full": { readonly retryAfterMs: number };
   undecided: object;
   "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
@@ -56,17 +60,33 @@ interface Problem {
 
 /** https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-11.html#section-5 */
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+const abnormalUsage = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
-/** @param headers added to those that the problem itself calls for */
+/** An answer in place of the problem details: their status may be another, and so may their text. */
+export interface OwnAnswer {
+  readonly status: number;
+  /** Null: problem details all the same. */
+  readonly body: string | null;
+  readonly contentType: string;
+}
+
+/**
+ * @param headers added to those that the problem itself calls for
+ * @param own what is answered in place of the details, where anything is
+ */
 export function problemResponse(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
+  own: OwnAnswer | null = null,
 ): Response {
-  const body = problemDetails(failure);
-  return new Response(JSON.stringify(body), {
-    status: body.status,
+  const details = problemDetails(failure);
+  const status = own?.status ?? details.status;
+  const body = own?.body ?? JSON.stringify({ ...details, status });
+  const isOwn = own !== null && own.body !== null;
+  return new Response(body, {
+    status,
     headers: {
-      "Content-Type": "application/problem+json",
+      "Content-Type": isOwn ? own.contentType : "application/problem+json",
       // RFC 6585, section 4: a cache must not store a 429; none of the others is worth storing either.
       "Cache-Control": "no-store",
       ...problemOf(failure).headers,
@@ -111,6 +131,25 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       headers: seconds === null ? {} : { "Retry-After": String(seconds) },
     };
   },
+
+  "abnormal-usage": ({ retryAfterMs, violated }) => {
+    const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
+    const outlook = seconds === null ? "" : ` Retry in ${inSeconds(seconds)}.`;
+    return {
+      status: 429,
+      type: abnormalUsage,
+      title: "Abnormal Usage Detected",
+      detail: `Too many requests were denied: for a time all of them are.${outlook}`,
+      members: { "violated-policies": violated },
+      headers: seconds === null ? {} : { "Retry-After": String(seconds) },
+    };
+  },
+
+  barred: () => ({
+    status: 403,
+    title: "Forbidden",
+    detail: "Requests like this one are not let in.",
+  }),
 
   "key-missing": ({ parts }) => ({
     status: 403,

@@ -2,7 +2,7 @@
  * Forwards allowed requests to the origin: method, path, query, bodies as streams, upgrades, redirects and cookies as
  * they are, without the fields that are meant for one hop only (RFC 9110, section 7.6.1).
  */
-import type { Handler, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler } from "hono";
 import type { Config, Origin } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { problemResponse } from "./problems.ts";
@@ -43,14 +43,25 @@ export function refuseUnforwardable(config: Config): MiddlewareHandler {
   };
 }
 
-export function proxy(config: Config): Handler {
-  return async function proxied(c) {
-    const request = originRequest(config, c.req.raw);
+/**
+ * The origin's answer, or the problem that there is none.
+ * @param left aborted when nobody waits for it any more
+ */
+export type Forward = (request: Request, left?: AbortSignal) => Promise<Response>;
+
+export function proxy(config: Config): Forward {
+  return async function proxied(received, left) {
+    const request = originRequest(config, received);
     try {
-      return cleaned(await fetch(request));
+      // What the origin has encoded is passed on as it is, whatever is done with its body on the way.
+      const fetched = await fetch(request, {
+        encodeResponseBody: "manual",
+        ...(left !== undefined && { signal: left }),
+      });
+      return cleaned(fetched);
     } catch (error) {
       // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
-      report({ event: "origin-unreachable", error: errorText(error) });
+      if (left?.aborted !== true) report({ event: "origin-unreachable", error: errorText(error) });
       return problemResponse({ kind: "origin-unreachable" });
     }
   };
@@ -82,7 +93,13 @@ function originUrl(origin: Origin, received: string): URL {
 /** The origin's response with headers of its own, since those of a fetched one cannot be changed. */
 function cleaned(fetched: Response): Response {
   if (fetched.status === 101) return fetched;
-  const response = new Response(fetched.body, fetched);
+  const { status, statusText, headers } = fetched;
+  const response = new Response(fetched.body, {
+    status,
+    statusText,
+    headers,
+    encodeBody: "manual",
+  });
   removeHopByHop(response.headers);
   return response;
 }

@@ -9,9 +9,10 @@ import {
   type Limit,
   type Meter,
 } from "../strategies/index.ts";
+import type { Ban } from "../config/index.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Charge } from "./protocol.ts";
-import { type Reservation, Reservations } from "./reservations.ts";
+import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 
 const version = 1;
 
@@ -21,6 +22,11 @@ const idleMemoryMs = 10_000;
 /** About what an account takes beside its meters, and a meter's place in it. */
 const bytesOfAccount = 900;
 const bytesOfMeter = 400;
+
+/** Beside a policy's meter stand those of its denials and its ban. No policy's name has a space. */
+const strikesOf = (policy: string): string => `${policy} strikes`;
+const banOf = (policy: string): string => `${policy} ban`;
+const isOfBan = (name: string): boolean => name.includes(" ");
 
 interface Held extends HeldMeter {
   writtenChanges: number;
@@ -90,6 +96,22 @@ export class Account {
     return this.#reservations.fullForMs(charges, nowMs);
   }
 
+  /** For how long a ban still refuses the key to a policy; 0 when none does. */
+  bannedForMs(policy: string, { term }: Ban, nowMs: number): number {
+    // Most keys have never been denied, and need no meter for it.
+    if (!this.#held.has(banOf(policy))) return 0;
+    return this.meterOf(banOf(policy), term).look(1, nowMs).retryAfterMs ?? 0;
+  }
+
+  /** Counts a denial. @returns for how long the ban lasts that it brings; 0 when it brings none */
+  strike(policy: string, { strikes, term }: Ban, nowMs: number): number {
+    const left = this.meterOf(strikesOf(policy), strikes).consume(1, nowMs).limits[0]?.remaining;
+    if (left !== 0) return 0;
+    this.#drop(strikesOf(policy));
+    this.meterOf(banOf(policy), term).consume(1, nowMs);
+    return this.bannedForMs(policy, { strikes, term }, nowMs);
+  }
+
   /** The list of limits that the meter of a policy has. */
   limitsOf(policy: string): readonly Limit[] {
     return this.#held.get(policy)?.limits ?? [];
@@ -108,11 +130,25 @@ export class Account {
     return reservation !== null && reservation.expiresAtMs > nowMs ? reservation : null;
   }
 
+  /** The work goes on: see `Reservations.renew`. */
+  renew(
+    id: string,
+    nowMs: number,
+    heldAtMs: (charge: ReservedCharge, ttlMs: number) => number,
+  ): boolean {
+    const isOpen = this.#reservations.renew(id, nowMs, heldAtMs);
+    if (isOpen) this.#ownChanges++;
+    return isOpen;
+  }
+
   forget(policy: string): void {
-    const held = this.#held.get(policy);
-    this.#held.delete(policy);
     this.#reservations.forget(policy);
-    this.#ownChanges += 1 + (held?.meter.changes ?? 0);
+    for (const name of [policy, strikesOf(policy), banOf(policy)]) this.#drop(name);
+  }
+
+  #drop(name: string): void {
+    this.#ownChanges += 1 + (this.#held.get(name)?.meter.changes ?? 0);
+    this.#held.delete(name);
   }
 
   get isUnwritten(): boolean {
@@ -126,10 +162,10 @@ export class Account {
   /** Whether what is unwritten would outlast the memory of an idle object. */
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges || !this.#reservations.isEmpty) return true;
-    return [...this.#held.values()].some(
-      ({ meter, writtenChanges }) =>
+    return [...this.#held].some(
+      ([name, { meter, writtenChanges }]) =>
         meter.changes !== writtenChanges &&
-        (meter.memoryMs > idleMemoryMs || meter.idleAtMs() - nowMs > idleMemoryMs),
+        (isOfBan(name) || meter.memoryMs > idleMemoryMs || meter.idleAtMs() - nowMs > idleMemoryMs),
     );
   }
 

@@ -4,11 +4,13 @@
  */
 import type { Policy } from "../config/index.ts";
 import type { Decision } from "../strategies/index.ts";
-import { LocalMeters } from "./local-meters.ts";
-import { admits, type Outcome, type Spend } from "./outcome.ts";
+import { type Counted, LocalMeters, nothingCounted } from "./local-meters.ts";
+import { report } from "../observability/events.ts";
+import { Admission } from "./admission.ts";
+import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
 import { placeOf } from "./place.ts";
-import type { Charge, CheckCall, Verdict } from "./protocol.ts";
+import type { Charge, CheckCall, Reserved, Verdict } from "./protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
 /** No policy is at hand when a reservation is settled. */
@@ -33,46 +35,30 @@ export class LimiterClient {
 
   /**
    * Spends all or nothing. Spends on one key are decided together; the object of the next key is asked only when the
-   * one before admits, and what was spent before a denial is given back, for which no answer waits.
+   * one before admits, and what was spent before a denial is given back, for which no answer waits; nor does any for
+   * dry runs on keys of their own.
    * @param later keeps the Worker running for work that goes on after the answer
-   * @returns the outcomes of the spends that were asked for, those of the denying key last
    */
-  async admit(spends: readonly Spend[], later: Later): Promise<Outcome[]> {
-    const outcomes: Outcome[] = [];
-    const undo: (() => Promise<unknown>)[] = [];
-    const remember: (() => void)[] = [];
-    let isRefused = false;
-    for (const group of groupsOf(spends)) {
-      // What it spends after all is given back with the rest.
-      const settle = (verdict: Verdict): Promise<unknown> | undefined => {
-        if (!verdict.decisions.every(({ allowed }) => allowed)) return undefined;
-        if (isRefused) return this.#giveBack(group, verdict);
-        undo.push(() => this.#giveBack(group, verdict));
-        return undefined;
-      };
+  async admit(spends: readonly Spend[], later: Later): Promise<Admission> {
+    const admission = new Admission();
+    const groups = [...groupsOf(spends)];
+    for (const group of groups) {
+      if (isShadow(group)) continue;
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
-      const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)), {
-        later,
-        settle,
-      });
-      const nowMs = Date.now();
-      const decided = verdict === null ? this.#fallBack(group, nowMs) : outcomesOf(group, verdict);
-      outcomes.push(...decided);
-      if (!decided.every(admits)) {
-        isRefused = true;
-        later(Promise.all(undo.map((each) => each())));
-        return outcomes;
-      }
-      if (verdict === null) {
-        undo.push(async () => this.#local.refund(group.filter(isLocal), nowMs));
-      } else {
-        undo.push(() => this.#giveBack(group, verdict));
-        remember.push(() => this.#local.book(group, nowMs));
+      const outcomes = await this.#spend(group, admission, later);
+      admission.outcomes.push(...outcomes);
+      if (!outcomes.every(admits) || admission.fullForMs > 0) {
+        admission.isRefused = true;
+        later(admission.giveBack());
+        return admission;
       }
     }
-    for (const each of remember) each();
-    return outcomes;
+    const shadows = groups.filter(isShadow);
+    if (shadows.length > 0) {
+      later(Promise.all(shadows.map((group) => this.#spend(group, admission, later))));
+    }
+    return admission;
   }
 
   /** What `admit` would answer to one spend, without spending. */
@@ -84,46 +70,31 @@ export class LimiterClient {
 
   /** Spends what `settle` corrects within `ttlMs`. */
   async reserve(spend: Spend, ttlMs: number, later: Later): Promise<Reserving> {
-    const address = newAddress(spend.partitionKey, spend.policy.objects);
-    let isAdmitted = false;
-    const reserved = await this.#ask(
-      "reserve",
-      [spend],
-      (stub) => stub.reserve({ ...callOf([spend]), id: address.random, ttlMs }),
-      {
-        later,
-        // Nobody knows its id: what was let in stands as spent, its slots are free again.
-        settle: ({ isOpen }) => isOpen && this.settle(address, isAdmitted ? spend.cost : 0),
-      },
-    );
-    const nowMs = Date.now();
-    if (reserved === null) {
-      const [outcome = fallBackOf(spend, () => this.#local.look(spend, nowMs))] = this.#fallBack(
-        [spend],
-        nowMs,
-      );
-      isAdmitted = admits(outcome);
-      return { outcome, address: null, fullForMs: 0 };
-    }
-    const { isOpen, fullForMs } = reserved;
-    const [outcome] = outcomesOf([spend], reserved);
+    const admission = await this.admit([{ ...spend, ttlMs }], later);
+    const { address, fullForMs, isRefused } = admission;
+    const [outcome] = admission.outcomes;
     if (outcome === undefined) throw new TypeError("an object answered a charge with no decision");
-    if (isOpen) this.#local.book([spend], nowMs);
-    return { outcome, address: isOpen ? address : null, fullForMs };
+    // Nobody knows its id: what was let in stands as spent, its slots are free again.
+    if (address === null && !isRefused) later(admission.settle(({ cost }) => cost));
+    return { outcome, address, fullForMs };
   }
 
   /**
    * Corrects a reservation to its actual cost and ends it.
    * @returns whether this call did so; null when the object gave no answer
    */
-  async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
-    const { random, partitionKey, settings } = address;
+  async settle(
+    { random, partitionKey, settings }: ReservationAddress,
+    cost: number,
+    costs?: readonly number[],
+  ): Promise<boolean | null> {
     const answer = await this.#calls.make({
       name: "settle",
       place: placeOf(settings, partitionKey),
       policies: [],
       timeoutMs: settleTimeoutMs,
-      ask: (stub) => stub.settle({ key: partitionKey, id: random, cost }),
+      ask: (stub) =>
+        stub.settle({ key: partitionKey, id: random, cost, ...(costs !== undefined && { costs }) }),
     });
     return answer === null ? null : answer.settled;
   }
@@ -142,15 +113,91 @@ export class LimiterClient {
     return confirmed === true;
   }
 
-  #giveBack(group: readonly Spend[], { spentAtMs }: Verdict): Promise<unknown> {
-    return this.#ask("refund", group, async (stub) => {
-      const { charges, ...call } = callOf(group);
-      const spent = charges.map((charge, index) => ({
-        ...charge,
-        spentAtMs: spentAtMs[index] ?? 0,
-      }));
-      await stub.refund({ ...call, charges: spent });
+  /** Spends on one key; what was spent is added to the admission. */
+  async #spend(
+    group: readonly Spend[],
+    admission: Admission,
+    later: Later,
+  ): Promise<readonly Outcome[]> {
+    const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
+    const address = ttls.length === 0 ? null : newAddressOf(group);
+    // What it spends after all is given back or settled with the rest.
+    const late = {
+      later,
+      settle: (verdict: Answered): unknown =>
+        this.#hold(spentOf(group, verdict), address, nothingCounted, admission),
+    };
+    const verdict: Answered | null =
+      address === null
+        ? await this.#ask("check", group, (stub) => stub.check(callOf(group)), late)
+        : await this.#ask(
+            "reserve",
+            group,
+            (stub) => {
+              const ttlMs = Math.max(...ttls);
+              return stub.reserve({ ...callOf(group), id: address.random, ttlMs });
+            },
+            late,
+          );
+    const outcomes =
+      verdict === null ? this.#fallBack(group, admission) : outcomesOf(group, verdict);
+    if (verdict !== null) {
+      const spent = spentOf(group, verdict);
+      const counted = this.#local.book(
+        spent.map(({ spend }) => spend),
+        Date.now(),
+      );
+      admission.fullForMs = Math.max(admission.fullForMs, verdict.fullForMs ?? 0);
+      await this.#hold(spent, address, counted, admission);
+    }
+    for (const outcome of outcomes) reportDryRun(outcome);
+    return outcomes;
+  }
+
+  /**
+   * Adds what an object has spent to what is to be given back or settled.
+   * @param counted what of it the isolate has counted too
+   */
+  async #hold(
+    spent: readonly Spent[],
+    address: ReservationAddress | null,
+    counted: Counted,
+    admission: Admission,
+  ): Promise<void> {
+    if (spent.length === 0) return;
+    await admission.add({
+      address,
+      giveBack: () => {
+        this.#local.settle(counted, () => 0);
+        return address === null ? this.#refund(spent) : this.settle(address, 0);
+      },
+      settle: async (costOf) => {
+        if (address === null) return;
+        this.#local.settle(counted, costOf);
+        const costs = spent.map(({ spend }) => costOf(spend));
+        await this.settle(address, Math.max(...costs), costs);
+      },
+      renew: async () => {
+        if (address !== null) await this.#renew(address, spent);
+      },
     });
+  }
+
+  #refund(spent: readonly Spent[]): Promise<unknown> {
+    const spends = spent.map(({ spend }) => spend);
+    return this.#ask("refund", spends, async (stub) => {
+      const { charges, ...call } = callOf(spends);
+      const given = charges.map((charge, index) => ({
+        ...charge,
+        spentAtMs: spent[index]?.spentAtMs ?? 0,
+      }));
+      await stub.refund({ ...call, charges: given });
+    });
+  }
+
+  #renew({ partitionKey, random }: ReservationAddress, spent: readonly Spent[]): Promise<unknown> {
+    const spends = spent.map(({ spend }) => spend);
+    return this.#ask("renew", spends, (stub) => stub.renew({ key: partitionKey, id: random }));
   }
 
   /** An answer of the object of a key within the shortest of its policies' timeouts; null if there is none. */
@@ -166,21 +213,76 @@ export class LimiterClient {
       name,
       place: placeOf(first.policy.objects, first.partitionKey),
       policies: group.map(({ policy }) => policy.name),
-      timeoutMs: Math.min(...group.map(({ policy }) => policy.timeoutMs)),
+      timeoutMs: timeoutOf(group),
       ask,
       ...(late !== undefined && { late }),
     });
   }
 
-  /** What the policies' failure modes say; local limits too are spent by all or by none. */
-  #fallBack(group: readonly Spend[], nowMs: number): Outcome[] {
+  /** What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs. */
+  #fallBack(group: readonly Spend[], admission: Admission): Outcome[] {
+    const nowMs = Date.now();
     const look = (spend: Spend): Outcome => fallBackOf(spend, () => this.#local.look(spend, nowMs));
-    if (group.map(look).every(admits)) {
-      return group.map((spend) => fallBackOf(spend, () => this.#local.consume(spend, nowMs)));
+    const looked = group.map(look);
+    if (!looked.every(admits)) {
+      for (const spend of group.filter(isLocal)) this.#local.deny(spend, nowMs);
+      return group.map(look);
     }
-    for (const spend of group.filter(isLocal)) this.#local.deny(spend, nowMs);
-    return group.map(look);
+    const outcomes = group.map((spend) =>
+      fallBackOf(spend, () => this.#local.consume(spend, nowMs)),
+    );
+    const spends = group.filter(
+      (spend, index) =>
+        isLocal(spend) && allows(outcomes[index] ?? { kind: "closed", policy: spend.policy }),
+    );
+    if (spends.length > 0) {
+      const counted = { spends, atMs: nowMs };
+      void admission.add({
+        address: null,
+        giveBack: async () => this.#local.settle(counted, () => 0),
+        settle: async (costOf) => this.#local.settle(counted, costOf),
+        renew: async () => undefined,
+      });
+    }
+    return outcomes;
   }
+}
+
+/** An object's answer to a check or a reservation. */
+type Answered = Verdict & Partial<Reserved>;
+
+/** What has been spent, and the instant that it is booked to. */
+interface Spent {
+  readonly spend: Spend;
+  readonly spentAtMs: number;
+}
+
+/** Nothing unless all are admitted; then all but the dry runs that deny. */
+function spentOf(group: readonly Spend[], { decisions, spentAtMs, isOpen }: Answered): Spent[] {
+  const isAdmitted = group.every(
+    ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
+  );
+  if (!isAdmitted || isOpen === false) return [];
+  return group.flatMap((spend, index) =>
+    decisions[index]?.allowed === true ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [],
+  );
+}
+
+const isShadow = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
+
+function newAddressOf(group: readonly Spend[]): ReservationAddress {
+  const [first] = group;
+  if (first === undefined) throw new RangeError("nothing is to be spent");
+  return newAddress(first.partitionKey, first.policy.objects);
+}
+
+/** A dry run that denies is told, since nothing else comes of it. */
+function reportDryRun(outcome: Outcome): void {
+  const { policy } = outcome;
+  if (!policy.isDryRun || allows(outcome)) return;
+  const limits = "decision" in outcome ? outcome.decision.limits : [];
+  const violated = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
+  report({ event: "dry-run-denied", policy: policy.name, violated });
 }
 
 const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
@@ -190,6 +292,13 @@ function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
   return policy.onError === "local"
     ? { kind: "local", policy, decision: decide() }
     : { kind: policy.onError, policy };
+}
+
+/** The shortest of those policies that a client waits for. */
+function timeoutOf(group: readonly Spend[]): number {
+  const enforced = group.filter(({ policy }) => !policy.isDryRun);
+  const asked = enforced.length > 0 ? enforced : group;
+  return Math.min(...asked.map(({ policy }) => policy.timeoutMs));
 }
 
 /** Spends on one key are decided together; keys are the same when their values and their objects are. */
@@ -215,6 +324,9 @@ const chargeOf = ({ policy, cost }: Spend): Charge => ({
   policy: policy.name,
   limits: policy.limits,
   cost,
+  ...(policy.isDryRun && { isDryRun: true }),
+  // What denies nothing bans nobody.
+  ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
 });
 
 function outcomesOf(group: readonly Spend[], verdict: Verdict): Outcome[] {

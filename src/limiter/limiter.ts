@@ -5,9 +5,10 @@
  * Every method runs to its end without waiting, so nothing comes between reading a meter and changing it: concurrent
  * requests are decided one after the other. The clock is read once for each decision.
  */
-import type { Decision, Meter } from "../strategies/index.ts";
+import type { Meter } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { Account } from "./account.ts";
+import { decide, lookAt, type Spending } from "./decide.ts";
 import { HeldAccounts } from "./held-accounts.ts";
 import { Ledger, type RowStorage } from "./ledger.ts";
 import type {
@@ -15,6 +16,8 @@ import type {
   CheckCall,
   ForgetCall,
   RefundCall,
+  RenewCall,
+  Renewed,
   Reserved,
   ReserveCall,
   Settled,
@@ -30,8 +33,6 @@ export interface Platform {
   readonly now: () => number;
   readonly after: Timer;
 }
-
-type Spending = (meter: Meter, cost: number, nowMs: number) => Decision;
 
 const spendNow: Spending = (meter, cost, nowMs) => meter.consume(cost, nowMs);
 
@@ -54,12 +55,12 @@ export class Limiter {
     return this.#held.sizeBytes;
   }
 
-  /** Spends every charge if all of them are allowed; otherwise none. */
+  /** Spends every charge if all of them are allowed, but for dry runs; otherwise none. */
   check({ key, charges, durability }: CheckCall): Verdict {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
-    const verdict = this.#decide(account, charges, nowMs, spendNow);
+    const verdict = decide(account, charges, nowMs, meterOf, spendNow);
     this.#keep(account, changes, nowMs, durability === "confirmed");
     return verdict;
   }
@@ -68,10 +69,9 @@ export class Limiter {
   look({ key, charges }: CheckCall): Verdict {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
-    const meters = charges.map((charge) => this.#meterOf(account, charge));
-    const decisions = charges.flatMap(({ cost }, index) => meters[index]?.look(cost, nowMs) ?? []);
+    const verdict = lookAt(account, charges, nowMs, meterOf);
     this.#hold(account, nowMs);
-    return { decisions, spentAtMs: meters.map(({ seenMs }) => seenMs) };
+    return verdict;
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
@@ -80,7 +80,7 @@ export class Limiter {
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
     for (const charge of charges) {
-      this.#meterOf(account, charge).refund(charge.cost, charge.spentAtMs, nowMs);
+      meterOf(account, charge).refund(charge.cost, charge.spentAtMs, nowMs);
     }
     this.#keep(account, changes, nowMs, durability === "confirmed");
   }
@@ -92,18 +92,19 @@ export class Limiter {
     const { changes } = account;
     const fullForMs = account.fullForMs(charges, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
-    const verdict = this.#decide(account, charges, nowMs, (meter, cost) =>
-      meter.reserve(cost, ttlMs, nowMs),
-    );
+    const reserveNow: Spending = (meter, cost) => meter.reserve(cost, ttlMs, nowMs);
+    const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";
-    const isOpen = verdict.decisions.every((decision) => decision.allowed);
+    const isAdmitted = verdict.decisions.every(
+      ({ allowed }, index) => allowed || charges[index]?.isDryRun === true,
+    );
+    const spent = charges.flatMap(({ policy, cost }, index) => {
+      if (!isAdmitted || verdict.decisions[index]?.allowed !== true) return [];
+      const spentAtMs = verdict.spentAtMs[index] ?? nowMs;
+      return { policy, limits: account.limitsOf(policy), cost, spentAtMs, heldAtMs: spentAtMs };
+    });
+    const isOpen = spent.length > 0;
     if (isOpen) {
-      const spent = charges.map(({ policy, cost }, index) => ({
-        policy,
-        limits: account.limitsOf(policy),
-        cost,
-        spentAtMs: verdict.spentAtMs[index] ?? nowMs,
-      }));
       const expiresAtMs = Math.max(nowMs, ...verdict.spentAtMs) + ttlMs;
       account.open({ id, ttlMs, expiresAtMs, isConfirmed, charges: spent });
     }
@@ -111,15 +112,31 @@ export class Limiter {
     return { ...verdict, isOpen, fullForMs: 0 };
   }
 
+  /** Keeps a reservation open, and its slots held, for its ttl from now. */
+  renew({ key, id }: RenewCall): Renewed {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
+    const isOpen = account.renew(id, nowMs, (charge, ttlMs) => {
+      const meter = meterOf(account, charge);
+      meter.renew(charge.cost, charge.heldAtMs, ttlMs, nowMs);
+      return Math.max(nowMs, meter.seenMs);
+    });
+    this.#keep(account, changes, nowMs, false);
+    return { isOpen };
+  }
+
   /** Corrects a reservation to its actual cost, and ends it. */
-  settle({ key, id, cost }: SettleCall): Settled {
+  settle({ key, id, cost, costs }: SettleCall): Settled {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
     const reservation = account.take(id, nowMs);
-    for (const charge of reservation?.charges ?? []) {
-      const meter = this.#meterOf(account, charge);
-      meter.settle(charge.cost, cost, charge.spentAtMs, reservation?.ttlMs ?? 0, nowMs);
+    for (const [index, charge] of reservation?.charges.entries() ?? []) {
+      const actualCost = costs?.[index] ?? cost;
+      const ttlMs = reservation?.ttlMs ?? 0;
+      const meter = meterOf(account, charge);
+      meter.settle(charge.cost, actualCost, charge.spentAtMs, ttlMs, nowMs, charge.heldAtMs);
     }
     this.#keep(account, changes, nowMs, reservation?.isConfirmed === true);
     return { settled: reservation !== null };
@@ -152,34 +169,8 @@ export class Limiter {
     }
   }
 
-  #decide(account: Account, charges: readonly Charge[], nowMs: number, spend: Spending): Verdict {
-    const meters = charges.map((charge) => this.#meterOf(account, charge));
-    const isOne = charges.length === 1;
-    const areAllowed =
-      isOne ||
-      charges.every(({ cost }, index) => meters[index]?.look(cost, nowMs).allowed === true);
-    const decisions = charges.flatMap(({ cost }, index) => {
-      const meter = meters[index];
-      if (meter === undefined) return [];
-      if (areAllowed) return spend(meter, cost, nowMs);
-      // Whichever of them denies, the request is denied to all.
-      meter.deny(nowMs);
-      return meter.look(cost, nowMs);
-    });
-    return { decisions, spentAtMs: meters.map(({ seenMs }) => Math.max(nowMs, seenMs)) };
-  }
-
   #accountOf(key: string, nowMs: number): Account {
     return this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
-  }
-
-  #meterOf(account: Account, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
-    const meter = account.meterOf(policy, limits);
-    if (account.refused !== null) {
-      report({ event: "state-refused", policy, reason: account.refused });
-      account.refused = null;
-    }
-    return meter;
   }
 
   /**
@@ -213,4 +204,14 @@ export class Limiter {
     const unwritten = gone.filter((each) => each.isUnwritten);
     if (unwritten.length > 0) this.#ledger.write(unwritten, nowMs, "unconfirmed");
   }
+}
+
+/** The meter of a policy; what was stored and is not trusted is told. */
+function meterOf(account: Account, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+  const meter = account.meterOf(policy, limits);
+  if (account.refused !== null) {
+    report({ event: "state-refused", policy, reason: account.refused });
+    account.refused = null;
+  }
+  return meter;
 }

@@ -12,6 +12,17 @@ const mostMeters = 1_024;
 /** What may grow larger, such as a long log, is not kept in case of need: there would be one for every key. */
 const mostStoredBytes = 16_000;
 
+/** Nobody renews what is held here: it is held for its whole window. */
+const wholeWindow = Number.MAX_SAFE_INTEGER;
+
+/** What the isolate has counted, and when. */
+export interface Counted {
+  readonly spends: readonly Spend[];
+  readonly atMs: number;
+}
+
+export const nothingCounted: Counted = { spends: [], atMs: 0 };
+
 export class LocalMeters {
   readonly #held = new Recent<HeldMeter>(mostMeters);
 
@@ -28,16 +39,18 @@ export class LocalMeters {
     this.#meterOf(spend).deny(nowMs);
   }
 
-  /** Counts what an object has admitted. */
-  book(spends: readonly Spend[], nowMs: number): void {
-    for (const spend of spends) {
-      if (isWorthCounting(spend)) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
-    }
+  /** Counts what an object has admitted, as far as it is worth it. */
+  book(spends: readonly Spend[], nowMs: number): Counted {
+    const worth = spends.filter(isWorthCounting);
+    for (const spend of worth) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
+    return { spends: worth, atMs: nowMs };
   }
 
-  /** Gives back what was consumed at `spentAtMs`, for a request that was not admitted after all. */
-  refund(spends: readonly Spend[], spentAtMs: number): void {
-    for (const spend of spends) this.#meterOf(spend).refund(spend.cost, spentAtMs, Date.now());
+  /** Corrects what was consumed or booked to what it cost; slots are free again. */
+  settle({ spends, atMs }: Counted, costOf: (spend: Spend) => number): void {
+    for (const spend of spends) {
+      this.#meterOf(spend).settle(spend.cost, costOf(spend), atMs, wholeWindow, Date.now());
+    }
   }
 
   forget(spend: Spend): void {

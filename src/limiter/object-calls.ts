@@ -26,7 +26,7 @@ export type Later = (work: Promise<unknown>) => void;
 
 export interface Call<Answer> {
   /** For the log. Decisions can be made without the object; what corrects its count cannot, and is always tried. */
-  readonly name: "check" | "look" | "reserve" | "refund" | "forget" | "settle";
+  readonly name: "check" | "look" | "reserve" | "renew" | "refund" | "forget" | "settle";
   readonly place: Place;
   readonly policies: readonly string[];
   readonly timeoutMs: number;

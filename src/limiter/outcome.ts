@@ -7,6 +7,8 @@ export interface Spend {
   readonly policy: Policy;
   readonly partitionKey: string;
   readonly cost: number;
+  /** For how long it is to be settled, unless it is renewed by then; spent for good when left out. */
+  readonly ttlMs?: number;
 }
 
 /**
@@ -17,6 +19,9 @@ export type Outcome =
   | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
   | { readonly kind: "open" | "closed"; readonly policy: Policy };
 
-/** Whether an outcome lets the request in. */
-export const admits = (outcome: Outcome): boolean =>
+/** Whether the policy by itself would let the request in. */
+export const allows = (outcome: Outcome): boolean =>
   "decision" in outcome ? outcome.decision.allowed : outcome.kind === "open";
+
+/** Whether an outcome lets the request in. */
+export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);

@@ -3,7 +3,7 @@
  * fields are only ever added; what a caller of an older version leaves out has a default, what an object of an older
  * version does not know it ignores. A call whose meaning changes gets a new name.
  */
-import type { Durability } from "../config/index.ts";
+import type { Ban, Durability } from "../config/index.ts";
 import type { Decision, Limit } from "../strategies/index.ts";
 
 /** What one policy is to spend on a key. */
@@ -11,6 +11,10 @@ export interface Charge {
   policy: string;
   limits: readonly Limit[];
   cost: number;
+  /** What follows denials by these limits; nothing when left out. */
+  ban?: Ban;
+  /** Spent if its own limits allow it, and without a say in the others; false when left out. */
+  isDryRun?: boolean;
 }
 
 interface KeyCall {
@@ -20,7 +24,7 @@ interface KeyCall {
   durability?: Durability;
 }
 
-/** A charge for each policy that charges the key: allowed by all, or spent by none. */
+/** A charge for each policy that charges the key: allowed by all that are no dry runs, or spent by none. */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];
 }
@@ -42,7 +46,7 @@ export interface ForgetCall extends KeyCall {
   policy: string;
 }
 
-/** A check whose cost `settle` corrects, within `ttlMs`. */
+/** A check whose cost `settle` corrects, within `ttlMs` or as often as it is renewed by then. */
 export interface ReserveCall extends CheckCall {
   /** 128 random bits, as text. */
   id: string;
@@ -50,17 +54,30 @@ export interface ReserveCall extends CheckCall {
 }
 
 export interface Reserved extends Verdict {
-  /** Whether the reservation is open: all charges are allowed, and spent. */
+  /** Whether the reservation is open: the request is allowed, and what is allowed is spent. */
   isOpen: boolean;
   /** More than 0 when nothing was spent because the key has as many open as it may: until the next of them expires. */
   fullForMs: number;
+}
+
+/** The work that a reservation is for goes on: it may be corrected for its ttl from now, and holds its slots as long. */
+export interface RenewCall {
+  key: string;
+  id: string;
+}
+
+export interface Renewed {
+  isOpen: boolean;
 }
 
 /** Corrects a reservation to what it cost after all. */
 export interface SettleCall {
   key: string;
   id: string;
+  /** Of each charge. */
   cost: number;
+  /** One for each charge that was spent, in their order, where they differ; `cost` when left out. */
+  costs?: readonly number[];
 }
 
 export interface Settled {

@@ -5,6 +5,8 @@ import type {
   CheckCall,
   ForgetCall,
   RefundCall,
+  RenewCall,
+  Renewed,
   Reserved,
   ReserveCall,
   Settled,
@@ -45,6 +47,10 @@ export class RateLimiter extends DurableObject<Env> {
 
   reserve(call: ReserveCall): Reserved {
     return this.#limiter.reserve(call);
+  }
+
+  renew(call: RenewCall): Renewed {
+    return this.#limiter.renew(call);
   }
 
   settle(call: SettleCall): Settled {

@@ -10,7 +10,13 @@ export interface Reservation {
   readonly ttlMs: number;
   readonly expiresAtMs: number;
   readonly isConfirmed: boolean;
-  readonly charges: readonly (Charge & { readonly spentAtMs: number })[];
+  readonly charges: readonly ReservedCharge[];
+}
+
+export interface ReservedCharge extends Pick<Charge, "policy" | "limits" | "cost"> {
+  readonly spentAtMs: number;
+  /** Since when slots are held by it: later where it was renewed. */
+  readonly heldAtMs: number;
 }
 
 /** A day. */
@@ -70,6 +76,27 @@ export class Reservations {
     return taken;
   }
 
+  /**
+   * Opens it for its ttl from now, unless it is over.
+   * @param heldAtMs since when a charge's slots are held from then on
+   */
+  renew(
+    id: string,
+    nowMs: number,
+    heldAtMs: (charge: ReservedCharge, ttlMs: number) => number,
+  ): boolean {
+    const reservation = this.#open.get(id);
+    if (reservation === undefined || reservation.expiresAtMs <= nowMs) return false;
+    const { ttlMs } = reservation;
+    const charges = reservation.charges.map((charge) => ({
+      ...charge,
+      heldAtMs: heldAtMs(charge, ttlMs),
+    }));
+    const latestMs = Math.max(nowMs, ...charges.map((charge) => charge.heldAtMs));
+    this.#open.set(id, { ...reservation, expiresAtMs: latestMs + ttlMs, charges });
+    return true;
+  }
+
   /** What has expired stands as spent. */
   #sweep(nowMs: number): void {
     this.#earliestMs = Number.POSITIVE_INFINITY;
@@ -99,8 +126,12 @@ export class Reservations {
       ...reservation,
       expiresAtMs: Math.min(reservation.expiresAtMs, nowMs + reservation.ttlMs),
       charges: reservation.charges.map((charge) =>
-        charge.policy === policy && charge.spentAtMs > nowMs
-          ? { ...charge, spentAtMs: nowMs }
+        charge.policy === policy
+          ? {
+              ...charge,
+              spentAtMs: Math.min(charge.spentAtMs, nowMs),
+              heldAtMs: Math.min(charge.heldAtMs, nowMs),
+            }
           : charge,
       ),
     }));
@@ -167,11 +198,12 @@ export class Reservations {
         ttlMs,
         expiresAtMs,
         isConfirmed ? 1 : 0,
-        ...charges.map(({ policy, limits, cost, spentAtMs }) => [
+        ...charges.map(({ policy, limits, cost, spentAtMs, heldAtMs }) => [
           policy,
           indexOf(limits),
           cost,
           spentAtMs,
+          ...(heldAtMs === spentAtMs ? [] : [heldAtMs]),
         ]),
       ],
     );
@@ -214,13 +246,12 @@ function readReservation(stored: unknown, lists: readonly unknown[]): Reservatio
   return { id, ttlMs, expiresAtMs, isConfirmed: confirmed === 1, charges };
 }
 
-function readCharge(
-  stored: unknown,
-  lists: readonly unknown[],
-): Reservation["charges"][number] | null {
+function readCharge(stored: unknown, lists: readonly unknown[]): ReservedCharge | null {
   if (!Array.isArray(stored)) return null;
-  const [policy, index, cost, spentAtMs]: unknown[] = stored;
+  const [policy, index, cost, spentAtMs, heldAtMs = spentAtMs]: unknown[] = stored;
   const limits = isCount(index) ? lists[index] : undefined;
   if (typeof policy !== "string" || !isLimits(limits)) return null;
-  return isCount(cost) && isCount(spentAtMs) ? { policy, limits, cost, spentAtMs } : null;
+  return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs)
+    ? { policy, limits, cost, spentAtMs, heldAtMs }
+    : null;
 }

@@ -14,6 +14,13 @@ export type Event =
       readonly policies: readonly string[];
       readonly error: string;
     }
+  /** A dry run would have denied a request by these limits, or for what else `reason` says. */
+  | {
+      readonly event: "dry-run-denied";
+      readonly policy: string;
+      readonly violated: readonly string[];
+      readonly reason?: "key-missing" | "listed";
+    }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
   /** An alarm could not be set; the next row that is written sets it. */
@@ -28,8 +35,9 @@ export type Event =
 
 export function report(event: Event): void {
   const line = JSON.stringify(event);
-  if (event.event === "configuration-warning") console.warn(line);
-  else console.error(line);
+  if (event.event === "configuration-warning" || event.event === "dry-run-denied") {
+    console.warn(line);
+  } else console.error(line);
 }
 
 /** An error as a line of text. */

@@ -2,54 +2,37 @@
 import {
   type AddressSettings,
   type KeyPart,
+  normalizedHost,
   normalizedPath,
-  partName,
   type Policy,
 } from "../config/index.ts";
-import { chargedAddress, visitorAddress } from "./address.ts";
+import { chargedAddress, chargedVisitor, visitorOf } from "./address.ts";
 import type { Claims, Visit } from "./visit.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;
 
-/** What a policy does with a request: charges a key, passes it over, or refuses it for what it lacks. */
-export type RequestKey =
-  | {
-      readonly kind: "key";
-      readonly parts: readonly KeyPart[];
-      readonly values: readonly KeyValue[];
-    }
-  | { readonly kind: "skipped" }
-  | { readonly kind: "refused"; readonly missing: readonly string[] };
+type Keyed = Pick<Policy, "key" | "addresses">;
 
-type Keyed = Pick<Policy, "key" | "onMissingKey" | "addresses">;
+/**
+ * The values of all parts.
+ * @param claims those of the request's verified token; none without one
+ */
+export const valuesOfRequest = (
+  { key, addresses }: Keyed,
+  visit: Visit,
+  claims: Claims,
+): KeyValue[] => key.map((part) => valueOf(part, addresses, visit, claims));
 
-/** @param claims those of the request's verified token; none without one */
-export function keyOfRequest(policy: Keyed, visit: Visit, claims: Claims): RequestKey {
-  const { key: parts, onMissingKey, addresses } = policy;
-  const values = parts.map((part) => valueOf(part, addresses, visit, claims));
-  const missing = parts.filter((part, index) => part.kind !== "global" && values[index] === null);
-  if (missing.length === 0) return { kind: "key", parts, values };
-  switch (onMissingKey) {
-    case "shared":
-      return { kind: "key", parts, values };
-    case "ip":
-      // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
-      return {
-        kind: "key",
-        parts: [{ kind: "ip" }],
-        values: [visitorAddress(visit.headers, addresses)],
-      };
-    case "deny":
-      return { kind: "refused", missing: missing.map(partName) };
-    case "skip":
-      return { kind: "skipped" };
-    default:
-      return onMissingKey satisfies never;
-  }
-}
+/** The parts that a request lacks. */
+export const missingParts = (
+  parts: readonly KeyPart[],
+  values: readonly KeyValue[],
+): readonly KeyPart[] =>
+  parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
-function valueOf(
+/** What a request has for one part. */
+export function valueOf(
   part: KeyPart,
   addresses: AddressSettings,
   visit: Visit,
@@ -57,7 +40,7 @@ function valueOf(
 ): KeyValue {
   switch (part.kind) {
     case "ip":
-      return visitorAddress(visit.headers, addresses);
+      return chargedVisitor(visitorOf(visit.headers, addresses), addresses.ipv6Prefix);
     case "header":
       return headerOf(visit.headers, part.name);
     case "cookie":
@@ -97,12 +80,10 @@ function onlyOne(values: readonly string[]): KeyValue {
 }
 
 /** Lists and objects stand for no one. */
-function textOf(value: unknown): KeyValue {
+export function textOf(value: unknown): KeyValue {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
-
-const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
 
 function valueOfCaller({ kind }: KeyPart, addresses: AddressSettings, text: string): KeyValue {
   if (kind === "global") return null;

@@ -1,5 +1,5 @@
 /** Which policies a request meets. */
-import { type Match, normalizedPath, type Policy } from "../config/index.ts";
+import { type Match, normalizedHost, normalizedPath, type Policy } from "../config/index.ts";
 import type { Visit } from "./visit.ts";
 
 /** All policies that match, in the order of the configuration. */
@@ -11,7 +11,7 @@ export function matchingPolicies(policies: readonly Policy[], visit: Visit): rea
 function matches(match: Match, { method, url, headers }: Visit, path: string): boolean {
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
-    (match.host === null || match.host.test({ hostname: url.hostname.replace(/\.$/, "") })) &&
+    (match.host === null || match.host.test({ hostname: normalizedHost(url.hostname) })) &&
     (match.path === null || matchesPath(match.path, path)) &&
     (match.headers === null || matchesHeaders(match.headers, headers))
   );

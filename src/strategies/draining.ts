@@ -96,14 +96,14 @@ function unitsOwed(limit: DrainingLimit, level: Level, nowMs: number): number {
   return Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerUnit);
 }
 
-/** The least wait until at most `units` are owed, less than now, rounded up to the millisecond. */
+/** The least wait until at most `credits` are owed, less than now, rounded up to the millisecond. */
 export function waitUntilOwed(
   limit: DrainingLimit,
   level: Level,
-  units: number,
+  credits: number,
   nowMs: number,
 ): number {
-  const excess = level.owed - units * limit.creditsPerUnit;
+  const excess = level.owed - credits;
   return level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 

@@ -47,24 +47,52 @@ export function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: 
   return strategy.releases && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
 }
 
-/** The state with units that were reserved at `spentAtMs` given back, all or but for what they have turned out to be. */
+/**
+ * The state with units that were reserved at `spentAtMs` given back, all or but for what they have turned out to be.
+ * @param heldAtMs since when what is given back in any case is held
+ */
 export function settled(
   entry: Entry,
   cost: number,
   actualCost: number,
   spentAtMs: number,
+  heldAtMs: number,
   ttlMs: number,
   seenMs: number,
 ): unknown {
   const { rule, state } = entry;
   const { limit, strategy } = rule;
-  const { releases } = strategy;
-  if (!releases && actualCost > cost) return booked(entry, actualCost - cost, seenMs, seenMs);
-  const units = releases ? cost : cost - actualCost;
-  if (units === 0) return state;
+  if (strategy.releases) return released(entry, cost, heldAtMs, ttlMs, seenMs);
+  if (actualCost > cost) return booked(entry, actualCost - cost, seenMs, seenMs);
+  const units = cost - actualCost;
+  return units === 0 ? state : strategy.refund(limit, state, units, spentAtMs, seenMs);
+}
+
+/** The state with units that are held since `heldAtMs` given back. */
+function released(
+  { rule, state }: Entry,
+  cost: number,
+  heldAtMs: number,
+  ttlMs: number,
+  seenMs: number,
+): unknown {
   // What was reserved while the clock was ahead has been booked again since, and not with the time it had left.
-  const atMs = spentAtMs > seenMs ? spentAtMs : reservedAtMs(rule, ttlMs, spentAtMs);
-  return strategy.refund(limit, state, units, atMs, seenMs);
+  const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(rule, ttlMs, heldAtMs);
+  return rule.strategy.refund(rule.limit, state, cost, atMs, seenMs);
+}
+
+/** The state with units that are held since `heldAtMs`, if they are ever given back, held from now on. */
+export function renewed(
+  entry: Entry,
+  cost: number,
+  heldAtMs: number,
+  ttlMs: number,
+  seenMs: number,
+): unknown {
+  const { rule, state } = entry;
+  if (!rule.strategy.releases) return state;
+  const without = released(entry, cost, heldAtMs, ttlMs, seenMs);
+  return booked(entryOf(rule, without), cost, reservedAtMs(rule, ttlMs, seenMs), seenMs);
 }
 
 /** To look is allowed even in debt: what remains can be spent, be it nothing. */

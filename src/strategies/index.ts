@@ -3,6 +3,7 @@ export type { Meter } from "./meter.ts";
 export { longestWaitMs } from "./entry.ts";
 export { integerFrom, isCount } from "./integers.ts";
 export { attachSegments, detachSegments } from "./detached.ts";
+export { isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export { createMeter } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";
@@ -22,5 +23,5 @@ export {
   joinPath,
   problemsOf,
 } from "./problems.ts";
-export { defaultStrategy, strategies } from "./registry.ts";
+export { defaultStrategy, releases, strategies } from "./registry.ts";
 export type { Decision, Limit, LimitDecision, Stored, Strategy } from "./strategy.ts";

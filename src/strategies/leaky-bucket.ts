@@ -21,15 +21,41 @@ import {
   owing,
   waitUntilOwed,
 } from "./draining.ts";
-import { strategyOfParts } from "./strategy.ts";
+import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface LeakyBucketLimit extends DrainingLimit {
   readonly mode: "queue" | "police";
+  /** Of a queue: nothing waits longer. Not written in a limit, but added by `withMaxDelay`. */
+  readonly maxDelayMs?: number;
+  readonly capacity: number;
+  /** What may be owed beyond whole units, where the longest wait is not one for whole units. */
+  readonly slackCredits: number;
 }
 
-/** In a queue one departs at once, and `burst` wait. */
-const capacity = ({ mode, burst }: LeakyBucketLimit): number =>
-  mode === "queue" ? burst + 1 : burst;
+export const isQueue = (limit: Limit): boolean =>
+  limit.strategy === leakyBucket.name && Reflect.get(limit, "mode") !== "police";
+
+/** The limits, of which no queue holds a unit for longer than so long; null for as long as its burst takes. */
+export function withMaxDelay(
+  limits: readonly Limit[],
+  maxDelayMs: number | null,
+): readonly Limit[] {
+  if (maxDelayMs === null) return limits;
+  return limits.map((limit) => (isQueue(limit) ? { ...limit, maxDelayMs } : limit));
+}
+
+/** What follows from how much may wait, and for how long. */
+function complete(written: LeakyBucketLimit): LeakyBucketLimit {
+  const limit = draining(written);
+  const { mode, burst, creditsPerUnit, creditsPerStep, maxDelayMs } = limit;
+  if (mode === "police") return { ...limit, capacity: burst, slackCredits: 0 };
+  const ofBurst = burst * creditsPerUnit;
+  const waitedFor =
+    maxDelayMs === undefined ? ofBurst : Math.min(ofBurst, maxDelayMs * creditsPerStep);
+  // One departs at once, and the others wait.
+  const capacity = Math.floor(waitedFor / creditsPerUnit) + 1;
+  return { ...limit, capacity, slackCredits: waitedFor % creditsPerUnit };
+}
 
 export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   ...drainingParts,
@@ -38,12 +64,18 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
     ...burstOption,
     mode: v.optional(v.picklist(["queue", "police"], 'one of "queue", "police"'), "queue"),
   },
-  complete: draining,
+  complete,
   identity: (limit) => (limit.mode === "police" ? "police" : ""),
-  capacity,
-  mostPerWindow: (limit) => capacity(limit) + limit.limit,
+  capacity: ({ capacity }) => capacity,
+  mostPerWindow: ({ capacity, limit }) => capacity + limit,
 
-  waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, capacity(limit) - cost, nowMs),
+  used: (limit, level, nowMs) =>
+    Math.ceil(Math.max(0, owedAt(limit, level, nowMs) - limit.slackCredits) / limit.creditsPerUnit),
+
+  waitMs: (limit, level, cost, nowMs) => {
+    const credits = (limit.capacity - cost) * limit.creditsPerUnit + limit.slackCredits;
+    return waitUntilOwed(limit, level, credits, nowMs);
+  },
 
   delayMs: (limit, level, nowMs) =>
     limit.mode === "queue" ? Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerStep) : 0,

@@ -12,6 +12,7 @@ import {
   entryOf,
   measure,
   rebooked,
+  renewed,
   reservedAtMs,
   settled,
   spentDecision,
@@ -53,8 +54,21 @@ export interface Meter {
    * concurrency are all given back, whatever it took. To be called once at most for each reservation.
    * @param spentAtMs the meter's `seenMs` right after the reservation
    * @param ttlMs of the reservation
+   * @param heldAtMs the meter's `seenMs` right after it was last renewed, if it was
    */
-  settle(cost: number, actualCost: number, spentAtMs: number, ttlMs: number, nowMs: number): void;
+  settle(
+    cost: number,
+    actualCost: number,
+    spentAtMs: number,
+    ttlMs: number,
+    nowMs: number,
+    heldAtMs?: number,
+  ): void;
+  /**
+   * What is given back when work is done, such as slots of concurrency, is held for `ttlMs` from now on.
+   * @param heldAtMs the meter's `seenMs` right after it was reserved, or last renewed
+   */
+  renew(cost: number, heldAtMs: number, ttlMs: number, nowMs: number): void;
   /** Notes that a request was denied by other limits, which restarts an elastic window; nothing else changes by it. */
   deny(nowMs: number): void;
   /** Counts units that were spent elsewhere at `atMs`; never denies, and may leave a debt. */
@@ -226,17 +240,41 @@ class LimitsMeter implements Meter {
     );
   }
 
-  settle(cost: number, actualCost: number, spentAtMs: number, ttlMs: number, nowMs: number): void {
+  settle(
+    cost: number,
+    actualCost: number,
+    spentAtMs: number,
+    ttlMs: number,
+    nowMs: number,
+    heldAtMs = spentAtMs,
+  ): void {
     requireCount("cost", cost);
     requireCount("actualCost", actualCost);
     requireCount("spentAtMs", spentAtMs);
+    requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    const releases = cost > 0 && this.#entries.some(({ rule }) => rule.strategy.releases);
-    if (actualCost === cost && !releases) return;
+    if (actualCost === cost && !(cost > 0 && this.#releases)) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
-    this.#change(seenMs, (entry) => settled(entry, cost, actualCost, spentAtMs, ttlMs, seenMs));
+    this.#change(seenMs, (entry) =>
+      settled(entry, cost, actualCost, spentAtMs, heldAtMs, ttlMs, seenMs),
+    );
+  }
+
+  renew(cost: number, heldAtMs: number, ttlMs: number, nowMs: number): void {
+    requireCount("cost", cost);
+    requireCount("heldAtMs", heldAtMs);
+    requireTtl(ttlMs);
+    requireInstant(nowMs);
+    if (cost === 0 || !this.#releases) return;
+    this.#trustClock(nowMs);
+    const seenMs = Math.max(nowMs, this.seenMs);
+    this.#change(seenMs, (entry) => renewed(entry, cost, heldAtMs, ttlMs, seenMs));
+  }
+
+  get #releases(): boolean {
+    return this.#entries.some(({ rule }) => rule.strategy.releases);
   }
 
   snapshot(): unknown {

@@ -34,6 +34,10 @@ function strategyOf(limit: Limit): Strategy {
   return strategy;
 }
 
+/** Whether units of a limit are given back when the work is done for which they were spent. */
+export const releases = ({ strategy }: Limit): boolean =>
+  strategies.get(strategy)?.releases === true;
+
 /** A limit and what follows from it, for all meters that have it. */
 export interface Rule {
   readonly name: string;

@@ -45,7 +45,8 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   capacity: (limit) => limit.burst,
   mostPerWindow: (limit) => limit.burst + limit.limit,
 
-  waitMs: (limit, level, cost, nowMs) => waitUntilOwed(limit, level, limit.burst - cost, nowMs),
+  waitMs: (limit, level, cost, nowMs) =>
+    waitUntilOwed(limit, level, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
 
   spend: (limit, level, units, atMs, nowMs) => owing(limit, level, units, atMs, nowMs, false),
 });

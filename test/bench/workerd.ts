@@ -91,6 +91,7 @@ const config :Workerd.Config = (
     (name = "headgate", worker = (
       modules = [(name = "index.js", esModule = embed "index.js")],
       compatibilityDate = "${compatibilityDate}",
+      compatibilityFlags = ["enable_request_signal"],
       bindings = [
         ${texts.join("\n        ")}
         (name = "RATE_LIMITER", durableObjectNamespace = "RateLimiter"),

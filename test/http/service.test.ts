@@ -1,12 +1,16 @@
 import { env, exports, RpcTarget } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { from, type Headgate, headgate, token } from "./harness.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
 
 /** As another Worker has it: a binding of the service, whose calls are RPC. */
 const service = exports.Headgate;
 
 /** Whatever a caller that is not checked by types may send. */
 const untyped = service as unknown as Record<string, (...input: unknown[]) => Promise<unknown>>;
+
+/** Of another policy on the same key. */
+const other = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
 
 const variables = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "ip" };
 const key = "203.0.113.7";
@@ -220,7 +224,7 @@ describe("what it throws", () => {
     const object = env.RATE_LIMITER.getByName(partition);
     await Promise.all(
       Array.from({ length: 999 }, (_, each) =>
-        object.reserve({ key: partition, charges: [], id: String(each), ttlMs: 60_000 }),
+        object.reserve({ key: partition, charges: [other], id: String(each), ttlMs: 60_000 }),
       ),
     );
     expect(await thrownBy(service.reserve({ key, ttlMs: 1_000 }))).toMatchObject({

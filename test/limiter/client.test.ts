@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
-import { admits, type Spend } from "../../src/limiter/outcome.ts";
+import { admits, type Outcome, type Spend } from "../../src/limiter/outcome.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
 import type {
   CheckCall,
@@ -26,6 +26,7 @@ const objectsThat = (answer: () => Promise<never>): Objects =>
       forget: answer,
       reserve: answer,
       settle: answer,
+      renew: answer,
     }),
   }) as unknown as Objects;
 
@@ -50,6 +51,13 @@ const policyWith = (onError: FailureMode, name: string = onError, settings = {})
 
 const spendOf = (policy: Policy): Spend => ({ policy, partitionKey: "k", cost: 1 });
 
+/** What came of each spend that was asked for. */
+const admit = async (
+  client: LimiterClient,
+  spends: readonly Spend[],
+  lasting: (work: Promise<unknown>) => void,
+): Promise<Outcome[]> => (await client.admit(spends, lasting)).outcomes;
+
 const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, string]> => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   const result = await act();
@@ -61,12 +69,12 @@ const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, str
 describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
   it("a policy that is open lets everything in, and one that is closed nothing", async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const [[open], said] = await quietly(() => client.admit([spendOf(policyWith("open"))], later));
+    const [[open], said] = await quietly(() => admit(client, [spendOf(policyWith("open"))], later));
     expect(open?.kind).toBe("open");
     expect(said).toContain('{"event":"object-silent","call":"check","policies":["open"]');
     const [look] = await quietly(() => client.look(spendOf(policyWith("open"))));
     expect(look.kind).toBe("open");
-    const [[closed]] = await quietly(() => client.admit([spendOf(policyWith("closed"))], later));
+    const [[closed]] = await quietly(() => admit(client, [spendOf(policyWith("closed"))], later));
     expect(closed?.kind).toBe("closed");
   });
 
@@ -76,7 +84,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     const admitted = [];
     for (let request = 0; request < 4; request++) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => client.admit([spend], later));
+      const [outcomes] = await quietly(() => admit(client, [spend], later));
       expect(outcomes[0]?.kind).toBe("local");
       admitted.push(outcomes.every(admits));
     }
@@ -86,7 +94,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
   it("no local quota is spent on a request that another policy closes out", async () => {
     const client = new LimiterClient(objectsThat(fault));
     const local = spendOf(policyWith("local"));
-    await quietly(() => client.admit([local, spendOf(policyWith("closed"))], later));
+    await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], later));
     const [outcome] = await quietly(() => client.look(local));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
@@ -130,7 +138,7 @@ describe("when the object stops answering", () => {
     const admitted = [];
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => client.admit([keyed("k")], later));
+      const [outcomes] = await quietly(() => admit(client, [keyed("k")], later));
       admitted.push(...outcomes.map((outcome) => [outcome.kind, admits(outcome)]));
     }
     expect(admitted).toEqual([
@@ -151,7 +159,7 @@ describe("when the object stops answering", () => {
     const remaining: unknown[] = [];
     for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => client.admit([bringing(limits)], later));
+      const [outcomes] = await quietly(() => admit(client, [bringing(limits)], later));
       const [outcome] = outcomes;
       if (outcome === undefined || !("decision" in outcome)) throw new Error("a decision was due");
       remaining.push([outcome.decision.allowed, outcome.decision.limits[0]?.remaining]);
@@ -181,7 +189,7 @@ describe("when the object stops answering", () => {
     const client = new LimiterClient(objects);
     const works: Promise<unknown>[] = [];
     await quietly(() =>
-      client.admit([keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)),
+      admit(client, [keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)),
     );
     await Promise.all(works);
     const [outcome] = await quietly(() => client.look(keyed("lost")));
@@ -225,11 +233,11 @@ describe("an object that gave no answer", () => {
     expect(asked).toBe(1);
     expect(said.match(/"event":"object-silent"/g)).toHaveLength(4);
     // Another is, and so is this one for what corrects its count.
-    await quietly(() => client.admit([{ ...spend, partitionKey: "other" }], later));
+    await quietly(() => admit(client, [{ ...spend, partitionKey: "other" }], later));
     await quietly(() => client.forget(spend.policy, "k"));
     expect(asked).toBe(3);
     vi.setSystemTime(Date.now() + 1_001);
-    await quietly(() => client.admit([spend], later));
+    await quietly(() => admit(client, [spend], later));
     expect(asked).toBe(4);
     vi.useRealTimers();
   });
@@ -274,7 +282,7 @@ describe("an answer that comes too late", () => {
     const policy = policyWith(onError, onError, { limits: "3/hour" });
     const late: Promise<unknown>[] = [];
     const client = new LimiterClient(objects);
-    await quietly(() => client.admit([spendOf(policy)], (work) => void late.push(work)));
+    await quietly(() => admit(client, [spendOf(policy)], (work) => void late.push(work)));
     await goOn();
     await Promise.all(late);
     expect(left(limiter, policy)).toBe(rest);

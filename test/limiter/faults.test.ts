@@ -44,7 +44,7 @@ const spendOf = (partitionKey: string, onError: FailureMode): Spend => {
 
 const admit = async (spend: Spend): Promise<Outcome | undefined> => {
   const client = new LimiterClient(env.RATE_LIMITER);
-  const [outcome] = await client.admit([spend], () => undefined);
+  const [outcome] = (await client.admit([spend], () => undefined)).outcomes;
   return outcome;
 };
 

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { keyOfCaller, keyOfRequest, type KeyValue } from "../../src/policies/key.ts";
+import { keyOfCaller, type KeyValue } from "../../src/policies/key.ts";
+import { rulingOf } from "../../src/policies/ruling.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 /** The key of a request for a URL with these headers. */
@@ -10,8 +11,8 @@ function requestKey(
   headers: Record<string, string> = {},
   target = "/",
 ): readonly KeyValue[] {
-  const made = keyOfRequest(policyOf({ key }), visitTo(target, { headers }), {});
-  return made.kind === "key" ? made.values : [];
+  const made = rulingOf(policyOf({ key }), visitTo(target, { headers }), {});
+  return made.kind === "charged" ? made.values : [];
 }
 
 const callerKey = (key: string | string[], ...texts: string[]): KeyValue[] | null =>
@@ -128,7 +129,7 @@ describe("a part of a key", () => {
     asked: Parameters<typeof visitTo>[1],
     claims = {},
   ): unknown =>
-    keyOfRequest(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
+    rulingOf(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
 
   it("of method, host and path is in one spelling", () => {
     expect(partsOfVisit(["method", "host", "path"], { method: "patch" })).toMatchObject({
@@ -170,11 +171,11 @@ describe("a part of a key", () => {
 
 describe("a request without a part of the key", () => {
   const made = (fields: Record<string, unknown>, headers = {}): unknown =>
-    keyOfRequest(policyOf(fields), visitTo("/p", { headers }), {});
+    rulingOf(policyOf(fields), visitTo("/p", { headers }), {});
   const key = ["header:a", "path", "jwt:sub"];
 
   it("is charged with all others like it, part by part", () => {
-    expect(made({ key })).toMatchObject({ kind: "key", values: [null, "/p", null] });
+    expect(made({ key })).toMatchObject({ kind: "charged", values: [null, "/p", null] });
     expect(made({ key, onMissingKey: "shared" }, { a: "x" })).toMatchObject({
       values: ["x", "/p", null],
     });
@@ -182,25 +183,28 @@ describe("a request without a part of the key", () => {
 
   it("is charged to its address alone, by the same name as a key of addresses", () => {
     const fields = { key, onMissingKey: "ip", ipv6Prefix: 48 };
-    expect(made(fields, { "CF-Connecting-IP": "2001:db8:1:2::3" })).toEqual({
-      kind: "key",
+    expect(made(fields, { "CF-Connecting-IP": "2001:db8:1:2::3" })).toMatchObject({
+      kind: "charged",
       parts: [{ kind: "ip" }],
       values: ["2001:db8:1::/48"],
     });
-    expect(made(fields)).toEqual({ kind: "key", parts: [{ kind: "ip" }], values: [null] });
+    expect(made(fields)).toMatchObject({ parts: [{ kind: "ip" }], values: [null] });
   });
 
   it("is refused for what is missing, or passed over", () => {
     expect(made({ key, onMissingKey: "deny" }, { a: "x" })).toEqual({
-      kind: "refused",
+      kind: "lacking",
       missing: ["jwt:sub"],
     });
-    expect(made({ key, onMissingKey: "skip" }, { a: "x" })).toEqual({ kind: "skipped" });
+    expect(made({ key, onMissingKey: "skip" }, { a: "x" })).toEqual({ kind: "passed" });
   });
 
   it("lacks nothing that all share", () => {
     for (const onMissingKey of ["ip", "deny", "skip"]) {
-      expect(made({ key: "global", onMissingKey })).toMatchObject({ kind: "key", values: [null] });
+      expect(made({ key: "global", onMissingKey })).toMatchObject({
+        kind: "charged",
+        values: [null],
+      });
     }
   });
 });

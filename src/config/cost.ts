@@ -1,0 +1,82 @@
+/** How much a request spends of a policy, as written, and whether what came of it counts. */
+import * as v from "valibot";
+import { integerFrom, isRecord } from "../strategies/index.ts";
+import { token, visible } from "./key.ts";
+
+export type Cost =
+  | { readonly kind: "fixed"; readonly units: number }
+  /** As the request says, up to `max`; 1 where it does not. */
+  | {
+      readonly kind: "request";
+      readonly from: "header" | "query";
+      readonly name: string;
+      readonly max: number;
+    }
+  /** As the response says, up to `max`; until then, and where it does not, `reserve`. */
+  | {
+      readonly kind: "response";
+      readonly name: string;
+      readonly reserve: number;
+      readonly max: number;
+    };
+
+/** The responses that count: those of these statuses, or all others. */
+export interface Count {
+  readonly isExcept: boolean;
+  /** The first and the last of a range each. */
+  readonly statuses: readonly (readonly [number, number])[];
+}
+
+/** As much as `/check` takes. */
+export const greatestCost = 1_000_000;
+
+export const acceptedCost =
+  `an integer from 1 to ${greatestCost}; or { from = "header:<name>" or "query:<name>", max = <integer> }; ` +
+  `or { from = "response-header:<name>", reserve = <integer>, max = <integer>, at least reserve }`;
+
+const units = integerFrom(1, greatestCost);
+const requestCost = v.strictObject({ from: v.string(), max: units });
+const responseCost = v.strictObject({ from: v.string(), reserve: units, max: units });
+
+export function readCost(value: unknown): Cost | null {
+  if (v.is(units, value)) return { kind: "fixed", units: value };
+  const [, source = "", name = ""] = /^([a-z-]+):(.*)$/i.exec(fromOf(value)) ?? [];
+  const from = source.toLowerCase();
+  if (from === "response-header") {
+    const isWhole = token.test(name) && v.is(responseCost, value) && value.reserve <= value.max;
+    return isWhole ? { kind: "response", name, reserve: value.reserve, max: value.max } : null;
+  }
+  if (from !== "header" && from !== "query") return null;
+  const isName = (from === "header" ? token : visible).test(name);
+  return isName && v.is(requestCost, value)
+    ? { kind: "request", from, name, max: value.max }
+    : null;
+}
+
+function fromOf(value: unknown): string {
+  const from = isRecord(value) ? value["from"] : undefined;
+  return typeof from === "string" ? from : "";
+}
+
+export const acceptedCount =
+  '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
+
+export function readCount(value: unknown): Count | null {
+  if (!isRecord(value)) return null;
+  const [name = "", ...others] = Object.keys(value);
+  const isExcept = name === "exceptStatus";
+  if (others.length > 0 || !(isExcept || name === "status")) return null;
+  const list = value[name];
+  if (!Array.isArray(list) || list.length === 0) return null;
+  const written: unknown[] = list;
+  const statuses = written.map(statusesOf).filter((range) => range !== null);
+  return statuses.length === written.length ? { isExcept, statuses } : null;
+}
+
+/** A status, or all of a class as `5xx`. */
+function statusesOf(value: unknown): [number, number] | null {
+  const text = typeof value === "number" ? String(value) : value;
+  if (typeof text !== "string" || !/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
+  const first = Number(text.replace(/xx$/i, "00"));
+  return [first, /x$/i.test(text) ? first + 99 : first];
+}

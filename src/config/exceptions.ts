@@ -1,0 +1,153 @@
+/** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
+import {
+  type ConfigProblem,
+  isRecord,
+  joinPath,
+  type Limit,
+  type LimitDefaults,
+  readLimits,
+} from "../strategies/index.ts";
+import { type KeyPart, readKey } from "./key.ts";
+import {
+  acceptedList,
+  type Condition,
+  type Listed,
+  mostListed,
+  type Read,
+  readCondition,
+  readListed,
+} from "./listed.ts";
+
+/** Other limits, for whom it holds. */
+export interface Override {
+  readonly for: Listed | { readonly kind: "condition"; readonly condition: Condition };
+  readonly limits: readonly Limit[];
+}
+
+export interface Exceptions {
+  /** The first that holds is the one. */
+  readonly overrides: readonly Override[];
+  readonly allow: readonly Listed[];
+  readonly deny: readonly Listed[];
+}
+
+type ReportAt = (field: string, value: unknown, accepted: string) => void;
+
+const acceptedOverrides = `a list of up to ${mostListed} overrides such as { key = "partner-42", limits = "100/minute" }`;
+const overrideFields = ["key", "when", "limits", "strategy"];
+
+/**
+ * The exceptions of a policy whose other fields may be wrong.
+ * @param defaults of the policy's limits
+ */
+export function readExceptions(
+  policy: unknown,
+  defaults: LimitDefaults,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): Exceptions {
+  const written = isRecord(policy) ? policy : {};
+  const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
+  // Of a key that is wrong nothing can be said to fit it.
+  const key = readKey(written["key"] ?? "ip");
+  return {
+    overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
+      readOverride(value, field, key, defaults, report),
+    ),
+    allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
+      told(key === null ? null : readListed(value, key), field, value, reportAt),
+    ),
+    deny: readList(written, "deny", acceptedList, reportAt, (value, field) =>
+      told(key === null ? null : readListed(value, key), field, value, reportAt),
+    ),
+  };
+}
+
+/** The parts that conditions of overrides ask for. */
+export const partsAskedFor = (overrides: readonly Override[]): KeyPart[] =>
+  overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
+
+function readList<Item>(
+  policy: Readonly<Record<string, unknown>>,
+  name: string,
+  accepted: string,
+  reportAt: ReportAt,
+  read: (value: unknown, field: string) => Item | null,
+): Item[] {
+  const list = policy[name];
+  if (list === undefined) return [];
+  if (!Array.isArray(list) || list.length > mostListed) {
+    reportAt(name, list, accepted);
+    return [];
+  }
+  // A copy has no empty places, which would be passed over.
+  const values: unknown[] = Array.from(list);
+  return values
+    .map((value, index) => read(value, `${name}[${index}]`))
+    .filter((item) => item !== null);
+}
+
+/** The value that was read; null when it is not, which is reported, or when there was nothing to read it by. */
+function told<Value>(
+  read: Read<Value> | null,
+  field: string,
+  value: unknown,
+  reportAt: ReportAt,
+): Value | null {
+  if (read === null) return null;
+  if ("value" in read) return read.value;
+  reportAt(field, value, read.accepted);
+  return null;
+}
+
+function readOverride(
+  value: unknown,
+  field: string,
+  key: readonly KeyPart[] | null,
+  defaults: LimitDefaults,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): Override | null {
+  const reportAt: ReportAt = (within, wrong, accepted) =>
+    report({ field: joinPath(field, within), value: wrong, accepted });
+  if (!isRecord(value)) {
+    reportAt("", value, acceptedOverrides);
+    return null;
+  }
+  for (const name of Object.keys(value)) {
+    if (overrideFields.includes(name)) continue;
+    reportAt(name, value[name], `one of the fields ${overrideFields.join(", ")}`);
+  }
+  const target = targetOf(value, key, reportAt);
+  const limits = overridingLimits(value, defaults, reportAt);
+  return target === null || limits.length === 0 ? null : { for: target, limits };
+}
+
+function targetOf(
+  { key: listed, when }: Readonly<Record<string, unknown>>,
+  key: readonly KeyPart[] | null,
+  reportAt: ReportAt,
+): Override["for"] | null {
+  if ((listed === undefined) === (when === undefined)) {
+    reportAt("key", listed, "a key of the policy; or in its place when, a condition");
+    return null;
+  }
+  if (when === undefined) {
+    return told(key === null ? null : readListed(listed, key), "key", listed, reportAt);
+  }
+  const condition = told(readCondition(when), "when", when, reportAt);
+  return condition === null ? null : { kind: "condition", condition };
+}
+
+function overridingLimits(
+  { limits, strategy }: Readonly<Record<string, unknown>>,
+  defaults: LimitDefaults,
+  reportAt: ReportAt,
+): readonly Limit[] {
+  const own = typeof strategy === "string" ? { strategy } : {};
+  if (strategy !== undefined && typeof strategy !== "string") {
+    reportAt("strategy", strategy, "the name of a strategy");
+  }
+  return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
+    // The strategy that is unknown stands beside the limits.
+    reportAt(field === "strategy" ? field : joinPath("limits", field), value, accepted),
+  );
+}

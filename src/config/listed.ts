@@ -1,0 +1,113 @@
+/** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
+import { type Network, networkOf } from "./address.ts";
+import { type KeyPart, partName, readKeyPart } from "./key.ts";
+import { normalizedHost } from "./path.ts";
+
+/** What the text of one part of a key is compared with. */
+export type Pattern =
+  | { readonly kind: "text"; readonly text: string }
+  /** What stands between the `*`, in this order. */
+  | { readonly kind: "wildcard"; readonly pieces: readonly string[] }
+  | { readonly kind: "network"; readonly network: Network };
+
+/** Whoever comes from a network, whatever they are charged as; or a key, with a pattern for each of its parts. */
+export type Listed =
+  | { readonly kind: "network"; readonly network: Network }
+  | { readonly kind: "key"; readonly patterns: readonly Pattern[] };
+
+/** A condition on one part that need not be in the key. */
+export interface Condition {
+  readonly part: KeyPart;
+  readonly pattern: Pattern;
+}
+
+/** What is wrong is told by what would be accepted. */
+export type Read<Value> = { readonly value: Value } | { readonly accepted: string };
+
+export const mostListed = 256;
+/** As long as a key of `/check` may be. */
+const longestText = 1024;
+
+/** These come from Cloudflare or out of a verified token, not from whoever calls. */
+const verified: ReadonlySet<KeyPart["kind"]> = new Set([
+  "ip",
+  "jwt",
+  "country",
+  "continent",
+  "asn",
+  "colo",
+]);
+
+export const acceptedList = `a list of up to ${mostListed} keys, addresses and CIDR blocks`;
+
+export const acceptedCondition =
+  'a part that no caller can invent and its value, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
+
+/**
+ * A text that is an address or a network stands for all who come from there. Any other text is a key of one part; a list
+ * of texts, a key of as many.
+ */
+export function readListed(written: unknown, key: readonly KeyPart[]): Read<Listed> {
+  const network = typeof written === "string" ? networkOf(written) : null;
+  if (network !== null) return { value: { kind: "network", network } };
+  const texts: readonly unknown[] = Array.isArray(written) ? written : [written];
+  const names = key.map(partName).join(", ");
+  const isMisshapen = texts.length !== key.length || key.every(({ kind }) => kind === "global");
+  if (isMisshapen) {
+    const shape = key.length === 1 ? "a text" : `a list of ${key.length} texts`;
+    return { accepted: `an address, a CIDR block, or ${shape} for ${names}` };
+  }
+  const patterns: Pattern[] = [];
+  for (const [index, part] of key.entries()) {
+    const pattern = readPattern(texts[index], part);
+    if ("accepted" in pattern) return pattern;
+    patterns.push(pattern.value);
+  }
+  return { value: { kind: "key", patterns } };
+}
+
+/** `<part>=<value>`. */
+export function readCondition(written: unknown): Read<Condition> {
+  const text = typeof written === "string" ? written : "";
+  const at = text.indexOf("=");
+  const part = at < 0 ? null : readKeyPart(text.slice(0, at));
+  if (part === null || !verified.has(part.kind)) return { accepted: acceptedCondition };
+  const pattern = readPattern(text.slice(at + 1).trim(), part);
+  return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
+}
+
+function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
+  const text = typeof written === "string" ? written : "";
+  const name = partName(part);
+  if (text === "" || text.length > longestText || !text.isWellFormed()) {
+    return { accepted: `a well-formed text of 1 to ${longestText} characters for ${name}` };
+  }
+  if (text.includes("*")) return readWildcard(text, part);
+  if (part.kind !== "ip") return { value: { kind: "text", text: spelled(text, part) } };
+  const network = networkOf(text);
+  return network === null
+    ? { accepted: 'an address, a CIDR block such as "10.0.0.0/8", or "203.0.113.*" for ip' }
+    : { value: { kind: "network", network } };
+}
+
+/** Whoever invents a value could make it match. */
+function readWildcard(text: string, part: KeyPart): Read<Pattern> {
+  if (!verified.has(part.kind)) {
+    const accepted = `a value without "*" for ${partName(part)}, which a caller can invent; "*" is for addresses and verified claims`;
+    return { accepted };
+  }
+  const isAddress = /^(?:(?:\d{1,3}|\*)(?:\.(?!$)|$)){4}$/.test(text);
+  if (part.kind === "ip" && text !== "*" && !isAddress) {
+    return {
+      accepted:
+        'an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block, for ip',
+    };
+  }
+  return { value: { kind: "wildcard", pieces: text.split("*") } };
+}
+
+/** As the parts of a request are spelled. */
+function spelled(text: string, { kind }: KeyPart): string {
+  if (kind === "host") return normalizedHost(text);
+  return kind === "method" ? text.toUpperCase() : text;
+}

@@ -1,0 +1,55 @@
+/** What a client is answered whose request is not admitted. */
+import type { Admission } from "../limiter/admission.ts";
+import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
+import type { Ruling } from "../policies/ruling.ts";
+import type { Decision, Limit } from "../strategies/index.ts";
+import { rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
+import { type Failure, problemResponse } from "./problems.ts";
+
+/** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
+export function refusalOf(rulings: readonly Ruling[]): Response | null {
+  if (rulings.some(({ kind }) => kind === "barred")) return problemResponse({ kind: "barred" });
+  const missing = rulings.flatMap((ruling) => (ruling.kind === "lacking" ? ruling.missing : []));
+  if (missing.length === 0) return null;
+  return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
+}
+
+/**
+ * What RateLimit fields tell of: all limits that the request met and that are enforced, and the decisions of objects.
+ * An isolate's own count is not the key's.
+ */
+export function toldOf(
+  spends: readonly Spend[],
+  { outcomes }: Admission,
+): { readonly limits: readonly Limit[]; readonly decisions: readonly Decision[] } {
+  return {
+    limits: spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits)),
+    decisions: outcomes.flatMap((outcome) =>
+      outcome.kind === "decided" && !outcome.policy.isDryRun ? [outcome.decision] : [],
+    ),
+  };
+}
+
+/** A 429 of those that deny, or what the first of them has to say; a 503 when one is closed for want of a decision. */
+export function refusal(spends: readonly Spend[], admission: Admission): Response {
+  const denying = admission.outcomes.filter((outcome) => !admits(outcome));
+  if (denying.some((outcome) => outcome.kind === "closed")) {
+    return problemResponse({ kind: "undecided" });
+  }
+  if (denying.length === 0) {
+    return problemResponse({ kind: "reservations-full", retryAfterMs: admission.fullForMs });
+  }
+  const { limits, decisions } = toldOf(spends, admission);
+  const fields = decisions.length === 0 ? {} : { ...rateLimitFields(limits, decisions) };
+  const answer = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
+  return problemResponse(failureOf(denying), fields, answer);
+}
+
+function failureOf(denying: readonly Outcome[]): Failure {
+  const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
+  const violated = violatedLimits(decisions);
+  const retryAfterMs = toldWaitMs(decisions);
+  return decisions.some(({ bannedForMs }) => bannedForMs > 0)
+    ? { kind: "abnormal-usage", violated, retryAfterMs }
+    : { kind: "quota-exceeded", violated, retryAfterMs };
+}

@@ -1,0 +1,44 @@
+/** How much a request spends of a policy. Whatever a client or an origin says, it spends and never gains. */
+import { type Count, greatestCost, type Policy } from "../config/index.ts";
+import type { Visit } from "./visit.ts";
+
+/** What is spent before the request goes on: at least 1. */
+export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: Visit): number {
+  switch (cost.kind) {
+    case "fixed":
+      return cost.units;
+    case "request":
+      return Math.max(1, unitsIn(told(cost.from, cost.name, visit), cost.max) ?? 1);
+    case "response":
+      return cost.reserve;
+    default:
+      return cost satisfies never;
+  }
+}
+
+/** What a request has cost after all, once its response has begun. */
+export function costOfResponse(
+  { cost, count }: Pick<Policy, "cost" | "count">,
+  spent: number,
+  response: Response,
+): number {
+  if (count !== null && !counts(count, response.status)) return 0;
+  if (cost.kind !== "response") return spent;
+  return unitsIn(response.headers.get(cost.name), cost.max) ?? spent;
+}
+
+/** Of several values nobody knows which one holds. */
+function told(from: "header" | "query", name: string, visit: Visit): string | null {
+  if (from === "header") return visit.headers.get(name);
+  const [value = null, ...others] = visit.url.searchParams.getAll(name);
+  return others.length === 0 ? value : null;
+}
+
+/** An integer of at least 0, no more than `most`; null for anything else. */
+function unitsIn(text: string | null, most: number): number | null {
+  if (text === null || !/^\d+$/.test(text)) return null;
+  return Math.min(Number(text), most, greatestCost);
+}
+
+const counts = ({ isExcept, statuses }: Count, status: number): boolean =>
+  statuses.some(([first, last]) => status >= first && status <= last) !== isExcept;

@@ -1,0 +1,80 @@
+/** Whether an exception to a policy holds for whoever is charged. */
+import {
+  type Address,
+  type Condition,
+  isWithin,
+  type KeyPart,
+  type Listed,
+  type Override,
+  type Pattern,
+} from "../config/index.ts";
+import type { KeyValue } from "./key.ts";
+
+/** Whoever is charged, as far as it is known. */
+export interface Subject {
+  /** Null where there is none. */
+  readonly address: Address | null;
+  readonly key: readonly KeyPart[];
+  /** One for each part of the key. */
+  readonly values: readonly KeyValue[];
+  /** All that stand for a part, be it of the key or not. */
+  readonly textsOf: (part: KeyPart) => readonly string[];
+}
+
+export const isListed = (list: readonly Listed[], subject: Subject): boolean =>
+  list.some((listed) => holdsFor(listed, subject));
+
+/** The first that holds; undefined if none does. */
+export const overrideFor = (
+  overrides: readonly Override[],
+  subject: Subject,
+): Override | undefined =>
+  overrides.find((override) =>
+    override.for.kind === "condition"
+      ? isMet(override.for.condition, subject)
+      : holdsFor(override.for, subject),
+  );
+
+function holdsFor(listed: Listed, { address, key, values }: Subject): boolean {
+  if (listed.kind === "network") return address !== null && isWithin(address, listed.network);
+  return listed.patterns.every((pattern, index) => {
+    const part = key[index];
+    const value = values[index] ?? null;
+    if (part?.kind === "global") return true;
+    if (part?.kind === "ip") return address !== null && fits(pattern, address.toString(), address);
+    return value !== null && fits(pattern, value, null);
+  });
+}
+
+function isMet({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
+  if (part.kind === "ip") return address !== null && fits(pattern, address.toString(), address);
+  return textsOf(part).some((text) => fits(pattern, text, null));
+}
+
+function fits(pattern: Pattern, text: string, address: Address | null): boolean {
+  switch (pattern.kind) {
+    case "text":
+      return text === pattern.text;
+    case "network":
+      return address !== null && isWithin(address, pattern.network);
+    case "wildcard":
+      return hasPieces(text, pattern.pieces);
+    default:
+      return pattern satisfies never;
+  }
+}
+
+/** Whether a text is made of these pieces in their order, and of anything in between. */
+function hasPieces(text: string, pieces: readonly string[]): boolean {
+  const first = pieces[0] ?? "";
+  const last = pieces.at(-1) ?? "";
+  if (text.length < first.length + last.length) return false;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let from = first.length;
+  for (const piece of pieces.slice(1, -1)) {
+    const at = text.indexOf(piece, from);
+    if (at < 0) return false;
+    from = at + piece.length;
+  }
+  return from + last.length <= text.length;
+}

@@ -1,0 +1,125 @@
+/** What a policy does with a request that it meets, before anything is counted. */
+import { addressOf, type KeyPart, partName, partsAskedFor, type Policy } from "../config/index.ts";
+import { visitorOf } from "./address.ts";
+import { isListed, overrideFor, type Subject } from "./exceptions.ts";
+import {
+  keyOfCaller,
+  type KeyValue,
+  missingParts,
+  textOf,
+  valueOf,
+  valuesOfRequest,
+} from "./key.ts";
+import type { Claims, Visit } from "./visit.ts";
+
+/** Charges a key, passes it over, or refuses it: for what it lacks, or for who it is. */
+export type Ruling =
+  | {
+      readonly kind: "charged";
+      /** With the limits that hold for this key. */
+      readonly policy: Policy;
+      readonly parts: readonly KeyPart[];
+      readonly values: readonly KeyValue[];
+    }
+  | { readonly kind: "passed" }
+  | { readonly kind: "lacking"; readonly missing: readonly string[] }
+  | { readonly kind: "barred" };
+
+/** Whether a policy asks for what a token claims. */
+export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
+  [...key, ...partsAskedFor(exceptions.overrides)].some(({ kind }) => kind === "jwt");
+
+/** @param claims those of the request's verified token; none without one */
+export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
+  const { key, onMissingKey, addresses, exceptions } = policy;
+  const values = valuesOfRequest(policy, visit, claims);
+  const isExceptional =
+    exceptions.overrides.length + exceptions.allow.length + exceptions.deny.length > 0;
+  const subject: Subject | null = isExceptional
+    ? {
+        address: visitorOf(visit.headers, addresses)?.address ?? null,
+        key,
+        values,
+        textsOf: (part) => textsOf(part, policy, visit, claims),
+      }
+    : null;
+  const listed = subject === null ? null : listedIn(policy, subject);
+  if (listed !== null) return { kind: listed };
+  const charged = subject === null ? policy : overridden(policy, subject);
+  const missing = missingParts(key, values);
+  if (missing.length === 0) return { kind: "charged", policy: charged, parts: key, values };
+  switch (onMissingKey) {
+    case "shared":
+      return { kind: "charged", policy: charged, parts: key, values };
+    case "ip": {
+      // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
+      const parts = [{ kind: "ip" }] as const;
+      const address = valueOf(parts[0], addresses, visit, claims);
+      return { kind: "charged", policy: charged, parts, values: [address] };
+    }
+    case "deny":
+      return { kind: "lacking", missing: missing.map(partName) };
+    case "skip":
+      return { kind: "passed" };
+    default:
+      return onMissingKey satisfies never;
+  }
+}
+
+/** What a policy does with a key that a caller names, whom it decides for all the same. */
+export interface CallerRuling {
+  readonly kind: "charged" | "passed" | "barred";
+  /** With the limits that hold for this key. */
+  readonly policy: Policy;
+  readonly values: readonly KeyValue[];
+}
+
+/**
+ * Of claims and places a caller tells what is in the key, and no more.
+ * @param texts one for each part of the key
+ * @returns null when they are no such key
+ */
+export function rulingOfCaller(
+  policy: Policy,
+  texts: readonly string[] | undefined,
+): CallerRuling | null {
+  const { key } = policy;
+  const values = keyOfCaller(policy, texts);
+  if (values === null) return null;
+  const addressIndex = key.findIndex(({ kind }) => kind === "ip");
+  const names = key.map(partName);
+  const subject: Subject = {
+    address: addressOf(texts?.[addressIndex] ?? ""),
+    key,
+    values,
+    textsOf: (part) => {
+      const value = values[names.indexOf(partName(part))] ?? null;
+      return value === null ? [] : [value];
+    },
+  };
+  return {
+    kind: listedIn(policy, subject) ?? "charged",
+    policy: overridden(policy, subject),
+    values,
+  };
+}
+
+/** Whoever is on both lists is refused. */
+function listedIn({ exceptions }: Policy, subject: Subject): "passed" | "barred" | null {
+  if (isListed(exceptions.deny, subject)) return "barred";
+  return isListed(exceptions.allow, subject) ? "passed" : null;
+}
+
+function overridden(policy: Policy, subject: Subject): Policy {
+  const override = overrideFor(policy.exceptions.overrides, subject);
+  return override === undefined ? policy : { ...policy, limits: override.limits };
+}
+
+/** A claim may be a list, of which each stands for the part. */
+function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): string[] {
+  const claimed = part.kind === "jwt" && Object.hasOwn(claims, part.name) && claims[part.name];
+  const texts: unknown[] = Array.isArray(claimed)
+    ? claimed
+    : [valueOf(part, policy.addresses, visit, claims)];
+  return texts.map(textOf).filter((text) => text !== null);
+}
