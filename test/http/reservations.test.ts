@@ -4,7 +4,7 @@ import { type Headgate, headgate, statusOf, token } from "./harness.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 
 /** Of another policy on the same key. */
-const other = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
+const filler = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
 
 const log = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "header:X-Api-Key" };
 
@@ -249,7 +249,7 @@ describe("a key with 1,000 open reservations", () => {
     const [, key = ""] = id.split(".");
     const object = env.RATE_LIMITER.getByName(key);
     const open = Array.from({ length: 999 }, (_, each) =>
-      object.reserve({ key, charges: [other], id: String(each), ttlMs: 60_000 }),
+      object.reserve({ key, charges: [filler], id: String(each), ttlMs: 60_000 }),
     );
     await Promise.all(open);
     at(19_999);

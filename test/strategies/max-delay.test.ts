@@ -1,0 +1,136 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  createMeter,
+  type Limit,
+  type LimitDecision,
+  parseLimits,
+  withMaxDelay,
+} from "../../src/strategies/index.ts";
+import { forAll } from "../for-all.ts";
+
+const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: number): Limit[] => [
+  ...withMaxDelay(
+    parseLimits({ limit, window: `${windowMs}ms`, strategy: "leaky-bucket", burst }),
+    maxDelayMs,
+  ),
+];
+
+/** Slots of W/L each, in units of 1/L ms: integers, and nothing else. */
+class NaiveQueue {
+  #freeAt = 0;
+  readonly #limit: number;
+  readonly #slot: number;
+  readonly #most: number;
+
+  constructor(limit: number, windowMs: number, burst: number, maxDelayMs: number) {
+    this.#limit = limit;
+    this.#slot = windowMs;
+    this.#most = Math.min(burst * windowMs, maxDelayMs * limit);
+  }
+
+  /** How long a request would wait, in 1/L ms. */
+  wait(nowMs: number): number {
+    return Math.max(0, this.#freeAt - nowMs * this.#limit);
+  }
+
+  /** Whether the last unit would wait no longer than so long. */
+  admits(cost: number, nowMs: number): boolean {
+    return this.wait(nowMs) + (cost - 1) * this.#slot <= this.#most;
+  }
+
+  admit(cost: number, nowMs: number): number {
+    const wait = this.wait(nowMs);
+    this.#freeAt = nowMs * this.#limit + wait + cost * this.#slot;
+    return Math.ceil(wait / this.#limit);
+  }
+}
+
+const startMs = Date.UTC(2026, 0, 1);
+
+const only = ({ limits }: { limits: LimitDecision[] }): LimitDecision => {
+  const [limit] = limits;
+  if (limit === undefined) throw new Error("one limit was asked for");
+  return limit;
+};
+
+describe("a queue in which nobody waits longer than so long", () => {
+  it("takes 4 at once of 2 per second, where a wait of 1.5 s is the longest", () => {
+    const meter = createMeter(queueOf(2, 1_000, 10, 1_500));
+    const delays = [0, 500, 1_000, 1_500].map(() => meter.consume(1, startMs).delayMs);
+    expect(delays).toEqual([0, 500, 1_000, 1_500]);
+    const denied = meter.consume(1, startMs);
+    expect(denied).toMatchObject({ allowed: false, delayMs: 0, retryAfterMs: 500 });
+    expect(only(denied)).toMatchObject({ capacity: 4, remaining: 0 });
+  });
+
+  it("lets in a wait between two slots, to the millisecond", () => {
+    const meter = createMeter(queueOf(1, 1_000, 10, 1_500));
+    meter.consume(1, startMs);
+    meter.consume(1, startMs);
+    expect(meter.look(1, startMs + 499)).toMatchObject({ allowed: false, retryAfterMs: 1 });
+    expect(meter.consume(1, startMs + 500)).toMatchObject({ allowed: true, delayMs: 1_500 });
+  });
+
+  it("holds nobody where the longest wait is shorter than any slot", () => {
+    const meter = createMeter(queueOf(1, 60_000, 10, 1));
+    expect(meter.consume(1, startMs)).toMatchObject({ allowed: true, delayMs: 0 });
+    expect(meter.look(1, startMs)).toMatchObject({ allowed: false, retryAfterMs: 59_999 });
+    expect(meter.consume(1, startMs + 59_999)).toMatchObject({ allowed: true, delayMs: 1 });
+  });
+
+  it("is bounded by its burst where that is less", () => {
+    const meter = createMeter(queueOf(1, 1_000, 2, 3_600_000));
+    const allowed = [1, 2, 3, 4].map(() => meter.consume(1, startMs).allowed);
+    expect(allowed).toEqual([true, true, true, false]);
+  });
+
+  it("keeps what is spent when the longest wait changes", () => {
+    const before = createMeter(queueOf(1, 1_000, 10, 5_000));
+    for (let request = 0; request < 4; request++) before.consume(1, startMs);
+    const after = createMeter(queueOf(1, 1_000, 10, 4_000), before.snapshot());
+    expect(after.consume(1, startMs)).toMatchObject({ allowed: true, delayMs: 4_000 });
+    expect(after.consume(1, startMs).allowed).toBe(false);
+  });
+
+  it(
+    "decides as slots counted one by one",
+    forAll(
+      [
+        fc.integer({ min: 1, max: 7 }),
+        fc.integer({ min: 1, max: 3_000 }),
+        fc.integer({ min: 1, max: 6 }),
+        fc.integer({ min: 1, max: 5_000 }),
+        fc.array(fc.tuple(fc.integer({ min: 0, max: 1_500 }), fc.integer({ min: 1, max: 3 })), {
+          maxLength: 40,
+        }),
+      ],
+      (limit, windowMs, burst, maxDelayMs, requests) => {
+        const limits = queueOf(limit, windowMs, burst, maxDelayMs);
+        const naive = new NaiveQueue(limit, windowMs, burst, maxDelayMs);
+        let meter = createMeter(limits);
+        let nowMs = startMs;
+        for (const [gapMs, cost] of requests) {
+          nowMs += gapMs;
+          meter = createMeter(limits, meter.snapshot());
+          const { remaining, capacity } = only(meter.look(1, nowMs));
+          expect(remaining === 0 || naive.admits(remaining, nowMs)).toBe(true);
+          expect(remaining < capacity && naive.admits(remaining + 1, nowMs)).toBe(false);
+          const isAdmitted = naive.admits(cost, nowMs);
+          const decision = meter.consume(cost, nowMs);
+          expect(decision.allowed).toBe(isAdmitted);
+          const { retryAfterMs } = decision;
+          if (isAdmitted) {
+            expect(decision.delayMs).toBe(naive.admit(cost, nowMs));
+            expect(decision.delayMs).toBeLessThanOrEqual(maxDelayMs);
+          } else if (retryAfterMs === null) {
+            expect(cost).toBeGreaterThan(capacity);
+          } else {
+            expect(naive.admits(cost, nowMs + retryAfterMs)).toBe(true);
+            expect(naive.admits(cost, nowMs + retryAfterMs - 1)).toBe(false);
+          }
+        }
+      },
+    ),
+  );
+});
