@@ -36,6 +36,11 @@ export default {
             "X-Kept": "1",
           },
         });
+      // As its query says: a status, and headers.
+      case "/answer": {
+        const { status = 200, ...headers } = Object.fromEntries(url.searchParams);
+        return new Response("answered", { status: Number(status), headers });
+      }
       // What an issuer of tokens publishes: in these tests what its URL says.
       case "/jwks":
         return new Response(url.searchParams.get("set"), {

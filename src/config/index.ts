@@ -2,7 +2,8 @@
 import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Policies, readPolicies } from "./policies.ts";
-import { isBrokenJson, isSet, typed, type Variables } from "./variables.ts";
+import { type CheckToken, isVisible, readCheckTokens } from "./tokens.ts";
+import { isSet, type Variables } from "./variables.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost } from "./cost.ts";
@@ -24,6 +25,7 @@ export {
 } from "./objects.ts";
 export { normalizedHost, normalizedPath } from "./path.ts";
 export { readPolicy } from "./policy.ts";
+export type { CheckToken, Right } from "./tokens.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
@@ -39,7 +41,7 @@ export interface Config extends Policies {
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
   /** Empty when `/check` is closed. */
-  readonly checkTokens: readonly string[];
+  readonly checkTokens: readonly CheckToken[];
   readonly keySecret: string;
   /** Null when no token can be verified. */
   readonly jwt: JwtSettings | null;
@@ -91,8 +93,6 @@ function readOrigin(value: unknown, report: Report): Origin {
 
 /** Secrets are never quoted in a problem. */
 const hidden = "(hidden)";
-const isVisible = (value: unknown): value is string =>
-  typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
 
 function readOriginSecret(value: unknown, report: Report): string | null {
   if (!isSet(value)) return null;
@@ -116,21 +116,6 @@ function readKeySecret(value: unknown, report: Report): string {
       "a secret text, the same in every deployment: `wrangler secret put KEY_SECRET`, or .dev.vars locally",
   });
   return "";
-}
-
-function readCheckTokens(value: unknown, report: Report): readonly string[] {
-  if (!isSet(value)) return [];
-  const read = typed(value);
-  const tokens: readonly unknown[] = Array.isArray(read) ? read : [read];
-  const texts = tokens.filter(isVisible);
-  if (tokens.length > 0 && texts.length === tokens.length && !isBrokenJson(value)) return texts;
-  report({
-    variable: "CHECK_TOKENS",
-    field: "",
-    value: hidden,
-    accepted: "a bearer token of visible ASCII characters, or a JSON list of such tokens",
-  });
-  return [];
 }
 
 function readCheckPath(value: unknown, report: Report): string {

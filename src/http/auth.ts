@@ -1,24 +1,36 @@
 /** Who may use `/check`: holders of a bearer token (RFC 6750), decided before a body is read or an object touched. */
 import type { MiddlewareHandler } from "hono";
+import type { CheckToken, Right } from "../config/index.ts";
 import { problemResponse } from "./problems.ts";
 
-/** Refuses a request that carries none of the tokens. */
-export function requireToken(tokens: readonly string[]): MiddlewareHandler {
-  const sizeBytes = Math.max(0, ...tokens.map((token) => token.length)) + 1;
-  const known = tokens.map((token) => padded(token, sizeBytes));
-  return async function tokenRequired(c, next) {
-    const [, token = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
-    if (isOneOf(known, padded(token, sizeBytes))) return next();
-    return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
-  };
+/** What routes know of a request that is authorized. */
+export interface Authorized {
+  Variables: { holder: CheckToken };
+}
+
+/** Refuses a request that carries none of the tokens, or one that is not for this. */
+export function requireToken(tokens: readonly CheckToken[]) {
+  const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + 1;
+  const known = tokens.map(({ token }) => padded(token, sizeBytes));
+  return (right: Right): MiddlewareHandler<Authorized> =>
+    async function tokenRequired(c, next) {
+      const [, token = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
+      const holder = tokens[indexOf(known, padded(token, sizeBytes))];
+      if (holder === undefined) {
+        return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
+      }
+      if (!holder.may.has(right)) return problemResponse({ kind: "not-permitted", right });
+      c.set("holder", holder);
+      return next();
+    };
 }
 
 /**
  * Compares all of them, and bytes of equal length whatever the tokens are: the time taken tells neither how much of a
  * token was right nor which one.
  */
-function isOneOf(known: readonly Uint8Array[], given: Uint8Array): boolean {
-  return known.map((each) => crypto.subtle.timingSafeEqual(each, given)).includes(true);
+function indexOf(known: readonly Uint8Array[], given: Uint8Array): number {
+  return known.map((each) => crypto.subtle.timingSafeEqual(each, given)).indexOf(true);
 }
 
 /** Tokens are visible ASCII: what is longer than all of them ends in another byte than they do, which is 0. */

@@ -2,7 +2,8 @@
 import type { Context, Next } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { Hono } from "hono/tiny";
-import { requireToken } from "./auth.ts";
+import type { Later } from "../limiter/object-calls.ts";
+import { type Authorized, requireToken } from "./auth.ts";
 import {
   type Check,
   readBody,
@@ -21,40 +22,37 @@ import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "./
 const bodyLimitBytes = 16 * 1024;
 const noStore = { "Cache-Control": "no-store" };
 
-/** None of the tokens has one: what is reserved with one may be settled with another. */
-const tenant = null;
-
 const sized = bodyLimit({
   maxSize: bodyLimitBytes,
   onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
 });
 
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
-export function checkRoutes(gate: Gate): Hono {
-  const { checkTokens } = gate;
-  const routes = new Hono();
-  const authorized = requireToken(checkTokens);
+export function checkRoutes(gate: Gate): Hono<Authorized> {
+  const routes = new Hono<Authorized>();
+  const may = requireToken(gate.checkTokens);
 
   routes.get("/health", (c) => c.json({ status: "ok" }, 200, noStore));
   routes.all("/health", () =>
     problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD"] }),
   );
 
-  routes.get("/", authorized, refuseMisencoded, async (c) => {
+  routes.get("/", may("look"), refuseMisencoded, async (c) => {
     const asked = readLook(c.req.queries());
-    return "kind" in asked ? problemResponse(asked) : respond(c, asked, await look(gate, asked));
+    if ("kind" in asked) return problemResponse(asked);
+    return respond(c, asked, await look(gate, asked, c.var.holder.tenant));
   });
 
-  routes.post("/", authorized, sized, async (c) => {
+  routes.post("/", may("check"), sized, async (c) => {
     const asked = await readPost(c, readOptions, readSpend);
     if ("kind" in asked) return problemResponse(asked);
-    const later = (work: Promise<unknown>): void => c.executionCtx.waitUntil(work);
-    return respond(c, asked, await check(gate, asked, later));
+    const { tenant } = c.var.holder;
+    return respond(c, asked, await check(gate, asked, tenant, laterOf(c)));
   });
 
-  routes.delete("/", authorized, refuseMisencoded, async (c) => {
+  routes.delete("/", may("forget"), refuseMisencoded, async (c) => {
     const asked = readForgetQuery(c.req.queries());
-    const failure = "kind" in asked ? asked : await forget(gate, asked);
+    const failure = "kind" in asked ? asked : await forget(gate, asked, c.var.holder.tenant);
     return failure === null ? c.body(null, 204) : problemResponse(failure);
   });
 
@@ -62,19 +60,16 @@ export function checkRoutes(gate: Gate): Hono {
     problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD", "POST", "DELETE"] }),
   );
 
-  routes.post("/reserve", authorized, sized, async (c) => {
+  routes.post("/reserve", may("check"), sized, async (c) => {
     const asked = await readPost(c, readOptions, readReserve);
     if ("kind" in asked) return problemResponse(asked);
-    return respond(
-      c,
-      asked,
-      await reserve(gate, asked, tenant, (work) => c.executionCtx.waitUntil(work)),
-    );
+    const { tenant } = c.var.holder;
+    return respond(c, asked, await reserve(gate, asked, tenant, laterOf(c)));
   });
 
-  routes.post("/settle", authorized, sized, async (c) => {
+  routes.post("/settle", may("check"), sized, async (c) => {
     const asked = await readPost(c, readNoOptions, readSettle);
-    const answer = "kind" in asked ? asked : await settle(gate, asked, tenant);
+    const answer = "kind" in asked ? asked : await settle(gate, asked, c.var.holder.tenant);
     return "kind" in answer ? problemResponse(answer) : c.json(answer, 200, noStore);
   });
 
@@ -85,9 +80,14 @@ export function checkRoutes(gate: Gate): Hono {
   return routes;
 }
 
+const laterOf =
+  (c: Context): Later =>
+  (work) =>
+    c.executionCtx.waitUntil(work);
+
 /** What a request with a body asks for; what is wrong with its fields and with its query is told at once. */
 async function readPost<Options extends object, Asked extends object>(
-  c: Context,
+  c: Context<Authorized>,
   readQuery: (queries: Record<string, string[]>) => Options | FieldsInvalid,
   read: (json: unknown) => Asked | FieldsInvalid,
 ): Promise<(Options & Asked) | Failure> {
@@ -95,6 +95,9 @@ async function readPost<Options extends object, Asked extends object>(
   const body = await readBody(c.req.raw);
   if ("kind" in body) return body;
   const asked = read(body.json);
+  if ("adhoc" in asked && !c.var.holder.may.has("adhoc")) {
+    return { kind: "not-permitted", right: "adhoc" };
+  }
   if (!isFailure(asked) && !isFailure(options)) return { ...options, ...asked };
   const errors = [asked, options].flatMap((each) =>
     isFailure<FieldsInvalid>(each) ? each.errors : [],

@@ -1,5 +1,5 @@
 /** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
-import { partName, type Policy } from "../config/index.ts";
+import { type CheckToken, partName, type Policy } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
 import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
@@ -15,6 +15,8 @@ import {
   violatedLimits,
 } from "./headers.ts";
 import type { Failure } from "./problems.ts";
+
+type Tenant = CheckToken["tenant"];
 
 /** A decision, and what a caller needs to pass it on. */
 export interface Answer extends Decision {
@@ -34,13 +36,15 @@ export interface SettleAnswer {
   settled: boolean;
 }
 
+/** @param tenant whose keys are spoken of; null: the proxy's */
 export async function check(
   gate: Gate,
   asked: Check | AdhocCheck,
+  tenant: Tenant,
   later: Later,
 ): Promise<Answer | Failure> {
-  if (asked.cost === 0) return look(gate, asked);
-  const ruled = await ruledOf(gate, asked);
+  if (asked.cost === 0) return look(gate, asked, tenant);
+  const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) return listedAnswer(gate, ruled);
   const { outcomes } = await gate.limiter.admit([ruled.spend], later);
@@ -48,30 +52,34 @@ export async function check(
   return outcome === undefined ? { kind: "internal" } : answerTo(outcome, ruled);
 }
 
-export async function look(gate: Gate, asked: Check | AdhocCheck): Promise<Answer | Failure> {
-  const ruled = await ruledOf(gate, asked);
+export async function look(
+  gate: Gate,
+  asked: Check | AdhocCheck,
+  tenant: Tenant,
+): Promise<Answer | Failure> {
+  const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) return listedAnswer(gate, ruled);
   return answerTo(await gate.limiter.look(ruled.spend), ruled);
 }
 
 /** @returns null when it is forgotten */
-export async function forget(gate: Gate, asked: Check): Promise<Failure | null> {
-  const ruled = await ruledOf(gate, asked);
+export async function forget(gate: Gate, asked: Check, tenant: Tenant): Promise<Failure | null> {
+  const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   const { policy, partitionKey } = ruled.spend;
   const isForgotten = await gate.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
-/** @param tenant who alone may settle it */
+/** @param tenant whose key it is, and who alone may settle it */
 export async function reserve(
   gate: Gate,
   asked: Reserve,
-  tenant: string | null,
+  tenant: Tenant,
   later: Later,
 ): Promise<ReserveAnswer | Failure> {
-  const ruled = await ruledOf(gate, asked);
+  const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) {
     const listed = await listedAnswer(gate, ruled);
@@ -91,7 +99,7 @@ export async function reserve(
 export async function settle(
   gate: Gate,
   { id, cost }: Settle,
-  tenant: string | null,
+  tenant: Tenant,
 ): Promise<SettleAnswer | Failure> {
   const address = await addressOf(id, tenant, gate.sign);
   if (address === null) return { settled: false };
@@ -111,18 +119,19 @@ interface Ruled {
 async function ruledOf(
   { policies, partitions }: Gate,
   asked: Check | AdhocCheck,
+  tenant: Tenant,
 ): Promise<Ruled | Failure> {
   const { cost } = asked;
   if ("adhoc" in asked) {
     const { adhoc, key } = asked;
-    const partitionKey = await partitions.adhocPartitionKey(key);
+    const partitionKey = await partitions.adhocPartitionKey(key, tenant);
     return { spend: { policy: adhoc, partitionKey, cost }, listed: null, isDryRun: false };
   }
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
   const ruling = rulingOfCaller(policy, asked.key);
   if (ruling === null) return invalidKey(policy);
-  const partitionKey = await partitions.partitionKey(policy.key, ruling.values);
+  const partitionKey = await partitions.partitionKey(policy.key, ruling.values, tenant);
   const { isDryRun } = policy;
   // The caller waits for the decision, whatever is made of it.
   const decided = isDryRun ? { ...ruling.policy, isDryRun: false, ban: null } : ruling.policy;

@@ -1,5 +1,5 @@
 /** What the routes decide with, made once for an environment: policies, the hashing of keys, the way to the objects. */
-import type { Config, Policy } from "../config/index.ts";
+import type { CheckToken, Config, Policy } from "../config/index.ts";
 import { LimiterClient } from "../limiter/client.ts";
 import { Partitions } from "../policies/partitions.ts";
 import { type Sign, signer } from "../policies/signature.ts";
@@ -7,7 +7,7 @@ import { claimsReader, type ReadClaims } from "./claims.ts";
 
 export interface Gate {
   readonly policies: readonly Policy[];
-  readonly checkTokens: readonly string[];
+  readonly checkTokens: readonly CheckToken[];
   readonly partitions: Partitions;
   /** Marks what is handed out as ours. */
   readonly sign: Sign;

@@ -29,6 +29,8 @@ interface Failures {
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
   unauthorized: { readonly hasTokens: boolean };
+  /** Of a token that is known, and not for this. */
+  "not-permitted": { readonly right: string };
   "query-malformed": object;
   "body-malformed": object;
   "body-too-large": { readonly limitBytes: number };
@@ -241,6 +243,12 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       ? "A bearer token from CHECK_TOKENS is needed: Authorization: Bearer <token>."
       : "This endpoint is closed until the secret CHECK_TOKENS is set to one or more bearer tokens.",
     headers: { "WWW-Authenticate": 'Bearer realm="headgate"' },
+  }),
+
+  "not-permitted": ({ right }) => ({
+    status: 403,
+    title: "Forbidden",
+    detail: `The token is not for this: its "may" does not list "${right}".`,
   }),
 
   "query-malformed": () => ({

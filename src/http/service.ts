@@ -44,15 +44,16 @@ export interface Service {
   settle(input: SettleInput): Promise<SettleAnswer>;
 }
 
-/** Workers on the account are no tenants: what one reserves, another may settle. */
+/** Workers on the account are no tenants: they speak of the proxy's keys, and what one reserves another may settle. */
 const tenant = null;
 
 export function createService(gate: Gate): Service {
   return {
-    check: (input, later) => answered(readSpend, input, (asked) => check(gate, asked, later)),
-    look: (input) => answered(readSpend, input, (asked) => look(gate, asked)),
+    check: (input, later) =>
+      answered(readSpend, input, (asked) => check(gate, asked, tenant, later)),
+    look: (input) => answered(readSpend, input, (asked) => look(gate, asked, tenant)),
     forget: async (input) => {
-      await answered(readForget, input, async (asked) => (await forget(gate, asked)) ?? {});
+      await answered(readForget, input, async (asked) => (await forget(gate, asked, tenant)) ?? {});
     },
     reserve: (input, later) =>
       answered(readReserve, input, (asked) => reserve(gate, asked, tenant, later)),

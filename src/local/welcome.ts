@@ -41,7 +41,7 @@ function checkCommands(check: string, { policies, checkTokens }: Config): string
   ].join("&");
   const key = keys.length === 1 ? keys[0] : keys;
   const body = JSON.stringify({ policy: policy.name, key, cost: 2 });
-  const authorization = `-H "Authorization: Bearer ${token}"`;
+  const authorization = `-H "Authorization: Bearer ${token.token}"`;
   return [
     `curl -s ${authorization} "${check}?${query}"`,
     `curl -s ${authorization} -H "Content-Type: application/json" -d '${body}' ${check}`,

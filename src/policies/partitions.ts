@@ -17,17 +17,27 @@ export class Partitions {
     this.#sign = signer(secret);
   }
 
-  /** HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters. */
-  partitionKey(parts: readonly KeyPart[], values: readonly KeyValue[]): Promise<string> {
+  /**
+   * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
+   * @param tenant whose key it is; null of the proxy's, and of who speaks of the same
+   */
+  partitionKey(
+    parts: readonly KeyPart[],
+    values: readonly KeyValue[],
+    tenant: string | null = null,
+  ): Promise<string> {
     // JSON is injective: no value can pose as several, and a missing part is told from an empty one. Parts are sorted:
     // policies that name the same ones in another order share a key.
     const named = parts.map((part, index) => [partName(part), values[index] ?? null] as const);
-    return this.#keyOf(JSON.stringify(named.toSorted(([a], [b]) => (a < b ? -1 : 1))));
+    const key = named.toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return this.#keyOf(JSON.stringify(tenant === null ? key : { tenant, key }));
   }
 
   /** The same of a key that no policy names, for limits of a call's own. An object is never a list: no policy's key. */
-  adhocPartitionKey(texts: readonly string[]): Promise<string> {
-    return this.#keyOf(JSON.stringify({ adhoc: texts }));
+  adhocPartitionKey(texts: readonly string[], tenant: string | null = null): Promise<string> {
+    return this.#keyOf(
+      JSON.stringify(tenant === null ? { adhoc: texts } : { tenant, adhoc: texts }),
+    );
   }
 
   async #keyOf(encoded: string): Promise<string> {

@@ -164,6 +164,26 @@ describe("CHECK_PATH", () => {
 });
 
 describe("CHECK_TOKENS", () => {
+  const every = new Set(["check", "look", "forget", "adhoc"]);
+
+  it("reads whose keys a token speaks of, and what it may", () => {
+    const value = [
+      { token: "a", tenant: "acme" },
+      { token: "b", may: ["look", "look"] },
+      "c",
+      { token: "d", tenant: "naïve one", may: ["check", "adhoc"] },
+    ];
+    const expected = [
+      { token: "a", tenant: "acme", may: every },
+      { token: "b", tenant: null, may: new Set(["look"]) },
+      { token: "c", tenant: null, may: every },
+      { token: "d", tenant: "naïve one", may: new Set(["check", "adhoc"]) },
+    ];
+    for (const written of [value, JSON.stringify(value)]) {
+      expect(configOf({ CHECK_TOKENS: written }).checkTokens).toEqual(expected);
+    }
+  });
+
   it.for<[unknown, string[]]>([
     ["one-token", ["one-token"]],
     ["sk_live+/=~.", ["sk_live+/=~."]],
@@ -174,7 +194,9 @@ describe("CHECK_TOKENS", () => {
       ["first", "second"],
     ],
   ])("reads %j", ([value, expected]) => {
-    expect(configOf({ CHECK_TOKENS: value }).checkTokens).toEqual(expected);
+    expect(configOf({ CHECK_TOKENS: value }).checkTokens).toEqual(
+      expected.map((token) => ({ token, tenant: null, may: every })),
+    );
   });
 
   it.for<[string, unknown]>([
@@ -188,6 +210,16 @@ describe("CHECK_TOKENS", () => {
     ["a list in a list", [["hunter2"]]],
     ["one bad token of two", '["hunter2","hunter2 "]'],
     ["an object", { tokens: ["hunter2"] }],
+    ["a holder outside of a list", { token: "hunter2" }],
+    ["a token that stands twice", ["hunter2", { token: "hunter2" }]],
+    ["an empty tenant", [{ token: "hunter2", tenant: "" }]],
+    ["a tenant of spaces", [{ token: "hunter2", tenant: "  " }]],
+    ["a tenant that is no text", [{ token: "hunter2", tenant: 5 }]],
+    ["a tenant that is too long", [{ token: "hunter2", tenant: "t".repeat(129) }]],
+    ["a right that there is not", [{ token: "hunter2", may: ["check", "write"] }]],
+    ["no rights", [{ token: "hunter2", may: [] }]],
+    ["rights that are a text", [{ token: "hunter2", may: "check" }]],
+    ["an unknown field", [{ token: "hunter2", tennant: "acme" }]],
     ["a number", 12_345],
     ["a boolean", true],
   ])("is refused with %s, and hidden", ([, value]) => {

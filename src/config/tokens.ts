@@ -1,0 +1,72 @@
+/** Who may use `/check`: bearer tokens, as written, and what each of them is for. */
+import * as v from "valibot";
+import { type ConfigProblem, fields } from "../strategies/index.ts";
+import { isBrokenJson, isSet, typed } from "./variables.ts";
+
+/** What a token may be for. */
+export type Right = (typeof rights)[number];
+const rights = ["check", "look", "forget", "adhoc"] as const;
+
+export interface CheckToken {
+  readonly token: string;
+  /** Whose keys it speaks of; null: the proxy's. */
+  readonly tenant: string | null;
+  readonly may: ReadonlySet<Right>;
+}
+
+const longestTenant = 128;
+
+/** Of visible characters of ASCII, as a header carries them. */
+export const isVisible = (value: unknown): value is string =>
+  typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
+
+const token = v.custom<string>(isVisible);
+
+const holderSchema = fields({
+  token,
+  tenant: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((text) => text.trim() !== "" && text.isWellFormed() && text.length <= longestTenant),
+    ),
+  ),
+  may: v.optional(v.pipe(v.array(v.picklist(rights)), v.minLength(1)), [...rights]),
+});
+
+const tokenSchema = v.union([
+  v.pipe(
+    token,
+    v.transform((text) => ({ token: text, tenant: undefined, may: [...rights] })),
+  ),
+  holderSchema,
+]);
+
+/** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
+export function readCheckTokens(
+  value: unknown,
+  report: (problem: ConfigProblem) => void,
+): readonly CheckToken[] {
+  if (!isSet(value)) return [];
+  const read = typed(value);
+  const written: readonly unknown[] = Array.isArray(read) ? read : [read];
+  const isList = Array.isArray(read) || typeof read === "string";
+  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), written);
+  const tokens = parsed.success ? parsed.output : [];
+  const isDistinct = new Set(tokens.map((each) => each.token)).size === tokens.length;
+  if (parsed.success && isList && isDistinct && !isBrokenJson(value)) {
+    return tokens.map((each) => ({
+      token: each.token,
+      tenant: each.tenant ?? null,
+      may: new Set(each.may),
+    }));
+  }
+  report({
+    variable: "CHECK_TOKENS",
+    field: "",
+    value: "(hidden)",
+    accepted:
+      "a bearer token of visible ASCII characters, or a JSON list of such tokens, each once, by themselves or as " +
+      `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}`,
+  });
+  return [];
+}
