@@ -30,6 +30,9 @@ export interface Count {
 /** As much as `/check` takes. */
 export const greatestCost = 1_000_000;
 
+/** So many costs of a key may be unsettled at once: by it requests in flight are bounded, too. */
+export const mostReserved = 1_000;
+
 export const acceptedCost =
   `an integer from 1 to ${greatestCost}; or { from = "header:<name>" or "query:<name>", max = <integer> }; ` +
   `or { from = "response-header:<name>", reserve = <integer>, max = <integer>, at least reserve }`;
@@ -52,6 +55,12 @@ export function readCost(value: unknown): Cost | null {
     ? { kind: "request", from, name, max: value.max }
     : null;
 }
+
+/** The least that a request spends before it goes on. */
+export const reservedCost = (cost: Cost): number => {
+  if (cost.kind === "fixed") return cost.units;
+  return cost.kind === "response" ? cost.reserve : 1;
+};
 
 function fromOf(value: unknown): string {
   const from = isRecord(value) ? value["from"] : undefined;

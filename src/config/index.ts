@@ -6,7 +6,7 @@ import { type CheckToken, isVisible, readCheckTokens } from "./tokens.ts";
 import { isSet, type Variables } from "./variables.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
-export { type Cost, type Count, greatestCost } from "./cost.ts";
+export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban, DenialAnswer } from "./denial.ts";
 export { type Override, partsAskedFor } from "./exceptions.ts";
 export type { Condition, Listed, Pattern } from "./listed.ts";

@@ -1,17 +1,12 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
-import {
-  acceptedNotation,
-  type ConfigProblem,
-  isRecord,
-  joinPath,
-  strategies,
-} from "../strategies/index.ts";
+import { acceptedNotation, type ConfigProblem, isRecord, joinPath } from "../strategies/index.ts";
 import { partsAskedFor, readExceptions } from "./exceptions.ts";
 import { hasJwt } from "./jwt.ts";
-import { type KeyPart, keyWarning, readKey } from "./key.ts";
+import { type KeyPart, readKey } from "./key.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { isBrokenJson, isNumbered, isSet, numbered, typed, type Variables } from "./variables.ts";
+import { warningsOf } from "./warnings.ts";
 
 type Report = (problem: ConfigProblem) => void;
 
@@ -51,23 +46,14 @@ export function readPolicies(env: Variables, report: Report): Policies {
   }
   return {
     policies: written.flatMap(({ policy }) => policy ?? []),
-    warnings: written.flatMap(warningsOf),
+    warnings: written.flatMap(toldOf),
   };
 }
 
-function warningsOf(written: Written): string[] {
+function toldOf(written: Written): string[] {
   const { policy } = written;
   if (policy === null) return [];
-  const told = policy.limits.flatMap((limit) => {
-    const warning = strategies.get(limit.strategy)?.warning(limit) ?? null;
-    if (warning === null) return [];
-    const place = placeOf(written, "limits");
-    return [`${place}: the limit "${limit.name}" of the policy "${policy.name}": ${warning}`];
-  });
-  const warning = policy.objects.shards === null ? keyWarning(policy.key) : null;
-  if (warning !== null)
-    told.push(`${placeOf(written, "key")}: the policy "${policy.name}": ${warning}`);
-  return told;
+  return warningsOf(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
 }
 
 /** Where a field of a policy is written: of the short form in a variable of its own. */

@@ -26,7 +26,10 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     const refused = refusalOf(rulings.map(({ ruling }) => ruling));
     if (refused !== null) return refused;
     const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, visit)));
-    const admission = await gate.limiter.admit(spends, later);
+    const admitting = gate.limiter.admit(spends, later);
+    // A client that goes away meanwhile must not leave behind what is spent for it.
+    later(admitting);
+    const admission = await admitting;
     if (admission.isRefused) return refusal(spends, admission);
     const response = await new InFlight(spends, admission).answer(request, forward, later);
     addFields(response, spends, admission);

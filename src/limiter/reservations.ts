@@ -3,6 +3,7 @@
  * `concurrency` need no end of theirs here: they were spent so that they are free again at the ttl.
  */
 import { isCount, isRecord, type Limit, strategies } from "../strategies/index.ts";
+import { mostReserved } from "../config/index.ts";
 import type { Charge } from "./protocol.ts";
 
 export interface Reservation {
@@ -23,7 +24,6 @@ export interface ReservedCharge extends Pick<Charge, "policy" | "limits" | "cost
 export const longestTtlMs = 86_400_000;
 export const shortestTtlMs = 1_000;
 
-const mostOpen = 1_000;
 /** They are in one row with all else of the key. */
 const mostStoredBytes = 1_000_000;
 
@@ -55,7 +55,7 @@ export class Reservations {
   /** For how long no more with such charges can be opened; 0 when one can. */
   fullForMs(charges: readonly Charge[], nowMs: number): number {
     const isFull = (): boolean =>
-      this.#open.size >= mostOpen || this.#storedBytesWith(charges) > mostStoredBytes;
+      this.#open.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
     if (!isFull()) return 0;
     this.#sweep(nowMs);
     return isFull() ? Math.max(1, this.#earliestMs - nowMs) : 0;

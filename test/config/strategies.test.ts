@@ -117,6 +117,27 @@ describe("warnings", () => {
     ]);
   });
 
+  it("tell of a cost that its limits never hold, fixed or reserved", () => {
+    const warningsOf = (cost: unknown): readonly string[] =>
+      configOf({ POLICIES: [{ name: "a", limits: "100/s; 9/ms", cost }] }).warnings;
+    const denied =
+      'POLICIES[0].cost: the policy "a": a request costs more than the limits ever hold: all are denied';
+    expect(warningsOf(10)).toEqual([denied]);
+    expect(warningsOf({ from: "response-header:x", reserve: 10, max: 99 })).toEqual([denied]);
+    expect(warningsOf(9)).toEqual([]);
+    expect(warningsOf({ from: "response-header:x", reserve: 9, max: 99 })).toEqual([]);
+    expect(warningsOf({ from: "header:x", max: 99 })).toEqual([]);
+  });
+
+  it("tell of more slots than can be held at once", () => {
+    const warningsOf = (limit: number): readonly string[] =>
+      configOf({ LIMITS: { limit, window: "1m", strategy: "concurrency" } }).warnings;
+    expect(warningsOf(1_000)).toEqual([]);
+    expect(warningsOf(1_001)).toEqual([
+      'LIMITS: the limit "default" of the policy "default": no more than 1000 requests of a key can be in flight through the proxy',
+    ]);
+  });
+
   it("are none for what may well be used", () => {
     expect(configOf({ LIMITS: { ...elastic, elastic: false } }).warnings).toEqual([]);
   });

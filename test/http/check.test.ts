@@ -193,7 +193,7 @@ describe("a check that is wrong", () => {
     },
   );
 
-  it("refuses keys without a UTF-8 of their own, and keys that are too long", async () => {
+  it("K07: refuses keys without a UTF-8 of their own, empty ones, and ones that are too long", async () => {
     const { send } = headgate({ ...one, KEY: "header:x" });
     const post = (key: string): Promise<unknown> =>
       fields(
@@ -203,7 +203,10 @@ describe("a check that is wrong", () => {
           body: `{"key": "${key}"}`,
         }),
       );
-    expect(await post(String.raw`\ud800`)).toEqual([422, "key"]);
+    for (const key of [String.raw`\ud800`, String.raw`a\udfff`, String.raw`\udfff\ud800`, ""]) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await post(key)).toEqual([422, "key"]);
+    }
     expect(await post("é".repeat(513))).toEqual([422, "key"]);
     expect(await post("é".repeat(512))).toEqual([200]);
   });
