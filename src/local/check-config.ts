@@ -45,14 +45,25 @@ function sizeProblems(written: Readonly<Record<string, unknown>>): string[] {
 }
 
 function summary({ policies, origin }: Config): string {
-  const names = policies.map(({ name, limits }) => {
+  const names = policies.map(({ name, limits, exceptions, isDryRun }) => {
     const each = limits.map(
       (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
     );
-    return `  ${name}: ${each.join("; ")}`;
+    const { overrides, allow, deny } = exceptions;
+    const notes = [
+      ...(isDryRun ? ["dry run"] : []),
+      ...counted({ overriding: overrides, allowed: allow, denied: deny }),
+    ];
+    return `  ${name}: ${each.join("; ")}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
   });
   const where = { url: "", route: "", none: " There is no ORIGIN: only /check is served." }[
     origin.kind
   ];
   return `The configuration is sound.${where}\n${names.join("\n")}`;
 }
+
+/** How many there are of each, where there are any. */
+const counted = (lists: Readonly<Record<string, readonly unknown[]>>): string[] =>
+  Object.entries(lists).flatMap(([name, list]) =>
+    list.length === 0 ? [] : [`${list.length} ${name}`],
+  );

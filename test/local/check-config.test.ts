@@ -78,6 +78,18 @@ describe("npm run check-config", () => {
     );
   });
 
+  it("tells of exceptions and dry runs", async () => {
+    const [, lines] = await checkConfig(
+      [
+        'POLICIES = [{ name = "a", limits = "5/minute", dryRun = true, allow = ["10.0.0.0/8", "192.0.2.1"], overrides = [{ key = "203.0.113.7", limits = "9/s" }] }]',
+      ],
+      "--secrets-deployed",
+    );
+    expect(lines.at(-1)).toBe(
+      "  a: 5 per 1m, sliding-window-counter (dry run, 1 overriding, 2 allowed)",
+    );
+  });
+
   it("warns of what should rather not be used, and is content all the same", async () => {
     const [exitCode, lines] = await checkConfig(
       [
