@@ -63,7 +63,8 @@ function summary({ policies, origin }: Config): string {
 }
 
 /** How many there are of each, where there are any. */
-const counted = (lists: Readonly<Record<string, readonly unknown[]>>): string[] =>
-  Object.entries(lists).flatMap(([name, list]) =>
+function counted(lists: Readonly<Record<string, readonly unknown[]>>): string[] {
+  return Object.entries(lists).flatMap(([name, list]) =>
     list.length === 0 ? [] : [`${list.length} ${name}`],
   );
+}
