@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readPolicy } from "../../src/config/index.ts";
 import { checkout, freePort, type Run, runNpm, started, stopped } from "./checkout.ts";
 
 interface Block {
@@ -12,6 +13,18 @@ const readme = readFileSync("README.md", "utf8");
 const blocks: Block[] = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
   ([, language = "", text = ""]) => ({ language, text }),
 );
+
+/** The rows of the table of a policy's fields. */
+const [, table = ""] = /^\| field of a policy [^\n]*\n[^\n]*\n([^]*?)^$/m.exec(readme) ?? [];
+const fields = table
+  .trim()
+  .split("\n")
+  .map((row) => row.split("|").map((cell) => cell.trim()))
+  .map(([, name = "", , fallback = "", example = ""]) => ({
+    name: name.slice(1, -1),
+    fallback,
+    example: example.slice(1, -1),
+  }));
 
 const { folder, configure, remove } = checkout();
 let port = 0;
@@ -59,6 +72,45 @@ describe("the README", () => {
     ]);
   });
 
+  it("tells of every field of a policy, and of no other", () => {
+    const [accepted = ""] = problemsOf({ name: "a", limits: "1/hour", other: 1 });
+    expect(fields.map(({ name }) => name).toSorted()).toEqual(
+      accepted.replace("one of the fields ", "").split(", ").toSorted(),
+    );
+  });
+
+  it("shows an example of every field that is sound", async () => {
+    const policies = fields.map(({ name, example }, index) => [
+      "[[vars.POLICIES]]",
+      ...(name === "name" ? [] : [`name = "example-${index}"`]),
+      // Of those that some fields are for.
+      ...(name === "limits"
+        ? []
+        : ['limits = { limit = 10, window = "1m", strategy = "leaky-bucket" }']),
+      ...(name === "objects" ? [] : ['objects = "sharded"']),
+      example,
+    ]);
+    configure([`JWT_JWKS_URL = "https://id.example.com/keys"`, ...policies.flat()]);
+    const check = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
+    expect([await check.ended, check.output()]).toEqual([
+      0,
+      expect.stringContaining("The configuration is sound."),
+    ]);
+    for (const { name, example } of fields) expect(example).toMatch(new RegExp(`^${name} = `));
+  });
+
+  const told = fields.filter(({ fallback }) => fallback.startsWith("`"));
+
+  it.each(told)("tells the default of $name", ({ name, fallback }) => {
+    const policy = {
+      name: "a",
+      limits: "1/hour",
+      ...(name === "shards" && { objects: "sharded" }),
+    };
+    const value: unknown = JSON.parse(fallback.slice(1, -1));
+    expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));
+  });
+
   it("names scripts that there are, and leaves out none", () => {
     const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
     const named = [...readme.matchAll(/npm (?:run )?([a-z][a-z:-]*)/g)].map(
@@ -78,6 +130,18 @@ describe("the README", () => {
     expect(new Set(drawn)).toEqual(new Set(there));
   });
 });
+
+/** What is accepted in place of all that is wrong. */
+function problemsOf(written: object): string[] {
+  const problems: string[] = [];
+  readPolicy("", "", written, ({ accepted }) => problems.push(accepted));
+  return problems;
+}
+
+function policyOf(written: object): unknown {
+  expect(problemsOf(written)).toEqual([]);
+  return readPolicy("", "", written, () => undefined);
+}
 
 /** The block that follows the one which begins with these words: what its commands print. */
 function expectedAfter(words: string): string {
