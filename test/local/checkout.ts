@@ -11,6 +11,8 @@ export interface Checkout {
   readonly folder: string;
   /** Puts lines under `[vars]` of its wrangler.toml. */
   readonly configure: (lines: readonly string[]) => void;
+  /** The token of `/check` that its `.dev.vars` has. */
+  readonly checkToken: () => string;
   readonly remove: () => void;
 }
 
@@ -28,6 +30,8 @@ export function checkout(): Checkout {
         join(folder, "wrangler.toml"),
         shipped.replace("[vars]\n", () => `[vars]\n${lines.join("\n")}\n`),
       ),
+    checkToken: () =>
+      /^CHECK_TOKENS="(.+)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "",
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

@@ -5,7 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { checkout, freePort, printed, type Run, runNpm, started, stopped } from "./checkout.ts";
 
-const { folder, configure, remove } = checkout();
+const { folder, configure, checkToken, remove } = checkout();
 let port = 0;
 let url = "";
 let run: Run;
@@ -41,11 +41,8 @@ const family = (): Set<number> => {
 const survivors = (members: ReadonlySet<number>): number[] =>
   running().flatMap(({ pid }) => (members.has(pid) ? [pid] : []));
 
-const token = (): string =>
-  /^CHECK_TOKENS="(.+)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "";
-
 const look = async (key: string): Promise<unknown> => {
-  const headers = { Authorization: `Bearer ${token()}` };
+  const headers = { Authorization: `Bearer ${checkToken()}` };
   const response = await fetch(`${url}/check?key=${key}`, { headers });
   const decision = await response.json<{ limits: { remaining: number }[] }>();
   return decision.limits[0]?.remaining;
@@ -64,7 +61,7 @@ afterAll(async () => {
 
 describe("npm start in a fresh checkout", () => {
   it("makes secrets that only their owner can read", () => {
-    expect(token().length).toBeGreaterThanOrEqual(32);
+    expect(checkToken().length).toBeGreaterThanOrEqual(32);
     expect(readFileSync(join(folder, ".dev.vars"), "utf8")).toMatch(/^KEY_SECRET=".{32}"$/m);
     expect(statSync(join(folder, ".dev.vars")).mode & 0o777).toBe(0o600);
   });

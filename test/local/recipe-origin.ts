@@ -1,0 +1,83 @@
+/** What stands behind the README's recipes: an origin that the tests control, and the identity provider of its users. */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { exportJWK, generateKeyPair, type GenerateKeyPairResult, SignJWT } from "jose";
+
+export interface RecipeOrigin {
+  readonly url: string;
+  readonly keysUrl: string;
+  /** The bodies of all logins that have come so far. */
+  readonly logins: readonly string[];
+  /** A token that the identity provider has signed, for as long as a run takes. */
+  readonly tokenOf: (claims: Claims) => Promise<string>;
+  /** The same, signed by somebody else. */
+  readonly forgedTokenOf: (claims: Claims) => Promise<string>;
+  /** Sends the rest of a report, which until then has only begun. */
+  readonly finish: (path: string) => void;
+  readonly close: () => void;
+}
+
+export type Claims = Readonly<Record<string, string>>;
+
+export async function startRecipeOrigin(): Promise<RecipeOrigin> {
+  const provider = await generateKeyPair("ES256");
+  const stranger = await generateKeyPair("ES256");
+  const keys = [{ ...(await exportJWK(provider.publicKey)), kid: "provider", alg: "ES256" }];
+  const logins: string[] = [];
+  const reports = new Map<string, ServerResponse>();
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { pathname } = new URL(request.url ?? "", "http://origin.example");
+    const [, folder = "", name = ""] = pathname.split("/");
+    switch (folder) {
+      case "keys":
+        response.setHeader("Content-Type", "application/json").end(JSON.stringify({ keys }));
+        return;
+      case "login": {
+        const body = await text(request);
+        logins.push(body);
+        response.writeHead(body.endsWith("the right password") ? 200 : 401).end();
+        return;
+      }
+      // A model that takes as many tokens as it is asked to.
+      case "v1":
+        if (/^\d+$/.test(name)) response.setHeader("X-Tokens-Used", name);
+        response.writeHead(name === "broken" ? 503 : 200).end();
+        return;
+      case "reports":
+        reports.set(pathname, response);
+        response.write("The report begins.");
+        return;
+      default:
+        response.end();
+    }
+  };
+
+  const server = createServer((request, response) => void answer(request, response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port to listen on");
+  const url = `http://127.0.0.1:${address.port}`;
+  return {
+    url,
+    keysUrl: `${url}/keys`,
+    logins,
+    tokenOf: (claims) => signed(provider, claims),
+    forgedTokenOf: (claims) => signed(stranger, claims),
+    finish: (path) => void reports.get(path)?.end(),
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+const signed = ({ privateKey }: GenerateKeyPairResult, claims: Claims): Promise<string> =>
+  new SignJWT(claims)
+    .setProtectedHeader({ alg: "ES256", kid: "provider" })
+    .setIssuer("https://id.example.com/")
+    .setAudience(claims["aud"] ?? "https://api.example.com")
+    .setExpirationTime("1h")
+    .sign(privateKey);

@@ -1,0 +1,382 @@
+/** The recipes of the README, as they stand there but for whose origin and whose keys they are: each meets its traffic. */
+import { readFileSync } from "node:fs";
+import { Temporal } from "temporal-polyfill";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { checkout, freePort, type Run, started, stopped } from "./checkout.ts";
+import { type RecipeOrigin, startRecipeOrigin } from "./recipe-origin.ts";
+
+const [, section = ""] = /^## Recipes\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
+/** By their titles: all that is written of them. */
+const recipes = new Map(
+  section
+    .split(/^### /m)
+    .slice(1)
+    .map((text) => [text.slice(0, text.indexOf("\n")), text] as const),
+);
+const tried: string[] = [];
+
+const { folder, configure, checkToken, remove } = checkout();
+let origin: RecipeOrigin;
+let port = 0;
+let url = "";
+let run: Run | null = null;
+
+beforeAll(async () => {
+  origin = await startRecipeOrigin();
+  port = await freePort();
+  url = `http://127.0.0.1:${port}`;
+});
+
+afterAll(async () => {
+  await stop();
+  origin.close();
+  remove();
+});
+
+async function stop(): Promise<void> {
+  if (run !== null) await stopped(run);
+  run = null;
+}
+
+/** `npm start` runs a recipe for the tests that are beside this call. */
+function serve(title: string): void {
+  tried.push(title);
+  beforeAll(async () => {
+    await stop();
+    const [, toml = ""] = /^```toml\n([^]*?)^```$/m.exec(recipes.get(title) ?? "") ?? [];
+    const ours = toml
+      .replace(/^ORIGIN = .*$/m, `ORIGIN = "${origin.url}"`)
+      .replace(/^JWT_JWKS_URL = .*$/m, `JWT_JWKS_URL = "${origin.keysUrl}"`);
+    configure(ours.trim().split("\n"));
+    run = await started(folder, port);
+  });
+}
+
+interface Sent {
+  readonly method?: string;
+  readonly body?: string;
+  /** From where it comes. */
+  readonly address?: string;
+  readonly token?: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+async function send(path: string, { method, body, address, token }: Sent): Promise<Answer> {
+  const response = await fetch(url + path, {
+    method: method ?? "GET",
+    headers: {
+      ...(address !== undefined && { "CF-Connecting-IP": address }),
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+    },
+    ...(body !== undefined && { body }),
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+const many = (count: number, act: () => Promise<Answer>): Promise<Answer[]> =>
+  Promise.all(Array.from({ length: count }, act));
+
+const having = (answers: readonly Answer[], status: number, words = ""): Answer[] =>
+  answers.filter((answer) => answer.status === status && answer.text.includes(words));
+
+interface Decision {
+  readonly allowed: boolean;
+  readonly violated: readonly string[];
+  readonly limits: readonly {
+    readonly windowMs: number;
+    readonly remaining: number;
+    readonly resetAfterMs: number;
+  }[];
+}
+
+async function check(method: string, path: string, body?: object): Promise<Response> {
+  return fetch(`${url}/check${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${checkToken()}`, "Content-Type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+}
+
+async function look(policy: string, key: string): Promise<Decision> {
+  return (await check("GET", `?policy=${policy}&key=${key}`)).json<Decision>();
+}
+
+async function remaining(policy: string, key: string): Promise<number | undefined> {
+  return (await look(policy, key)).limits[0]?.remaining;
+}
+
+describe("Login protection", () => {
+  serve("Login protection");
+
+  const login = (address: string, password: string): Promise<Answer> =>
+    send("/login", { method: "POST", address, body: `${address}: ${password}` });
+
+  it("lets five of fifty wrong passwords at once through, and bans after twenty denials", async () => {
+    const address = "203.0.113.1";
+    const answers = await many(50, () => login(address, "a guess"));
+    expect(having(answers, 401)).toHaveLength(5);
+    expect(origin.logins.filter((body) => body.startsWith(address))).toHaveLength(5);
+    expect(having(answers, 429, "#quota-exceeded")).toHaveLength(19);
+    const banned = having(answers, 429, "#abnormal-usage-detected");
+    expect(banned).toHaveLength(26);
+    expect(banned.map(({ headers }) => headers.get("Retry-After"))).toContain("3600");
+  });
+
+  it("takes nothing for right passwords", async () => {
+    const statuses = [];
+    for (let attempt = 0; attempt < 20; attempt++) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push((await login("203.0.113.2", "the right password")).status);
+    }
+    expect(new Set(statuses)).toEqual(new Set([200]));
+    await vi.waitFor(async () => expect(await remaining("login", "203.0.113.2")).toBe(5), 5_000);
+  });
+
+  it("refuses the right password too during a ban, until the visitor is forgotten", async () => {
+    const address = "203.0.113.3";
+    await many(50, () => login(address, "a guess"));
+    const refused = await login(address, "the right password");
+    expect([refused.status, refused.text]).toEqual([
+      429,
+      expect.stringContaining("#abnormal-usage-detected"),
+    ]);
+    expect((await check("DELETE", `?policy=login&key=${address}`)).status).toBe(204);
+    expect((await login(address, "the right password")).status).toBe(200);
+  });
+});
+
+describe("Per-user API limits", () => {
+  serve("Per-user API limits");
+
+  /** What is left of the thousand per hour after a request. */
+  const left = async (sent: Sent, path = "/api/things"): Promise<string | undefined> =>
+    /^"user.1000-per-1h";r=(\d+);/.exec(
+      (await send(path, sent)).headers.get("RateLimit") ?? "",
+    )?.[1];
+
+  it("tells users apart by their token, wherever they come from", async () => {
+    const alice = await origin.tokenOf({ sub: "alice" });
+    const bob = await origin.tokenOf({ sub: "bob" });
+    expect(await left({ token: alice, address: "203.0.113.1" })).toBe("999");
+    expect(await left({ token: alice, address: "203.0.113.2" })).toBe("998");
+    expect(await left({ token: bob, address: "203.0.113.1" })).toBe("999");
+  });
+
+  it("counts those without a valid token by their address", async () => {
+    const address = "203.0.113.3";
+    const forged = await origin.forgedTokenOf({ sub: "carol" });
+    const ofAnother = await origin.tokenOf({ sub: "carol", aud: "https://other.example" });
+    expect(await left({ address })).toBe("999");
+    expect(await left({ address, token: forged })).toBe("998");
+    expect(await left({ address, token: ofAnother })).toBe("997");
+    expect(await left({ address: "203.0.113.4" })).toBe("999");
+  });
+
+  it("lets only users search, and tells them of all three limits", async () => {
+    const dave = { token: await origin.tokenOf({ sub: "dave" }) };
+    const forged = { token: await origin.forgedTokenOf({ sub: "dave" }) };
+    const refused = [await send("/api/search", {}), await send("/api/search", forged)];
+    expect(refused.map(({ status }) => status)).toEqual([403, 403]);
+    expect(JSON.parse(refused[0]?.text ?? "")).toMatchObject({ "missing-parts": ["jwt:sub"] });
+    const { status, headers } = await send("/api/search", dave);
+    expect([status, headers.get("RateLimit-Policy")]).toEqual([
+      200,
+      '"user.1000-per-1h";q=1000;w=3600, "user.10-per-1s";q=10;w=1, "search";q=30;w=60',
+    ]);
+  });
+
+  it("spends of both policies or of neither", async () => {
+    const erin = { token: await origin.tokenOf({ sub: "erin" }) };
+    await check("POST", "", { policy: "search", key: "erin", cost: 30 });
+    const { status, text } = await send("/api/search", erin);
+    expect([status, JSON.parse(text)]).toEqual([
+      429,
+      expect.objectContaining({ "violated-policies": ["search"] }),
+    ]);
+    expect(await remaining("user", "erin")).toBe(1_000);
+  });
+
+  it("denies a user who is too fast, and nobody else", async () => {
+    const fast = { token: await origin.tokenOf({ sub: "fast" }) };
+    const slow = { token: await origin.tokenOf({ sub: "slow" }) };
+    const answers = await many(60, () => send("/api/things", fast));
+    expect((await send("/api/things", slow)).status).toBe(200);
+    expect(having(answers, 200).length).toBeGreaterThanOrEqual(10);
+    expect(having(answers, 429, '"violated-policies":["user.10-per-1s"]')).not.toEqual([]);
+  });
+});
+
+describe("Per-plan limits", () => {
+  serve("Per-plan limits");
+
+  it("lets pro users have ten times as much as all others", async () => {
+    const users: Sent[] = [
+      { token: await origin.tokenOf({ sub: "pro", plan: "pro" }) },
+      { token: await origin.tokenOf({ sub: "free", plan: "free" }) },
+      { token: await origin.forgedTokenOf({ sub: "forger", plan: "pro" }) },
+    ];
+    const answers = await Promise.all(users.map((user) => many(61, () => send("/api/", user))));
+    expect(answers.map((each) => having(each, 200).length)).toEqual([61, 60, 60]);
+    const policies = answers.map(([first]) => first?.headers.get("RateLimit-Policy"));
+    expect(policies).toEqual(['"plan";q=600;w=60', '"plan";q=60;w=60', '"plan";q=60;w=60']);
+  });
+
+  it("keeps what is spent when a user changes plans", async () => {
+    const before = await origin.tokenOf({ sub: "upgrader", plan: "free" });
+    const after = await origin.tokenOf({ sub: "upgrader", plan: "pro" });
+    await many(60, () => send("/api/", { token: before }));
+    const answer = await send("/api/", { token: after });
+    expect(answer.headers.get("RateLimit")).toMatch(/^"plan";r=539;/);
+  });
+});
+
+describe("LLM tokens, charged afterwards", () => {
+  serve("LLM tokens, charged afterwards");
+
+  const ask = async (user: string, tokens: string): Promise<Answer> =>
+    send(`/v1/${tokens}`, { method: "POST", token: await origin.tokenOf({ sub: user }) });
+  const leftIs = (user: string, tokens: number): Promise<void> =>
+    vi.waitFor(async () => expect(await remaining("tokens", user)).toBe(tokens), 5_000);
+
+  it("reserves 1,000, and charges what the answer took once it is there", async () => {
+    const { headers } = await ask("one", "9000");
+    expect(headers.get("RateLimit")).toMatch(/^"tokens";r=49000;/);
+    await leftIs("one", 41_000);
+    await ask("one", "12");
+    await leftIs("one", 40_988);
+  });
+
+  it("charges what was reserved when nothing is told, and never more than 16,000", async () => {
+    await ask("two", "none");
+    await leftIs("two", 49_000);
+    await ask("two", "1000000");
+    await leftIs("two", 33_000);
+  });
+
+  it("takes nothing for an answer that failed", async () => {
+    expect((await ask("three", "broken")).status).toBe(503);
+    await leftIs("three", 50_000);
+  });
+
+  it("lets the last answer leave a debt, which takes longer than the hour to pay", async () => {
+    await check("POST", "", { policy: "tokens", key: "four", cost: 49_000 });
+    expect((await ask("four", "16000")).status).toBe(200);
+    await leftIs("four", 0);
+    const denied = await ask("four", "1");
+    expect(denied.status).toBe(429);
+    // 49,000 and 16,000 are spent: an hour, and until a quarter of them is forgotten.
+    const waitSeconds = Number(denied.headers.get("Retry-After"));
+    expect(waitSeconds).toBeGreaterThan(3_600 + 800);
+    expect(waitSeconds).toBeLessThan(3_600 + 900);
+  });
+
+  it("is for users alone", async () => {
+    expect((await send("/v1/1", { method: "POST" })).status).toBe(403);
+  });
+});
+
+describe("Daily quota until local midnight", () => {
+  serve("Daily quota until local midnight");
+
+  const berlinAt = (atMs: number): Temporal.ZonedDateTime =>
+    Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO("Europe/Berlin");
+  const midnightAfter = (atMs: number): number =>
+    berlinAt(atMs).add({ days: 1 }).startOfDay().epochMilliseconds;
+
+  it("tells how long this day is, and how long until midnight in Berlin", async () => {
+    const beforeMs = Date.now();
+    const spent = await check("POST", "", { key: "203.0.113.1" });
+    const afterMs = Date.now();
+    const [limit] = (await spent.json<Decision>()).limits;
+    const hours = [beforeMs, afterMs].map((atMs) => berlinAt(atMs).hoursInDay);
+    expect(hours).toContain((limit?.windowMs ?? 0) / 3_600_000);
+    // Decided in between, be midnight itself there too.
+    const decided = [beforeMs, afterMs].map(
+      (atMs) => midnightAfter(atMs) - (limit?.resetAfterMs ?? 0),
+    );
+    expect(decided.some((atMs) => atMs >= beforeMs && atMs <= afterMs)).toBe(true);
+  });
+
+  it("tells clients the same in the RateLimit fields, in seconds", async () => {
+    const beforeMs = Date.now();
+    const { headers } = await send("/", { address: "203.0.113.2" });
+    const afterMs = Date.now();
+    const [, left, seconds] =
+      /^"daily";r=(\d+);t=(\d+)$/.exec(headers.get("RateLimit") ?? "") ?? [];
+    expect(left).toBe("999");
+    const decided = [beforeMs, afterMs].map((atMs) => midnightAfter(atMs) - Number(seconds) * 1000);
+    expect(decided.some((atMs) => atMs > beforeMs - 1000 && atMs <= afterMs)).toBe(true);
+  });
+
+  it("denies what comes after the thousandth until then", async () => {
+    await check("POST", "", { key: "203.0.113.3", cost: 1_000 });
+    const { status, headers } = await send("/", { address: "203.0.113.3" });
+    const [, seconds] = /^"daily";r=0;t=(\d+)$/.exec(headers.get("RateLimit") ?? "") ?? [];
+    expect([status, headers.get("Retry-After")]).toEqual([429, seconds]);
+  });
+});
+
+describe("Concurrency cap", () => {
+  serve("Concurrency cap");
+
+  const report = (path: string, address: string): Promise<Response> =>
+    fetch(url + path, { headers: { "CF-Connecting-IP": address } });
+
+  it("sends two reports at a time, and the next once one of them has been sent", async () => {
+    const address = "203.0.113.1";
+    const first = await report("/reports/1", address);
+    const second = await report("/reports/2", address);
+    expect([first.status, second.status]).toEqual([200, 200]);
+    const third = await report("/reports/3", address);
+    expect([third.status, third.headers.get("Retry-After")]).toEqual([429, "1"]);
+    const ofAnother = await report("/reports/4", "203.0.113.2");
+    expect(ofAnother.status).toBe(200);
+    origin.finish("/reports/1");
+    await first.text();
+    const next = await vi.waitUntil(async () => {
+      const response = await report("/reports/5", address);
+      return response.ok ? response : null;
+    }, 5_000);
+    for (const path of ["/reports/2", "/reports/4", "/reports/5"]) origin.finish(path);
+    await Promise.all([second, ofAnother, next].map((response) => response.text()));
+  });
+});
+
+describe("Shadow rollout of a new limit", () => {
+  serve("Shadow rollout of a new limit");
+
+  const [, line = ""] =
+    /`(\{"event":.*\})`/.exec(recipes.get("Shadow rollout of a new limit") ?? "") ?? [];
+
+  it("refuses nobody and shows clients the old limit alone, but logs what it would refuse", async () => {
+    const answers = await many(25, () => send("/", { address: "203.0.113.1" }));
+    expect(having(answers, 200)).toHaveLength(25);
+    const policies = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
+    expect(new Set(policies)).toEqual(new Set(['"api";q=100;w=60']));
+    const lines = (): number => (run?.output().split(line).length ?? 0) - 1;
+    await vi.waitFor(() => expect(lines()).toBe(5), 5_000);
+  });
+
+  it("lets /check in too, and names the limit", async () => {
+    await check("POST", "", { policy: "next", key: "203.0.113.2", cost: 20 });
+    expect(await look("next", "203.0.113.2")).toMatchObject({ allowed: true, violated: ["next"] });
+  });
+
+  it("leaves the old limit to refuse", async () => {
+    await check("POST", "", { policy: "api", key: "203.0.113.3", cost: 100 });
+    const { status, text } = await send("/", { address: "203.0.113.3" });
+    expect([status, JSON.parse(text)]).toEqual([
+      429,
+      expect.objectContaining({ "violated-policies": ["api"] }),
+    ]);
+  });
+});
+
+it("every recipe of the README is tried", () => {
+  expect(tried).toEqual([...recipes.keys()]);
+});
