@@ -37,7 +37,8 @@ export function refusal(spends: readonly Spend[], admission: Admission): Respons
     return problemResponse({ kind: "undecided" });
   }
   if (denying.length === 0) {
-    return problemResponse({ kind: "reservations-full", retryAfterMs: admission.fullForMs });
+    // What is in flight may be over long before its place is given up.
+    return problemResponse({ kind: "in-flight-full" });
   }
   const { limits, decisions } = toldOf(spends, admission);
   const fields = decisions.length === 0 ? {} : { ...rateLimitFields(limits, decisions) };

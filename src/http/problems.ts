@@ -20,6 +20,7 @@ interface Failures {
   /** On a policy's list of those it refuses. */
   barred: object;
   "reservations-full": { readonly retryAfterMs: number };
+  "in-flight-full": object;
   undecided: object;
   "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
   "origin-unset": object;
@@ -169,6 +170,13 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       headers: { "Retry-After": String(seconds) },
     };
   },
+
+  "in-flight-full": () => ({
+    status: 429,
+    title: "Too Many Requests",
+    detail: "Too many requests of this key are in flight. Retry in 1 second.",
+    headers: { "Retry-After": "1" },
+  }),
 
   undecided: () => ({
     status: 503,

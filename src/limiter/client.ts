@@ -119,6 +119,7 @@ export class LimiterClient {
     admission: Admission,
     later: Later,
   ): Promise<readonly Outcome[]> {
+    if (group.length === 0) return [];
     const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
     const address = ttls.length === 0 ? null : newAddressOf(group);
     // What it spends after all is given back or settled with the rest.
@@ -139,6 +140,12 @@ export class LimiterClient {
             },
             late,
           );
+    const fullForMs = verdict?.fullForMs ?? 0;
+    // A dry run refuses nobody, for want of a place either.
+    const enforced = group.filter(({ policy }) => !policy.isDryRun);
+    if (fullForMs > 0 && enforced.every(({ ttlMs }) => ttlMs === undefined)) {
+      return this.#spend(enforced, admission, later);
+    }
     const outcomes =
       verdict === null ? this.#fallBack(group, admission) : outcomesOf(group, verdict);
     if (verdict !== null) {
@@ -147,10 +154,11 @@ export class LimiterClient {
         spent.map(({ spend }) => spend),
         Date.now(),
       );
-      admission.fullForMs = Math.max(admission.fullForMs, verdict.fullForMs ?? 0);
+      admission.fullForMs = Math.max(admission.fullForMs, fullForMs);
       await this.#hold(spent, address, counted, admission);
     }
-    for (const outcome of outcomes) reportDryRun(outcome);
+    // Where another denies, that is all there is to tell.
+    if (outcomes.every(admits)) for (const outcome of outcomes) reportDryRun(outcome);
     return outcomes;
   }
 
