@@ -23,7 +23,7 @@ export {
   mostShards,
   type ObjectSettings,
 } from "./objects.ts";
-export { normalizedHost, normalizedPath } from "./path.ts";
+export { normalizedHost, normalizedPath, writtenPath } from "./path.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";

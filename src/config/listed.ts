@@ -1,7 +1,7 @@
 /** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
 import { type Network, networkOf } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
-import { normalizedHost } from "./path.ts";
+import { normalizedHost, writtenPath } from "./path.ts";
 
 /** What the text of one part of a key is compared with. */
 export type Pattern =
@@ -109,5 +109,6 @@ function readWildcard(text: string, part: KeyPart): Read<Pattern> {
 /** As the parts of a request are spelled. */
 function spelled(text: string, { kind }: KeyPart): string {
   if (kind === "host") return normalizedHost(text);
+  if (kind === "path") return writtenPath(text);
   return kind === "method" ? text.toUpperCase() : text;
 }

@@ -19,6 +19,10 @@ export function normalizedPath(pathname: string): string {
   return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
 }
 
+/** The same for a path that somebody wrote, who need not encode it as a URL does. */
+export const writtenPath = (text: string): string =>
+  normalizedPath(text.replace(/[^\x21-\x7e]+/g, (each) => encodeURIComponent(each)));
+
 /** Host names in any case, and with the dot that may end them, are the same. */
 export const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
 

@@ -1,5 +1,12 @@
 /** What a policy does with a request that it meets, before anything is counted. */
-import { addressOf, type KeyPart, partName, partsAskedFor, type Policy } from "../config/index.ts";
+import {
+  addressOf,
+  type KeyPart,
+  partName,
+  partsAskedFor,
+  type Policy,
+  writtenPath,
+} from "../config/index.ts";
 import { visitorOf } from "./address.ts";
 import { isListed, overrideFor, type Subject } from "./exceptions.ts";
 import {
@@ -91,7 +98,10 @@ export function rulingOfCaller(
   const subject: Subject = {
     address: addressOf(texts?.[addressIndex] ?? ""),
     key,
-    values,
+    // A caller's path is charged as it is written.
+    values: values.map((value, index) =>
+      value !== null && key[index]?.kind === "path" ? writtenPath(value) : value,
+    ),
     textsOf: (part) => {
       const value = values[names.indexOf(partName(part))] ?? null;
       return value === null ? [] : [value];
