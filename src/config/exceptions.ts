@@ -66,6 +66,16 @@ export function readExceptions(
 export const partsAskedFor = (overrides: readonly Override[]): KeyPart[] =>
   overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
 
+/** The same of a policy as written, whatever else is wrong with it or with its overrides. */
+export function writtenParts(policy: unknown): KeyPart[] {
+  const list = isRecord(policy) ? policy["overrides"] : undefined;
+  const overrides: unknown[] = Array.isArray(list) ? list : [];
+  return overrides.flatMap((each) => {
+    const condition = readCondition(isRecord(each) ? each["when"] : undefined);
+    return "value" in condition ? [condition.value.part] : [];
+  });
+}
+
 function readList<Item>(
   policy: Readonly<Record<string, unknown>>,
   name: string,

@@ -1,7 +1,7 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
 import { acceptedNotation, type ConfigProblem, isRecord, joinPath } from "../strategies/index.ts";
-import { partsAskedFor, readExceptions } from "./exceptions.ts";
+import { writtenParts } from "./exceptions.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import { type Policy, readPolicy } from "./policy.ts";
@@ -139,10 +139,9 @@ function refuseUnverifiable(written: readonly Written[], env: Variables, report:
   if (hasJwt(env)) return;
   const places = written.flatMap((each) => {
     const value = isRecord(each.value) ? each.value : {};
-    const { overrides } = readExceptions(value, {}, () => undefined);
     return [
       ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
-      ...(partsAskedFor(overrides).some(isClaim) ? [placeOf(each, "overrides")] : []),
+      ...(writtenParts(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
     ];
   });
   if (places.length === 0) return;

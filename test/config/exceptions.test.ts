@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { problemsOf } from "./harness.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const JWT_KEY = "a secret of at least thirty-two bytes";
+
+const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
+  problemsOf({
+    KEY_SECRET: "s",
+    ...variables,
+    POLICIES: [{ name: "a", limits: "1/s", ...fields }],
+  });
+
+/** Where something is wrong with a policy of these fields. */
+const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =>
+  problemsWith(fields, variables).map(({ variable, field }) => `${variable} ${field}`.trim());
+
+describe("a claim that nothing can verify", () => {
+  const nothing = { JWT_KEY: undefined };
+  const when = "jwt:plan=pro";
+
+  it("is told of where the limits suit the policy's strategy and no other", () => {
+    const most = { when, limits: "999999999999989/day" };
+    expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
+      "JWT_KEY",
+    ]);
+  });
+
+  it("is told of beside all else that is wrong with its override", () => {
+    expect(placesWith({ overrides: [{ when, limits: "0/s" }] }, nothing)).toEqual([
+      "POLICIES [0].overrides[0].limits.limit",
+      "JWT_KEY",
+    ]);
+    expect(placesWith({ overrides: [{ when }] }, nothing)).toEqual([
+      "POLICIES [0].overrides[0].limits",
+      "JWT_KEY",
+    ]);
+  });
+});
