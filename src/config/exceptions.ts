@@ -1,11 +1,13 @@
 /** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
 import {
+  acceptedStrategy,
   type ConfigProblem,
   isRecord,
   joinPath,
   type Limit,
   type LimitDefaults,
   readLimits,
+  strategies,
 } from "../strategies/index.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import {
@@ -17,6 +19,7 @@ import {
   readCondition,
   readListed,
 } from "./listed.ts";
+import { asText } from "./reading.ts";
 
 /** Other limits, for whom it holds. */
 export interface Override {
@@ -152,12 +155,9 @@ function overridingLimits(
   defaults: LimitDefaults,
   reportAt: ReportAt,
 ): readonly Limit[] {
-  const own = typeof strategy === "string" ? { strategy } : {};
-  if (strategy !== undefined && typeof strategy !== "string") {
-    reportAt("strategy", strategy, "the name of a strategy");
-  }
+  const own = strategies.has(asText(strategy)) ? { strategy: asText(strategy) } : null;
+  if (strategy !== undefined && own === null) reportAt("strategy", strategy, acceptedStrategy);
   return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
-    // The strategy that is unknown stands beside the limits.
-    reportAt(field === "strategy" ? field : joinPath("limits", field), value, accepted),
+    reportAt(joinPath("limits", field), value, accepted),
   );
 }

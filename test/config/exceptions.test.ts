@@ -38,3 +38,22 @@ describe("a claim that nothing can verify", () => {
     ]);
   });
 });
+
+describe("a strategy that is none", () => {
+  const strategy = "magic";
+
+  it("is told where it is written: beside the limits of an override, or in them", () => {
+    const limits = { limit: 1, window: "1s", strategy };
+    const key = "203.0.113.7";
+    expect(placesWith({ overrides: [{ key, limits: "1/s", strategy }] })).toEqual([
+      "POLICIES [0].overrides[0].strategy",
+    ]);
+    expect(placesWith({ overrides: [{ key, limits }] })).toEqual([
+      "POLICIES [0].overrides[0].limits.strategy",
+    ]);
+    expect(placesWith({ overrides: [{ key, limits: [limits], strategy }] })).toEqual([
+      "POLICIES [0].overrides[0].strategy",
+      "POLICIES [0].overrides[0].limits[0].strategy",
+    ]);
+  });
+});
