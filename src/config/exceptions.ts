@@ -50,8 +50,9 @@ export function readExceptions(
 ): Exceptions {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
-  // Of a key that is wrong nothing can be said to fit it.
-  const key = readKey(written["key"] ?? "ip");
+  // Of a key that is wrong, as null is, nothing can be said to fit it.
+  const { key: writtenKey = "ip" } = written;
+  const key = readKey(writtenKey);
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
       readOverride(value, field, key, defaults, report),

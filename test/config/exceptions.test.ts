@@ -57,3 +57,9 @@ describe("a strategy that is none", () => {
     ]);
   });
 });
+
+describe("a key that is null", () => {
+  it("is wrong by itself: nothing is said of what is to fit it", () => {
+    expect(placesWith({ key: null, allow: ["x"], deny: ["y"] })).toEqual(["POLICIES [0].key"]);
+  });
+});
