@@ -52,8 +52,10 @@ export function readListed(written: unknown, key: readonly KeyPart[]): Read<List
   if (network !== null) return { value: { kind: "network", network } };
   const texts: readonly unknown[] = Array.isArray(written) ? written : [written];
   const names = key.map(partName).join(", ");
-  const isMisshapen = texts.length !== key.length || key.every(({ kind }) => kind === "global");
-  if (isMisshapen) {
+  if (key.every(({ kind }) => kind === "global")) {
+    return { accepted: `an address or a CIDR block: no other text is a key of ${names}` };
+  }
+  if (texts.length !== key.length) {
     const shape = key.length === 1 ? "a text" : `a list of ${key.length} texts`;
     return { accepted: `an address, a CIDR block, or ${shape} for ${names}` };
   }
@@ -82,7 +84,8 @@ function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
   if (text === "" || text.length > longestText || !text.isWellFormed()) {
     return { accepted: `a well-formed text of 1 to ${longestText} characters for ${name}` };
   }
-  if (text.includes("*")) return readWildcard(text, part);
+  // What stands for a part that all share is passed over.
+  if (text.includes("*") && part.kind !== "global") return readWildcard(text, part);
   if (part.kind !== "ip") return { value: { kind: "text", text: spelled(text, part) } };
   const network = networkOf(text);
   return network === null

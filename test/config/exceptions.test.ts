@@ -63,3 +63,16 @@ describe("a key that is null", () => {
     expect(placesWith({ key: null, allow: ["x"], deny: ["y"] })).toEqual(["POLICIES [0].key"]);
   });
 });
+
+describe("a key that all requests share", () => {
+  it("has no text on a list, and says so", () => {
+    const [problem] = problemsWith({ key: "global", allow: ["x"] });
+    expect(problem?.accepted).toBe("an address or a CIDR block: no other text is a key of global");
+  });
+
+  it("beside others may be anything on a list, a star too", () => {
+    const key = ["ip", "global"];
+    expect(problemsWith({ key, deny: [["203.0.113.7", "*"]] })).toEqual([]);
+    expect(problemsWith({ key, deny: [["203.0.113.7", "everyone"]] })).toEqual([]);
+  });
+});
