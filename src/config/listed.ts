@@ -1,5 +1,5 @@
 /** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
-import { type Network, networkOf } from "./address.ts";
+import { addressOf, type Network, networkOf } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
 import { normalizedHost, writtenPath } from "./path.ts";
 
@@ -99,14 +99,19 @@ function readWildcard(text: string, part: KeyPart): Read<Pattern> {
     const accepted = `a value without "*" for ${partName(part)}, which a caller can invent; "*" is for addresses and verified claims`;
     return { accepted };
   }
-  const isAddress = /^(?:(?:\d{1,3}|\*)(?:\.(?!$)|$)){4}$/.test(text);
-  if (part.kind === "ip" && text !== "*" && !isAddress) {
+  if (part.kind === "ip" && text !== "*" && !isStarredAddress(text)) {
     return {
       accepted:
         'an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block, for ip',
     };
   }
   return { value: { kind: "wildcard", pieces: text.split("*") } };
+}
+
+/** Whether it is an IPv4 address when each star is one of its four numbers. */
+function isStarredAddress(text: string): boolean {
+  const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
+  return !text.includes(":") && addressOf(numbers.join(".")) !== null;
 }
 
 /** As the parts of a request are spelled. */

@@ -76,3 +76,35 @@ describe("a key that all requests share", () => {
     expect(problemsWith({ key, deny: [["203.0.113.7", "everyone"]] })).toEqual([]);
   });
 });
+
+describe("an address with a star", () => {
+  it.for(["203.0.113.*", "*.0.113.7", "*.*.*.*", "0.*.255.*", "*"])("may be %s", (text) => {
+    expect(problemsWith({ deny: [text] })).toEqual([]);
+  });
+
+  it.for([
+    "256.0.0.*",
+    "203.0.999.*",
+    "010.0.0.*",
+    "203.0.113.1*",
+    "203.0.*",
+    "*.*.*",
+    "203.0.113.7.*",
+    "203.0.113.*.",
+    "203.0.113.**",
+    "203.0.113.*/24",
+    "::ffff:203.0.113.*",
+    "2001:db8:*",
+    "2001:db8::*",
+    "**",
+  ])("may not be %s, which no address would meet as it seems to say", (text) => {
+    expect(problemsWith({ deny: [text] })).toEqual([
+      {
+        variable: "POLICIES",
+        field: "[0].deny[0]",
+        value: text,
+        accepted: expect.stringContaining('such as "203.0.113.*", or a CIDR block, for ip'),
+      },
+    ]);
+  });
+});
