@@ -124,15 +124,17 @@ export function readPolicy(
   const limits = limitsOf(value, defaults, reportWithin);
   const exceptions = readExceptions(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
-  const maxDelayMs = parsed.success ? (parsed.output.maxDelay ?? null) : null;
   const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
-  if (maxDelayMs !== null && problems.length === 0 && !all.flat().some(isQueue)) {
-    const accepted = 'nothing without a limit of strategy "leaky-bucket" in mode "queue"';
-    reportWithin({ field: "maxDelay", value: isRecord(value) && value["maxDelay"], accepted });
-  }
+  // What is wrong may be meant for a queue.
+  const meant = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
+    joinPath(field, name),
+  );
+  const isTold = problems.some((problem) => meant.some((place) => problem.field.startsWith(place)));
+  if (!isTold && !all.flat().some(isQueue)) refuseDelay(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
   const { output } = parsed;
+  const maxDelayMs = output.maxDelay ?? null;
   return {
     name: output.name,
     match: output.match ?? everything,
@@ -161,6 +163,17 @@ export function readPolicy(
     },
     durability: output.durability,
   };
+}
+
+/** Of limits without a queue, which keep nobody waiting. */
+function refuseDelay(
+  policy: unknown,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): void {
+  const value = isRecord(policy) ? policy["maxDelay"] : undefined;
+  if (value === undefined) return;
+  const accepted = 'nothing without a limit of strategy "leaky-bucket" in mode "queue"';
+  report({ field: "maxDelay", value, accepted });
 }
 
 /** What limits of a policy are read with, its other fields being right or wrong: all problems are to be found at once. */
