@@ -1,60 +1,190 @@
 import { describe, expect, it } from "vitest";
-import { problemsOf } from "./harness.ts";
+import type { Listed, Policy } from "../../src/config/index.ts";
+import { configOf, problemsOf } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
 const JWT_KEY = "a secret of at least thirty-two bytes";
 
-const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
+const problemsWith = (fields: Fields) =>
   problemsOf({
     KEY_SECRET: "s",
-    ...variables,
+    JWT_KEY,
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
   });
 
 /** Where something is wrong with a policy of these fields. */
-const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =>
-  problemsWith(fields, variables).map(({ variable, field }) => `${variable} ${field}`.trim());
+const placesWith = (fields: Fields): string[] =>
+  problemsWith(fields).map(({ variable, field }) => `${variable} ${field}`.trim());
 
-describe("a claim that nothing can verify", () => {
-  const nothing = { JWT_KEY: undefined };
-  const when = "jwt:plan=pro";
+const exceptionsOf = (fields: Fields): Policy["exceptions"] | undefined =>
+  configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]
+    ?.exceptions;
 
-  it("is told of where the limits suit the policy's strategy and no other", () => {
-    const most = { when, limits: "999999999999989/day" };
-    expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
-      "JWT_KEY",
-    ]);
+/** What is on a list, in short: `203.0.113.0/24` for a network, and for a key the patterns of its parts. */
+function shortOf(listed: Listed): string | string[] {
+  if (listed.kind === "network") {
+    const { address, prefixBits } = listed.network;
+    return `${address.toString()}/${prefixBits}`;
+  }
+  return listed.patterns.map((pattern) => {
+    if (pattern.kind === "text") return `=${pattern.text}`;
+    return pattern.kind === "network" ? String(shortOf(pattern)) : `~${pattern.pieces.join("*")}`;
+  });
+}
+
+const listedOf = (key: unknown, entry: unknown): unknown =>
+  exceptionsOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
+
+describe("an entry of a list", () => {
+  it.for<[string, string]>([
+    ["203.0.113.7", "203.0.113.7/32"],
+    ["0.0.0.0/0", "0.0.0.0/0"],
+    ["10.0.0.0/8", "10.0.0.0/8"],
+    ["10.1.2.3/8", "10.1.2.3/8"],
+    ["255.255.255.255/32", "255.255.255.255/32"],
+    ["::ffff:203.0.113.7", "203.0.113.7/32"],
+    ["::FFFF:cb00:7107", "203.0.113.7/32"],
+    ["64:ff9b::203.0.113.7", "203.0.113.7/32"],
+    ["2001:DB8::1", "2001:db8::1/128"],
+    ["2001:db8::/32", "2001:db8::/32"],
+    ["::/0", "::/0"],
+    ["::1/128", "::1/128"],
+  ])("is an address or a network whatever the key is: %s", ([entry, expected]) => {
+    for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
+      expect(listedOf(key, entry)).toBe(expected);
+    }
   });
 
-  it("is told of beside all else that is wrong with its override", () => {
-    expect(placesWith({ overrides: [{ when, limits: "0/s" }] }, nothing)).toEqual([
-      "POLICIES [0].overrides[0].limits.limit",
-      "JWT_KEY",
-    ]);
-    expect(placesWith({ overrides: [{ when }] }, nothing)).toEqual([
-      "POLICIES [0].overrides[0].limits",
-      "JWT_KEY",
-    ]);
+  it.for<[unknown, unknown, string[]]>([
+    ["header:x-api-key", "partner-42", ["=partner-42"]],
+    ["header:x-api-key", ["partner-42"], ["=partner-42"]],
+    ["header:x-api-key", " a ", ["= a "]],
+    ["header:x-api-key", "x".repeat(1_024), [`=${"x".repeat(1_024)}`]],
+    ["header:x-api-key", ["203.0.113.7"], ["=203.0.113.7"]],
+    ["header:x-api-key", ["10.0.0.0/8"], ["=10.0.0.0/8"]],
+    ["ip", ["203.0.113.7"], ["203.0.113.7/32"]],
+    ["ip", ["10.0.0.0/8"], ["10.0.0.0/8"]],
+    ["ip", "203.0.113.*", ["~203.0.113.*"]],
+    ["jwt:sub", "user-*", ["~user-*"]],
+    ["asn", "13335", ["=13335"]],
+    ["country", "*", ["~*"]],
+    ["method", "patch", ["=PATCH"]],
+    ["host", "API.Example.com.", ["=api.example.com"]],
+    ["path", "/Admin//x/", ["=/Admin/x"]],
+    [
+      ["jwt:sub", "path"],
+      ["u*", "/a"],
+      ["~u*", "=/a"],
+    ],
+    [
+      ["ip", "header:a"],
+      ["10.0.0.0/8", "10.0.0.0/8"],
+      ["10.0.0.0/8", "=10.0.0.0/8"],
+    ],
+    [
+      ["header:a", "global"],
+      ["a", "203.0.113.7"],
+      ["=a", "=203.0.113.7"],
+    ],
+  ])("is a key of %j: %j", ([key, entry, expected]) => {
+    expect(listedOf(key, entry)).toEqual(expected);
+  });
+
+  const anyKey = [5, null, true, {}, "", [], [null], [[]], [""], ["a", "b"], "\ud800"];
+  const keyed: [string, unknown[]][] = [
+    ["header:a", [...anyKey, "x".repeat(1_025), "*", "a*", ["a*"]]],
+    ["cookie:a", ["a*"]],
+    ["query:a", ["a*"]],
+    ["path", ["/admin/*"]],
+    ["host", ["*.example.com"]],
+    ["method", ["P*"]],
+    ["jwt:sub", [...anyKey, "x".repeat(1_025)]],
+    ["asn", [13_335, "", null]],
+    ["global", [...anyKey, "x", "*", ["203.0.113.7"]]],
+    ["ip, path", [...anyKey.filter((each) => !Array.isArray(each)), "x", ["203.0.113.7"]]],
+    [
+      "ip, path",
+      [
+        ["203.0.113.7", "/a", "b"],
+        ["x", "/a"],
+        ["203.0.113.7", "/a*"],
+      ],
+    ],
+    [
+      "ip",
+      [
+        ...anyKey,
+        ..."x 203.0.113 203.0.113.256 203.0.113.07 203.0.113.7:80 localhost".split(" "),
+        ..."203.0.113.7/33 203.0.113.7/-1 203.0.113.7/ 203.0.113.7/8/8 203.0.113.7/8.0".split(" "),
+        ..."203.0.113.0/255.255.255.0 203.0.113.7/0x8 203.0.113.7-9".split(" "),
+        ..."::/129 2001:db8::/ 2001:db8::1%eth0 [::1] 64:ff9b::/96 ::ffff:0:0/96".split(" "),
+        ..."::ffff:203.0.113.0/24 ::ffff:203.0.113.0/120".split(" "),
+        " 203.0.113.7",
+        "203.0.113.7 ",
+        "203.0.113.7\n",
+        "203.0.113.7, 203.0.113.8",
+        "10/8",
+      ],
+    ],
+  ];
+  const refused = keyed.flatMap(([key, entries]) =>
+    entries.map((entry): [string, unknown] => [key, entry]),
+  );
+
+  it.for(refused)("is none of a key of %s, and told by its place: %j", ([key, entry]) => {
+    for (const list of ["allow", "deny"]) {
+      expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
+        {
+          variable: "POLICIES",
+          field: `[0].${list}[1]`,
+          value: entry,
+          accepted: expect.stringMatching(/^an address|^an IPv4|^a well-formed text|^a value with/),
+        },
+      ]);
+    }
   });
 });
 
-describe("a strategy that is none", () => {
-  const strategy = "magic";
+describe("a list", () => {
+  it("is empty when none is written, and may be", () => {
+    const empty = { overrides: [], allow: [], deny: [] };
+    expect(exceptionsOf({})).toEqual(empty);
+    expect(exceptionsOf(empty)).toEqual(empty);
+  });
 
-  it("is told where it is written: beside the limits of an override, or in them", () => {
-    const limits = { limit: 1, window: "1s", strategy };
-    const key = "203.0.113.7";
-    expect(placesWith({ overrides: [{ key, limits: "1/s", strategy }] })).toEqual([
-      "POLICIES [0].overrides[0].strategy",
+  it("has up to 256 entries, in the order in which they are written", () => {
+    const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
+    const most = keys.slice(0, 256);
+    expect(exceptionsOf({ deny: most })?.deny.map(shortOf)).toEqual(
+      most.map((each) => `${each}/32`),
+    );
+    expect(placesWith({ allow: keys, deny: keys })).toEqual([
+      "POLICIES [0].allow",
+      "POLICIES [0].deny",
     ]);
-    expect(placesWith({ overrides: [{ key, limits }] })).toEqual([
-      "POLICIES [0].overrides[0].limits.strategy",
-    ]);
-    expect(placesWith({ overrides: [{ key, limits: [limits], strategy }] })).toEqual([
-      "POLICIES [0].overrides[0].strategy",
-      "POLICIES [0].overrides[0].limits[0].strategy",
-    ]);
+    const overrides = keys.map((key) => ({ key, limits: "2/s" }));
+    expect(exceptionsOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
+    expect(placesWith({ overrides })).toEqual(["POLICIES [0].overrides"]);
+  });
+
+  it.for([null, "203.0.113.7", "", 5, true, {}, { 0: "203.0.113.7" }])("is not %j", (written) => {
+    for (const name of ["allow", "deny", "overrides"]) {
+      expect(problemsWith({ [name]: written })).toEqual([
+        {
+          variable: "POLICIES",
+          field: `[0].${name}`,
+          value: written,
+          accepted: expect.stringMatching(/^a list of up to 256 /),
+        },
+      ]);
+    }
+  });
+
+  it("has no place that is empty", () => {
+    const deny: unknown[] = ["203.0.113.7"];
+    deny[2] = "203.0.113.8";
+    expect(placesWith({ deny })).toEqual(["POLICIES [0].deny[1]"]);
   });
 });
 

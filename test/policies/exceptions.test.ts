@@ -1,6 +1,291 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
+import { addressOf, isWithin } from "../../src/config/index.ts";
+import { networkOf } from "../../src/config/address.ts";
 import { rulingOf, rulingOfCaller } from "../../src/policies/ruling.ts";
 import { policyOf, visitTo } from "./harness.ts";
+
+type Fields = Record<string, unknown>;
+
+/** Whether a request with these headers and claims is on the list that refuses. */
+function isBarred(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
+  return rulingOf(policyOf(fields), visitTo("/", { headers }), claims).kind === "barred";
+}
+
+/** Whether a visitor from an address is on a list of one entry. */
+const isBarredFrom = (entry: unknown, address: string, fields: Fields = {}): boolean =>
+  isBarred({ ...fields, deny: [entry] }, { "CF-Connecting-IP": address });
+
+const octet = fc.integer({ min: 0, max: 255 });
+const octets = fc.tuple(octet, octet, octet, octet);
+const groups = fc
+  .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 })
+  // No IPv4 address in disguise.
+  .filter(([first = 0]) => first !== 0 && first !== 0x64);
+
+const bitsOf = (numbers: readonly number[], width: number): string =>
+  numbers.map((number) => number.toString(2).padStart(width, "0")).join("");
+
+/** The same bits, one of them flipped. */
+const flipped = (numbers: readonly number[], width: number, bit: number): number[] =>
+  numbers.map((number, index) =>
+    index === Math.floor(bit / width) ? number ^ (1 << (width - 1 - (bit % width))) : number,
+  );
+
+const written = (numbers: readonly number[]): string =>
+  numbers.length === 4 ? numbers.join(".") : numbers.map((number) => number.toString(16)).join(":");
+
+function holds(block: string, address: string): boolean | null {
+  const [network, visitor] = [networkOf(block), addressOf(address)];
+  return network === null || visitor === null ? null : isWithin(visitor, network);
+}
+
+describe("a network", () => {
+  it(
+    "of IPv4 has just the addresses that begin with its bits",
+    forAll(
+      [octets, octets, fc.integer({ min: 0, max: 32 }), fc.integer({ min: 0, max: 31 })],
+      (first, other, bits, bit) => {
+        for (const visitor of [first, other, flipped(first, 8, bit)]) {
+          const isSame = bitsOf(first, 8).slice(0, bits) === bitsOf(visitor, 8).slice(0, bits);
+          expect(holds(`${written(first)}/${bits}`, written(visitor))).toBe(isSame);
+        }
+      },
+    ),
+  );
+
+  it(
+    "of IPv6 has just the addresses that begin with its bits",
+    forAll(
+      [groups, groups, fc.integer({ min: 0, max: 128 }), fc.integer({ min: 16, max: 127 })],
+      (first, other, bits, bit) => {
+        for (const visitor of [first, other, flipped(first, 16, bit)]) {
+          const isSame = bitsOf(first, 16).slice(0, bits) === bitsOf(visitor, 16).slice(0, bits);
+          expect(holds(`${written(first)}/${bits}`, written(visitor))).toBe(isSame);
+        }
+      },
+    ),
+  );
+
+  it(
+    "never has addresses of the other family, however wide it is",
+    forAll([octets, groups, fc.nat(32), fc.nat(128)], (ipv4, ipv6, few, many) => {
+      for (const bits of [0, few]) {
+        expect(holds(`${written(ipv4)}/${bits}`, written(ipv6))).toBe(false);
+      }
+      for (const bits of [0, many]) {
+        expect(holds(`${written(ipv6)}/${bits}`, written(ipv4))).toBe(false);
+      }
+    }),
+  );
+
+  it(
+    "has IPv4 addresses in all their clothing",
+    forAll([octets, octets, fc.nat(32)], (first, visitor, bits) => {
+      const block = `${written(first)}/${bits}`;
+      const plain = holds(block, written(visitor));
+      for (const clothing of ["::ffff:", "::FFFF:", "64:ff9b::"]) {
+        expect(holds(block, clothing + written(visitor))).toBe(plain);
+      }
+    }),
+  );
+
+  it.for<[string, string, boolean]>([
+    ["203.0.113.7", "203.0.113.7", true],
+    ["203.0.113.7", "203.0.113.8", false],
+    ["203.0.113.7", "::ffff:203.0.113.7", true],
+    ["203.0.113.7", "::ffff:cb00:7107", true],
+    ["203.0.113.7", "64:ff9b::203.0.113.7", true],
+    ["::ffff:203.0.113.7", "203.0.113.7", true],
+    ["64:ff9b::cb00:7107", "203.0.113.7", true],
+    ["203.0.113.7", "2001:db8::203.0.113.7", false],
+    ["203.0.113.7", "::203.0.113.7", false],
+    ["10.0.0.0/8", "10.255.255.255", true],
+    ["10.0.0.0/8", "11.0.0.0", false],
+    ["10.1.2.3/8", "10.9.9.9", true],
+    ["203.0.113.7/31", "203.0.113.6", true],
+    ["203.0.113.7/31", "203.0.113.8", false],
+    ["0.0.0.0/0", "255.255.255.255", true],
+    ["203.0.113.7/0", "1.2.3.4", true],
+    ["0.0.0.0/0", "::1", false],
+    ["0.0.0.0/0", "::ffff:1.2.3.4", true],
+    ["::/0", "2001:db8::1", true],
+    ["::/0", "::1", true],
+    ["::/0", "1.2.3.4", false],
+    ["::/0", "::ffff:1.2.3.4", false],
+    ["::/0", "64:ff9b::1.2.3.4", false],
+    ["64::/16", "64:ff9b::1.2.3.4", false],
+    ["2001:db8::/32", "2001:DB8:FFFF::1", true],
+    ["2001:db8::1/32", "2001:db8:2::", true],
+    ["2001:db8::/33", "2001:db8:8000::", false],
+    ["2001:db8::1", "2001:db8:0:0::2", false],
+  ])("of %s and a visitor from %s: %s", ([entry, address, expected]) => {
+    for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
+      expect(isBarredFrom(entry, address, { key })).toBe(expected);
+    }
+  });
+
+  it("is of no visitor whose address is not known", () => {
+    for (const entry of ["0.0.0.0/0", "::/0", "*", ["0.0.0.0/0"]]) {
+      expect(isBarred({ deny: [entry] }, {})).toBe(false);
+      expect(isBarredFrom(entry, "unknown")).toBe(false);
+    }
+  });
+
+  it("is of the visitor itself, and not of those that are charged with it", () => {
+    const fields = { ipv6Prefix: 48 };
+    expect(isBarredFrom("2001:db8::1", "2001:db8::1", fields)).toBe(true);
+    expect(isBarredFrom("2001:db8::1", "2001:db8::2", fields)).toBe(false);
+    expect(isBarredFrom("2001:db8::/64", "2001:db8:0:1::", fields)).toBe(false);
+  });
+
+  it("is of the visitor behind the proxies that are trusted", () => {
+    const fields = { trustedProxies: 2, key: "header:x-api-key", deny: ["203.0.113.0/24"] };
+    const by = (...hops: string[]): boolean =>
+      isBarred(fields, { "CF-Connecting-IP": "203.0.113.9", "X-Forwarded-For": hops.join(", ") });
+    expect(by("203.0.113.7", "192.0.2.1")).toBe(true);
+    expect(by("198.51.100.1", "203.0.113.7")).toBe(false);
+    expect(by("203.0.113.7", "198.51.100.1", "192.0.2.1")).toBe(false);
+    expect(by("203.0.113.7")).toBe(false);
+  });
+});
+
+describe("a star", () => {
+  const text = fc
+    .array(fc.constantFrom("a", "b", "ab", "*", ".", "é", "\n"), { maxLength: 10 })
+    .map((pieces) => pieces.join(""));
+
+  /** A pattern read by hand: a star is anything, all else is itself. */
+  const naive = (pattern: string): RegExp =>
+    new RegExp(
+      `^${pattern
+        .split("*")
+        .map((piece) => piece.replaceAll(".", String.raw`\.`))
+        .join("[^]*")}$`,
+      "u",
+    );
+
+  it(
+    "is anything, and all else itself, as in a naive regular expression",
+    forAll(
+      [text.filter((pattern) => pattern.includes("*")), text.filter((sub) => sub !== "")],
+      (pattern, sub) => {
+        const expected = naive(pattern).test(sub);
+        expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
+        const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
+        const ruling = rulingOf(policy, visitTo("/"), { sub });
+        // What stands around a condition's value is not of it.
+        const isMet = ruling.kind === "charged" && ruling.policy.limits[0]?.limit === 9;
+        expect(isMet).toBe(naive(pattern.trim()).test(sub));
+      },
+      1_000,
+    ),
+  );
+
+  it.for<[string, string, boolean]>([
+    ["*", "anything", true],
+    ["user-*", "user-", true],
+    ["user-*", "user", false],
+    ["user-*", "User-1", false],
+    ["*-admin", "team-admin", true],
+    ["*-admin", "team-admins", false],
+    ["a*a", "a", false],
+    ["a*a", "aa", true],
+    ["a**a", "aa", true],
+    ["ab*ba", "aba", false],
+    ["a*b*c", "acb", false],
+    ["a*b*c", "abcbc", true],
+    ["a*bc*c", "abc", false],
+    ["a.*", "abc", false],
+    ["*$", "a", false],
+  ])("in %s and the claim %s: %s", ([pattern, sub, expected]) => {
+    expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
+  });
+
+  const octetOrStar = fc.option(octet, { nil: "*" as const });
+  it(
+    "in an address is any of one of its numbers, of no IPv6 address",
+    forAll(
+      [fc.tuple(octetOrStar, octetOrStar, octetOrStar, fc.constant("*" as const)), octets, groups],
+      (pattern, other, ipv6) => {
+        const like = pattern.map((each, index) => (each === "*" ? (other[index] ?? 0) : each));
+        const isLike = pattern.every((each, index) => each === "*" || each === other[index]);
+        const entry = pattern.join(".");
+        expect(isBarredFrom(entry, written(like))).toBe(true);
+        expect(isBarredFrom(entry, `::ffff:${written(like)}`)).toBe(true);
+        expect(isBarredFrom(entry, written(other))).toBe(isLike);
+        expect(isBarredFrom(entry, written(ipv6))).toBe(false);
+      },
+    ),
+  );
+
+  it("alone is any address at all", () => {
+    for (const address of ["203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7"]) {
+      expect(isBarredFrom("*", address)).toBe(true);
+    }
+  });
+
+  it.for(["country", "continent", "asn", "colo"])("is anything of a %s that is known", (key) => {
+    const policy = policyOf({ key, deny: ["1*"] });
+    const of = (value: unknown): string =>
+      rulingOf(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
+    expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["barred"]));
+    expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charged"]));
+  });
+});
+
+describe("a key on a list", () => {
+  it.for<[string, Record<string, string>, boolean]>([
+    ["partner-42", { "X-Api-Key": "partner-42" }, true],
+    ["partner-42", { "X-Api-Key": " partner-42 " }, true],
+    ["partner-42", { "X-Api-Key": "Partner-42" }, false],
+    ["partner-42", { "X-Api-Key": "partner-421" }, false],
+    ["partner-42", { "X-Api-Key": "partner-42, x" }, false],
+    ["partner-42", { "X-Api-Key": "" }, false],
+    ["partner-42", {}, false],
+  ])("is met by its value alone: %s and %j: %s", ([entry, headers, expected]) => {
+    expect(isBarred({ key: "header:x-api-key", deny: [entry] }, headers)).toBe(expected);
+  });
+
+  it("that looks like an address has to stand in a list of texts", () => {
+    const visitor = { "CF-Connecting-IP": "203.0.113.7" };
+    const named = { "X-Api-Key": "203.0.113.7" };
+    const key = "header:x-api-key";
+    expect(isBarred({ key, deny: ["203.0.113.7"] }, visitor)).toBe(true);
+    expect(isBarred({ key, deny: ["203.0.113.7"] }, named)).toBe(false);
+    expect(isBarred({ key, deny: [["203.0.113.7"]] }, visitor)).toBe(false);
+    expect(isBarred({ key, deny: [["203.0.113.7"]] }, named)).toBe(true);
+    expect(isBarred({ key, deny: [["203.0.113.0/24"]] }, named)).toBe(false);
+  });
+
+  it("of several parts is met by all of them", () => {
+    const fields = { key: ["ip", "jwt:sub", "path"], deny: [["10.0.0.0/8", "u-*", "/"]] };
+    const from = (address: string): Record<string, string> => ({ "CF-Connecting-IP": address });
+    expect(isBarred(fields, from("10.1.1.1"), { sub: "u-1" })).toBe(true);
+    expect(isBarred(fields, from("11.1.1.1"), { sub: "u-1" })).toBe(false);
+    expect(isBarred(fields, from("10.1.1.1"), { sub: "v-1" })).toBe(false);
+    expect(isBarred(fields, from("10.1.1.1"))).toBe(false);
+    expect(isBarred(fields, {}, { sub: "u-1" })).toBe(false);
+    const elsewhere = visitTo("/x", { headers: from("10.1.1.1") });
+    expect(rulingOf(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charged");
+  });
+
+  it("has nothing to say of the part that all share", () => {
+    const fields = { key: ["global", "header:a"], deny: [["*", "x"]] };
+    expect(isBarred(fields, { a: "x" })).toBe(true);
+    expect(isBarred(fields, { a: "y" })).toBe(false);
+    expect(isBarred(fields, {})).toBe(false);
+  });
+
+  it("is met in the spelling in which requests are charged", () => {
+    const fields = { key: ["host", "method"], deny: [["API.example.com.", "patch"]] };
+    const policy = policyOf(fields);
+    const visit = visitTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
+    expect(rulingOf(policy, visit, {}).kind).toBe("barred");
+    expect(rulingOfCaller(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("barred");
+  });
+});
 
 describe("a path on a list", () => {
   const policy = policyOf({ key: "path", deny: ["/admin/", "//api/%75sers", "/b c/é", "/d%2fe"] });

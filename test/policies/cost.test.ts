@@ -1,0 +1,265 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
+import { costOfRequest, costOfResponse } from "../../src/policies/cost.ts";
+import { policyOf, visitTo } from "./harness.ts";
+
+type Fields = Record<string, unknown>;
+
+/** What a request costs that says so in a header, up to a greatest cost. */
+const byHeader = (told: string | null, max = 100): number =>
+  costOfRequest(
+    policyOf({ cost: { from: "header:X-Cost", max } }),
+    visitTo("/", { headers: told === null ? {} : { "x-cost": told } }),
+  );
+
+const byQuery = (query: string, max = 100): number =>
+  costOfRequest(policyOf({ cost: { from: "query:cost", max } }), visitTo(`/?${query}`));
+
+/** What a response has cost after all, of which `reserve` was spent before. */
+const byResponse = (told: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
+  const policy = policyOf({ ...fields, cost: { from: "response-header:X-Cost", reserve, max } });
+  const headers = told === null ? {} : { "x-cost": told };
+  return costOfResponse(policy, costOfRequest(policy, visitTo("/")), new Response("", { headers }));
+};
+
+/** Of what is told and what is made of it, where at most 100 is taken. */
+const costs: [string, number | null][] = [
+  ["1", 1],
+  ["42", 42],
+  ["99", 99],
+  ["100", 100],
+  ["101", 100],
+  ["007", 7],
+  ["00000000000000000000000000000001", 1],
+  ["9007199254740993", 100],
+  ["9".repeat(400), 100],
+  ["-1", null],
+  ["+1", null],
+  ["--1", null],
+  ["1.0", null],
+  ["1.5", null],
+  [".5", null],
+  ["1,5", null],
+  ["1_000", null],
+  ["1 000", null],
+  ["5 5", null],
+  ["1e2", null],
+  ["1E2", null],
+  ["0x10", null],
+  ["0b1", null],
+  ["1n", null],
+  ["NaN", null],
+  ["Infinity", null],
+  ["null", null],
+  ["true", null],
+  ["ten", null],
+  ["[5]", null],
+  ['"5"', null],
+  ["5;q=1", null],
+  ["$5", null],
+];
+
+/** Anything that a header can carry. */
+const anyText = fc.oneof(
+  fc.stringMatching(/^[\x20-\x7e]{0,20}$/),
+  fc.stringMatching(/^[-+ ]?[0-9]{0,25}(?:[.,e][0-9]{1,3})?$/),
+  fc.constantFrom("", "0", "00", ...costs.map(([text]) => text)),
+);
+const greatest = fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(1, 1_000_000));
+
+const isCost = (cost: number, least: number, most: number): boolean =>
+  Number.isSafeInteger(cost) && cost >= least && cost <= most;
+
+describe("the cost of a request", () => {
+  it("is what the policy says, whatever the request says", () => {
+    for (const cost of [1, 5, 1_000_000]) {
+      const visit = visitTo("/?cost=9", { headers: { "X-Cost": "9" } });
+      expect(costOfRequest(policyOf({ cost }), visit)).toBe(cost);
+    }
+    expect(costOfRequest(policyOf({}), visitTo("/"))).toBe(1);
+  });
+
+  it.for(costs)("is, where a header says %j, %j; or else 1", ([told, units]) => {
+    expect(byHeader(told)).toBe(units ?? 1);
+  });
+
+  it.for(costs)("is, where a parameter says %j, %j; or else 1", ([told, units]) => {
+    expect(byQuery(`x=1&cost=${encodeURIComponent(told)}`)).toBe(units ?? 1);
+  });
+
+  it("is 1 where nothing is told, or 0", () => {
+    expect([null, "", " ", "0", "00", "-0"].map((told) => byHeader(told))).toEqual([
+      1, 1, 1, 1, 1, 1,
+    ]);
+    expect(["", "cost", "cost=", "cost=0", "COST=5", "x=5"].map((query) => byQuery(query))).toEqual(
+      [1, 1, 1, 1, 1, 1],
+    );
+  });
+
+  it("is told around spaces in a header, which are not of it", () => {
+    expect(byHeader("  5  ")).toBe(5);
+    expect(byHeader("\t5")).toBe(5);
+    expect(["cost=+5", "cost=5+", "cost=%205"].map((query) => byQuery(query))).toEqual([1, 1, 1]);
+  });
+
+  it("is 1 where it is told more than once, be it the same", () => {
+    const headers = new Headers([
+      ["X-Cost", "5"],
+      ["x-cost", "5"],
+    ]);
+    const policy = policyOf({ cost: { from: "header:X-Cost", max: 100 } });
+    expect(costOfRequest(policy, { ...visitTo("/"), headers })).toBe(1);
+    const queries = ["cost=5&cost=5", "cost=5&cost=6", "cost=5&cost=", "cost=5&%63ost=5"];
+    expect(queries.map((query) => byQuery(query))).toEqual([1, 1, 1, 1]);
+  });
+
+  it("is told by a parameter in any encoding", () => {
+    expect(byQuery("cost=%35")).toBe(5);
+    expect(byQuery("c%6Fst=5")).toBe(5);
+    expect(byQuery("cost=%D9%A5")).toBe(1);
+    expect(byQuery("cost=%00")).toBe(1);
+    expect(byQuery("cost=5%0A")).toBe(1);
+  });
+
+  it("is what is reserved where the response tells it", () => {
+    const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
+    expect(costOfRequest(policy, visitTo("/", { headers: { x: "1" } }))).toBe(7);
+  });
+
+  it(
+    "is an integer from 1 to the greatest, whatever is told",
+    forAll([anyText, greatest], (told, max) => {
+      expect(isCost(byHeader(told, max), 1, max)).toBe(true);
+      expect(isCost(byQuery(`cost=${encodeURIComponent(told)}`, max), 1, max)).toBe(true);
+    }),
+  );
+
+  it(
+    "is an integer from 1 to the greatest, whatever the query is",
+    forAll(
+      [fc.webQueryParameters(), fc.string({ unit: "binary" }), greatest],
+      (query, text, max) => {
+        const { search } = new URL(`https://h.example/?cost=${text}&${query}`);
+        expect(isCost(byQuery(search.slice(1), max), 1, max)).toBe(true);
+      },
+    ),
+  );
+});
+
+describe("the cost of a response", () => {
+  it.for(costs)("is, where it says %j, %j; or else what was reserved", ([told, units]) => {
+    expect(byResponse(told)).toBe(units ?? 7);
+  });
+
+  it("is what was reserved where nothing is told, and nothing where that is told", () => {
+    expect([null, "", " ", "-0", "-1"].map((told) => byResponse(told))).toEqual([7, 7, 7, 7, 7]);
+    expect(["0", "00", " 0 "].map((told) => byResponse(told))).toEqual([0, 0, 0]);
+  });
+
+  it("is what was reserved where it is told more than once", () => {
+    const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
+    const headers: [string, string][] = [
+      ["X", "5"],
+      ["x", "5"],
+    ];
+    expect(costOfResponse(policy, 7, new Response("", { headers }))).toBe(7);
+  });
+
+  it("is what was spent where the request told it, or none did", () => {
+    const response = new Response("", { headers: { "X-Cost": "9" } });
+    const cost = { from: "header:X-Cost", max: 10 };
+    expect(costOfResponse(policyOf({ cost }), 3, response)).toBe(3);
+    expect(costOfResponse(policyOf({ cost: 5 }), 5, response)).toBe(5);
+  });
+
+  it(
+    "is an integer from 0 to the greatest, whatever is told",
+    forAll([anyText, greatest, greatest], (told, one, other) => {
+      const [reserve, max] = [Math.min(one, other), Math.max(one, other)];
+      expect(isCost(byResponse(told, reserve, max), 0, max)).toBe(true);
+    }),
+  );
+});
+
+describe("what counts", () => {
+  const statuses = [200, 204, 299, 300, 304, 399, 400, 401, 403, 404, 429, 499, 500, 502, 599];
+
+  /** The statuses of the responses that cost anything. */
+  const counted = (count: unknown): number[] => {
+    const policy = policyOf({ cost: 3, count });
+    return statuses.filter((status) => {
+      const cost = costOfResponse(policy, 3, new Response(null, { status }));
+      expect([0, 3]).toContain(cost);
+      return cost === 3;
+    });
+  };
+
+  it("is every response when nothing is written", () => {
+    expect(counted(undefined)).toEqual(statuses);
+  });
+
+  it.for<[unknown[], number[]]>([
+    [["401"], [401]],
+    [[401], [401]],
+    [["4xx"], [400, 401, 403, 404, 429, 499]],
+    [["5XX"], [500, 502, 599]],
+    [
+      ["3xx", 404],
+      [300, 304, 399, 404],
+    ],
+    [
+      ["401", "4xx"],
+      [400, 401, 403, 404, 429, 499],
+    ],
+    [["1xx"], []],
+    [["418"], []],
+    [["2xx", "3xx", "4xx", "5xx"], statuses],
+  ])("is just %j, or all but those", ([written, expected]) => {
+    expect(counted({ status: written })).toEqual(expected);
+    expect(counted({ exceptStatus: written })).toEqual(
+      statuses.filter((status) => !expected.includes(status)),
+    );
+  });
+
+  it("is told by the status before the cost is told by a header", () => {
+    const fields = { count: { exceptStatus: ["2xx"] } };
+    expect(byResponse("9", 7, 100, fields)).toBe(0);
+    expect(byResponse(null, 7, 100, fields)).toBe(0);
+    const failed = new Response("", { status: 500, headers: { "X-Cost": "9" } });
+    const cost = { from: "response-header:X-Cost", reserve: 1, max: 10 };
+    expect(costOfResponse(policyOf({ ...fields, cost }), 1, failed)).toBe(9);
+  });
+
+  it("is an upgrade too, where those of its class count", () => {
+    // No Response of a test's own may have this status.
+    const upgrade = { status: 101, headers: new Headers() } as Response;
+    expect(costOfResponse(policyOf({ count: { status: ["1xx"] } }), 1, upgrade)).toBe(1);
+    expect(costOfResponse(policyOf({ count: { exceptStatus: [101] } }), 1, upgrade)).toBe(0);
+  });
+
+  it(
+    "is by a list of statuses just what is not by their exception",
+    forAll(
+      [
+        fc.array(
+          fc.oneof(
+            fc.integer({ min: 100, max: 599 }),
+            fc.constantFrom("1xx", "2xx", "3xx", "4xx", "5xx"),
+          ),
+          { minLength: 1, maxLength: 5 },
+        ),
+        fc.integer({ min: 200, max: 599 }),
+      ],
+      (listed, status) => {
+        const costWith = (count: unknown): number =>
+          costOfResponse(policyOf({ count }), 1, new Response(null, { status }));
+        const isListed = listed.some(
+          (each) => each === status || each === `${Math.floor(status / 100)}xx`,
+        );
+        expect(costWith({ status: listed })).toBe(isListed ? 1 : 0);
+        expect(costWith({ exceptStatus: listed.map(String) })).toBe(isListed ? 0 : 1);
+      },
+    ),
+  );
+});

@@ -1,0 +1,323 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
+import { asksForClaims, rulingOf, rulingOfCaller } from "../../src/policies/ruling.ts";
+import { policyOf, visitTo } from "./harness.ts";
+
+type Fields = Record<string, unknown>;
+type Asked = Parameters<typeof visitTo>[1];
+
+const address = "203.0.113.7";
+const visitor = { "CF-Connecting-IP": address };
+const partner = { "X-Api-Key": "partner-42" };
+const key = "header:x-api-key";
+
+const ruled = (fields: Fields, asked: Asked = { headers: visitor }, claims: Fields = {}) =>
+  rulingOf(policyOf(fields), visitTo("/", asked), claims);
+
+/** The number of the limit by which a request is charged; or what else is done with it. */
+function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | string | undefined {
+  const ruling = ruled(fields, asked, claims);
+  return ruling.kind === "charged" ? ruling.policy.limits[0]?.limit : ruling.kind;
+}
+
+/** The same of a caller who names this key. */
+function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
+  const ruling = rulingOfCaller(policyOf(fields), texts);
+  return ruling?.kind === "charged" ? ruling.policy.limits[0]?.limit : ruling?.kind;
+}
+
+describe("whoever is on a list", () => {
+  it("is passed over or refused, and all others are charged", () => {
+    expect(limitOf({ allow: [address] })).toBe("passed");
+    expect(limitOf({ deny: [address] })).toBe("barred");
+    expect(limitOf({ allow: ["203.0.113.8"], deny: ["203.0.113.9"] })).toBe(1);
+    expect(limitOf({ allow: [], deny: [] })).toBe(1);
+  });
+
+  it("is refused when it is on both, in whatever form", () => {
+    const headers = { ...visitor, ...partner };
+    expect(limitOf({ allow: [address], deny: [address] })).toBe("barred");
+    expect(limitOf({ allow: [address], deny: ["0.0.0.0/0"] })).toBe("barred");
+    expect(limitOf({ key, allow: [address], deny: ["partner-42"] }, { headers })).toBe("barred");
+    expect(limitOf({ key, allow: ["partner-42"], deny: [address] }, { headers })).toBe("barred");
+  });
+
+  it("is so by any entry of it, wherever it stands", () => {
+    const others = ["192.0.2.1", "198.51.100.0/24", "2001:db8::/32"];
+    for (const place of [0, 1, 2, 3]) {
+      const deny = others.toSpliced(place, 0, address);
+      expect(limitOf({ deny })).toBe("barred");
+    }
+  });
+
+  it("is so whatever the key is, when it is there by its address", () => {
+    for (const each of ["global", key, "path", "jwt:sub", ["country", "method"]]) {
+      expect(limitOf({ key: each, deny: ["203.0.113.0/24"] })).toBe("barred");
+      expect(limitOf({ key: each, allow: ["203.0.113.0/24"] })).toBe("passed");
+    }
+  });
+
+  it("is so before anything is said of what its key lacks", () => {
+    for (const onMissingKey of ["shared", "ip", "deny", "skip"]) {
+      expect(limitOf({ key, onMissingKey, deny: [address] })).toBe("barred");
+      expect(limitOf({ key, onMissingKey, allow: [address] })).toBe("passed");
+    }
+  });
+
+  it("is so before any override", () => {
+    const overrides = [{ key: address, limits: "9/s" }];
+    expect(limitOf({ overrides, deny: [address] })).toBe("barred");
+    expect(limitOf({ overrides, allow: [address] })).toBe("passed");
+    expect(limitOf({ overrides })).toBe(9);
+  });
+
+  it("is charged to its key as without lists when it is on none", () => {
+    const headers = { ...visitor, ...partner };
+    const lists = {
+      deny: ["198.51.100.1"],
+      allow: ["x"],
+      overrides: [{ key: "y", limits: "9/s" }],
+    };
+    expect(ruled({ key, ...lists }, { headers })).toMatchObject({
+      kind: "charged",
+      parts: [{ kind: "header", name: "x-api-key" }],
+      values: ["partner-42"],
+    });
+  });
+});
+
+describe("the first override that holds", () => {
+  const overrides = [
+    { key: "198.51.100.0/24", limits: "2/s" },
+    { when: "jwt:plan=pro", limits: "3/s" },
+    { key: "partner-42", limits: "4/s" },
+    { key: "203.0.113.0/24", limits: "5/s" },
+    { key: address, limits: "6/s" },
+  ];
+
+  it("is the one, and no other", () => {
+    const fields = { key, overrides };
+    const headers = { ...visitor, ...partner };
+    expect(limitOf(fields, { headers }, { plan: "pro" })).toBe(3);
+    expect(limitOf(fields, { headers })).toBe(4);
+    expect(limitOf(fields)).toBe(5);
+    expect(limitOf(fields, { headers: { "CF-Connecting-IP": "192.0.2.1" } })).toBe(1);
+    expect(limitOf({ key, overrides: overrides.toReversed() })).toBe(6);
+  });
+
+  it("changes limits, and neither key nor anything else", () => {
+    const fields = { cost: 3, ban: "10m", onDeny: { status: 503 }, timeout: "2s" };
+    const plain = policyOf(fields);
+    const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
+    const ruling = rulingOf(policy, visitTo("/", { headers: visitor }), {});
+    expect(ruling).toMatchObject({ parts: plain.key, values: [address] });
+    expect(ruling.kind === "charged" && { ...ruling.policy, limits: 0, exceptions: 0 }).toEqual({
+      ...plain,
+      limits: 0,
+      exceptions: 0,
+    });
+  });
+
+  it("holds for a request without a key too, which is charged where it would be", () => {
+    const fields = { key, overrides: [{ key: address, limits: "9/s" }] };
+    expect(limitOf({ ...fields, onMissingKey: "shared" })).toBe(9);
+    expect(limitOf({ ...fields, onMissingKey: "ip" })).toBe(9);
+    expect(limitOf({ ...fields, onMissingKey: "deny" })).toBe("lacking");
+    expect(limitOf({ ...fields, onMissingKey: "skip" })).toBe("passed");
+  });
+
+  it(
+    "is found as one would by hand",
+    forAll(
+      [
+        fc.array(fc.integer({ min: 0, max: 32 }), { minLength: 1, maxLength: 6 }),
+        fc.oneof(
+          fc.ipV4(),
+          fc.nat(255).map((octet) => `203.0.113.${octet}`),
+          fc.nat(255).map((octet) => `203.0.${octet}.7`),
+        ),
+      ],
+      (widths, from) => {
+        const blocks = widths.map((bits, index) => ({
+          key: `${address}/${bits}`,
+          limits: `${index + 2}/s`,
+        }));
+        const bitsOf = (text: string): string =>
+          text
+            .split(".")
+            .map((octet) => Number(octet).toString(2).padStart(8, "0"))
+            .join("");
+        const first = widths.findIndex(
+          (bits) => bitsOf(address).slice(0, bits) === bitsOf(from).slice(0, bits),
+        );
+        const asked = { headers: { "CF-Connecting-IP": from } };
+        expect(limitOf({ overrides: blocks }, asked)).toBe(first < 0 ? 1 : first + 2);
+      },
+    ),
+  );
+});
+
+describe("a condition", () => {
+  const meets = (when: string, asked: Asked, claims: Fields = {}): boolean =>
+    limitOf({ overrides: [{ when, limits: "9/s" }] }, asked, claims) === 9;
+
+  it.for<[string, unknown, boolean]>([
+    ["pro", "pro", true],
+    ["pro", "Pro", false],
+    ["pro", " pro", false],
+    ["pro", "pro2", false],
+    ["pro", undefined, false],
+    ["pro", null, false],
+    ["pro", "", false],
+    ["p*", "pro", true],
+    ["*", "anything", true],
+    ["*", "", false],
+    ["*", null, false],
+    ["*", undefined, false],
+    ["*", {}, false],
+    ["*", [], false],
+    ["5", 5, true],
+    ["5", "5", true],
+    ["5", 5.5, false],
+    ["5.5", 5.5, true],
+    ["05", 5, false],
+    ["0", 0, true],
+    ["-1", -1, true],
+    ["1e+21", 1e21, true],
+    ["true", true, true],
+    ["true", "true", true],
+    ["false", false, true],
+    ["true", false, false],
+    ["pro", ["free", "pro"], true],
+    ["pro", ["free"], false],
+    ["pro", ["pro,free"], false],
+    ["p*", ["free", "pro"], true],
+    ["5", [4, 5], true],
+    ["true", [true], true],
+    ["*", [""], false],
+    ["*", [null, {}], false],
+    ["pro", [["pro"]], false],
+    ["pro", { plan: "pro" }, false],
+    ["pro", { 0: "pro", length: 1 }, false],
+    ["free,pro", ["free", "pro"], false],
+    ["[object Object]", {}, false],
+    ["null", null, false],
+    ["undefined", undefined, false],
+  ])("jwt:plan=%s, where the plan is %j: %s", ([wanted, plan, expected]) => {
+    const claims = plan === undefined ? {} : { plan };
+    expect(meets(`jwt:plan=${wanted}`, {}, claims)).toBe(expected);
+  });
+
+  it("is met by no claim that all objects have", () => {
+    for (const name of ["constructor", "toString", "__proto__"]) {
+      expect(meets(`jwt:${name}=*`, {})).toBe(false);
+      const own = JSON.parse(`{ ${JSON.stringify(name)}: "pro" }`) as Fields;
+      expect(meets(`jwt:${name}=pro`, {}, own)).toBe(true);
+    }
+  });
+
+  it("is met by claims in their own spelling alone", () => {
+    expect(meets("jwt:plan=pro", {}, { Plan: "pro" })).toBe(false);
+    expect(meets("jwt:a.b=pro", {}, { a: { b: "pro" } })).toBe(false);
+    expect(meets("jwt:a.b=pro", {}, { "a.b": "pro" })).toBe(true);
+  });
+
+  it("is met by nothing that a caller says of itself", () => {
+    const headers = { plan: "pro", Cookie: "plan=pro", "CF-IPCountry": "DE" };
+    expect(meets("jwt:plan=pro", { headers })).toBe(false);
+    expect(meets("country=DE", { headers })).toBe(false);
+    expect(meets("ip=203.0.113.7", { headers: { "X-Forwarded-For": address } })).toBe(false);
+  });
+
+  it.for<[string, Record<string, unknown>, boolean]>([
+    ["country=DE", { country: "DE" }, true],
+    ["country=DE", { country: "FR" }, false],
+    ["country=*", { country: "FR" }, true],
+    ["country=*", { country: null }, false],
+    ["country=*", {}, false],
+    ["continent=EU", { continent: "EU" }, true],
+    ["asn=13335", { asn: 13_335 }, true],
+    ["asn=13335", { asn: 1_333 }, false],
+    ["asn=133*", { asn: 13_335 }, true],
+    ["colo=FRA", { colo: "FRA" }, true],
+  ])("%s, where Cloudflare knows %j: %s", ([when, cf, expected]) => {
+    expect(meets(when, { cf })).toBe(expected);
+  });
+
+  it.for<[string, string, boolean]>([
+    ["ip=203.0.113.0/24", "203.0.113.7", true],
+    ["ip=203.0.113.0/24", "::ffff:203.0.113.7", true],
+    ["ip=203.0.113.0/24", "203.0.114.7", false],
+    ["ip=203.0.*.7", "203.0.113.7", true],
+    ["ip=203.0.*.7", "203.0.113.8", false],
+    ["ip=2001:db8::/32", "2001:db8::1", true],
+    ["ip=2001:db8::1", "2001:db8::2", false],
+    ["ip=*", "2001:db8::2", true],
+    ["ip=*", "nonsense", false],
+  ])("%s, of a visitor from %s: %s", ([when, from, expected]) => {
+    expect(meets(when, { headers: { "CF-Connecting-IP": from } })).toBe(expected);
+  });
+});
+
+describe("a policy asks for claims", () => {
+  it.for<[Fields, boolean]>([
+    [{}, false],
+    [{ key: "jwt:sub" }, true],
+    [{ key: ["ip", "jwt:sub"] }, true],
+    [{ overrides: [{ when: "jwt:plan=pro", limits: "9/s" }] }, true],
+    [{ overrides: [{ when: "country=DE", limits: "9/s" }] }, false],
+    [{ overrides: [{ key: address, limits: "9/s" }], allow: ["10.0.0.0/8"] }, false],
+  ])("of %j: %s", ([fields, expected]) => {
+    expect(asksForClaims(policyOf(fields))).toBe(expected);
+  });
+});
+
+describe("a caller who names a key", () => {
+  it("is ruled by lists as the visitor of that address is", () => {
+    const fields = { deny: ["10.0.0.0/8"], allow: ["203.0.113.*"] };
+    expect(limitOfCaller(fields, "10.9.9.9")).toBe("barred");
+    expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("barred");
+    expect(limitOfCaller(fields, address)).toBe("passed");
+    expect(limitOfCaller(fields, "192.0.2.1")).toBe(1);
+    expect(limitOfCaller({ key: "path, ip", deny: ["10.0.0.0/8"] }, "/", "10.9.9.9")).toBe(
+      "barred",
+    );
+  });
+
+  it("is ruled by the address itself, and not by the network that is charged", () => {
+    expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::1")).toBe("barred");
+    expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::2")).toBe(1);
+  });
+
+  it("has no address where the key has none, whatever its texts look like", () => {
+    expect(limitOfCaller({ key, deny: [address] }, address)).toBe(1);
+    expect(limitOfCaller({ key, deny: [[address]] }, address)).toBe("barred");
+    expect(limitOfCaller({ key: "global", deny: ["0.0.0.0/0"] }, address)).toBe(1);
+  });
+
+  it("has of claims and places what the key says of them, and no more", () => {
+    const pro = { when: "jwt:plan=pro", limits: "9/s" };
+    expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "u", "pro")).toBe(9);
+    expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "pro", "free")).toBe(1);
+    expect(limitOfCaller({ key: "jwt:sub", overrides: [pro] }, "pro")).toBe(1);
+    const here = { when: "country=DE", limits: "9/s" };
+    expect(limitOfCaller({ key: "country", overrides: [here] }, "DE")).toBe(9);
+    expect(limitOfCaller({ key: "ip", overrides: [here] }, address)).toBe(1);
+    const near = { when: `ip=${address}`, limits: "9/s" };
+    expect(limitOfCaller({ key: "ip", overrides: [near] }, address)).toBe(9);
+    expect(limitOfCaller({ key, overrides: [near] }, address)).toBe(1);
+  });
+
+  it("is charged with the limits and the values that a request like it would be", () => {
+    const overrides = [{ key: ["partner-42", "203.0.113.*"], limits: "9/s" }];
+    const fields = { key: [key, "ip"], overrides };
+    const ruling = rulingOfCaller(policyOf(fields), ["partner-42", address]);
+    const asked = ruled(fields, { headers: { ...visitor, ...partner } });
+    expect(ruling).toEqual({
+      kind: "charged",
+      policy: { ...policyOf(fields), limits: policyOf({ limits: "9/s" }).limits },
+      values: asked.kind === "charged" && asked.values,
+    });
+  });
+});
