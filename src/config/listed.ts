@@ -10,9 +10,9 @@ export type Pattern =
   | { readonly kind: "wildcard"; readonly pieces: readonly string[] }
   | { readonly kind: "network"; readonly network: Network };
 
-/** Whoever comes from a network, whatever they are charged as; or a key, with a pattern for each of its parts. */
+/** Whoever comes from somewhere, whatever they are charged as; or a key, with a pattern for each of its parts. */
 export type Listed =
-  | { readonly kind: "network"; readonly network: Network }
+  | { readonly kind: "address"; readonly pattern: Pattern }
   | { readonly kind: "key"; readonly patterns: readonly Pattern[] };
 
 /** A condition on one part that need not be in the key. */
@@ -48,8 +48,12 @@ export const acceptedCondition =
  * of texts, a key of as many.
  */
 export function readListed(written: unknown, key: readonly KeyPart[]): Read<Listed> {
-  const network = typeof written === "string" ? networkOf(written) : null;
-  if (network !== null) return { value: { kind: "network", network } };
+  if (typeof written === "string" && looksLikeAddress(written)) {
+    const pattern = addressPattern(written);
+    return pattern === null
+      ? { accepted: acceptedAddress }
+      : { value: { kind: "address", pattern } };
+  }
   const texts: readonly unknown[] = Array.isArray(written) ? written : [written];
   const names = key.map(partName).join(", ");
   if (key.every(({ kind }) => kind === "global")) {
@@ -87,10 +91,21 @@ function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
   // What stands for a part that all share is passed over.
   if (text.includes("*") && part.kind !== "global") return readWildcard(text, part);
   if (part.kind !== "ip") return { value: { kind: "text", text: spelled(text, part) } };
+  const pattern = addressPattern(text);
+  return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
+}
+
+const acceptedAddress =
+  'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
+
+/** A mistake in an address must not make a key of it, which would be nobody's: four numbers, or two colons. */
+const looksLikeAddress = (text: string): boolean =>
+  /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
+
+function addressPattern(text: string): Pattern | null {
+  if (isStarredAddress(text)) return { kind: "wildcard", pieces: text.split("*") };
   const network = networkOf(text);
-  return network === null
-    ? { accepted: 'an address, a CIDR block such as "10.0.0.0/8", or "203.0.113.*" for ip' }
-    : { value: { kind: "network", network } };
+  return network === null ? null : { kind: "network", network };
 }
 
 /** Whoever invents a value could make it match. */
@@ -100,10 +115,7 @@ function readWildcard(text: string, part: KeyPart): Read<Pattern> {
     return { accepted };
   }
   if (part.kind === "ip" && text !== "*" && !isStarredAddress(text)) {
-    return {
-      accepted:
-        'an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block, for ip',
-    };
+    return { accepted: acceptedAddress };
   }
   return { value: { kind: "wildcard", pieces: text.split("*") } };
 }
@@ -111,12 +123,19 @@ function readWildcard(text: string, part: KeyPart): Read<Pattern> {
 /** Whether it is an IPv4 address when each star is one of its four numbers. */
 function isStarredAddress(text: string): boolean {
   const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
-  return !text.includes(":") && addressOf(numbers.join(".")) !== null;
+  return text.includes("*") && !text.includes(":") && addressOf(numbers.join(".")) !== null;
 }
 
 /** As the parts of a request are spelled. */
 function spelled(text: string, { kind }: KeyPart): string {
   if (kind === "host") return normalizedHost(text);
   if (kind === "path") return writtenPath(text);
-  return kind === "method" ? text.toUpperCase() : text;
+  return inUpperCase.has(kind) ? text.toUpperCase() : text;
 }
+
+const inUpperCase: ReadonlySet<KeyPart["kind"]> = new Set([
+  "method",
+  "country",
+  "continent",
+  "colo",
+]);

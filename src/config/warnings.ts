@@ -11,15 +11,18 @@ interface Warning {
 }
 
 export function warningsOf(policy: Policy): Warning[] {
-  const { name, limits, cost, key, objects } = policy;
+  const { name, limits, exceptions, cost, key, objects } = policy;
   const warnings = limits.flatMap((limit) =>
     limitWarnings(limit).map((text) => ({
       field: "limits",
       text: `the limit "${limit.name}" of the policy "${name}": ${text}`,
     })),
   );
-  if (createMeter(limits).look(reservedCost(cost), 0).retryAfterMs === null) {
-    const text = "a request costs more than the limits ever hold: all are denied";
+  const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
+  const isTooMuch = (each: readonly Limit[]): boolean =>
+    createMeter(each).look(reservedCost(cost), 0).retryAfterMs === null;
+  if (all.some(isTooMuch)) {
+    const text = "a request costs more than the limits ever hold: every one is denied";
     warnings.push({ field: "cost", text: `the policy "${name}": ${text}` });
   }
   const text = objects.shards === null ? keyWarning(key) : null;

@@ -8,7 +8,10 @@ export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: Visit): num
     case "fixed":
       return cost.units;
     case "request":
-      return Math.max(1, unitsIn(told(cost.from, cost.name, visit), cost.max) ?? 1);
+      return told(cost.from, cost.name, visit).reduce((most, text) => {
+        // Who tells what is no number may be understood by others: it is no way to pay less.
+        return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
+      }, 1);
     case "response":
       return cost.reserve;
     default:
@@ -27,11 +30,13 @@ export function costOfResponse(
   return unitsIn(response.headers.get(cost.name), cost.max) ?? spent;
 }
 
-/** Of several values nobody knows which one holds. */
-function told(from: "header" | "query", name: string, visit: Visit): string | null {
-  if (from === "header") return visit.headers.get(name);
-  const [value = null, ...others] = visit.url.searchParams.getAll(name);
-  return others.length === 0 ? value : null;
+/** Of several values nobody knows which one the origin takes: the greatest counts. */
+function told(from: "header" | "query", name: string, visit: Visit): string[] {
+  const texts =
+    from === "header"
+      ? (visit.headers.get(name) ?? "").split(",").map((text) => text.trim())
+      : visit.url.searchParams.getAll(name);
+  return texts.filter((text) => text !== "");
 }
 
 /** An integer of at least 0, no more than `most`; null for anything else. */

@@ -17,12 +17,24 @@ export interface Subject {
   readonly key: readonly KeyPart[];
   /** One for each part of the key. */
   readonly values: readonly KeyValue[];
-  /** All that stand for a part, be it of the key or not. */
+  /** All that are told for a part, be it of the key or not; more than one where it is told more than once. */
   readonly textsOf: (part: KeyPart) => readonly string[];
 }
 
 export const isListed = (list: readonly Listed[], subject: Subject): boolean =>
   list.some((listed) => holdsFor(listed, subject));
+
+/** The same by anything that is told: who is refused must not be let in for telling more. */
+export const isBarred = (list: readonly Listed[], subject: Subject): boolean =>
+  list.some(
+    (listed) =>
+      holdsFor(listed, subject) ||
+      (listed.kind === "key" &&
+        listed.patterns.every((pattern, index) => {
+          const part = subject.key[index];
+          return part === undefined || part.kind === "global" || isMet({ part, pattern }, subject);
+        })),
+  );
 
 /** The first that holds; undefined if none does. */
 export const overrideFor = (
@@ -36,7 +48,9 @@ export const overrideFor = (
   );
 
 function holdsFor(listed: Listed, { address, key, values }: Subject): boolean {
-  if (listed.kind === "network") return address !== null && isWithin(address, listed.network);
+  if (listed.kind === "address") {
+    return address !== null && fits(listed.pattern, address.toString(), address);
+  }
   return listed.patterns.every((pattern, index) => {
     const part = key[index];
     const value = values[index] ?? null;

@@ -8,7 +8,7 @@ import {
   writtenPath,
 } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
-import { isListed, overrideFor, type Subject } from "./exceptions.ts";
+import { isBarred, isListed, overrideFor, type Subject } from "./exceptions.ts";
 import {
   keyOfCaller,
   type KeyValue,
@@ -116,7 +116,7 @@ export function rulingOfCaller(
 
 /** Whoever is on both lists is refused. */
 function listedIn({ exceptions }: Policy, subject: Subject): "passed" | "barred" | null {
-  if (isListed(exceptions.deny, subject)) return "barred";
+  if (isBarred(exceptions.deny, subject)) return "barred";
   return isListed(exceptions.allow, subject) ? "passed" : null;
 }
 
@@ -125,11 +125,18 @@ function overridden(policy: Policy, subject: Subject): Policy {
   return override === undefined ? policy : { ...policy, limits: override.limits };
 }
 
-/** A claim may be a list, of which each stands for the part. */
+/** A claim may be a list, of which each stands for the part; so does each value of a field that is sent twice. */
 function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): string[] {
-  const claimed = part.kind === "jwt" && Object.hasOwn(claims, part.name) && claims[part.name];
-  const texts: unknown[] = Array.isArray(claimed)
-    ? claimed
-    : [valueOf(part, policy.addresses, visit, claims)];
-  return texts.map(textOf).filter((text) => text !== null);
+  if (part.kind === "jwt") {
+    const claimed = Object.hasOwn(claims, part.name) ? claims[part.name] : undefined;
+    const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
+    return texts.map(textOf).filter((text) => text !== null);
+  }
+  if (part.kind === "header") {
+    return (visit.headers.get(part.name) ?? "").split(",").map((text) => text.trim());
+  }
+  if (part.kind === "cookie") return [...visit.cookies(part.name)];
+  if (part.kind === "query") return visit.url.searchParams.getAll(part.name);
+  const value = valueOf(part, policy.addresses, visit, claims);
+  return value === null ? [] : [value];
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Listed, Policy } from "../../src/config/index.ts";
+import type { Listed, Pattern, Policy } from "../../src/config/index.ts";
 import { configOf, problemsOf } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -22,21 +22,35 @@ const exceptionsOf = (fields: Fields): Policy["exceptions"] | undefined =>
     ?.exceptions;
 
 /** What is on a list, in short: `203.0.113.0/24` for a network, and for a key the patterns of its parts. */
-function shortOf(listed: Listed): string | string[] {
-  if (listed.kind === "network") {
-    const { address, prefixBits } = listed.network;
-    return `${address.toString()}/${prefixBits}`;
-  }
-  return listed.patterns.map((pattern) => {
-    if (pattern.kind === "text") return `=${pattern.text}`;
-    return pattern.kind === "network" ? String(shortOf(pattern)) : `~${pattern.pieces.join("*")}`;
-  });
+const shortOf = (listed: Listed): string | string[] =>
+  listed.kind === "address" ? patternText(listed.pattern) : listed.patterns.map(patternText);
+
+function patternText(pattern: Pattern): string {
+  if (pattern.kind === "text") return `=${pattern.text}`;
+  if (pattern.kind === "wildcard") return `~${pattern.pieces.join("*")}`;
+  const { address, prefixBits } = pattern.network;
+  return `${address.toString()}/${prefixBits}`;
 }
 
 const listedOf = (key: unknown, entry: unknown): unknown =>
   exceptionsOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
 
 describe("an entry of a list", () => {
+  it.for([
+    "10.0.0.0/33",
+    "10.0.0.0/",
+    "64:ff9b::/96",
+    "10.0.0.0/255.0.0.0",
+    "1.2.3.456",
+    "2001:db8::/129",
+    "203.0.113.1*",
+  ])("is refused where it looks like an address and is none, whatever the key is: %s", (entry) => {
+    for (const key of ["header:x-api-key", "jwt:sub", "ip"]) {
+      expect(placesWith({ key, deny: [entry] })).toEqual(["POLICIES [0].deny[0]"]);
+    }
+    expect(placesWith({ key: "header:x-api-key", deny: [[entry.replace("*", "")]] })).toEqual([]);
+  });
+
   it.for<[string, string]>([
     ["203.0.113.7", "203.0.113.7/32"],
     ["0.0.0.0/0", "0.0.0.0/0"],
@@ -50,6 +64,8 @@ describe("an entry of a list", () => {
     ["2001:db8::/32", "2001:db8::/32"],
     ["::/0", "::/0"],
     ["::1/128", "::1/128"],
+    ["203.0.113.*", "~203.0.113.*"],
+    ["*.*.0.1", "~*.*.0.1"],
   ])("is an address or a network whatever the key is: %s", ([entry, expected]) => {
     for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
       expect(listedOf(key, entry)).toBe(expected);
@@ -65,7 +81,6 @@ describe("an entry of a list", () => {
     ["header:x-api-key", ["10.0.0.0/8"], ["=10.0.0.0/8"]],
     ["ip", ["203.0.113.7"], ["203.0.113.7/32"]],
     ["ip", ["10.0.0.0/8"], ["10.0.0.0/8"]],
-    ["ip", "203.0.113.*", ["~203.0.113.*"]],
     ["jwt:sub", "user-*", ["~user-*"]],
     ["asn", "13335", ["=13335"]],
     ["country", "*", ["~*"]],
@@ -233,7 +248,9 @@ describe("an address with a star", () => {
         variable: "POLICIES",
         field: "[0].deny[0]",
         value: text,
-        accepted: expect.stringContaining('such as "203.0.113.*", or a CIDR block, for ip'),
+        accepted: expect.stringContaining(
+          'such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"',
+        ),
       },
     ]);
   });

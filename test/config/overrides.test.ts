@@ -104,8 +104,8 @@ describe("the limits of an override", () => {
 describe("whom an override is for", () => {
   it("is whoever may be on a list", () => {
     expect(overrideOf({ key: "10.0.0.0/8", limits })?.for).toMatchObject({
-      kind: "network",
-      network: { prefixBits: 8 },
+      kind: "address",
+      pattern: { kind: "network", network: { prefixBits: 8 } },
     });
     expect(overrideOf({ key: "partner-42", limits }, { key: "header:a" })?.for).toEqual({
       kind: "key",

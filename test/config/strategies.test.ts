@@ -121,12 +121,15 @@ describe("warnings", () => {
     const warningsOf = (cost: unknown): readonly string[] =>
       configOf({ POLICIES: [{ name: "a", limits: "100/s; 9/ms", cost }] }).warnings;
     const denied =
-      'POLICIES[0].cost: the policy "a": a request costs more than the limits ever hold: all are denied';
+      'POLICIES[0].cost: the policy "a": a request costs more than the limits ever hold: every one is denied';
     expect(warningsOf(10)).toEqual([denied]);
     expect(warningsOf({ from: "response-header:x", reserve: 10, max: 99 })).toEqual([denied]);
     expect(warningsOf(9)).toEqual([]);
     expect(warningsOf({ from: "response-header:x", reserve: 9, max: 99 })).toEqual([]);
     expect(warningsOf({ from: "header:x", max: 99 })).toEqual([]);
+    const overrides = [{ key: "192.0.2.1", limits: "9/hour" }];
+    const overridden = { name: "a", limits: "100/hour", cost: 10, overrides };
+    expect(configOf({ POLICIES: [overridden] }).warnings).toEqual([denied]);
   });
 
   it("tell of more slots than can be held at once", () => {

@@ -43,22 +43,22 @@ const told: [string, number][] = [
   ["9".repeat(400), 50],
   ["", 1],
   ["0", 1],
-  ["-0", 1],
-  ["-1", 1],
-  ["-100", 1],
-  ["+7", 1],
-  ["0.5", 1],
-  ["1.0", 1],
-  ["1e1", 1],
-  ["1e309", 1],
-  ["0x10", 1],
-  ["NaN", 1],
-  ["Infinity", 1],
-  ["7 8", 1],
-  ["7,8", 1],
-  ["seven", 1],
-  ["null", 1],
-  ["٧", 1],
+  ["-0", 50],
+  ["-1", 50],
+  ["-100", 50],
+  ["+7", 50],
+  ["0.5", 50],
+  ["1.0", 50],
+  ["1e1", 50],
+  ["1e309", 50],
+  ["0x10", 50],
+  ["NaN", 50],
+  ["Infinity", 50],
+  ["7 8", 50],
+  ["7;8", 50],
+  ["seven", 50],
+  ["null", 50],
+  ["٧", 50],
 ];
 
 describe("S04: a cost that a client tells", () => {
@@ -75,10 +75,14 @@ describe("S04: a cost that a client tells", () => {
     expect(await leftAfter({ cost }, path)).toEqual([200, 100 - units]);
   });
 
-  it("is 1 where it is not told, or told twice", async () => {
-    expect(await leftAfter({ cost: { from: "header:x-cost", max: 50 } }, "/")).toEqual([200, 99]);
-    expect(await leftAfter({ cost: { from: "query:c", max: 50 } }, "/?C=7")).toEqual([200, 99]);
-    expect(await leftAfter({ cost: { from: "query:c", max: 50 } }, "/?c=7&c=9")).toEqual([200, 99]);
+  it("is 1 where it is not told, and the greatest where it is told twice", async () => {
+    const header = { from: "header:x-cost", max: 50 };
+    const query = { from: "query:c", max: 50 };
+    expect(await leftAfter({ cost: header }, "/")).toEqual([200, 99]);
+    expect(await leftAfter({ cost: header }, "/", { "x-cost": "7, 9 ,1" })).toEqual([200, 91]);
+    expect(await leftAfter({ cost: header }, "/", { "x-cost": "7,, x" })).toEqual([200, 50]);
+    expect(await leftAfter({ cost: query }, "/?C=7")).toEqual([200, 99]);
+    expect(await leftAfter({ cost: query }, "/?c=7&c=9&c=")).toEqual([200, 91]);
   });
 });
 

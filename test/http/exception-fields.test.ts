@@ -20,7 +20,7 @@ const noEntries = (at: string, of: (entry: unknown) => unknown): Refused[] => [
   {
     at,
     of,
-    accepted: /^an address, a CIDR block such as "10\.0\.0\.0\/8", or "203\.0\.113\.\*" for ip$/,
+    accepted: /^an address, an IPv4 address with "\*" .*, or a CIDR block such as "10\.0\.0\.0\/8"/,
     values: [
       "somebody 203.0.113 203.0.113.256 203.0.113.07 203.0.113.7:80 ::g [::1]".split(" "),
       "203.0.113.7/33 203.0.113.7/-1 203.0.113.7/ 203.0.113.0/24/24 ::/129".split(" "),
@@ -31,7 +31,7 @@ const noEntries = (at: string, of: (entry: unknown) => unknown): Refused[] => [
   {
     at,
     of,
-    accepted: /^an IPv4 address with "\*" for parts of it .* or a CIDR block, for ip$/,
+    accepted: /^an address, an IPv4 address with "\*" .*, or a CIDR block such as "10\.0\.0\.0\/8"/,
     values: ["203.0.*", "203.0.113.1*", "256.0.0.*", "2001:db8:*", "**", "*.example", ["*:*"]],
   },
   {

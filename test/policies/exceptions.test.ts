@@ -241,11 +241,39 @@ describe("a key on a list", () => {
     ["partner-42", { "X-Api-Key": " partner-42 " }, true],
     ["partner-42", { "X-Api-Key": "Partner-42" }, false],
     ["partner-42", { "X-Api-Key": "partner-421" }, false],
-    ["partner-42", { "X-Api-Key": "partner-42, x" }, false],
+    ["partner-42", { "X-Api-Key": "x, partner-42" }, true],
+    ["partner-42", { "X-Api-Key": "x,partner-42x" }, false],
     ["partner-42", { "X-Api-Key": "" }, false],
     ["partner-42", {}, false],
   ])("is met by its value alone: %s and %j: %s", ([entry, headers, expected]) => {
     expect(isBarred({ key: "header:x-api-key", deny: [entry] }, headers)).toBe(expected);
+  });
+
+  it("is not dodged by whoever is refused, by telling another beside it", () => {
+    const asked = { key: "query:k", deny: ["bad"] };
+    const ruled = (target: string): string => rulingOf(policyOf(asked), visitTo(target), {}).kind;
+    const targets = ["/?k=bad", "/?k=bad&k=x", "/?k=x&k=b%61d", "/?k=x&k=y"];
+    expect(targets.map(ruled)).toEqual(["barred", "barred", "barred", "charged"]);
+    const cookies = { key: "cookie:sid", deny: ["bad"] };
+    expect(isBarred(cookies, { Cookie: "sid=x; sid=bad" })).toBe(true);
+    const both = { key: ["header:a", "query:k"], deny: [["1", "2"]] };
+    expect(isBarred(both, { A: "0, 1" })).toBe(false);
+  });
+
+  it("lets in who is allowed only by the one value that there is", () => {
+    const policy = policyOf({ key: "query:k", allow: ["good"] });
+    const ruled = (target: string): string => rulingOf(policy, visitTo(target), {}).kind;
+    expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(ruled)).toEqual([
+      "passed",
+      "charged",
+      "charged",
+    ]);
+  });
+
+  it("of a place is met in any case", () => {
+    const policy = policyOf({ key: "country", deny: ["de"] });
+    const visit = visitTo("/", { cf: { country: "DE" } });
+    expect(rulingOf(policy, visit, {}).kind).toBe("barred");
   });
 
   it("that looks like an address has to stand in a list of texts", () => {
