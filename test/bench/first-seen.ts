@@ -76,7 +76,11 @@ try {
     { name: "per-key", ...common },
     { name: "sharded", ...common, objects: "sharded", shards },
   ];
-  const workerd = await startWorkerd(folder, { POLICIES: JSON.stringify(policies) }, asking);
+  const workerd = await startWorkerd(
+    folder,
+    { POLICIES: JSON.stringify(policies) },
+    { other: asking },
+  );
   try {
     await measure(workerd);
   } finally {

@@ -40,14 +40,24 @@ export default {
 /** A Worker that has Headgate bound and nothing to do with it. */
 const idle = "export default { fetch: () => new Response() };";
 
+/** The bundle as it is. */
+const itself = `export * from "./index.js";\nexport { default } from "./index.js";\n`;
+
+export interface Code {
+  /** Of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`. */
+  readonly other?: string;
+  /** What stands for the bundle, `./index.js`. */
+  readonly entry?: string;
+}
+
 /**
  * @param folder the caller's: for the bundle, and for what the objects store
- * @param other the code of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`
+ * @param vars with an `ORIGIN` of the caller's, which is asked over the network; without one it is the origin that counts
  */
 export async function startWorkerd(
   folder: string,
   vars: Readonly<Record<string, string>>,
-  other = idle,
+  { other = idle, entry = itself }: Code = {},
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
   const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
@@ -57,8 +67,10 @@ export async function startWorkerd(
   });
   writeFileSync(join(folder, "origin.js"), origin);
   writeFileSync(join(folder, "other.js"), other);
+  writeFileSync(join(folder, "entry.js"), entry);
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
-  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings));
+  const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
+  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound));
   let running = await run(folder, { headgate: 0, origin: 0, other: 0 });
   const { ports } = running;
   const url = new URL(`http://127.0.0.1:${ports.headgate}`);
@@ -80,7 +92,10 @@ export async function startWorkerd(
 }
 
 /** Its files are named from where the configuration is, its folder from where workerd is started: there too. */
-function configOf(bindings: Readonly<Record<string, string>>): string {
+function configOf(
+  bindings: Readonly<Record<string, string>>,
+  outbound: "origin" | "network",
+): string {
   const texts = Object.entries(bindings).map(
     ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
   );
@@ -89,7 +104,10 @@ function configOf(bindings: Readonly<Record<string, string>>): string {
 const config :Workerd.Config = (
   services = [
     (name = "headgate", worker = (
-      modules = [(name = "index.js", esModule = embed "index.js")],
+      modules = [
+        (name = "entry.js", esModule = embed "entry.js"),
+        (name = "index.js", esModule = embed "index.js"),
+      ],
       compatibilityDate = "${compatibilityDate}",
       compatibilityFlags = ["enable_request_signal"],
       bindings = [
@@ -100,7 +118,7 @@ const config :Workerd.Config = (
         (className = "RateLimiter", uniqueKey = "RateLimiter", enableSql = true),
       ],
       durableObjectStorage = (localDisk = "storage"),
-      globalOutbound = "origin",
+      globalOutbound = "${outbound}",
     )),
     (name = "origin", worker = (
       modules = [(name = "origin.js", esModule = embed "origin.js")],
@@ -116,6 +134,7 @@ const config :Workerd.Config = (
         )),
       ],
     )),
+    (name = "network", network = (allow = ["private"])),
     (name = "storage", disk = (path = "storage", writable = true)),
   ],
   sockets = [

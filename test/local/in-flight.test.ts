@@ -1,0 +1,320 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { randomFrom } from "../random.ts";
+import { type Proxied, startProxied } from "./proxied.ts";
+
+const slots = { limit: 3, window: "1h", strategy: "concurrency" };
+const queue = { limit: 1, window: "1m", strategy: "leaky-bucket" };
+
+const policies = [
+  { name: "slots", limits: [slots, { limit: 100, window: "1h", strategy: "sliding-log" }] },
+  { name: "brief", limits: [{ ...slots, window: "1s" }] },
+  { name: "many", limits: [{ ...slots, limit: 2_000 }] },
+  { name: "queue", limits: [queue] },
+  { name: "quick", limits: [{ ...queue, limit: 5, window: "1s" }] },
+  { name: "impatient", limits: [queue], maxDelay: "1s" },
+  { name: "login", limits: "5/minute", count: { status: ["401"] } },
+  {
+    name: "priced",
+    limits: "100/hour",
+    cost: { from: "response-header:X-Cost", reserve: 10, max: 50 },
+  },
+];
+
+let proxied: Proxied;
+beforeAll(async () => {
+  proxied = await startProxied(policies);
+  return proxied.close;
+});
+
+let keys = 0;
+/** A key and a path that no other test has. */
+const own = (policy: string): { policy: string; key: string; path: string } => {
+  const key = `key-${(keys += 1)}`;
+  return { policy, key, path: `/${policy}/${key}` };
+};
+
+describe("a slot", () => {
+  it("is taken before the origin is asked, and free when the response has ended", async () => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    response.write("begun");
+    expect(await client.beginning()).toBe("begun");
+    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    response.end();
+    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.left(policy, key)).toEqual([3, 99]);
+  });
+
+  it("is what a fourth request at once is refused for, until one of the three is over", async () => {
+    const { policy, key, path } = own("slots");
+    const three = [1, 2, 3].map(() => proxied.ask(path, key));
+    const held = await Promise.all(three.map(() => proxied.origin.asked(path)));
+    const refused = await proxied.ask(path, key).answer;
+    expect([refused.statusCode, refused.headers["retry-after"]]).toEqual([429, "1"]);
+    expect(proxied.origin.timesAsked(path)).toBe(3);
+    held[0]?.response.end();
+    await proxied.leftIs(policy, key, 1);
+    const next = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    for (const each of [response, ...held.map((exchange) => exchange.response)]) each.end();
+    expect(await next.status()).toBe(200);
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it.each([
+    ["204", 204],
+    ["304", 304],
+  ])("is free at once after a %s, which has no body", async (_, status) => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.writeHead(status).end();
+    expect(await client.status()).toBe(status);
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it("is kept by a response that streams longer than the limit's window", async () => {
+    const { policy, key, path } = own("brief");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.write("begun");
+    await client.beginning();
+    const untilMs = Date.now() + 2_500;
+    const seen = new Set<number | undefined>();
+    // Each look is a call of the object, and each of them is to find the slot taken.
+    // oxlint-disable-next-line no-await-in-loop
+    while (Date.now() < untilMs) seen.add((await proxied.left(policy, key))[0]);
+    expect([...seen]).toEqual([2]);
+    response.end();
+    await proxied.leftIs(policy, key, 3);
+  });
+});
+
+describe("a client that goes away", () => {
+  it("before the head leaves its slot free, its cost spent, and the origin's request aborted", async () => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { over, response } = await proxied.origin.asked(path);
+    await client.leave("resetAndDestroy");
+    await over;
+    expect(response.headersSent).toBe(false);
+    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.left(policy, key)).toEqual([3, 99]);
+  });
+
+  it("before the head without a word is noticed at the latest when it is to be answered", async () => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    await client.leave("destroy");
+    response.end("nobody reads this");
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it.each([
+    ["of a length that is told", { "Content-Length": 1_000 }],
+    ["in chunks", {}],
+  ])("in the midst of a body %s leaves its slot free, and the origin alone", async (_, headers) => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response, over } = await proxied.origin.asked(path);
+    response.writeHead(200, headers).write("begun");
+    expect(await client.beginning()).toBe("begun");
+    await client.leave("resetAndDestroy");
+    await over;
+    expect(response.writableFinished).toBe(false);
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it("in the midst of a body without a word is noticed when there is more for it", async () => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response, over } = await proxied.origin.asked(path);
+    response.write("begun");
+    expect(await client.beginning()).toBe("begun");
+    await client.leave("destroy");
+    const ticks = setInterval(() => response.write("more"), 10);
+    await over;
+    clearInterval(ticks);
+    await proxied.leftIs(policy, key, 3);
+  });
+});
+
+describe("an origin", () => {
+  it("that dies before its head is a 502, and frees the slot", async () => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.socket?.resetAndDestroy();
+    expect(await client.status()).toBe(502);
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it.each([
+    ["of a length that is told", { "Content-Length": 1_000 }],
+    ["in chunks", {}],
+  ])("that dies in the midst of a body %s is seen to, and frees the slot", async (_, headers) => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.writeHead(200, headers).write("begun");
+    expect(await client.beginning()).toBe("begun");
+    const cut = new Promise(
+      (resolve) => void client.answer.then((each) => each.on("error", resolve)),
+    );
+    response.socket?.resetAndDestroy();
+    expect(await cut).toMatchObject({ code: "ECONNRESET" });
+    await proxied.leftIs(policy, key, 3);
+  });
+
+  it("that cannot be reached is a 502, and frees the slot", async () => {
+    const { policy, key, path } = own("slots");
+    const { origin } = proxied;
+    const port = Number(new URL(origin.url).port);
+    await origin.close();
+    expect(await proxied.ask(path, key).status()).toBe(502);
+    await proxied.leftIs(policy, key, 3);
+    await origin.listen(port);
+  });
+});
+
+describe("a thousand requests whose clients go away at any time", () => {
+  const moments = ["at once", "before the head", "in the midst of the body", "after it", "never"];
+
+  it("leave every slot free, and nothing open at the origin", async () => {
+    const { policy, key, path } = own("many");
+    const next = randomFrom(7);
+    const below = (most: number): number => Math.floor(next() * most);
+    const statuses = new Set<number>();
+    let open = 0;
+    proxied.origin.answers.set(`${path}/gone`, ({ response }) => response.end("0123456789"));
+
+    const request = async (number: number): Promise<void> => {
+      const moment = moments[below(moments.length)];
+      const how = below(2) === 0 ? "destroy" : "resetAndDestroy";
+      const headers = below(2) === 0 ? {} : { "Content-Length": 20 };
+      if (moment === "at once") {
+        const turns = below(30);
+        const client = proxied.ask(`${path}/gone/${number}`, key);
+        await client.socket;
+        // oxlint-disable-next-line no-await-in-loop
+        for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
+        return client.leave(how);
+      }
+      const client = proxied.ask(`${path}/${number}`, key);
+      const { response, over } = await proxied.origin.asked(`${path}/${number}`);
+      open += 1;
+      void over.then(() => (open -= 1));
+      if (moment === "before the head") await client.leave(how);
+      response.writeHead(200, headers).write("0123456789");
+      if (moment === "in the midst of the body") {
+        await client.beginning();
+        await client.leave(how);
+      }
+      response.end("0123456789");
+      if (moment === "after it" || moment === "never") statuses.add(await client.status());
+      if (moment === "after it") await client.leave(how);
+    };
+
+    let number = 0;
+    const inTurn = async (): Promise<void> => {
+      // oxlint-disable-next-line no-await-in-loop
+      while (number < 1_000) await request((number += 1));
+    };
+    await Promise.all(Array.from({ length: 40 }, inTurn));
+    await proxied.leftIs(policy, key, 2_000);
+    await expect.poll(() => open).toBe(0);
+    expect([...statuses]).toEqual([200]);
+  });
+});
+
+describe("a queue", () => {
+  it("holds a request in the Worker until its slot", async () => {
+    const { key, path } = own("quick");
+    const startMs = performance.now();
+    const { origin } = proxied;
+    origin.answers.set(path, ({ response }) => response.end());
+    const three = [1, 2, 3].map(async () => {
+      expect(await proxied.ask(path, key).status()).toBe(200);
+      return performance.now() - startMs;
+    });
+    const [first = 0, second = 0, third = 0] = (await Promise.all(three)).toSorted((a, b) => a - b);
+    expect(first).toBeLessThan(second);
+    expect(second).toBeGreaterThan(199);
+    expect(third).toBeGreaterThan(399);
+  });
+
+  it("has its slot back from a client that goes away, and the origin is never asked", async () => {
+    const { policy, key, path } = own("queue");
+    const first = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.end();
+    expect(await first.status()).toBe(200);
+    const before = await proxied.left(policy, key);
+    const second = proxied.ask(path, key);
+    await proxied.leftIs(policy, key, (before[0] ?? 0) - 1);
+    await second.leave("resetAndDestroy");
+    await proxied.leftIs(policy, key, before[0] ?? 0);
+    expect(proxied.origin.timesAsked(path)).toBe(1);
+  });
+
+  it("with a maxDelay refuses at once what would wait longer", async () => {
+    const { key, path } = own("impatient");
+    const first = proxied.ask(path, key);
+    (await proxied.origin.asked(path)).response.end();
+    expect(await first.status()).toBe(200);
+    expect(await proxied.ask(path, key).status()).toBe(429);
+    expect(proxied.origin.timesAsked(path)).toBe(1);
+  });
+});
+
+describe("what a request costs by its response", () => {
+  it("lets no more than five of fifty wrong passwords at once through in a minute", async () => {
+    const { policy, key, path } = own("login");
+    proxied.origin.answers.set(path, ({ response }) => response.writeHead(401).end("wrong"));
+    const statuses = await Promise.all(
+      Array.from({ length: 50 }, () => proxied.ask(path, key).status()),
+    );
+    expect(proxied.origin.timesAsked(path)).toBe(5);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(5);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(45);
+    expect(await proxied.left(policy, key)).toEqual([0]);
+  });
+
+  it("is nothing for a success, of which there may be any number", async () => {
+    const { policy, key, path } = own("login");
+    proxied.origin.answers.set(path, ({ response }) => response.end("welcome"));
+    for (let login = 0; login < 20; login++) {
+      // oxlint-disable no-await-in-loop
+      expect(await proxied.ask(path, key).status()).toBe(200);
+      await proxied.leftIs(policy, key, 5);
+      // oxlint-enable no-await-in-loop
+    }
+  });
+
+  it("stays as it was reserved for a client that leaves before the head", async () => {
+    const { policy, key, path } = own("login");
+    const client = proxied.ask(path, key);
+    const { over } = await proxied.origin.asked(path);
+    await client.leave("resetAndDestroy");
+    await over;
+    await proxied.leftIs(policy, key, 4);
+  });
+
+  it.each([
+    ["less", "3", 97],
+    ["more", "40", 60],
+    ["more than it may be", "900", 50],
+    ["nothing that is a number", "-5", 90],
+  ])("is what a header of it tells: %s", async (_, cost, left) => {
+    const { policy, key, path } = own("priced");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    expect(await proxied.left(policy, key)).toEqual([90]);
+    response.writeHead(200, { "X-Cost": cost }).end("done");
+    expect(await client.status()).toBe(200);
+    await proxied.leftIs(policy, key, left);
+  });
+});
