@@ -30,6 +30,8 @@ export class InFlight {
   readonly #open: readonly Policy[];
   readonly #left = new AbortController();
   readonly #over = Promise.withResolvers<void>();
+  /** What each is to have cost, as far as it is known. */
+  #costOf = asSpent;
   #stopRenewing = (): void => undefined;
   #isForwarded = false;
   #isOver = false;
@@ -63,12 +65,15 @@ export class InFlight {
     }
   }
 
-  /** A client that goes away before its turn gives back its place; after it, no more than slots. */
+  /**
+   * A client that goes away before its turn gives back its place; after it, its slots, and what its response has not cost
+   * if that has begun.
+   */
   #follow(signal: AbortSignal): void {
     const leave = (): void => {
       this.#left.abort();
       this.#end(() =>
-        this.#isForwarded ? this.#admission.settle(asSpent) : this.#admission.giveBack(),
+        this.#isForwarded ? this.#admission.settle(this.#costOf) : this.#admission.giveBack(),
       );
     };
     if (signal.aborted) leave();
@@ -96,10 +101,8 @@ export class InFlight {
 
   /** Costs are known when the response begins; slots are held until it ends. */
   #settledBy(response: Response): Response {
-    const settle = (): void =>
-      this.#end(() =>
-        this.#admission.settle(({ policy, cost }) => costOfResponse(policy, cost, response)),
-      );
+    this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
+    const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
     const holdsSlots = this.#open.some(({ limits }) => limits.some(releases));
     if (holdsSlots && response.webSocket !== null) return socketUntil(response, settle);
     if (holdsSlots && response.body !== null) {

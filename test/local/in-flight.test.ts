@@ -13,6 +13,7 @@ const policies = [
   { name: "quick", limits: [{ ...queue, limit: 5, window: "1s" }] },
   { name: "impatient", limits: [queue], maxDelay: "1s" },
   { name: "login", limits: "5/minute", count: { status: ["401"] } },
+  { name: "held-login", limits: [slots, "5/minute"], count: { status: ["401"] } },
   {
     name: "priced",
     limits: "100/hour",
@@ -139,6 +140,17 @@ describe("a client that goes away", () => {
     await over;
     clearInterval(ticks);
     await proxied.leftIs(policy, key, 3);
+  });
+
+  it("in the midst of a response that does not count has not spent anything", async () => {
+    const { policy, key, path } = own("held-login");
+    const client = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    response.write("welcome");
+    await client.beginning();
+    await client.leave("resetAndDestroy");
+    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.left(policy, key)).toEqual([3, 5]);
   });
 });
 
