@@ -23,6 +23,9 @@ export const openForMs = ({ count, cost, limits }: Policy): number | null =>
 /** Where nothing more is told, what was spent stands. */
 const asSpent: CostOf = ({ cost }) => cost;
 
+/** The answer to a client that has gone away. */
+const unread = (): Response => new Response(null, { status: 499 });
+
 export class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
@@ -47,15 +50,16 @@ export class InFlight {
 
   /** What comes of the request when its turn has come. */
   async answer(request: Request, forward: Forward, later: Later): Promise<Response> {
-    if (this.#delayMs === 0 && this.#open.length === 0) return forward(request);
+    if (this.#delayMs === 0 && this.#open.length === 0) {
+      return request.signal.aborted ? unread() : forward(request);
+    }
     // What is held outlives a client that goes away, for as long as it takes to give it back.
     later(this.#over.promise);
     this.#follow(request.signal);
     this.#keepOpen();
     try {
       await this.#turn();
-      // Nobody reads it.
-      if (this.#left.signal.aborted) return new Response(null, { status: 499 });
+      if (this.#left.signal.aborted) return unread();
       this.#isForwarded = true;
       if (this.#open.length === 0) this.#end(async () => undefined);
       return this.#settledBy(await forward(request, this.#left.signal));

@@ -26,7 +26,7 @@ type Answering = (exchange: Exchange) => void;
 
 export class Origin {
   readonly server: Server;
-  /** What paths that begin so are answered at once. */
+  /** What paths that begin so are answered at once; the longest that fits holds. */
   readonly answers = new Map<string, Answering>();
   readonly #asked = new Map<string, Exchange[]>();
   readonly #awaited = new Map<string, Answering[]>();
@@ -69,9 +69,11 @@ export class Origin {
   #meet(exchange: Exchange): void {
     const path = exchange.request.url ?? "";
     this.#times.set(path, this.timesAsked(path) + 1);
-    for (const [beginning, answer] of this.answers) {
-      if (path.startsWith(beginning)) return answer(exchange);
-    }
+    const [beginning = ""] = [...this.answers.keys()]
+      .filter((each) => path.startsWith(each))
+      .toSorted((a, b) => b.length - a.length);
+    const answer = this.answers.get(beginning);
+    if (answer !== undefined) return answer(exchange);
     const awaited = this.#awaited.get(path)?.shift();
     if (awaited === undefined) listOf(this.#asked, path).push(exchange);
     else awaited(exchange);
@@ -111,7 +113,7 @@ export class Client {
   async status(): Promise<number> {
     const answer = await this.answer;
     answer.resume();
-    await once(answer, "end");
+    if (!answer.readableEnded) await once(answer, "end");
     return answer.statusCode ?? 0;
   }
 
@@ -137,7 +139,7 @@ export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
   readonly ask: (path: string, key: string, asking?: Asking) => Client;
-  /** What is left of each limit of a policy. */
+  /** What is left of each limit of a policy; a global one has no key. */
   readonly left: (policy: string, key: string) => Promise<number[]>;
   /** Resolves when so much is left of the first limit. */
   readonly leftIs: (policy: string, key: string, units: number) => Promise<void>;
@@ -162,7 +164,8 @@ export async function startProxied(
   const vars = { ORIGIN: origin.url, CHECK_TOKENS: token, POLICIES: JSON.stringify(all) };
   const workerd = await startWorkerd(folder, vars, codeFor(origin));
   const left = async (policy: string, key: string): Promise<number[]> => {
-    const look = new URL(`/check?policy=${policy}&key=${key}`, workerd.url);
+    const query = key === "" ? "" : `&key=${key}`;
+    const look = new URL(`/check?policy=${policy}${query}`, workerd.url);
     const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });
     const { limits } = await response.json<{ limits: { remaining: number }[] }>();
     return limits.map(({ remaining }) => remaining);

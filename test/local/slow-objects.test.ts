@@ -1,0 +1,227 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type Decision, parseLimits } from "../../src/strategies/index.ts";
+import { type Client, type Exchange, type Origin, type Proxied, startProxied } from "./proxied.ts";
+
+const slots = { limit: 3, window: "1h", strategy: "concurrency" };
+const log = { limit: 100, window: "1h", strategy: "sliding-log" };
+const soon = { timeout: "50ms" };
+
+const policies = [
+  { name: "patient", limits: [slots, log], timeout: "30s" },
+  { name: "queue", limits: [{ ...slots, strategy: "leaky-bucket" }], timeout: "30s" },
+  { name: "plain", limits: [log], timeout: "30s" },
+  { name: "open", limits: [slots], onError: "open", ...soon },
+  { name: "closed", limits: [slots], onError: "closed", ...soon },
+  { name: "local", limits: [slots], onError: "local", ...soon },
+  { name: "pair", limits: [slots, log] },
+  { name: "one", match: { path: "/pair/*" }, key: "global", limits: [{ ...slots, limit: 1 }] },
+];
+
+/** Objects that answer a decision only when the origin lets them, and settle only then. */
+const entryFor = ({ url }: Origin): string => `
+  import { RateLimiter as Own } from "./index.js";
+  export * from "./index.js";
+  export { default } from "./index.js";
+
+  async function letGo(name, { key, charges: [charge] = [] }) {
+    const { ok } = await fetch(["${url}/objects", name, charge?.policy ?? "any", key].join("/"));
+    if (!ok) throw new Error("let down");
+  }
+
+  export class RateLimiter extends Own {
+    async check(call) {
+      const verdict = super.check(call);
+      await letGo("check", call);
+      return verdict;
+    }
+    async reserve(call) {
+      const verdict = super.reserve(call);
+      await letGo("reserve", call);
+      return verdict;
+    }
+    async settle(call) {
+      await letGo("settle", call);
+      return super.settle(call);
+    }
+  }
+`;
+
+/** Asks an object itself: what Headgate takes for silent it does not ask for a while. */
+const other = `
+  export default {
+    async fetch(request, { RATE_LIMITER }) {
+      const { key, charges } = await request.json();
+      const { decisions } = await RATE_LIMITER.getByName(key).look({ key, charges });
+      return Response.json(decisions);
+    },
+  };
+`;
+
+let proxied: Proxied;
+beforeAll(async () => {
+  proxied = await startProxied(policies, (origin) => ({ entry: entryFor(origin), other }));
+  return proxied.close;
+});
+
+/** Objects answer at once, but for calls that a test has taken in hand. */
+beforeEach(() => void proxied.origin.answers.set("/objects/", ({ response }) => response.end()));
+afterEach(() => proxied.origin.answers.clear());
+
+/** The next such call, when the object has done what it was asked for. */
+const held = (call: string): Promise<Exchange> => {
+  const { promise, resolve } = Promise.withResolvers<Exchange>();
+  proxied.origin.answers.set(`/objects/${call}`, resolve);
+  return promise;
+};
+
+const letDown = ({ response }: Exchange): unknown => response.writeHead(500).end();
+
+let keys = 0;
+/** A key and a path that no other test has. */
+const own = (policy: string): { policy: string; key: string; path: string } => {
+  const key = `key-${(keys += 1)}`;
+  return { policy, key, path: `/${policy}/${key}` };
+};
+
+/** How many slots a policy has left by the object that made a call. */
+async function slotsOf(policy: string, { request }: Exchange): Promise<number | undefined> {
+  const key = request.url?.split("/").at(-1);
+  const charges = [{ policy, limits: parseLimits([slots]), cost: 1 }];
+  const body = JSON.stringify({ key, charges });
+  const response = await fetch(proxied.workerd.otherUrl, { method: "POST", body });
+  const [decision] = await response.json<Decision[]>();
+  return decision?.limits[0]?.remaining;
+}
+
+const allFree = (policy: string, call: Exchange): Promise<void> =>
+  expect.poll(() => slotsOf(policy, call), { timeout: 10_000, interval: 10 }).toBe(3);
+
+/** It has gone away, and whatever comes to the Worker from now on finds it gone. */
+async function gone(client: Client): Promise<void> {
+  await client.leave("resetAndDestroy");
+  await proxied.left("plain", "any");
+}
+
+describe("a client that goes away while its object decides", () => {
+  it("has all given back once that is told, and the origin is never asked", async () => {
+    const { policy, key, path } = own("patient");
+    const decided = held("reserve/patient");
+    const client = proxied.ask(path, key);
+    const { response } = await decided;
+    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    await gone(client);
+    response.end();
+    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.left(policy, key)).toEqual([3, 100]);
+    expect(proxied.origin.timesAsked(path)).toBe(0);
+  });
+
+  it("gives up its place in a queue", async () => {
+    const { policy, key, path } = own("queue");
+    const first = proxied.ask(path, key);
+    (await proxied.origin.asked(path)).response.end();
+    expect(await first.status()).toBe(200);
+    const [before = 0] = await proxied.left(policy, key);
+    const decided = held("check/queue");
+    const second = proxied.ask(path, key);
+    const { response } = await decided;
+    expect(await proxied.left(policy, key)).toEqual([before - 1]);
+    await gone(second);
+    response.end();
+    await proxied.leftIs(policy, key, before);
+    expect(proxied.origin.timesAsked(path)).toBe(1);
+  });
+});
+
+describe("an object that answers too late", () => {
+  it.each(["open", "local"])(
+    "holds a slot for as long as the request goes on that was let in without it: %s",
+    async (policy) => {
+      const { key, path } = own(policy);
+      const decided = held(`reserve/${policy}`);
+      const client = proxied.ask(path, key);
+      const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+      response.write("begun");
+      await client.beginning();
+      late.response.end();
+      await late.over;
+      for (let look = 0; look < 5; look++) {
+        // oxlint-disable-next-line no-await-in-loop
+        expect(await slotsOf(policy, late)).toBe(2);
+      }
+      response.end();
+      await allFree(policy, late);
+    },
+  );
+
+  it.each(["open", "local"])("has its slot back when all is over already: %s", async (policy) => {
+    const { key, path } = own(policy);
+    const decided = held(`reserve/${policy}`);
+    const client = proxied.ask(path, key);
+    const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+    response.end("done");
+    expect(await client.status()).toBe(200);
+    expect(await slotsOf(policy, late)).toBe(2);
+    late.response.end();
+    await allFree(policy, late);
+  });
+
+  it("has its slot back of who was refused for want of it", async () => {
+    const { policy, key, path } = own("closed");
+    const decided = held("reserve/closed");
+    const client = proxied.ask(path, key);
+    const late = await decided;
+    expect(await client.status()).toBe(503);
+    expect(await slotsOf(policy, late)).toBe(2);
+    late.response.end();
+    await allFree(policy, late);
+    expect(proxied.origin.timesAsked(path)).toBe(0);
+  });
+});
+
+describe("while objects fail", () => {
+  it("an isolate counts slots by itself, and has them back when requests are over", async () => {
+    const { key, path } = own("local");
+    proxied.origin.answers.set("/objects/reserve/local", letDown);
+    const four = [1, 2, 3, 4].map(() => proxied.ask(path, key));
+    const three = await Promise.all([1, 2, 3].map(() => proxied.origin.asked(path)));
+    expect(await Promise.race(four.map((client) => client.status()))).toBe(429);
+    for (const { response } of three) response.end();
+    await Promise.all(four.map((client) => client.status()));
+    const more = [1, 2, 3].map(() => proxied.ask(path, key));
+    for (const { response } of await Promise.all(more.map(() => proxied.origin.asked(path)))) {
+      response.end();
+    }
+    expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);
+  });
+});
+
+describe("of two keys of a request", () => {
+  it("the first has all back when the second denies", async () => {
+    const { policy, key, path } = own("pair");
+    const first = proxied.ask(path, key);
+    const { response } = await proxied.origin.asked(path);
+    const another = own("pair");
+    expect(await proxied.ask(another.path, another.key).status()).toBe(429);
+    await proxied.leftIs(policy, another.key, 3);
+    expect(await proxied.left(policy, another.key)).toEqual([3, 100]);
+    response.end();
+    expect(await first.status()).toBe(200);
+    await proxied.leftIs(policy, key, 3);
+    await proxied.leftIs("one", "", 1);
+  });
+
+  it("both have all back when the client goes away between the two", async () => {
+    const { policy, key, path } = own("pair");
+    const decided = held("reserve/one");
+    const client = proxied.ask(path, key);
+    const { response } = await decided;
+    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    await gone(client);
+    response.end();
+    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.left(policy, key)).toEqual([3, 100]);
+    await proxied.leftIs("one", "", 1);
+    expect(proxied.origin.timesAsked(path)).toBe(0);
+  });
+});
