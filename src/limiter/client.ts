@@ -10,7 +10,7 @@ import { Admission } from "./admission.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
 import { placeOf } from "./place.ts";
-import type { Charge, CheckCall, Reserved, Verdict } from "./protocol.ts";
+import type { Charge, CheckCall, Reserved, SettleCall, Settled, Verdict } from "./protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
 /** No policy is at hand when a reservation is settled. */
@@ -83,20 +83,14 @@ export class LimiterClient {
    * Corrects a reservation to its actual cost and ends it.
    * @returns whether this call did so; null when the object gave no answer
    */
-  async settle(
-    { random, partitionKey, settings }: ReservationAddress,
-    cost: number,
-    costs?: readonly number[],
-  ): Promise<boolean | null> {
-    const answer = await this.#calls.make({
-      name: "settle",
-      place: placeOf(settings, partitionKey),
-      policies: [],
-      timeoutMs: settleTimeoutMs,
-      ask: (stub) =>
-        stub.settle({ key: partitionKey, id: random, cost, ...(costs !== undefined && { costs }) }),
-    });
+  async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
+    const answer = await this.#calls.make(settling(address, { cost }));
     return answer === null ? null : answer.settled;
+  }
+
+  /** Settles what nobody asks about: done at the first try or the second, it is done once. */
+  #end(address: ReservationAddress, costs: SettledCosts): Promise<unknown> {
+    return this.#calls.make({ ...settling(address, costs), isRepeatable: true });
   }
 
   /**
@@ -177,13 +171,13 @@ export class LimiterClient {
       address,
       giveBack: () => {
         this.#local.settle(counted, () => 0);
-        return address === null ? this.#refund(spent) : this.settle(address, 0);
+        return address === null ? this.#refund(spent) : this.#end(address, { cost: 0 });
       },
       settle: async (costOf) => {
         if (address === null) return;
         this.#local.settle(counted, costOf);
         const costs = spent.map(({ spend }) => costOf(spend));
-        await this.settle(address, Math.max(...costs), costs);
+        await this.#end(address, { cost: Math.max(...costs), costs });
       },
       renew: async () => {
         if (address !== null) await this.#renew(address, spent);
@@ -283,6 +277,19 @@ function newAddressOf(group: readonly Spend[]): ReservationAddress {
   if (first === undefined) throw new RangeError("nothing is to be spent");
   return newAddress(first.partitionKey, first.policy.objects);
 }
+
+type SettledCosts = Pick<SettleCall, "cost" | "costs">;
+
+const settling = (
+  { random, partitionKey, settings }: ReservationAddress,
+  costs: SettledCosts,
+): Call<Settled> => ({
+  name: "settle",
+  place: placeOf(settings, partitionKey),
+  policies: [],
+  timeoutMs: settleTimeoutMs,
+  ask: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),
+});
 
 /** A dry run that denies is told, since nothing else comes of it. */
 function reportDryRun(outcome: Outcome): void {

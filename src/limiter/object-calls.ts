@@ -31,6 +31,8 @@ export interface Call<Answer> {
   readonly policies: readonly string[];
   readonly timeoutMs: number;
   readonly ask: (stub: Stub) => Promise<Answer>;
+  /** Whether it is made once more where it fails: made twice it does no more than once. */
+  readonly isRepeatable?: boolean;
   /** What is to be done about an answer that nobody waits for any more. */
   readonly late?: { readonly later: Later; readonly settle: (answer: Answer) => unknown };
 }
@@ -65,7 +67,8 @@ export class ObjectCalls {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
       this.#remember(id);
       if (answer !== null) late?.later(answer.then(late.settle, () => undefined));
-      return null;
+      const isRepeated = call.isRepeatable === true && mayPass(error);
+      return isRepeated ? this.make({ ...call, isRepeatable: false }) : null;
     }
   }
 
@@ -85,10 +88,21 @@ export class ObjectCalls {
   }
 }
 
-/** @throws Error when there is no answer by then; the call itself cannot be called back */
+/** Whether another try may go better: not one for a call that is still under way, nor for an object with too much to do. */
+const mayPass = (error: unknown): boolean =>
+  !(error instanceof TooLate) && Object(error).overloaded !== true;
+
+class TooLate extends Error {
+  override readonly name = "TooLate";
+}
+
+/** @throws TooLate when there is no answer by then; the call itself cannot be called back */
 async function withDeadline<Answer>(answer: Promise<Answer>, timeoutMs: number): Promise<Answer> {
   const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  const timer = setTimeout(
+    () => reject(new TooLate(`no answer within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
   try {
     return await Promise.race([answer, deadline]);
   } finally {

@@ -194,6 +194,18 @@ describe("while objects fail", () => {
     }
     expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);
   });
+
+  it("a slot is given back at the second try", async () => {
+    const { policy, key, path } = own("patient");
+    const failed = held("settle");
+    const client = proxied.ask(path, key);
+    (await proxied.origin.asked(path)).response.end();
+    expect(await client.status()).toBe(200);
+    const exchange = await failed;
+    proxied.origin.answers.delete("/objects/settle");
+    letDown(exchange);
+    await allFree(policy, exchange);
+  });
 });
 
 describe("of two keys of a request", () => {
