@@ -24,6 +24,7 @@ import type {
   SettleCall,
   Verdict,
 } from "./protocol.ts";
+import { isForgotten } from "./reservations.ts";
 import { type Timer, WriteBehind } from "./write-behind.ts";
 
 /** What it needs of the platform. */
@@ -133,6 +134,7 @@ export class Limiter {
     const { changes } = account;
     const reservation = account.take(id, nowMs);
     for (const [index, charge] of reservation?.charges.entries() ?? []) {
+      if (isForgotten(charge)) continue;
       const actualCost = costs?.[index] ?? cost;
       const ttlMs = reservation?.ttlMs ?? 0;
       const meter = meterOf(account, charge);

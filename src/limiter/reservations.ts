@@ -20,6 +20,10 @@ export interface ReservedCharge extends Pick<Charge, "policy" | "limits" | "cost
   readonly heldAtMs: number;
 }
 
+/** What is left of a charge whose policy was forgotten: its place, for settled costs come in the order of charges. */
+const nothing: readonly Limit[] = [];
+export const isForgotten = ({ limits }: ReservedCharge): boolean => limits.length === 0;
+
 /** A day. */
 export const longestTtlMs = 86_400_000;
 export const shortestTtlMs = 1_000;
@@ -88,10 +92,9 @@ export class Reservations {
     const reservation = this.#open.get(id);
     if (reservation === undefined || reservation.expiresAtMs <= nowMs) return false;
     const { ttlMs } = reservation;
-    const charges = reservation.charges.map((charge) => ({
-      ...charge,
-      heldAtMs: heldAtMs(charge, ttlMs),
-    }));
+    const charges = reservation.charges.map((charge) =>
+      isForgotten(charge) ? charge : { ...charge, heldAtMs: heldAtMs(charge, ttlMs) },
+    );
     const latestMs = Math.max(nowMs, ...charges.map((charge) => charge.heldAtMs));
     this.#open.set(id, { ...reservation, expiresAtMs: latestMs + ttlMs, charges });
     return true;
@@ -116,7 +119,9 @@ export class Reservations {
   forget(policy: string): void {
     this.#replace((reservation) => ({
       ...reservation,
-      charges: reservation.charges.filter((charge) => charge.policy !== policy),
+      charges: reservation.charges.map((charge) =>
+        charge.policy === policy ? { ...charge, limits: nothing } : charge,
+      ),
     }));
   }
 
@@ -142,7 +147,7 @@ export class Reservations {
     for (const { id } of before) this.take(id);
     this.#earliestMs = Number.POSITIVE_INFINITY;
     for (const reservation of before.map(change)) {
-      if (reservation.charges.length > 0) this.open(reservation);
+      if (!reservation.charges.every(isForgotten)) this.open(reservation);
     }
   }
 

@@ -133,6 +133,32 @@ describe("a reservation", () => {
   });
 });
 
+describe("a reservation of which one policy's count is forgotten", () => {
+  it("is corrected for each of the others by its own cost, and for that one no more", async () => {
+    const object = newObject();
+    const charges = ["a", "b", "c"].map((policy) => charge("10/hour", 3, policy));
+    const { id } = await reserve(object, charges);
+    await object.forget({ key: "k", policy: "a" });
+    await object.check(call(charge("10/hour", 5, "a")));
+    await evictDurableObject(object);
+    expect(await object.renew({ key: "k", id })).toEqual({ isOpen: true });
+    await object.settle({ key: "k", id, cost: 9, costs: [9, 1, 2] });
+    const left = await Promise.all(charges.map((each) => remaining(object, each)));
+    expect(left).toEqual([5, 9, 8]);
+  });
+
+  it("is over when all of them are", async () => {
+    const object = newObject();
+    const charges = [charge("10/hour", 3, "a"), charge("10/hour", 3, "b")];
+    const { id } = await reserve(object, charges);
+    await object.forget({ key: "k", policy: "a" });
+    await object.forget({ key: "k", policy: "b" });
+    expect(await object.renew({ key: "k", id })).toEqual({ isOpen: false });
+    expect(await settle(object, id, 9)).toBe(false);
+    expect(await stored(object)).toEqual([[], null]);
+  });
+});
+
 describe("slots of a concurrency limit", () => {
   const slot = charge("2 per 10 minutes", 1, "p", "concurrency");
 
