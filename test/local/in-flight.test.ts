@@ -31,7 +31,7 @@ let keys = 0;
 /** A key and a path that no other test has. */
 const own = (policy: string): { policy: string; key: string; path: string } => {
   const key = `key-${(keys += 1)}`;
-  return { policy, key, path: `/${policy}/${key}` };
+  return { policy, key, path: `/${policy}/${key}/` };
 };
 
 describe("a slot", () => {
@@ -200,7 +200,7 @@ describe("a thousand requests whose clients go away at any time", () => {
     const below = (most: number): number => Math.floor(next() * most);
     const statuses = new Set<number>();
     let open = 0;
-    proxied.origin.answers.set(`${path}/gone`, ({ response }) => response.end("0123456789"));
+    proxied.origin.answers.set(`${path}gone/`, ({ response }) => response.end("0123456789"));
 
     const request = async (number: number): Promise<void> => {
       const moment = moments[below(moments.length)];
@@ -208,14 +208,14 @@ describe("a thousand requests whose clients go away at any time", () => {
       const headers = below(2) === 0 ? {} : { "Content-Length": 20 };
       if (moment === "at once") {
         const turns = below(30);
-        const client = proxied.ask(`${path}/gone/${number}`, key);
+        const client = proxied.ask(`${path}gone/${number}`, key);
         await client.socket;
         // oxlint-disable-next-line no-await-in-loop
         for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
         return client.leave(how);
       }
-      const client = proxied.ask(`${path}/${number}`, key);
-      const { response, over } = await proxied.origin.asked(`${path}/${number}`);
+      const client = proxied.ask(`${path}${number}`, key);
+      const { response, over } = await proxied.origin.asked(`${path}${number}`);
       open += 1;
       void over.then(() => (open -= 1));
       if (moment === "before the head") await client.leave(how);

@@ -139,6 +139,7 @@ export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
   readonly ask: (path: string, key: string, asking?: Asking) => Client;
+  readonly askOrigin: (path: string, asking: Asking) => Client;
   /** What is left of each limit of a policy; a global one has no key. */
   readonly left: (policy: string, key: string) => Promise<number[]>;
   /** Resolves when so much is left of the first limit. */
@@ -183,6 +184,7 @@ export async function startProxied(
         ...asking,
         headers: { "X-Key": key, ...headers },
       }),
+    askOrigin: (path, asking) => new Client(new URL(path, origin.url).href, asking),
     close: async () => {
       await workerd.close();
       await origin.close();

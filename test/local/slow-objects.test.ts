@@ -80,7 +80,7 @@ let keys = 0;
 /** A key and a path that no other test has. */
 const own = (policy: string): { policy: string; key: string; path: string } => {
   const key = `key-${(keys += 1)}`;
-  return { policy, key, path: `/${policy}/${key}` };
+  return { policy, key, path: `/${policy}/${key}/` };
 };
 
 /** How many slots a policy has left by the object that made a call. */
