@@ -8,10 +8,18 @@ export const token = "the-tests-token";
 type Init = RequestInit<IncomingRequestCfProperties>;
 
 export interface Headgate {
+  /** Sends a request whose answer is not the end of it. */
+  readonly begin: (path: string, init?: Init) => Begun;
   /** Sends a request to the proxy, or to any other path. */
   readonly send: (path: string, init?: Init) => Promise<Response>;
   /** Sends a request to `/check` with the tests' token. */
   readonly check: (method: string, path: string, body?: unknown) => Promise<Response>;
+}
+
+interface Begun {
+  readonly response: Promise<Response>;
+  /** Resolves when nothing goes on any more after the answer. */
+  readonly over: () => Promise<void>;
 }
 
 /** @param variables beside an origin, a bearer token and a secret that makes all keys the test's own */
@@ -23,13 +31,18 @@ export function headgate(variables: Record<string, unknown>): Headgate {
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
-  const send = async (path: string, init?: Init): Promise<Response> => {
+  const begin = (path: string, init?: Init): Begun => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
-    const response = await worker.fetch(request, own, ctx);
-    await waitOnExecutionContext(ctx);
-    return response;
+    const response = Promise.resolve(worker.fetch(request, own, ctx));
+    return { response, over: () => waitOnExecutionContext(ctx) };
+  };
+  const send = async (path: string, init?: Init): Promise<Response> => {
+    const { response, over } = begin(path, init);
+    const answer = await response;
+    await over();
+    return answer;
   };
   const check = (method: string, path: string, body?: unknown): Promise<Response> =>
     send(path, {
@@ -37,7 +50,7 @@ export function headgate(variables: Record<string, unknown>): Headgate {
       headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-  return { send, check };
+  return { begin, send, check };
 }
 
 /** A request's headers when it comes from this address. */
