@@ -1,5 +1,7 @@
-import { afterEach, describe, expect, it, vi } from "vitest";
-import { from, type Headgate, headgate } from "./harness.ts";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { RenewCall } from "../../src/limiter/protocol.ts";
+import { from, type Headgate, headgate, statusOf } from "./harness.ts";
 
 const address = "203.0.113.7";
 const visitor = from(address);
@@ -9,7 +11,8 @@ afterEach(() => void vi.restoreAllMocks());
 
 /** What is left of each limit of a policy. */
 async function left({ check }: Headgate, policy = "default"): Promise<number[]> {
-  const response = await check("GET", `/check?policy=${policy}&key=${address}`);
+  const key = policy === "watch" ? "" : `&key=${address}`;
+  const response = await check("GET", `/check?policy=${policy}${key}`);
   const { limits } = await response.json<{ limits: { remaining: number }[] }>();
   return limits.map(({ remaining }) => remaining);
 }
@@ -80,7 +83,7 @@ describe("a response's body", () => {
     await reader?.cancel("enough");
     await over();
     expect(await left(own)).toEqual([3]);
-    await expect(body.write(bytes(10))).rejects.toThrow();
+    await expect(body.write(bytes(10))).rejects.toThrow("connection lost");
   });
 
   it("is taken from the origin in large pieces", async () => {
@@ -100,5 +103,137 @@ describe("a response's body", () => {
     const { send } = headgate({ LIMITS: slots });
     expect((await (await send("/", visitor)).arrayBuffer()).byteLength).toBe(10);
     expect(sizes).toEqual([65_536, 65_536]);
+  });
+});
+
+describe("what is reserved for a request", () => {
+  /** Ahead of the real clock, which alarms follow. */
+  beforeEach(() => {
+    const toFake = ["Date", "setInterval", "clearInterval"] as const;
+    vi.useFakeTimers({ toFake: [...toFake], now: Date.UTC(2100, 0, 1) });
+  });
+  afterEach(() => void vi.useRealTimers());
+
+  /** The real objects, and the renewals that they are asked for. */
+  function watched(): { objects: object; renewals: Promise<unknown>[] } {
+    const renewals: Promise<unknown>[] = [];
+    const getByName: typeof env.RATE_LIMITER.getByName = (name, options) => {
+      const stub = env.RATE_LIMITER.getByName(name, options);
+      return new Proxy(stub, {
+        get: (_, method: "renew") =>
+          method === "renew"
+            ? (call: RenewCall) => {
+                const renewed = stub.renew(call);
+                renewals.push(renewed);
+                return renewed;
+              }
+            : stub[method],
+      });
+    };
+    return { objects: { getByName }, renewals };
+  }
+
+  it.each([
+    ["10s", 5_000],
+    ["1h", 30_000],
+  ])(
+    "in a window of %s is renewed every %i ms while its response streams",
+    async (window, everyMs) => {
+      const { objects, renewals } = watched();
+      const own = headgate({ LIMITS: { ...slots, window }, RATE_LIMITER: objects });
+      const { answer, body } = written();
+      originAnswers(answer);
+      const { response, over } = own.begin("/", visitor);
+      const reader = (await response).body?.getReader();
+      for (let renewal = 1; renewal <= 5; renewal++) {
+        // oxlint-disable no-await-in-loop
+        vi.advanceTimersByTime(everyMs - 1);
+        expect(renewals).toHaveLength(renewal - 1);
+        vi.advanceTimersByTime(1);
+        expect(renewals).toHaveLength(renewal);
+        await Promise.all(renewals);
+        expect(await left(own)).toEqual([2]);
+        // oxlint-enable no-await-in-loop
+      }
+      await Promise.all([body.close(), reader?.read()]);
+      await over();
+      expect(await left(own)).toEqual([3]);
+      expect(vi.getTimerCount()).toBe(0);
+    },
+  );
+
+  it("is corrected however long the origin takes to answer", async () => {
+    const { objects, renewals } = watched();
+    const login = { name: "login", limits: "5/day", count: { status: ["401"] } };
+    const own = headgate({ POLICIES: [login], RATE_LIMITER: objects });
+    const { promise: slow, resolve: answer } = Promise.withResolvers<Response>();
+    const asked = vi.spyOn(globalThis, "fetch").mockReturnValueOnce(slow);
+    const { response, over } = own.begin("/", visitor);
+    await expect.poll(() => asked.mock.calls.length).toBe(1);
+    for (let renewal = 0; renewal < 10; renewal++) {
+      vi.advanceTimersByTime(30_000);
+      // oxlint-disable-next-line no-await-in-loop
+      await Promise.all(renewals);
+    }
+    expect(await left(own, "login")).toEqual([4]);
+    answer(new Response("welcome"));
+    expect(await statusOf(response)).toBe(200);
+    await over();
+    expect(await left(own, "login")).toEqual([5]);
+  });
+});
+
+describe("of several policies of a request", () => {
+  const login = { name: "login", limits: "5/day", count: { status: ["401"] } };
+  const api = { name: "api", limits: "100/day" };
+  const global = { name: "watch", key: "global", limits: [{ ...slots, limit: 1 }], dryRun: true };
+
+  it("each is charged by the response as it says, also where they share a key", async () => {
+    const own = headgate({ POLICIES: [login, api] });
+    originAnswers(new Response("welcome"), new Response("wrong", { status: 401 }));
+    expect(await statusOf(own.send("/", visitor))).toBe(200);
+    expect([await left(own, "login"), await left(own, "api")]).toEqual([[5], [99]]);
+    expect(await statusOf(own.send("/", visitor))).toBe(401);
+    expect([await left(own, "login"), await left(own, "api")]).toEqual([[4], [98]]);
+  });
+
+  it("none is charged when one denies", async () => {
+    const own = headgate({ POLICIES: [login, { ...api, limits: "1/day" }] });
+    originAnswers(new Response("wrong", { status: 401 }));
+    expect(await statusOf(own.send("/", visitor))).toBe(401);
+    expect(await statusOf(own.send("/", visitor))).toBe(429);
+    expect([await left(own, "login"), await left(own, "api")]).toEqual([[4], [0]]);
+  });
+
+  it("a dry run with slots holds what there is, refuses nobody, and gives it back", async () => {
+    const warned = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const own = headgate({ POLICIES: [{ ...api, limits: [slots] }, global] });
+    const [first, second] = [written(), written()];
+    originAnswers(first.answer, second.answer);
+    const requests = [own.begin("/", visitor), own.begin("/", visitor)];
+    for (const { response } of requests) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect((await response).status).toBe(200);
+    }
+    await expect.poll(() => warned.mock.calls.length).toBe(1);
+    expect(String(warned.mock.calls[0])).toContain('"event":"dry-run-denied","policy":"watch"');
+    expect([await left(own, "api"), await left(own, "watch")]).toEqual([[1], [0]]);
+    await Promise.all([first.body.close(), second.body.close()]);
+    await Promise.all(requests.map(({ over }) => over()));
+    expect([await left(own, "api"), await left(own, "watch")]).toEqual([[3], [1]]);
+  });
+});
+
+describe("a client that has gone away before its request is decided", () => {
+  it("is not forwarded, and has spent where nothing is to be given back", async () => {
+    const own = headgate({ LIMITS: "5/day" });
+    const asked = vi.spyOn(globalThis, "fetch");
+    const gone = new AbortController();
+    const { response, over } = own.begin("/", { ...visitor, signal: gone.signal });
+    gone.abort();
+    expect((await response).status).toBe(499);
+    await over();
+    expect(asked).not.toHaveBeenCalled();
+    expect(await left(own)).toEqual([4]);
   });
 });
