@@ -14,6 +14,8 @@ export interface Workerd {
   readonly url: URL;
   /** Where the other Worker is, if there is one. */
   readonly otherUrl: URL;
+  /** Where the origin is asked past Headgate. */
+  readonly originUrl: URL;
   /** How many requests have reached the origin since the last start. */
   readonly served: () => Promise<number>;
   /** Ends the process as a crash would: nothing is told to it, nothing is waited for. */
@@ -27,7 +29,7 @@ const { default: workerd } = createRequire(import.meta.url)("workerd") as { defa
 const compatibilityDate = "2026-11-01";
 
 /** Answers every request with how many it has seen; `/count` without counting. */
-const origin = `
+const counting = `
 let served = 0;
 export default {
   fetch(request) {
@@ -37,27 +39,34 @@ export default {
 };
 `;
 
-/** A Worker that has Headgate bound and nothing to do with it. */
-const idle = "export default { fetch: () => new Response() };";
-
 /** The bundle as it is. */
 const itself = `export * from "./index.js";\nexport { default } from "./index.js";\n`;
 
-export interface Code {
-  /** Of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`. */
-  readonly other?: string;
+/** What stands around Headgate, and who hears what is printed. */
+export interface Surroundings {
   /** What stands for the bundle, `./index.js`. */
   readonly entry?: string;
+  /** The code of the origin, in place of the one that counts. */
+  readonly origin?: string;
+  /** The code of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`. */
+  readonly other?: string;
+  /** The field in which a request says, as JSON, what Cloudflare would know of where it comes from. */
+  readonly cfField?: string;
+  /** Takes all that workerd prints, Headgate's log included. */
+  readonly print?: (text: string) => void;
 }
+
+/** A Worker that has Headgate bound and nothing to do with it. */
+const idle = "export default { fetch: () => new Response() };";
 
 /**
  * @param folder the caller's: for the bundle, and for what the objects store
- * @param vars with an `ORIGIN` of the caller's, which is asked over the network; without one it is the origin that counts
+ * @param vars with an `ORIGIN` of the caller's, which is asked over the network; without one it is a Worker beside
  */
 export async function startWorkerd(
   folder: string,
   vars: Readonly<Record<string, string>>,
-  { other = idle, entry = itself }: Code = {},
+  surroundings: Surroundings = {},
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
   const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
@@ -65,27 +74,29 @@ export async function startWorkerd(
     encoding: "utf8",
     stdio: "pipe",
   });
-  writeFileSync(join(folder, "origin.js"), origin);
-  writeFileSync(join(folder, "other.js"), other);
-  writeFileSync(join(folder, "entry.js"), entry);
+  writeFileSync(join(folder, "origin.js"), surroundings.origin ?? counting);
+  writeFileSync(join(folder, "other.js"), surroundings.other ?? idle);
+  writeFileSync(join(folder, "entry.js"), surroundings.entry ?? itself);
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
-  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound));
-  let running = await run(folder, { headgate: 0, origin: 0, other: 0 });
+  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound, surroundings.cfField));
+  const print = surroundings.print ?? ((): void => undefined);
+  let running = await run(folder, { headgate: 0, origin: 0, other: 0 }, print);
   const { ports } = running;
-  const url = new URL(`http://127.0.0.1:${ports.headgate}`);
+  const urlOf = (port: number): URL => new URL(`http://127.0.0.1:${port}`);
   const kill = (): Promise<void> => running.kill();
   return {
-    url,
-    otherUrl: new URL(`http://127.0.0.1:${ports.other}`),
+    url: urlOf(ports.headgate),
+    otherUrl: urlOf(ports.other),
+    originUrl: urlOf(ports.origin),
     served: async () => {
-      const response = await fetch(`http://127.0.0.1:${ports.origin}/count`);
+      const response = await fetch(new URL("/count", urlOf(ports.origin)));
       return Number(await response.text());
     },
     kill,
     start: async () => {
       await kill();
-      running = await run(folder, ports);
+      running = await run(folder, ports, print);
     },
     close: kill,
   };
@@ -95,7 +106,9 @@ export async function startWorkerd(
 function configOf(
   bindings: Readonly<Record<string, string>>,
   outbound: "origin" | "network",
+  cfField?: string,
 ): string {
+  const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
   const texts = Object.entries(bindings).map(
     ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
   );
@@ -138,7 +151,7 @@ const config :Workerd.Config = (
     (name = "storage", disk = (path = "storage", writable = true)),
   ],
   sockets = [
-    (name = "headgate", http = (), service = "headgate"),
+    (name = "headgate", http = (${http}), service = "headgate"),
     (name = "origin", http = (), service = "origin"),
     (name = "other", http = (), service = "other"),
   ],
@@ -158,17 +171,18 @@ interface Running {
 }
 
 /** @param ports 0 for any that is free */
-async function run(folder: string, ports: Ports): Promise<Running> {
+async function run(folder: string, ports: Ports, print: (text: string) => void): Promise<Running> {
   const sockets = Object.entries(ports).flatMap(([name, port]) => [
     "--socket-addr",
     `${name}=127.0.0.1:${port}`,
   ]);
   const child = spawn(workerd, ["serve", "workerd.capnp", "--control-fd=3", ...sockets], {
     cwd: folder,
-    stdio: ["ignore", "ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
   const ended = once(child, "exit");
   guard(child);
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", print);
   const kill = async (): Promise<void> => {
     child.kill("SIGKILL");
     await ended;

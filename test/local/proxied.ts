@@ -12,7 +12,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type Code, startWorkerd, type Workerd } from "../bench/workerd.ts";
+import { type Surroundings, startWorkerd, type Workerd } from "../bench/workerd.ts";
 
 /** What the origin was asked, which waits until the test answers. */
 export interface Exchange {
@@ -152,7 +152,7 @@ const token = "the-tests-token";
 /** Policies each have a folder of their name, and are counted by `X-Key`. */
 export async function startProxied(
   policies: readonly { readonly name: string }[],
-  codeFor: (origin: Origin) => Code = () => ({}),
+  codeFor: (origin: Origin) => Surroundings = () => ({}),
 ): Promise<Proxied> {
   const origin = new Origin();
   await origin.listen();
