@@ -6,6 +6,7 @@ import { enforce } from "./http/enforce.ts";
 import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
 import { createGate, type Gate } from "./http/gate.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
+import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/service.ts";
 
 export type {
@@ -42,7 +43,8 @@ export function createApp(env: Env): App {
 }
 
 function routes(config: Config, gate: Gate): Hono {
-  const app = new Hono();
+  const app = new Hono({ getPath: routedPath });
+  app.use("*", refuseUnreadable);
   app.route(config.checkPath, checkRoutes(gate));
   app.all("*", refuseUnforwardable(config), enforce(gate, proxy(config)));
   app.onError(internalFault);

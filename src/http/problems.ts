@@ -32,6 +32,7 @@ interface Failures {
   unauthorized: { readonly hasTokens: boolean };
   /** Of a token that is known, and not for this. */
   "not-permitted": { readonly right: string };
+  "url-malformed": object;
   "query-malformed": object;
   "body-malformed": object;
   "body-too-large": { readonly limitBytes: number };
@@ -257,6 +258,12 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 403,
     title: "Forbidden",
     detail: `The token is not for this: its "may" does not list "${right}".`,
+  }),
+
+  "url-malformed": () => ({
+    status: 400,
+    title: "Bad Request",
+    detail: "Host and target of the request are no URL.",
   }),
 
   "query-malformed": () => ({
