@@ -1,5 +1,5 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import type { Context, Next } from "hono";
+import type { Context, MiddlewareHandler, Next } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { Hono } from "hono/tiny";
 import type { Later } from "../limiter/object-calls.ts";
@@ -22,10 +22,19 @@ import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "./
 const bodyLimitBytes = 16 * 1024;
 const noStore = { "Cache-Control": "no-store" };
 
-const sized = bodyLimit({
+const limited = bodyLimit({
   maxSize: bodyLimitBytes,
   onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
 });
+
+/** What comes in chunks is read here, and may break off. */
+const sized: MiddlewareHandler = async (c, next) => {
+  try {
+    return await limited(c, next);
+  } catch {
+    return problemResponse({ kind: "body-malformed" });
+  }
+};
 
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
 export function checkRoutes(gate: Gate): Hono<Authorized> {

@@ -32,6 +32,10 @@ async function answerTo(bytes: string): Promise<Answer | undefined> {
 const get = (target: string, host = "headgate.example"): string =>
   `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
 
+const chunked = (target: string, body: string): string =>
+  `POST ${target} HTTP/1.1\r\nHost: headgate.example\r\nAuthorization: Bearer ${token}\r\n` +
+  `Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n${body}`;
+
 describe("a request of a host that is none", () => {
   it.each(["a b", "[::1", "1.2.3.4.5", "a:99999", "a, b"])(
     "is the client's fault, not Headgate's: %s",
@@ -41,6 +45,16 @@ describe("a request of a host that is none", () => {
       expect(answers[0]?.headers.get("content-type")).toBe("application/problem+json");
     },
   );
+});
+
+describe("a body that breaks off", () => {
+  it("is no JSON to /check", async () => {
+    const answer = await answerTo(chunked("/check", '3\r\n{"k\r\nno length\r\n'));
+    expect([answer?.status, answer?.headers.get("content-type")]).toEqual([
+      400,
+      "application/problem+json",
+    ]);
+  });
 });
 
 describe("a path with dots", () => {
