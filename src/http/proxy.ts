@@ -71,7 +71,9 @@ function originRequest(config: Config, received: Request): Request {
   const addressed = new Request(originUrl(config.origin, received.url), received);
   // The edge makes requests that follow no redirects; whoever else calls may not.
   const request = new Request(addressed, { redirect: "manual" });
-  const isUpgrade = received.headers.get("Upgrade")?.toLowerCase() === "websocket";
+  // workerd would make a GET of any method: the origin is to be asked for what the policies have seen.
+  const isUpgrade =
+    received.method === "GET" && received.headers.get("Upgrade")?.toLowerCase() === "websocket";
   removeHopByHop(request.headers);
   if (isUpgrade) request.headers.set("Upgrade", "websocket");
   request.headers.delete(secretField);

@@ -88,6 +88,15 @@ describe("a request within the limits", () => {
     expect((await send("/", visitor)).headers.get("RateLimit")).toBe('"default";r=1;t=60');
   });
 
+  it("keeps its method where it asks for an upgrade that only a GET can have", async () => {
+    const { send } = headgate(unlimited);
+    const headers = { ...visitor.headers, Upgrade: "websocket" };
+    const response = await send("/a", { method: "DELETE", headers });
+    const received = await response.json<Received>();
+    expect(received.method).toBe("DELETE");
+    expect(received.headers).not.toHaveProperty("upgrade");
+  });
+
   it("passes redirects on instead of following them, without RateLimit fields", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/redirect", visitor);
