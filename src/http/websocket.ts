@@ -2,37 +2,45 @@
 
 /** These say that there was no code, or no closing at all, and cannot be sent (RFC 6455, section 7.4.1). */
 const unsendable: ReadonlySet<number> = new Set([1005, 1006, 1015]);
+const withoutClosing = 1006;
 
-/** The same upgrade, whose messages are relayed; `over` is called once both sides are closed. */
+/** So long an origin may take to answer a client that closes, and that nobody sees any more. */
+const closingMs = 10_000;
+
+/**
+ * The same upgrade, whose messages are relayed; `over` is called once the origin has closed, or has nobody any more to
+ * talk to. It does not wait for a client to answer the origin's closing.
+ */
 export function socketUntil(response: Response, over: () => void): Response {
   const origin = response.webSocket;
   if (origin === null) return response;
   const { 0: client, 1: server } = new WebSocketPair();
-  let closed = 0;
-  const close = (): void => {
-    closed += 1;
-    if (closed === 2) over();
-  };
-  relay(origin, server, close);
-  relay(server, origin, close);
+  relay(origin, server, over);
+  relay(server, origin, (code) => {
+    if (code === withoutClosing) over();
+    else setTimeout(over, closingMs);
+  });
   origin.accept({ allowHalfOpen: true });
   server.accept({ allowHalfOpen: true });
   const { status, statusText, headers } = response;
   return new Response(null, { status, statusText, headers, webSocket: client });
 }
 
-function relay(from: WebSocket, to: WebSocket, closed: () => void): void {
+function relay(from: WebSocket, to: WebSocket, closed: (code: number) => void): void {
   from.binaryType = "arraybuffer";
   from.addEventListener("message", ({ data }) => {
-    if (to.readyState === WebSocket.OPEN) to.send(data);
+    // Who has closed may still be told what the other had to say.
+    if (to.readyState !== WebSocket.CLOSED) to.send(data);
   });
-  from.addEventListener(
-    "close",
-    ({ code, reason }) => {
-      if (unsendable.has(code)) to.close();
-      else to.close(code, reason);
-      closed();
-    },
-    { once: true },
-  );
+  let isClosed = false;
+  const close = (code: number, reason: string): void => {
+    if (isClosed) return;
+    isClosed = true;
+    if (unsendable.has(code)) to.close();
+    else to.close(code, reason);
+    closed(code);
+  };
+  from.addEventListener("close", ({ code, reason }) => close(code, reason));
+  // After what is no WebSocket's message there is no other event.
+  from.addEventListener("error", () => close(withoutClosing, ""));
 }

@@ -183,6 +183,33 @@ describe("what is reserved for a request", () => {
   });
 });
 
+describe("a WebSocket whose origin never answers a client that closes", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  it("frees its slot ten seconds later", async () => {
+    const own = headgate({ LIMITS: slots });
+    const { 0: answered, 1: origin } = new WebSocketPair();
+    originAnswers(new Response(null, { status: 101, webSocket: answered }));
+    const { promise: told, resolve: tell } = Promise.withResolvers<CloseEvent>();
+    origin.addEventListener("close", tell);
+    origin.accept({ allowHalfOpen: true });
+    const { response, over } = own.begin("/", {
+      headers: { ...visitor.headers, Upgrade: "websocket" },
+    });
+    const client = (await response).webSocket;
+    client?.accept();
+    client?.close(1000, "enough");
+    expect((await told).reason).toBe("enough");
+    vi.advanceTimersByTime(9_999);
+    expect(await left(own)).toEqual([2]);
+    vi.advanceTimersByTime(1);
+    await over();
+    expect(await left(own)).toEqual([3]);
+    origin.close();
+  });
+});
+
 describe("of several policies of a request", () => {
   const login = { name: "login", limits: "5/day", count: { status: ["401"] } };
   const api = { name: "api", limits: "100/day" };

@@ -1,0 +1,185 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { beforeAll, describe, expect, it } from "vitest";
+import { randomFrom } from "../random.ts";
+import { accepted, closing, type Frames, nonsense, opcodes, upgraded } from "./frames.ts";
+import { type Proxied, startProxied } from "./proxied.ts";
+
+const slots = { limit: 3, window: "1h", strategy: "concurrency" };
+
+const policies = [
+  { name: "slots", key: "query:key", limits: [slots] },
+  { name: "brief", key: "query:key", limits: [{ ...slots, window: "1s" }] },
+  { name: "many", key: "query:key", limits: [{ ...slots, limit: 500 }] },
+  { name: "plain", key: "query:key", limits: "100/hour" },
+];
+
+let proxied: Proxied;
+/** Whoever waits for the next upgrade at a path. */
+const awaited = new Map<string, (origin: Frames) => void>();
+
+beforeAll(async () => {
+  proxied = await startProxied(policies);
+  const { server } = proxied.origin;
+  const streams: Duplex[] = [];
+  server.on("upgrade", (request, stream, unread) => {
+    streams.push(stream);
+    awaited.get(request.url ?? "")?.(accepted(request, stream, unread));
+  });
+  return () => {
+    // The server knows of them no more.
+    for (const stream of streams) stream.destroy();
+    return proxied.close();
+  };
+});
+
+let keys = 0;
+const own = (policy: string): { key: string; path: string } => {
+  const key = `key-${(keys += 1)}`;
+  return { key, path: `/${policy}/?key=${key}` };
+};
+
+interface Both {
+  readonly client: Frames;
+  readonly origin: Frames;
+}
+
+async function opened(path: string): Promise<Both> {
+  const { promise, resolve } = Promise.withResolvers<Frames>();
+  awaited.set(path, resolve);
+  const [client, origin] = await Promise.all([
+    upgraded(new URL(path, proxied.workerd.url)),
+    promise,
+  ]);
+  return { client, origin };
+}
+
+const socketOf = ({ stream }: Frames): Socket => stream as Socket;
+
+const bye = closing(4001, "bye");
+/** What is told of a side that has gone without a word, or talked nonsense. */
+const gone = { opcode: opcodes.close };
+
+describe("a WebSocket with a slot", () => {
+  it.each([["slots"], ["plain"]])(
+    "passes on what both sides say, as one without it does: %s",
+    async (policy) => {
+      const { path } = own(policy);
+      const { promise: upgrade, resolve } = Promise.withResolvers<Frames>();
+      awaited.set(path, resolve);
+      const url = new URL(path, proxied.workerd.url);
+      const client = new WebSocket(url.href.replace("http", "ws"), ["chat"]);
+      client.binaryType = "arraybuffer";
+      const [origin] = await Promise.all([upgrade, once(client, "open")]);
+      expect(client.protocol).toBe("chat");
+      client.send("to the origin");
+      client.send(new Uint8Array([1, 2, 3]));
+      client.send("");
+      expect([await origin.next(), await origin.next(), await origin.next()]).toEqual([
+        { opcode: opcodes.text, data: Buffer.from("to the origin") },
+        { opcode: opcodes.binary, data: Buffer.from([1, 2, 3]) },
+        { opcode: opcodes.text, data: Buffer.alloc(0) },
+      ]);
+      const heard: unknown[] = [];
+      client.addEventListener("message", ({ data }) => heard.push(data));
+      const closed = once(client, "close");
+      origin.send(opcodes.text, "to the client");
+      origin.send(opcodes.binary, Buffer.from([4, 5]));
+      origin.close(4002, "done");
+      expect((await origin.next()).data.readUInt16BE()).toBe(4002);
+      origin.stream.end();
+      expect((await closed)[0]).toMatchObject({ code: 4002, reason: "done", wasClean: true });
+      expect(heard).toEqual(["to the client", new Uint8Array([4, 5]).buffer]);
+    },
+  );
+
+  it("is refused when there is none left", async () => {
+    const { key, path } = own("slots");
+    const three = [await opened(path), await opened(path), await opened(path)];
+    expect(await proxied.left("slots", key)).toEqual([0]);
+    const refused = fetch(new URL(path, proxied.workerd.url));
+    expect((await refused).status).toBe(429);
+    three[0]?.origin.stream.destroy();
+    await proxied.leftIs("slots", key, 1);
+    await opened(path);
+  });
+
+  it("keeps it for longer than the limit's window", async () => {
+    const { key, path } = own("brief");
+    const { client, origin } = await opened(path);
+    const untilMs = Date.now() + 2_500;
+    const seen = new Set<number | undefined>();
+    // oxlint-disable-next-line no-await-in-loop
+    while (Date.now() < untilMs) seen.add((await proxied.left("brief", key))[0]);
+    expect([...seen]).toEqual([2]);
+    client.send(opcodes.text, "still there");
+    expect(String((await origin.next()).data)).toBe("still there");
+    origin.close(1000, "");
+    await proxied.leftIs("brief", key, 3);
+  });
+
+  it("keeps it until the origin has answered a client that closes, and said what it had to say", async () => {
+    const { key, path } = own("slots");
+    const { client, origin } = await opened(path);
+    client.close(4001, "bye");
+    expect(await origin.next()).toEqual(bye);
+    expect(await proxied.left("slots", key)).toEqual([2]);
+    origin.send(opcodes.text, "one more thing");
+    origin.close(4002, "well then");
+    expect(String((await client.next()).data)).toBe("one more thing");
+    expect(await client.next()).toEqual(closing(4002, "well then"));
+    await proxied.leftIs("slots", key, 3);
+  });
+});
+
+describe("a WebSocket's slot is free, and the other side told, when", () => {
+  it.each<[string, (both: Both) => unknown, keyof Both, object]>([
+    [
+      "the origin closes, be it answered or not",
+      ({ origin }) => origin.close(4001, "bye"),
+      "client",
+      bye,
+    ],
+    ["the origin dies", ({ origin }) => socketOf(origin).resetAndDestroy(), "client", gone],
+    ["the origin hangs up", ({ origin }) => socketOf(origin).destroy(), "client", gone],
+    ["the origin talks nonsense", ({ origin }) => origin.send(nonsense, "?"), "client", gone],
+    ["the client dies", ({ client }) => socketOf(client).resetAndDestroy(), "origin", gone],
+    ["the client hangs up", ({ client }) => socketOf(client).destroy(), "origin", gone],
+    ["the client talks nonsense", ({ client }) => client.send(nonsense, "?"), "origin", gone],
+  ])("%s", async (_, end, other, told) => {
+    const { key, path } = own("slots");
+    const both = await opened(path);
+    expect(await proxied.left("slots", key)).toEqual([2]);
+    end(both);
+    await proxied.leftIs("slots", key, 3);
+    expect(await both[other].next()).toMatchObject(told);
+  });
+
+  it("one of a hundred ends in any of these ways while both are talking", async () => {
+    const { key, path } = own("many");
+    const next = randomFrom(11);
+    const ends: ((frames: Frames) => unknown)[] = [
+      (frames) => frames.close(1000, ""),
+      (frames) => frames.send(nonsense, "?"),
+      (frames) => socketOf(frames).destroy(),
+      (frames) => socketOf(frames).resetAndDestroy(),
+    ];
+    const session = async (number: number): Promise<void> => {
+      const { client, origin } = await opened(`${path}&n=${number}`);
+      const isClient = next() < 0.5;
+      const end = ends[Math.floor(next() * ends.length)];
+      for (let message = 0; message < next() * 5; message++) {
+        client.send(opcodes.text, "from the client");
+        origin.send(opcodes.text, "from the origin");
+      }
+      end?.(isClient ? client : origin);
+      origin.send(opcodes.text, "too late");
+      client.send(opcodes.text, "too late");
+      // As servers do.
+      if (isClient) origin.close(1000, "");
+    };
+    await Promise.all(Array.from({ length: 100 }, (_, number) => session(number)));
+    await proxied.leftIs("many", key, 500);
+  });
+});
