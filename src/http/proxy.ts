@@ -71,15 +71,20 @@ function originRequest(config: Config, received: Request): Request {
   const addressed = new Request(originUrl(config.origin, received.url), received);
   // The edge makes requests that follow no redirects; whoever else calls may not.
   const request = new Request(addressed, { redirect: "manual" });
-  // workerd would make a GET of any method: the origin is to be asked for what the policies have seen.
-  const isUpgrade =
-    received.method === "GET" && received.headers.get("Upgrade")?.toLowerCase() === "websocket";
+  const isUpgrade = isWebSocket(received);
   removeHopByHop(request.headers);
   if (isUpgrade) request.headers.set("Upgrade", "websocket");
   request.headers.delete(secretField);
   if (config.originSecret !== null) request.headers.set(secretField, config.originSecret);
   return request;
 }
+
+/**
+ * A GET without a body, as RFC 6455 has it, section 4.1. workerd would make one of any method: the origin is to be asked
+ * for what the policies have seen. And it never tells that a socket is closed whose request has a body.
+ */
+const isWebSocket = ({ method, body, headers }: Request): boolean =>
+  method === "GET" && body === null && headers.get("Upgrade")?.toLowerCase() === "websocket";
 
 /** The URL parser has resolved dot segments; nothing else of path and query is touched. */
 function originUrl(origin: Origin, received: string): URL {

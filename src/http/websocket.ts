@@ -1,7 +1,6 @@
 /** A WebSocket that tells when it is closed: one that is only passed on does not. */
 
-/** These say that there was no code, or no closing at all, and cannot be sent (RFC 6455, section 7.4.1). */
-const unsendable: ReadonlySet<number> = new Set([1005, 1006, 1015]);
+/** RFC 6455, section 7.4.1. */
 const withoutClosing = 1006;
 
 /** So long an origin may take to answer a client that closes, and that nobody sees any more. */
@@ -36,11 +35,19 @@ function relay(from: WebSocket, to: WebSocket, closed: (code: number) => void): 
   const close = (code: number, reason: string): void => {
     if (isClosed) return;
     isClosed = true;
-    if (unsendable.has(code)) to.close();
-    else to.close(code, reason);
+    closeAs(to, code, reason);
     closed(code);
   };
   from.addEventListener("close", ({ code, reason }) => close(code, reason));
   // After what is no WebSocket's message there is no other event.
   from.addEventListener("error", () => close(withoutClosing, ""));
+}
+
+/** As the other side has closed, or without a word: there are codes that may come, and must not be sent. */
+function closeAs(socket: WebSocket, code: number, reason: string): void {
+  try {
+    socket.close(code, reason);
+  } catch {
+    socket.close();
+  }
 }

@@ -7,16 +7,27 @@ import { startWorkerd, type Workerd } from "../bench/workerd.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-malformed-"));
 const token = "the-tests-token";
-const echo = `
+const origin = `
 export default {
-  fetch: ({ method, url }) => new Response(method + " " + new URL(url).pathname),
+  fetch({ method, url, headers }) {
+    const { pathname } = new URL(url);
+    if (headers.get("Upgrade") !== "websocket") return new Response(method + " " + pathname);
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.accept();
+    return new Response(null, { status: 101, webSocket: client });
+  },
 };
 `;
 let workerd: Workerd;
 
 beforeAll(async () => {
-  const vars = { LIMITS: "1000/hour", KEY: "global", CHECK_TOKENS: token };
-  workerd = await startWorkerd(folder, vars, { origin: echo });
+  const slots = { limit: 3, window: "1 hour", strategy: "concurrency" };
+  const policies = [
+    { name: "all", key: "global", limits: "1000/hour" },
+    { name: "slots", match: { path: "/slots" }, key: "header:X-Key", limits: slots },
+  ];
+  const vars = { POLICIES: JSON.stringify(policies), CHECK_TOKENS: token };
+  workerd = await startWorkerd(folder, vars, { origin });
   return workerd.close;
 });
 
@@ -78,4 +89,37 @@ it("a request of the whole server is one of its root", async () => {
   const bytes = get("*").replace("GET", "OPTIONS");
   const answer = await answerTo(bytes);
   expect([answer?.status, answer?.body]).toEqual([200, "OPTIONS /"]);
+});
+
+describe("the slot of a WebSocket", () => {
+  async function freeSlots(key: string): Promise<number | undefined> {
+    const response = await fetch(new URL(`/check?policy=slots&key=${key}`, workerd.url), {
+      headers: { Authorization: `Bearer ${token}` },
+    });
+    const { limits } = await response.json<{ limits: { remaining: number }[] }>();
+    return limits[0]?.remaining;
+  }
+
+  const upgrade = (key: string, field = ""): string =>
+    `GET /slots HTTP/1.1\r\nHost: headgate.example\r\nX-Key: ${key}\r\n${field}Connection: Upgrade\r\n` +
+    "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+  it.each([
+    ["a frame of no kind", "\x83\x81\0\0\0\0a"],
+    ["a frame longer than any may be", "\x82\xff\0\0\0\x01\0\0\0\0 and so on"],
+    ["half a frame", "\x81\x8a\0\0\0\0ab"],
+    ["a close for a reason that there is not", "\x88\x82\0\0\0\0\xff\xff"],
+    ["a close with half a reason", "\x88\x81\0\0\0\0\x03"],
+  ])("is free again after %s", async (name, frame) => {
+    const key = name.replaceAll(" ", "-");
+    expect((await answerTo(upgrade(key) + frame))?.status).toBe(101);
+    await expect.poll(() => freeSlots(key), { timeout: 5_000 }).toBe(3);
+  });
+
+  it("is none where there is a body: what asks for one so is no upgrade", async () => {
+    const bytes = upgrade("body", "Transfer-Encoding: chunked\r\n");
+    const answer = await answerTo(`${bytes}3\r\nabc\r\n0\r\n\r\n`);
+    expect([answer?.status, answer?.body]).toEqual([200, "GET /slots"]);
+    await expect.poll(() => freeSlots("body"), { timeout: 5_000 }).toBe(3);
+  });
 });
