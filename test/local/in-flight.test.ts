@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
 import { type Proxied, startProxied } from "./proxied.ts";
@@ -141,6 +142,36 @@ describe("a client that goes away", () => {
     clearInterval(ticks);
     await proxied.leftIs(policy, key, 3);
   });
+
+  it.each(["destroy", "resetAndDestroy"] as const)(
+    "in the midst of its own body leaves its slot free, and the origin alone: %s",
+    async (how) => {
+      const { policy, key, path } = own("slots");
+      const client = proxied.ask(path, key, { method: "POST", body: "begun" });
+      const { request } = await proxied.origin.asked(path);
+      const cut = new Promise((resolve) => void request.on("error", resolve));
+      expect(String((await once(request, "data"))[0])).toBe("begun");
+      await client.leave(how);
+      expect(await cut).toMatchObject({ code: "ECONNRESET" });
+      await proxied.leftIs(policy, key, 3);
+    },
+  );
+
+  it.each(["destroy", "resetAndDestroy"] as const)(
+    "with most of a large body unread leaves its slot free, and the origin alone: %s",
+    async (how) => {
+      const { policy, key, path } = own("slots");
+      const client = proxied.ask(path, key);
+      const { response, over } = await proxied.origin.asked(path);
+      response.end(Buffer.alloc(50_000_000));
+      (await client.answer).pause().on("error", () => undefined);
+      expect(await proxied.left(policy, key)).toEqual([2, 99]);
+      await client.leave(how);
+      await over;
+      expect(response.writableFinished).toBe(false);
+      await proxied.leftIs(policy, key, 3);
+    },
+  );
 
   it("in the midst of a response that does not count has not spent anything", async () => {
     const { policy, key, path } = own("held-login");

@@ -89,6 +89,8 @@ function listOf<Each>(lists: Map<string, Each[]>, name: string): Each[] {
 export interface Asking {
   readonly method?: string;
   readonly headers?: Record<string, string>;
+  /** The beginning of a body of which no more comes. */
+  readonly body?: string;
 }
 
 /** A client with a connection of its own. */
@@ -96,7 +98,7 @@ export class Client {
   readonly socket: Promise<Socket>;
   readonly answer: Promise<IncomingMessage>;
 
-  constructor(url: string, asking: Asking) {
+  constructor(url: string, { body, ...asking }: Asking) {
     const request = requestOf(url, { agent: false, ...asking });
     const { promise: connected, resolve: connect } = Promise.withResolvers<Socket>();
     const { promise: answer, resolve, reject } = Promise.withResolvers<IncomingMessage>();
@@ -107,7 +109,8 @@ export class Client {
     request.on("error", reject);
     // Who goes away on purpose waits for no answer.
     answer.catch(() => undefined);
-    request.end();
+    if (body === undefined) request.end();
+    else request.write(body);
   }
 
   async status(): Promise<number> {

@@ -10,6 +10,7 @@ const policies = [
   { name: "patient", limits: [slots, log], timeout: "30s" },
   { name: "queue", limits: [{ ...slots, strategy: "leaky-bucket" }], timeout: "30s" },
   { name: "plain", limits: [log], timeout: "30s" },
+  { name: "watched", limits: [slots], dryRun: true, timeout: "30s" },
   { name: "open", limits: [slots], onError: "open", ...soon },
   { name: "closed", limits: [slots], onError: "closed", ...soon },
   { name: "local", limits: [slots], onError: "local", ...soon },
@@ -157,6 +158,18 @@ describe("an object that answers too late", () => {
   it.each(["open", "local"])("has its slot back when all is over already: %s", async (policy) => {
     const { key, path } = own(policy);
     const decided = held(`reserve/${policy}`);
+    const client = proxied.ask(path, key);
+    const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+    response.end("done");
+    expect(await client.status()).toBe(200);
+    expect(await slotsOf(policy, late)).toBe(2);
+    late.response.end();
+    await allFree(policy, late);
+  });
+
+  it("holds up nobody for a dry run, and has its slot back all the same", async () => {
+    const { policy, key, path } = own("watched");
+    const decided = held("reserve/watched");
     const client = proxied.ask(path, key);
     const [late, { response }] = [await decided, await proxied.origin.asked(path)];
     response.end("done");
