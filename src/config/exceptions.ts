@@ -14,8 +14,8 @@ import {
   acceptedList,
   type Condition,
   type Listed,
+  looksLikeAddress,
   mostListed,
-  type Read,
   readCondition,
   readListed,
 } from "./listed.ts";
@@ -58,10 +58,10 @@ export function readExceptions(
       readOverride(value, field, key, defaults, report),
     ),
     allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
-      told(key === null ? null : readListed(value, key), field, value, reportAt),
+      listedIn(value, key, field, reportAt),
     ),
     deny: readList(written, "deny", acceptedList, reportAt, (value, field) =>
-      told(key === null ? null : readListed(value, key), field, value, reportAt),
+      listedIn(value, key, field, reportAt),
     ),
   };
 }
@@ -100,18 +100,28 @@ function readList<Item>(
     .filter((item) => item !== null);
 }
 
-/** The value that was read; null when it is not, which is reported, or when there was nothing to read it by. */
-function told<Value>(
-  read: Read<Value> | null,
-  field: string,
+/** Null when it is none, which is reported, or when there is no key for it to fit. */
+function listedIn(
   value: unknown,
+  key: readonly KeyPart[] | null,
+  field: string,
   reportAt: ReportAt,
-): Value | null {
-  if (read === null) return null;
+): Listed | null {
+  if (key === null) return null;
+  const read = readListed(value, key);
   if ("value" in read) return read.value;
-  reportAt(field, value, read.accepted);
+  // Problems are logged: what may be somebody's key is not quoted.
+  const isSecret = key.some(({ kind }) => secretive.has(kind)) && mayBeKey(value);
+  reportAt(field, isSecret ? "(hidden)" : value, read.accepted);
   return null;
 }
+
+const secretive: ReadonlySet<KeyPart["kind"]> = new Set(["header", "cookie", "query", "jwt"]);
+
+const mayBeKey = (value: unknown): boolean =>
+  typeof value === "string"
+    ? value !== "" && !looksLikeAddress(value)
+    : Array.isArray(value) && value.some(mayBeKey);
 
 function readOverride(
   value: unknown,
@@ -144,11 +154,11 @@ function targetOf(
     reportAt("key", listed, "a key of the policy; or in its place when, a condition");
     return null;
   }
-  if (when === undefined) {
-    return told(key === null ? null : readListed(listed, key), "key", listed, reportAt);
-  }
-  const condition = told(readCondition(when), "when", when, reportAt);
-  return condition === null ? null : { kind: "condition", condition };
+  if (when === undefined) return listedIn(listed, key, "key", reportAt);
+  const condition = readCondition(when);
+  if ("value" in condition) return { kind: "condition", condition: condition.value };
+  reportAt("when", when, condition.accepted);
+  return null;
 }
 
 function overridingLimits(

@@ -1,5 +1,7 @@
 /** What a policy charges its requests to, as written: the parts of a key, and what to do without one. */
 
+import { asText } from "./reading.ts";
+
 /** One part of a partition key. */
 export type KeyPart =
   | { readonly kind: (typeof plainKinds)[number] }
@@ -76,8 +78,6 @@ export function readKeyPart(value: unknown): KeyPart | null {
 
 const namedKinds = ["header", "cookie", "query", "jwt"] as const satisfies NamedKind[];
 
-const asText = (value: unknown): string => (typeof value === "string" ? value : "");
-
 /** Of these a caller makes up as many values as it likes. */
 const inventable: ReadonlySet<KeyPart["kind"]> = new Set([
   "header",
@@ -86,8 +86,15 @@ const inventable: ReadonlySet<KeyPart["kind"]> = new Set([
   "path",
   "host",
 ]);
-/** These have few values, whoever chooses them: alone they are no danger, and beside others no help. */
-const few: ReadonlySet<KeyPart["kind"]> = new Set(["method", "global"]);
+/** These have few values, whoever chooses them, or many share one: alone they are no danger, and beside others no help. */
+const few: ReadonlySet<KeyPart["kind"]> = new Set([
+  "method",
+  "global",
+  "country",
+  "continent",
+  "asn",
+  "colo",
+]);
 
 /** Why a key should rather not have objects of its own; null when it may. */
 export function keyWarning(key: readonly KeyPart[]): string | null {

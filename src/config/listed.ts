@@ -99,7 +99,7 @@ const acceptedAddress =
   'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
 
 /** A mistake in an address must not make a key of it, which would be nobody's: four numbers, or two colons. */
-const looksLikeAddress = (text: string): boolean =>
+export const looksLikeAddress = (text: string): boolean =>
   /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
 
 function addressPattern(text: string): Pattern | null {
@@ -130,6 +130,7 @@ function isStarredAddress(text: string): boolean {
 function spelled(text: string, { kind }: KeyPart): string {
   if (kind === "host") return normalizedHost(text);
   if (kind === "path") return writtenPath(text);
+  if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");
   return inUpperCase.has(kind) ? text.toUpperCase() : text;
 }
 

@@ -1,7 +1,7 @@
 /** What is accepted of a policy and should rather not be used. */
-import { createMeter, type Limit, releases, strategies } from "../strategies/index.ts";
+import { createMeter, isQueue, type Limit, releases, strategies } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
-import { keyWarning } from "./key.ts";
+import { keyWarning, type KeyPart } from "./key.ts";
 import type { Policy } from "./policy.ts";
 
 interface Warning {
@@ -10,29 +10,80 @@ interface Warning {
   readonly text: string;
 }
 
+/** Slots of a shorter lease may be lost before they are renewed. */
+const shortestLeaseMs = 1_000;
+/** No client waits longer for its turn. */
+const longestDelayMs = 3_600_000;
+
 export function warningsOf(policy: Policy): Warning[] {
-  const { name, limits, exceptions, cost, key, objects } = policy;
-  const warnings = limits.flatMap((limit) =>
-    limitWarnings(limit).map((text) => ({
-      field: "limits",
-      text: `the limit "${limit.name}" of the policy "${name}": ${text}`,
-    })),
+  const { name, limits, exceptions } = policy;
+  const lists: (readonly [string, readonly Limit[]])[] = [
+    ["limits", limits],
+    ...exceptions.overrides.map((override) => ["overrides", override.limits] as const),
+  ];
+  const ofLimits = lists.flatMap(([field, list]) =>
+    list.flatMap((limit) =>
+      limitWarnings(limit).map((text) => ({
+        field,
+        text: `the limit "${limit.name}" of the policy "${name}": ${text}`,
+      })),
+    ),
   );
-  const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
-  const isTooMuch = (each: readonly Limit[]): boolean =>
-    createMeter(each).look(reservedCost(cost), 0).retryAfterMs === null;
-  if (all.some(isTooMuch)) {
+  const ofPolicy = policyWarnings(
+    policy,
+    lists.map(([, list]) => list),
+  );
+  return [
+    ...ofLimits,
+    ...ofPolicy.map(({ field, text }) => ({ field, text: `the policy "${name}": ${text}` })),
+  ];
+}
+
+function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
+  const { cost, key, objects, ban, onMissingKey } = policy;
+  const warnings: Warning[] = [];
+  const isTooMuch = (list: readonly Limit[]): boolean =>
+    createMeter(list).look(reservedCost(cost), 0).retryAfterMs === null;
+  if (lists.some(isTooMuch)) {
     const text = "a request costs more than the limits ever hold: every one is denied";
-    warnings.push({ field: "cost", text: `the policy "${name}": ${text}` });
+    warnings.push({ field: "cost", text });
   }
   const text = objects.shards === null ? keyWarning(key) : null;
-  if (text !== null) warnings.push({ field: "key", text: `the policy "${name}": ${text}` });
+  if (text !== null) warnings.push({ field: "key", text });
+  const isShared = key.every(({ kind }) => kind === "global");
+  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isLeftOut)))) {
+    const all = "whoever is denied brings a ban upon all that share the key";
+    warnings.push({
+      field: "ban",
+      text: isShared ? all : `${all}, as all that lack a part of it do`,
+    });
+  }
   return warnings;
 }
 
+/** Parts that a caller may leave out. */
+const isLeftOut = ({ kind }: KeyPart): boolean =>
+  kind === "header" || kind === "cookie" || kind === "query" || kind === "jwt";
+
 function limitWarnings(limit: Limit): string[] {
+  const warnings: string[] = [];
   const own = strategies.get(limit.strategy)?.warning(limit) ?? null;
-  const isUnreachable = releases(limit) && limit.limit > mostReserved;
-  const bound = `no more than ${mostReserved} requests of a key can be in flight through the proxy`;
-  return [...(own === null ? [] : [own]), ...(isUnreachable ? [bound] : [])];
+  if (own !== null) warnings.push(own);
+  if (releases(limit) && limit.limit > mostReserved) {
+    warnings.push(
+      `no more than ${mostReserved} requests of a key can be in flight through the proxy`,
+    );
+  }
+  if (releases(limit) && limit.windowMs < shortestLeaseMs) {
+    warnings.push("a slot of a window under a second may be free before its request is over");
+  }
+  if (isQueue(limit) && longestWaitMs(limit) > longestDelayMs) {
+    warnings.push("a request may wait for more than an hour; maxDelay refuses it instead");
+  }
+  return warnings;
+}
+
+function longestWaitMs(limit: Limit): number {
+  const units = createMeter([limit]).look(1, 0).limits[0]?.capacity ?? 0;
+  return ((units - 1) * limit.windowMs) / limit.limit;
 }

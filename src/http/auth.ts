@@ -10,7 +10,7 @@ export interface Authorized {
 
 /** Refuses a request that carries none of the tokens, or one that is not for this. */
 export function requireToken(tokens: readonly CheckToken[]) {
-  const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + 1;
+  const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + longestCharacterBytes;
   const known = tokens.map(({ token }) => padded(token, sizeBytes));
   return (right: Right): MiddlewareHandler<Authorized> =>
     async function tokenRequired(c, next) {
@@ -32,6 +32,9 @@ export function requireToken(tokens: readonly CheckToken[]) {
 function indexOf(known: readonly Uint8Array[], given: Uint8Array): number {
   return known.map((each) => crypto.subtle.timingSafeEqual(each, given)).indexOf(true);
 }
+
+/** Of a character that does not fit whole, nothing is written. */
+const longestCharacterBytes = 4;
 
 /** Tokens are visible ASCII: what is longer than all of them ends in another byte than they do, which is 0. */
 function padded(text: string, sizeBytes: number): Uint8Array {

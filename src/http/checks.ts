@@ -5,7 +5,7 @@ import type { Outcome, Spend } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
 import { report } from "../observability/events.ts";
 import { rulingOfCaller } from "../policies/ruling.ts";
-import type { Decision } from "../strategies/index.ts";
+import { createMeter, type Decision } from "../strategies/index.ts";
 import { type AdhocCheck, type Check, type Reserve, type Settle } from "./check-input.ts";
 import type { Gate } from "./gate.ts";
 import {
@@ -82,8 +82,7 @@ export async function reserve(
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) {
-    const listed = await listedAnswer(gate, ruled);
-    return "kind" in listed ? listed : { ...listed, id: null };
+    return { ...(await listedAnswer(gate, ruled)), id: null };
   }
   const { spend } = ruled;
   const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
@@ -175,13 +174,11 @@ function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
 const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
 /** The limits as they stand; whoever is on a list is let in or refused whatever they say. */
-async function listedAnswer(
-  gate: Gate,
-  { spend, listed, isDryRun }: Ruled,
-): Promise<Answer | Failure> {
+async function listedAnswer(gate: Gate, { spend, listed, isDryRun }: Ruled): Promise<Answer> {
+  const { policy } = spend;
   const outcome = await gate.limiter.look({ ...spend, cost: 0 });
-  if (!("decision" in outcome)) return { kind: "undecided" };
-  const { policy, decision } = outcome;
+  // Whatever has been spent, the answer is known.
+  const decision = "decision" in outcome ? outcome.decision : createMeter(policy.limits).look(0, 0);
   const isAllowed = listed === "allow" || isDryRun;
   const refused = { ...letIn, allowed: false, retryAfterMs: null };
   return {

@@ -2,7 +2,7 @@
  * Everything that Headgate itself refuses, as problem details (RFC 9457). One total function: a new kind of failure
  * does not compile until it is described here. None of them tells a key, a token, an address or a configured value.
  */
-import type { ConfigProblem } from "../config/index.ts";
+import type { ConfigProblem, DenialAnswer } from "../config/index.ts";
 
 /** A field of a request that is wrong, and what is accepted there. */
 export interface FieldError {
@@ -66,14 +66,6 @@ interface Problem {
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const abnormalUsage = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
-/** An answer in place of the problem details: their status may be another, and so may their text. */
-export interface OwnAnswer {
-  readonly status: number;
-  /** Null: problem details all the same. */
-  readonly body: string | null;
-  readonly contentType: string;
-}
-
 /**
  * @param headers added to those that the problem itself calls for
  * @param own what is answered in place of the details, where anything is
@@ -81,7 +73,7 @@ export interface OwnAnswer {
 export function problemResponse(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
-  own: OwnAnswer | null = null,
+  own: DenialAnswer | null = null,
 ): Response {
   const details = problemDetails(failure);
   const status = own?.status ?? details.status;

@@ -91,9 +91,9 @@ export class Account {
     }
   }
 
-  /** For how long no more can be reserved with such charges; 0 when it can. */
-  fullForMs(charges: readonly Charge[], nowMs: number): number {
-    return this.#reservations.fullForMs(charges, nowMs);
+  /** For how long no more can be reserved with such charges; 0 when it can, be it in the place of a dry run's. */
+  fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
+    return this.#reservations.fullForMs(charges, isDryRun, nowMs);
   }
 
   /** For how long a ban still refuses the key to a policy; 0 when none does. */

@@ -115,6 +115,7 @@ export class LimiterClient {
   ): Promise<readonly Outcome[]> {
     if (group.length === 0) return [];
     const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
+    const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const address = ttls.length === 0 ? null : newAddressOf(group);
     // What it spends after all is given back or settled with the rest.
     const late = {
@@ -130,13 +131,13 @@ export class LimiterClient {
             group,
             (stub) => {
               const ttlMs = Math.max(...ttls);
-              return stub.reserve({ ...callOf(group), id: address.random, ttlMs });
+              const isDryRun = enforced.every((spend) => spend.ttlMs === undefined);
+              return stub.reserve({ ...callOf(group), id: address.random, ttlMs, isDryRun });
             },
             late,
           );
     const fullForMs = verdict?.fullForMs ?? 0;
     // A dry run refuses nobody, for want of a place either.
-    const enforced = group.filter(({ policy }) => !policy.isDryRun);
     if (fullForMs > 0 && enforced.every(({ ttlMs }) => ttlMs === undefined)) {
       return this.#spend(enforced, admission, later);
     }
@@ -327,7 +328,10 @@ function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
 
 /** One policy that is to be sure makes the call sure. */
 function callOf(group: readonly Spend[]): CheckCall {
-  const isConfirmed = group.some(({ policy }) => policy.durability === "confirmed");
+  // A dry run makes nobody wait, unless it is all there is.
+  const isConfirmed = group.some(
+    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isShadow(group)),
+  );
   return {
     key: group[0]?.partitionKey ?? "",
     charges: group.map(chargeOf),

@@ -87,11 +87,11 @@ export class Limiter {
   }
 
   /** Spends as `check` does, for a cost that `settle` corrects. */
-  reserve({ key, charges, id, ttlMs, durability }: ReserveCall): Reserved {
+  reserve({ key, charges, id, ttlMs, durability, isDryRun = false }: ReserveCall): Reserved {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
-    const fullForMs = account.fullForMs(charges, nowMs);
+    const fullForMs = account.fullForMs(charges, isDryRun, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
     const reserveNow: Spending = (meter, cost) => meter.reserve(cost, ttlMs, nowMs);
     const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
@@ -107,7 +107,7 @@ export class Limiter {
     const isOpen = spent.length > 0;
     if (isOpen) {
       const expiresAtMs = Math.max(nowMs, ...verdict.spentAtMs) + ttlMs;
-      account.open({ id, ttlMs, expiresAtMs, isConfirmed, charges: spent });
+      account.open({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges: spent });
     }
     this.#keep(account, changes, nowMs, isConfirmed);
     return { ...verdict, isOpen, fullForMs: 0 };

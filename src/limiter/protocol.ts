@@ -51,6 +51,8 @@ export interface ReserveCall extends CheckCall {
   /** 128 random bits, as text. */
   id: string;
   ttlMs: number;
+  /** Whether only dry runs have something to correct: it makes room for others; false when left out. */
+  isDryRun?: boolean;
 }
 
 export interface Reserved extends Verdict {

@@ -11,6 +11,8 @@ export interface Reservation {
   readonly ttlMs: number;
   readonly expiresAtMs: number;
   readonly isConfirmed: boolean;
+  /** Whether only dry runs have something to correct: what it stands for counts for less than another. */
+  readonly isDryRun: boolean;
   readonly charges: readonly ReservedCharge[];
 }
 
@@ -56,12 +58,19 @@ export class Reservations {
     return this.#open.size === 0;
   }
 
-  /** For how long no more with such charges can be opened; 0 when one can. */
-  fullForMs(charges: readonly Charge[], nowMs: number): number {
+  /**
+   * For how long no more with such charges can be opened; 0 when one can. What dry runs have reserved stands as spent
+   * where another needs the room.
+   */
+  fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     const isFull = (): boolean =>
       this.#open.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
     if (!isFull()) return 0;
     this.#sweep(nowMs);
+    for (const { id, isDryRun: isLesser } of this.#open.values()) {
+      if (isDryRun || !isFull()) break;
+      if (isLesser) this.take(id);
+    }
     return isFull() ? Math.max(1, this.#earliestMs - nowMs) : 0;
   }
 
@@ -198,11 +207,11 @@ export class Reservations {
       return index;
     };
     const written = [...this.#open.values()].map(
-      ({ id, ttlMs, expiresAtMs, isConfirmed, charges }) => [
+      ({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges }) => [
         id,
         ttlMs,
         expiresAtMs,
-        isConfirmed ? 1 : 0,
+        (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0),
         ...charges.map(({ policy, limits, cost, spentAtMs, heldAtMs }) => [
           policy,
           indexOf(limits),
@@ -242,13 +251,14 @@ const isLimits = (value: unknown): value is readonly Limit[] =>
 
 function readReservation(stored: unknown, lists: readonly unknown[]): Reservation | null {
   if (!Array.isArray(stored)) return null;
-  const [id, ttlMs, expiresAtMs, confirmed, ...written]: unknown[] = stored;
+  const [id, ttlMs, expiresAtMs, flags, ...written]: unknown[] = stored;
   if (typeof id !== "string" || !isCount(ttlMs) || !isCount(expiresAtMs)) return null;
   const charges = written
     .map((charge) => readCharge(charge, lists))
     .filter((each) => each !== null);
   if (charges.length !== written.length) return null;
-  return { id, ttlMs, expiresAtMs, isConfirmed: confirmed === 1, charges };
+  const isConfirmed = flags === 1 || flags === 3;
+  return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, charges };
 }
 
 function readCharge(stored: unknown, lists: readonly unknown[]): ReservedCharge | null {

@@ -133,7 +133,8 @@ function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): s
     return texts.map(textOf).filter((text) => text !== null);
   }
   if (part.kind === "header") {
-    return (visit.headers.get(part.name) ?? "").split(",").map((text) => text.trim());
+    const whole = visit.headers.get(part.name) ?? "";
+    return [whole, ...whole.split(",").map((text) => text.trim())];
   }
   if (part.kind === "cookie") return [...visit.cookies(part.name)];
   if (part.kind === "query") return visit.url.searchParams.getAll(part.name);

@@ -36,6 +36,17 @@ const listedOf = (key: unknown, entry: unknown): unknown =>
   exceptionsOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
 
 describe("an entry of a list", () => {
+  it("is not quoted in a problem where it may be somebody's key", () => {
+    const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
+    expect(valueOf({ key: "header:x-api-key", deny: ["sk-live-123*"] })).toBe("(hidden)");
+    expect(valueOf({ key: ["ip", "jwt:sub"], allow: [["u1"]] })).toBe("(hidden)");
+    expect(valueOf({ key: "query:k", overrides: [{ key: "sk-*", limits: "1/s" }] })).toBe(
+      "(hidden)",
+    );
+    expect(valueOf({ key: "header:x-api-key", deny: ["10.0.0.0/33"] })).toBe("10.0.0.0/33");
+    expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
+  });
+
   it.for([
     "10.0.0.0/33",
     "10.0.0.0/",
@@ -147,13 +158,16 @@ describe("an entry of a list", () => {
     entries.map((entry): [string, unknown] => [key, entry]),
   );
 
+  const hiddenOr = (entry: unknown): unknown =>
+    expect.toSatisfy((value) => value === "(hidden)" || value === entry);
+
   it.for(refused)("is none of a key of %s, and told by its place: %j", ([key, entry]) => {
     for (const list of ["allow", "deny"]) {
       expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
         {
           variable: "POLICIES",
           field: `[0].${list}[1]`,
-          value: entry,
+          value: /^(?:header|cookie|query|jwt):/.test(key) ? hiddenOr(entry) : entry,
           accepted: expect.stringMatching(/^an address|^an IPv4|^a well-formed text|^a value with/),
         },
       ]);

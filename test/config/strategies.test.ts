@@ -141,6 +141,34 @@ describe("warnings", () => {
     ]);
   });
 
+  it("tell of bans upon all that share a key", () => {
+    const warningsOf = (fields: object): readonly string[] =>
+      configOf({
+        JWT_KEY: "k".repeat(32),
+        POLICIES: [{ name: "a", limits: "1/s", ban: "1h", ...fields }],
+      }).warnings;
+    const shared = expect.stringContaining('POLICIES[0].ban: the policy "a": whoever is denied');
+    expect(warningsOf({ key: "global" })).toEqual([shared]);
+    expect(warningsOf({ key: "jwt:sub" })).toEqual([shared]);
+    expect(warningsOf({ key: "jwt:sub", onMissingKey: "ip" })).toEqual([]);
+    expect(warningsOf({ key: "ip" })).toEqual([]);
+  });
+
+  it("tell of leases that are too short, of waits that are too long, and of overrides' limits", () => {
+    const slots = { limit: 5, window: "900ms", strategy: "concurrency" };
+    const queue = { limit: 1, window: "1m", strategy: "leaky-bucket", burst: 61 };
+    const overrides = [{ key: "192.0.2.1", limits: [elastic] }];
+    expect(configOf({ POLICIES: [{ name: "a", limits: slots, overrides }] }).warnings).toEqual([
+      expect.stringMatching(/^POLICIES\[0\]\.limits: .* a slot of a window under a second/),
+      expect.stringMatching(/^POLICIES\[0\]\.overrides: .* elastic windows are deprecated/),
+    ]);
+    const waits = (fields: object): readonly string[] =>
+      configOf({ POLICIES: [{ name: "a", limits: queue, ...fields }] }).warnings;
+    expect(waits({})).toEqual([expect.stringContaining("more than an hour; maxDelay refuses")]);
+    expect(waits({ maxDelay: "1h" })).toEqual([]);
+    expect(waits({ limits: { ...queue, burst: 60 } })).toEqual([]);
+  });
+
   it("are none for what may well be used", () => {
     expect(configOf({ LIMITS: { ...elastic, elastic: false } }).warnings).toEqual([]);
   });

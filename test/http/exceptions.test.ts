@@ -208,6 +208,21 @@ describe("the lists of a policy", () => {
     expect(await toldTo(fields, requests)).toEqual(["200", "403", "0 of 1", "200", "403"]);
   });
 
+  it("are told under /check while the object gives no answer, too", async () => {
+    vi.spyOn(console, "error").mockReturnValue(undefined);
+    const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const { check } = headgate({
+      POLICIES: [{ ...strict, ...lists, onError: "closed" }],
+      RATE_LIMITER: { getByName: () => ({ look: call, check: call }) },
+    });
+    const allowed = await check("POST", "/check", { key: "203.0.113.7" });
+    expect(await allowed.json()).toMatchObject({ allowed: true, limits: [{ remaining: 1 }] });
+    const denied = await check("GET", "/check?key=203.0.113.66");
+    expect(await denied.json()).toMatchObject({ allowed: false, retryAfterMs: null });
+    expect(await statusOf(check("GET", "/check?key=9.9.9.9"))).toBe(503);
+    vi.restoreAllMocks();
+  });
+
   it("are told under /check, where nothing is spent", async () => {
     const { check } = headgate({ POLICIES: [{ ...strict, ...lists }] });
     const ask = async (key: string, method = "POST", path = "/check"): Promise<unknown> =>

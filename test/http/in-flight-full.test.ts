@@ -68,3 +68,36 @@ describe("a key with 1,000 requests in flight", () => {
     expect(await statusOf(alone.send("/", from(key)))).toBe(200);
   });
 });
+
+describe("what dry runs have reserved", () => {
+  it("makes room for what is enforced, and stands as spent", async () => {
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const own = headgate({
+      POLICIES: [
+        { ...quota, name: "watch", limits: "5000/hour", count: { status: ["401"] }, dryRun: true },
+        { ...quota, name: "slots", match: { path: "/slow" }, limits: slots },
+      ],
+    });
+    const reserving = { policy: "watch", key, cost: 1, ttlMs: 86_400_000 };
+    const response = await own.check("POST", "/check/reserve", reserving);
+    const { id } = await response.json<{ id: string }>();
+    const [, partition = ""] = id.split(".");
+    const object = env.RATE_LIMITER.getByName(partition);
+    const shadow = { ...filler, policy: "watch", isDryRun: true };
+    const ids = Array.from({ length: 999 }, (_, index) => String(index));
+    await Promise.all(
+      ids.map((each) =>
+        object.reserve({
+          key: partition,
+          charges: [shadow],
+          id: each,
+          ttlMs: 9_000,
+          isDryRun: true,
+        }),
+      ),
+    );
+    expect(await statusOf(own.send("/slow", from(key)))).toBe(200);
+    expect(await object.settle({ key: partition, id: "0", cost: 0 })).toEqual({ settled: false });
+    expect(await object.settle({ key: partition, id: "998", cost: 0 })).toEqual({ settled: true });
+  });
+});

@@ -260,6 +260,19 @@ describe("a key on a list", () => {
     expect(isBarred(both, { A: "0, 1" })).toBe(false);
   });
 
+  it("with a comma is met by a header as a whole", () => {
+    const asked = { key: "header:user-agent", deny: ["BadBot/1.0 (a, b)"] };
+    expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, b)" })).toBe(true);
+    expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, c)" })).toBe(false);
+  });
+
+  it("of a network's number is met with and without AS before it", () => {
+    for (const asn of ["13335", "AS13335", "as13335"]) {
+      const policy = policyOf({ key: "asn", deny: [asn] });
+      expect(rulingOf(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("barred");
+    }
+  });
+
   it("lets in who is allowed only by the one value that there is", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
     const ruled = (target: string): string => rulingOf(policy, visitTo(target), {}).kind;
