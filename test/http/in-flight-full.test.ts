@@ -75,7 +75,7 @@ describe("what dry runs have reserved", () => {
     const own = headgate({
       POLICIES: [
         { ...quota, name: "watch", limits: "5000/hour", count: { status: ["401"] }, dryRun: true },
-        { ...quota, name: "slots", match: { path: "/slow" }, limits: slots },
+        { ...quota, name: "slots", match: { path: "/held" }, limits: slots },
       ],
     });
     const reserving = { policy: "watch", key, cost: 1, ttlMs: 86_400_000 };
@@ -96,7 +96,7 @@ describe("what dry runs have reserved", () => {
         }),
       ),
     );
-    expect(await statusOf(own.send("/slow", from(key)))).toBe(200);
+    expect(await statusOf(own.send("/held", from(key)))).toBe(200);
     expect(await object.settle({ key: partition, id: "0", cost: 0 })).toEqual({ settled: false });
     expect(await object.settle({ key: partition, id: "998", cost: 0 })).toEqual({ settled: true });
   });
