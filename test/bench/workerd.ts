@@ -136,6 +136,7 @@ const config :Workerd.Config = (
     (name = "origin", worker = (
       modules = [(name = "origin.js", esModule = embed "origin.js")],
       compatibilityDate = "${compatibilityDate}",
+      compatibilityFlags = ["enable_request_signal"],
     )),
     (name = "other", worker = (
       modules = [(name = "other.js", esModule = embed "other.js")],

@@ -87,18 +87,21 @@ export async function answersTo(place: Place, bytes: string, quietMs: number): P
   const answers: Answer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let timer = setTimeout(resolve, quietMs);
+  // Of what follows nobody knows what it is.
+  let isHead = /^\s*HEAD /.test(bytes);
   const read = (isOver: boolean): void => {
-    // Of a method nobody could read, none has an answer without the body that it tells of.
-    for (let answer = received.next(false, isOver); answer !== null;) {
+    for (let answer = received.next(isHead, isOver); answer !== null;) {
       answers.push(answer);
-      answer = received.next(false, isOver);
+      isHead = false;
+      answer = received.next(isHead, isOver);
     }
   };
   socket.on("data", (chunk) => {
     received.add(chunk);
     read(false);
     clearTimeout(timer);
-    timer = setTimeout(resolve, quietMs);
+    // What follows an answer follows at once.
+    timer = setTimeout(resolve, answers.length > 0 ? quietMs / 4 : quietMs);
   });
   socket.on("close", () => {
     read(true);
@@ -111,12 +114,21 @@ export async function answersTo(place: Place, bytes: string, quietMs: number): P
   return answers;
 }
 
-/** Sends a request and goes away, whatever has come of it by then. */
-export async function abandon(place: Place, bytes: string, afterMs: number): Promise<void> {
+/**
+ * Sends a request and goes away, whatever has come of it by then.
+ * @param isReset whether the other side learns of it at once: what is only closed might be half open
+ */
+export async function abandon(
+  place: Place,
+  bytes: string,
+  afterMs: number,
+  isReset: boolean,
+): Promise<void> {
   const socket = opened(place);
   const { promise, resolve } = Promise.withResolvers<void>();
+  const leave = (): unknown => (isReset ? socket.resetAndDestroy() : socket.destroy());
   socket.resume().on("close", () => resolve());
-  socket.write(bytes, "latin1", () => setTimeout(() => socket.destroy(), afterMs));
+  socket.write(bytes, "latin1", () => setTimeout(leave, afterMs));
   await promise;
 }
 

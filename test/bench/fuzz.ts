@@ -1,0 +1,101 @@
+/**
+ * `npm run fuzz`: random requests at the Worker on real workerd, sound, malformed and hostile, and whether one of them is
+ * answered by a fault of Headgate's own, or makes quota out of nothing. Exits with 1 if so, with the seed and the requests.
+ *
+ * Options: --requests <number>, --seed <number>, --connections <number>.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readOptions } from "../../src/local/command.ts";
+import { aftermath, type Aftermath } from "./fuzz/after.ts";
+import { tokens } from "./fuzz/checks.ts";
+import { Log } from "./fuzz/log.ts";
+import { origin, originSecret } from "./fuzz/origin.ts";
+import { ownPolicy } from "./fuzz/own.ts";
+import { tag } from "./fuzz/people.ts";
+import { policies } from "./fuzz/requests.ts";
+import { type Course, type Plan, run } from "./fuzz/run.ts";
+import { jwtSettings } from "./fuzz/tokens.ts";
+import { positive } from "./options.ts";
+import { whole } from "./table.ts";
+import { startWorkerd } from "./workerd.ts";
+
+const values = readOptions({
+  requests: { type: "string", default: "50000" },
+  seed: { type: "string", default: String(1 + Math.floor(Math.random() * 999_999_999)) },
+  connections: { type: "string", default: "24" },
+});
+const plan: Plan = {
+  requests: positive("requests", values.requests),
+  seed: positive("seed", values.seed),
+  connections: positive("connections", values.connections, 200),
+};
+
+console.log(`seed        ${plan.seed}`);
+const log = new Log();
+const folder = mkdtempSync(join(tmpdir(), "headgate-fuzz-"));
+try {
+  const settings = {
+    POLICIES: JSON.stringify([...policies, ownPolicy]),
+    CHECK_TOKENS: JSON.stringify(tokens),
+    KEY_SECRET: `${tag}-${crypto.randomUUID()}`,
+    ORIGIN_SECRET: originSecret,
+    ...jwtSettings,
+  };
+  const workerd = await startWorkerd(folder, settings, {
+    origin,
+    cfField: "X-Cf",
+    print: (text) => log.add(text),
+  });
+  try {
+    const { hostname, port } = workerd.url;
+    const place = { hostname, port: Number(port) };
+    const startedAtMs = performance.now();
+    const course = await run(place, plan);
+    const elapsedMs = performance.now() - startedAtMs;
+    report(course, elapsedMs, await aftermath(place, workerd.originUrl, course));
+  } finally {
+    await workerd.close();
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
+
+function report(course: Course, elapsedMs: number, { keys, faults }: Aftermath): void {
+  const { requests, seed, connections } = plan;
+  const rate = whole((requests * 1_000) / elapsedMs);
+  const ofOrigin = course.answers.get("the origin") ?? new Map<number, number>();
+  console.log(`requests    ${requests} in ${(elapsedMs / 1_000).toFixed(1)} s, ${rate} per second, ${connections} connections
+sent        ${listed(course.kinds)}
+the origin  ${listed(classesOf(ofOrigin))}
+Headgate    ${listed(course.answers.get("Headgate") ?? new Map())}
+workerd     ${listed(course.answers.get("workerd") ?? new Map())}
+keys        ${keys} looked at in the end
+log         ${listed(log.events)}`);
+  const whatIsWrong = [
+    ...course.faults.map(
+      ({ id, what, request }) =>
+        `request ${id} of seed ${seed}: ${what}\n  ${JSON.stringify(request)}`,
+    ),
+    ...[...faults, ...log.faults()].map((what) => `seed ${seed}: ${what}`),
+  ];
+  for (const what of whatIsWrong.slice(0, 20)) console.log(what);
+  if (whatIsWrong.length > 0) process.exitCode = 1;
+  else console.log("No 5xx of Headgate's own, and no quota out of nothing.");
+}
+
+/** The origin answers what it is asked to. */
+function classesOf(statuses: ReadonlyMap<number, number>): Map<string, number> {
+  const classes = new Map<string, number>();
+  for (const [status, count] of statuses) {
+    const name = `${Math.floor(status / 100)}xx`;
+    classes.set(name, (classes.get(name) ?? 0) + count);
+  }
+  return classes;
+}
+
+function listed(counts: ReadonlyMap<string | number, number>): string {
+  const entries = [...counts].toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1));
+  return entries.map(([name, count]) => `${name} ${count}`).join(", ");
+}

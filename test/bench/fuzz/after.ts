@@ -1,0 +1,109 @@
+/** What must be true when all requests have been answered: nothing is under way any more, and all has been settled. */
+import { setTimeout } from "node:timers/promises";
+import { jsonOf } from "./answers.ts";
+import { slots } from "./by-rule.ts";
+import { callOf, queryOf } from "./checks.ts";
+import { Connection, type Place } from "./connection.ts";
+import { Draw } from "./draw.ts";
+import type { Charge, Ledger } from "./ledger.ts";
+import type { Arrivals } from "./origin.ts";
+import { toldBy } from "./own.ts";
+import { everyone, everything } from "./requests.ts";
+import type { Course } from "./run.ts";
+
+export interface Aftermath {
+  readonly keys: number;
+  readonly faults: readonly string[];
+}
+
+const patienceMs = 30_000;
+/** What is settled behind answers takes its time, also where a client has gone away; by then it is done. */
+const settledMs = 8_000;
+
+type Remaining = (charge: Charge) => Promise<Map<string, number>>;
+
+export async function aftermath(place: Place, origin: URL, course: Course): Promise<Aftermath> {
+  const connection = new Connection(place);
+  const remaining: Remaining = async (charge) => {
+    const { bytes } = callOf(new Draw(0, 0), "GET", `/check${queryOf(charge)}`);
+    return toldBy(jsonOf(await connection.exchange(bytes, false, patienceMs)));
+  };
+  const { ledger, passages } = course;
+  const arrivals = await arrivalsAt(origin);
+  const looks = [
+    ...ledger.charges().flatMap((charge) => ofKey(charge, ledger, remaining)),
+    ...Object.keys(arrivals.mostInFlight).map((key) => ofSlots(key, remaining)),
+  ];
+  const untilMs = Date.now() + settledMs;
+  const faults: string[] = [];
+  for (const look of looks) {
+    // One after the other: there are thousands.
+    // oxlint-disable-next-line no-await-in-loop
+    faults.push(...(await inTime(look, untilMs)));
+  }
+  const left = (await remaining(everything)).get(everything.policy) ?? 0;
+  connection.close();
+  faults.push(...arrivalFaults(course, await arrivalsAt(origin), everyone.limit - left));
+  faults.push(...passages.banFaults(), ...passages.queueFaults());
+  return { keys: looks.length, faults };
+}
+
+type Look = () => Promise<string[]>;
+
+/** That a key has spent what its requests have cost; of those that `/check` can name. */
+function ofKey(charge: Charge, ledger: Ledger, remaining: Remaining): Look[] {
+  const { policy, key, named } = charge;
+  if (named === null || named.length === 0) return [];
+  return [
+    async () => {
+      const faults = ledger.settled(charge, await remaining(charge));
+      return faults.map((fault) => `${policy} ${key}: ${fault}`);
+    },
+  ];
+}
+
+/** That all slots are free again. */
+function ofSlots(key: string, remaining: Remaining): Look {
+  return async () => {
+    const free = (await remaining({ ...everything, policy: "slots", named: [key] })).get("slots");
+    return free === slots ? [] : [`slots ${key}: ${free} of ${slots} are free in the end`];
+  };
+}
+
+/** Asks again until nothing is wrong any more, or its time is up. */
+async function inTime(look: Look, untilMs: number): Promise<string[]> {
+  for (;;) {
+    // oxlint-disable no-await-in-loop
+    const faults = await look();
+    if (faults.length === 0 || Date.now() > untilMs) return faults;
+    await setTimeout(100);
+    // oxlint-enable no-await-in-loop
+  }
+}
+
+async function arrivalsAt(origin: URL): Promise<Arrivals> {
+  const response = await fetch(new URL("/arrivals", origin));
+  return response.json<Arrivals>();
+}
+
+/** @param spent by the policy that meets every request */
+export function arrivalFaults(
+  { letIn, refused, lost }: Pick<Course, "letIn" | "refused" | "lost">,
+  { ids, changed, count, mostInFlight }: Arrivals,
+  spent: number,
+): string[] {
+  const arrived = new Set(ids);
+  const missing = letIn.filter((id) => !arrived.has(id));
+  const smuggled = refused.filter((id) => arrived.has(id));
+  const crowded = Object.entries(mostInFlight).filter(([, most]) => most > slots);
+  return [
+    ...(ids.length > arrived.size ? ["a request has reached the origin twice"] : []),
+    ...changed.map((id) => `request ${id} has reached the origin as another`),
+    ...missing.map((id) => `request ${id} was let in, and has not reached the origin`),
+    ...smuggled.map((id) => `request ${id} was refused, and has reached the origin`),
+    ...crowded.map(([key, most]) => `slots ${key}: ${most} were in flight at once`),
+    ...(count <= spent && spent <= count + lost
+      ? []
+      : [`${count} requests have reached the origin, and ${spent} units were spent for them`]),
+  ];
+}

@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { authorOf, failureOf, misshapen } from "./answers.ts";
+import type { Answer } from "./connection.ts";
+import { Log } from "./log.ts";
+import { tag } from "./people.ts";
+
+const answer = (status: number, fields: Record<string, string>): Answer => ({
+  status,
+  headers: new Map(Object.entries(fields)),
+  body: "",
+});
+
+const problem = { "content-type": "application/problem+json" };
+const ofOrigin = { "x-fuzz-origin": "7" };
+
+describe("an answer of 5xx", () => {
+  it("is no failure of Headgate's where it is the origin's", () => {
+    expect(authorOf(answer(500, ofOrigin))).toBe("the origin");
+    expect(failureOf(answer(500, ofOrigin))).toBeNull();
+  });
+
+  it.for<[string, Answer]>([
+    ["problem details", answer(500, problem)],
+    ["an exception that nobody has caught", answer(500, {})],
+    ["a decision that did not come", answer(503, problem)],
+    ["an origin that could not be reached", answer(502, problem)],
+  ])("is one where it is %s", ([, given]) => {
+    expect(failureOf(given)).toMatch(/ answered 50\d/);
+  });
+
+  it("is excused where the request calls for it, and not otherwise", () => {
+    expect(failureOf(answer(502, problem), { isUnreachable: true })).toBeNull();
+    expect(failureOf(answer(500, problem), { isUnreachable: true })).not.toBeNull();
+    expect(failureOf(answer(500, {}), { isConnect: true })).toBeNull();
+    expect(failureOf(answer(501, { "content-type": "text/plain" }))).toBeNull();
+  });
+});
+
+describe("a decision", () => {
+  const limit = { limit: 5, capacity: 5, remaining: 5 };
+
+  it("holds no less than nothing, and no more than there is", () => {
+    expect(misshapen({ limits: [limit, { ...limit, remaining: 0 }] })).toBeNull();
+    for (const remaining of [-1, 6, 0.5]) {
+      expect(misshapen({ limits: [{ ...limit, remaining }] })).not.toBeNull();
+    }
+  });
+});
+
+describe("a log", () => {
+  const faultsOf = (line: string): number => {
+    const log = new Log();
+    log.add(`${line}\n`);
+    return log.faults().length;
+  };
+
+  it("may tell of dry runs and of origins", () => {
+    expect(faultsOf('{"event":"dry-run-denied","policy":"dry","violated":[]}')).toBe(0);
+  });
+
+  it.each([
+    `{"event":"dry-run-denied","policy":"${tag}-1"}`,
+    '{"event":"origin-unreachable","error":"no answer from 203.0.113.7"}',
+    '{"event":"dry-run-denied","key":"2001:db8::1"}',
+    '{"event":"origin-unreachable","error":"Bearer eyJhbGciOiJIUzI1NiJ9"}',
+    '{"event":"internal-error","error":"TypeError"}',
+    '{"event":"object-silent"}',
+  ])("must not tell of anybody, nor of a fault: %s", (line) => {
+    expect(faultsOf(line)).toBe(1);
+  });
+});

@@ -1,0 +1,47 @@
+/** What is drawn for one request: the same for the same seed and number, whatever the other requests do. */
+import { type Random, randomFrom } from "../../random.ts";
+
+export class Draw {
+  /** The number of the request. */
+  readonly id: number;
+  /** Those whom requests stand for change from one generation to the next, so that there are always some with quota left. */
+  readonly generation: number;
+  readonly #random: Random;
+
+  constructor(seed: number, id: number) {
+    this.id = id;
+    this.generation = Math.floor(id / requestsOfGeneration);
+    this.#random = randomFrom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(id + 1, 0x85ebca6b));
+  }
+
+  /** An integer from 0 to below. */
+  below(end: number): number {
+    return Math.floor(this.#random() * end);
+  }
+
+  chance(share: number): boolean {
+    return this.#random() < share;
+  }
+
+  /** Of a list that is not empty. */
+  one<Item>(items: readonly Item[]): Item {
+    return items[this.below(items.length)] as Item;
+  }
+
+  /** Each of a text's characters for itself. */
+  each(text: string, change: (character: string) => string): string {
+    return Array.from(text, change).join("");
+  }
+
+  /** Any bytes, a character for each. */
+  bytes(length: number): string {
+    return String.fromCharCode(...Array.from({ length }, () => this.below(256)));
+  }
+
+  /** Hexadecimal digits. */
+  hex(length: number): string {
+    return Array.from({ length }, () => this.below(16).toString(16)).join("");
+  }
+}
+
+const requestsOfGeneration = 2_500;

@@ -1,0 +1,52 @@
+/** What workerd prints while it is asked: lines that tell of nobody. */
+import { tag } from "./people.ts";
+
+/** Keys and tokens as they are sent, and addresses of any kind. */
+const secrets = [
+  new RegExp(tag, "i"),
+  /stranger/,
+  /eyJ[\w-]{8}/,
+  /2001:0?db8/i,
+  /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/,
+];
+
+/** What is to be expected of requests such as these; and what the platform says of what it cannot read or run. */
+const expected = new Set(["configuration-warning", "dry-run-denied", "origin-unreachable"]);
+const ofPlatform = /connect event|connect\(\) function|WebSocket protocol error/;
+
+export class Log {
+  #text = "";
+
+  add(text: string): void {
+    this.#text += text;
+  }
+
+  get lines(): string[] {
+    return this.#text.split("\n").filter((line) => line !== "");
+  }
+
+  /** How many lines there are of each event. */
+  get events(): Map<string, number> {
+    const events = new Map<string, number>();
+    for (const line of this.lines) {
+      const event = eventOf(line);
+      events.set(event, (events.get(event) ?? 0) + 1);
+    }
+    return events;
+  }
+
+  faults(): string[] {
+    const telling = this.lines.filter((line) => secrets.some((secret) => secret.test(line)));
+    const strange = this.lines.filter(
+      (line) => !expected.has(eventOf(line)) && !ofPlatform.test(line),
+    );
+    return [
+      ...telling.map((line) => `the log tells of somebody: ${line}`),
+      ...strange.map((line) => `the log tells of a fault: ${line}`),
+    ];
+  }
+}
+
+function eventOf(line: string): string {
+  return /^\{"event":"([a-z-]+)"/.exec(line)?.[1] ?? "other";
+}

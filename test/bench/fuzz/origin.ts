@@ -1,0 +1,88 @@
+/** An origin that answers as each request asks it to, and knows which have reached it. */
+
+import { tag } from "./people.ts";
+
+/** What a request asks of the origin, in its field `X-Ask`. */
+export interface Ask {
+  /** The number of the request. */
+  readonly id: number;
+  /** With which it is sent. */
+  readonly method: string;
+  readonly status: number;
+  /** Fields of the answer, names and values. */
+  readonly fields?: readonly (readonly [string, string])[];
+  readonly delayMs?: number;
+  /** Whose slots it holds meanwhile. */
+  readonly slot?: string;
+  /** Gives no answer at all. */
+  readonly fails?: boolean;
+}
+
+export const askField = (ask: Ask): string => encodeURIComponent(JSON.stringify(ask));
+
+/** The field that only the origin's answers have. */
+export const originField = "x-fuzz-origin";
+
+/** What the origin tells at `/arrivals` of its own port. */
+export interface Arrivals {
+  /** The numbers of the requests that have reached it and said one, once for each time. */
+  readonly ids: readonly number[];
+  /** Those that came with another method, or without the secret that only Headgate knows. */
+  readonly changed: readonly number[];
+  /** All that have reached it. */
+  readonly count: number;
+  /** The most that were there at once, of each slot. */
+  readonly mostInFlight: Readonly<Record<string, number>>;
+}
+
+export const originSecret = `${tag}-of-the-origin`;
+
+export const origin = `
+const ids = [];
+const changed = [];
+let count = 0;
+const inFlight = {};
+const mostInFlight = {};
+
+function enter(slot) {
+  let isIn = slot !== undefined;
+  if (isIn) {
+    inFlight[slot] = (inFlight[slot] ?? 0) + 1;
+    mostInFlight[slot] = Math.max(mostInFlight[slot] ?? 0, inFlight[slot]);
+  }
+  return () => {
+    if (isIn) inFlight[slot] -= 1;
+    isIn = false;
+  };
+}
+
+export default {
+  async fetch(request) {
+    if (new URL(request.url).hostname === "127.0.0.1") {
+      return Response.json({ ids, changed, count, mostInFlight });
+    }
+    count += 1;
+    const asked = request.headers.get("X-Ask");
+    const { id, method, status, fields = [], delayMs = 0, slot, fails = false } =
+      asked === null ? { status: 200 } : JSON.parse(decodeURIComponent(asked));
+    if (id !== undefined) ids.push(id);
+    const isChanged = request.method !== method || request.headers.get("X-Headgate-Secret") !== "${originSecret}";
+    if (id !== undefined && isChanged) changed.push(id);
+    if (fails) throw new Error("asked to fail");
+    const leave = enter(slot);
+    // Whoever has gone away is not waited for: nothing here goes on.
+    request.signal.addEventListener("abort", leave);
+    if (delayMs > 0) await scheduler.wait(delayMs);
+    leave();
+    const headers = new Headers({ "${originField}": String(id ?? "none") });
+    for (const [name, value] of fields) headers.append(name, value);
+    if (status === 101) {
+      const { 0: client, 1: server } = new WebSocketPair();
+      server.accept();
+      return new Response(null, { status, headers, webSocket: client });
+    }
+    const hasBody = ![204, 205, 304].includes(status);
+    return new Response(hasBody ? "of the origin" : null, { status, headers, encodeBody: "manual" });
+  },
+};
+`;

@@ -1,0 +1,165 @@
+/**
+ * A key that one caller of `/check` has for itself, and asks about one call after the other: of each answer it is known
+ * exactly what it must be.
+ */
+import type { Call } from "./checks.ts";
+import { callOf } from "./checks.ts";
+import type { Draw } from "./draw.ts";
+import { long } from "./scenarios.ts";
+
+export const ownPolicy = {
+  name: "own",
+  match: { path: "/own" },
+  key: "header:X-Own",
+  limits: [
+    { limit: 20, window: long, strategy: "sliding-log", name: "own.log" },
+    { limit: 15, window: long, strategy: "fixed-window", name: "own.window" },
+  ],
+  objects: "sharded",
+  shards: 4,
+  timeout: "30s",
+  onError: "closed",
+};
+
+const capacity = 15;
+const adhoc = { limits: "9/50 days", strategy: "fixed-window" };
+const adhocCapacity = 9;
+
+interface Reserved {
+  readonly id: string;
+  readonly cost: number;
+  readonly isOpen: boolean;
+}
+
+/** What is asked, and what is wrong with an answer. */
+export interface Asked {
+  readonly call: Call;
+  readonly faultOf: (status: number, json: unknown) => string | null;
+}
+
+export class OwnKey {
+  readonly #key: string;
+  #spent = 0;
+  #spentAdhoc = 0;
+  #reserved: Reserved[] = [];
+
+  constructor(key: string) {
+    this.#key = key;
+  }
+
+  next(draw: Draw): Asked {
+    const kinds = [
+      () => this.#spend(draw),
+      () => this.#spend(draw),
+      () => this.#look(draw),
+      () => this.#reserve(draw),
+      () => this.#settle(draw),
+      () => this.#settle(draw),
+      () => this.#spendAdhoc(draw),
+      ...(draw.chance(0.2) ? [() => this.#forget(draw)] : []),
+    ];
+    return draw.one(kinds)();
+  }
+
+  /** What can be said of a decision, and what it does. */
+  #decided(cost: number, isSpent: boolean): { allowed: boolean; remaining: number } {
+    const allowed = this.#spent + cost <= capacity || cost === 0;
+    if (allowed && isSpent) this.#spent += cost;
+    return { allowed, remaining: Math.max(0, capacity - this.#spent) };
+  }
+
+  #spend(draw: Draw): Asked {
+    const cost = draw.one([0, 1, 1, 2, 5, 16, 1_000_000]);
+    const call = callOf(draw, "POST", "/check", { policy: "own", key: this.#key, cost });
+    return { call, faultOf: this.#answering(200, this.#decided(cost, true)) };
+  }
+
+  #look(draw: Draw): Asked {
+    const cost = draw.one([0, 1, 3, 16]);
+    const query = `?policy=own&key=${this.#key}&cost=${cost}${draw.one(["", "&deny=429"])}`;
+    const expected = this.#decided(cost, false);
+    const status = !expected.allowed && query.endsWith("429") ? 429 : 200;
+    return {
+      call: callOf(draw, "GET", `/check${query}`),
+      faultOf: this.#answering(status, expected),
+    };
+  }
+
+  #reserve(draw: Draw): Asked {
+    const cost = draw.one([1, 2, 4]);
+    const body = { policy: "own", key: this.#key, cost, ttlMs: 86_400_000 };
+    const expected = this.#decided(cost, true);
+    const check = this.#answering(200, expected);
+    return {
+      call: callOf(draw, "POST", "/check/reserve", body),
+      faultOf: (status, json) => {
+        const id: unknown = Reflect.get(Object(json), "id");
+        if (typeof id === "string") this.#reserved.push({ id, cost, isOpen: true });
+        if ((typeof id === "string") !== expected.allowed) return `its id is ${JSON.stringify(id)}`;
+        return check(status, json);
+      },
+    };
+  }
+
+  #settle(draw: Draw): Asked {
+    const cost = draw.one([0, 1, 3, 6]);
+    const index = draw.below(this.#reserved.length + 1);
+    const reserved = this.#reserved[index];
+    const id = reserved?.id ?? draw.hex(64);
+    const isForged = draw.chance(0.2);
+    const settled = reserved?.isOpen === true && !isForged;
+    if (settled) {
+      this.#spent += cost - reserved.cost;
+      this.#reserved[index] = { ...reserved, isOpen: false };
+    }
+    const body = { id: isForged ? `${id.slice(0, -1)}!` : id, cost };
+    return {
+      call: callOf(draw, "POST", "/check/settle", body),
+      faultOf: (status, json) =>
+        status === 200 && Reflect.get(Object(json), "settled") === settled
+          ? null
+          : `it is to say that settled is ${settled}`,
+    };
+  }
+
+  #spendAdhoc(draw: Draw): Asked {
+    const cost = draw.one([0, 1, 4, 10]);
+    const allowed = this.#spentAdhoc + cost <= adhocCapacity;
+    if (allowed) this.#spentAdhoc += cost;
+    const call = callOf(draw, "POST", "/check", { ...adhoc, key: this.#key, cost });
+    const remaining = adhocCapacity - this.#spentAdhoc;
+    return { call, faultOf: this.#answering(200, { allowed, remaining }) };
+  }
+
+  #forget(draw: Draw): Asked {
+    this.#spent = 0;
+    this.#reserved = this.#reserved.map((each) => ({ ...each, isOpen: false }));
+    return {
+      call: callOf(draw, "DELETE", `/check?policy=own&key=${this.#key}`),
+      faultOf: (status) => (status === 204 ? null : "it is to be 204"),
+    };
+  }
+
+  #answering(
+    expectedStatus: number,
+    { allowed, remaining }: { allowed: boolean; remaining: number },
+  ): Asked["faultOf"] {
+    return (status, json) => {
+      const told = toldBy(json);
+      const isRight =
+        status === expectedStatus &&
+        Reflect.get(Object(json), "allowed") === allowed &&
+        Math.min(...told.values()) === remaining;
+      return isRight
+        ? null
+        : `it is to be ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;
+    };
+  }
+}
+
+/** What a decision tells to remain of each limit. */
+export function toldBy(json: unknown): Map<string, number> {
+  const list: unknown = Reflect.get(Object(json), "limits");
+  const limits = Array.isArray(list) ? (list as { name: string; remaining: number }[]) : [];
+  return new Map(limits.map(({ name, remaining }) => [name, remaining]));
+}

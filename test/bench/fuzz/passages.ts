@@ -1,0 +1,89 @@
+/** What is not told by units that stay spent: who is banned, who holds a slot, and what leaves a queue. */
+import { queue, strikes } from "./by-rule.ts";
+
+interface Strikes {
+  denials: number;
+  bans: number;
+  lost: number;
+}
+
+/** Between these it was decided that a request may wait in a queue. */
+interface Passed {
+  readonly sentAtMs: number;
+  readonly answeredAtMs: number;
+}
+
+/** A request in a queue, until its answer. */
+export interface Waiting {
+  readonly leave: (isLetIn: boolean) => void;
+}
+
+export class Passages {
+  readonly #strikes = new Map<string, Strikes>();
+  readonly #queues = new Map<string, Passed[]>();
+
+  isBanned(key: string): boolean {
+    return (this.#strikes.get(key)?.bans ?? 0) > 0;
+  }
+
+  strike(key: string, isBan: boolean): void {
+    const known = this.#strikesOf(key);
+    if (isBan) known.bans++;
+    else known.denials++;
+  }
+
+  /** A request that may have been a strike. */
+  loseStrike(key: string): void {
+    this.#strikesOf(key).lost++;
+  }
+
+  enter(key: string): Waiting {
+    const sentAtMs = Date.now();
+    const passed = this.#queues.get(key) ?? [];
+    this.#queues.set(key, passed);
+    return {
+      leave: (isLetIn) => {
+        if (isLetIn) passed.push({ sentAtMs, answeredAtMs: Date.now() });
+      },
+    };
+  }
+
+  /** @returns what is wrong with how often keys were denied before they were banned */
+  banFaults(): string[] {
+    return [...this.#strikes].flatMap(([key, { denials, bans, lost }]) => {
+      const isLate = denials >= strikes;
+      const isEarly = bans > 0 && denials + lost < strikes - 1;
+      return isLate || isEarly ? [`"${key}" was banned after ${denials} denials`] : [];
+    });
+  }
+
+  /** @returns what is wrong with how many a queue has let in, by the time that it had */
+  queueFaults(): string[] {
+    return [...this.#queues].flatMap(([key, passed]) => {
+      const most = Math.max(0, ...passed.map(({ sentAtMs }) => excessSince(sentAtMs, passed)));
+      return most === 0 ? [] : [`the queue of "${key}" let in ${most} more than it has places`];
+    });
+  }
+
+  #strikesOf(key: string): Strikes {
+    const known = this.#strikes.get(key) ?? { denials: 0, bans: 0, lost: 0 };
+    this.#strikes.set(key, known);
+    return known;
+  }
+}
+
+/** How many more than fit were let in since an instant, by the instant at which there were the most. */
+function excessSince(sinceMs: number, passed: readonly Passed[]): number {
+  const { limit, windowMs, maxDelayMs } = queue;
+  const capacity = Math.floor((maxDelayMs * limit) / windowMs) + 1;
+  const answeredAtMs = passed
+    .filter(({ sentAtMs }) => sentAtMs >= sinceMs)
+    .map((each) => each.answeredAtMs)
+    .toSorted((a, b) => a - b);
+  const excesses = answeredAtMs.map((atMs, index) => {
+    // By two clocks of one machine, each in whole milliseconds.
+    const left = Math.ceil((limit * (atMs - sinceMs + 2)) / windowMs);
+    return index + 1 - capacity - left;
+  });
+  return Math.max(...excesses);
+}

@@ -1,0 +1,188 @@
+/** Those whom requests stand for, each in the many spellings that mean the same, and in some that mean nobody. */
+import type { Draw } from "./draw.ts";
+
+/** In everything that must not get into a log. */
+export const tag = "hushhush";
+
+/** Somebody as a request tells of them. */
+export interface Person {
+  /** Null when nobody can be told. */
+  readonly key: string | null;
+  /** Lines of the request's head. */
+  readonly lines: readonly string[];
+}
+
+const oddities = [
+  "",
+  "",
+  "",
+  " and 'co'",
+  ' "so"',
+  "%41",
+  "é ∞",
+  "~!$&()*+/:;=?@[]^`{|}",
+  "\\",
+] as const;
+
+/** One of those of a generation. */
+export const nameOf = (draw: Draw, count = 5): string =>
+  `${tag}-${draw.generation}-${draw.below(count)}`;
+
+/** The same with characters that are seldom in names, always the same ones for the same name. */
+export function oddName(draw: Draw, count = 5): string {
+  const name = nameOf(draw, count);
+  return `${name}${oddities[(Number(name.at(-1)) + draw.generation) % oddities.length] ?? ""}`;
+}
+
+/** The bytes of a text, a character for each. */
+export const utf8 = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
+
+/** A name in any case. */
+export const anyCase = (draw: Draw, text: string): string =>
+  draw.each(text, (letter) => (draw.chance(0.3) ? swapped(letter) : letter));
+
+const swapped = (letter: string): string =>
+  letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase();
+
+export function byHeader(draw: Draw, field: string): Person {
+  const name = anyCase(draw, field);
+  if (draw.chance(0.12)) {
+    const nobody = [
+      [],
+      [`${name}:`],
+      [`${name}: \t `],
+      [`${name}: ${tag}-a, ${tag}-b`],
+      [`${name}: ${tag}-a`, `${name}: ${tag}-a`],
+      [`${name}: ,`],
+    ] as const;
+    return { key: null, lines: draw.one<readonly string[]>(nobody) };
+  }
+  const key = oddName(draw);
+  const [before, after] = [draw.one(["", " ", "  ", "\t"]), draw.one(["", "", " ", " \t "])];
+  return { key, lines: [`${name}:${before}${utf8(key)}${after}`] };
+}
+
+export function byCookie(draw: Draw, cookie: string): Person {
+  const others = [
+    "theme=dark",
+    `${cookie}x=${tag}`,
+    "=",
+    ";",
+    "a",
+    `x${cookie}=1`,
+    "%=%ff",
+  ] as const;
+  const noise = (): string => (draw.chance(0.4) ? `${draw.one(others)}; ` : "");
+  if (draw.chance(0.12)) {
+    const nobody = ["", `${cookie}=`, `${cookie}=a; ${cookie}=b`, cookie, `${cookie}=a,b`] as const;
+    return { key: null, lines: [`Cookie: ${noise()}${draw.one(nobody)}`] };
+  }
+  const key = nameOf(draw);
+  const spelled = draw.one([key, escaped(draw, key), `"${key}"`, ` ${key} `]);
+  const repeated = draw.chance(0.2) ? `; ${cookie}=${key}` : "";
+  return { key, lines: [`${anyCase(draw, "Cookie")}: ${noise()}${cookie}=${spelled}${repeated}`] };
+}
+
+/** In place of lines, parameters of the query. */
+export function byQuery(draw: Draw, parameter: string): { key: string | null; query: string[] } {
+  if (draw.chance(0.12)) {
+    const nobody = [[], [`${parameter}=`], [parameter], [`${parameter}=a`, `${parameter}=b`]];
+    return { key: null, query: nobody[draw.below(nobody.length)] ?? [] };
+  }
+  const key = oddName(draw);
+  const value = (): string =>
+    draw.each(encodeURIComponent(key), (each) => each).replaceAll("%20", draw.one(["%20", "+"]));
+  const name = draw.one([parameter, escaped(draw, parameter)]);
+  const query = [`${name}=${value()}`];
+  if (draw.chance(0.2)) query.push(`${parameter}=${value()}`);
+  if (draw.chance(0.2)) query.unshift(`${parameter}x=${tag}`, "&", "=", "%zz=%ff");
+  return { key, query };
+}
+
+/** Some characters in percent-encoding, in either case. */
+export const escaped = (draw: Draw, text: string): string =>
+  draw.each(text, (each) => {
+    if (!draw.chance(0.2)) return each;
+    const digits = each.charCodeAt(0).toString(16).padStart(2, "0");
+    return `%${draw.one([digits, digits.toUpperCase()])}`;
+  });
+
+/** An address: how it is charged, and one of its spellings. */
+export interface Visitor {
+  readonly key: string | null;
+  readonly text: string;
+}
+
+const noAddresses = [
+  "",
+  "unknown",
+  "203.0.113",
+  "203.0.113.256",
+  "203.0.113.7.8",
+  "203.0.113.7:80",
+  "[2001:db8::1]",
+  "fe80::1%eth0",
+  "2001:db8::1::2",
+  "-",
+  "::ffff:203.0.113",
+  "0x7f.1",
+  "2001:db8:0:0:0:0:0:0:1",
+] as const;
+
+/** Whose address is in no list of any policy. */
+export function visitor(draw: Draw, prefixBits: 48 | 64 | 128): Visitor {
+  if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
+  return draw.chance(0.5) ? ofIpv4(draw, plainIpv4(draw)) : ofIpv6(draw, prefixBits);
+}
+
+const plainIpv4 = (draw: Draw): readonly number[] => [
+  100,
+  64,
+  draw.generation % 256,
+  draw.below(4),
+];
+
+/** An IPv4 address, in any of its clothes. */
+export function ofIpv4(draw: Draw, bytes: readonly number[]): Visitor {
+  const key = bytes.join(".");
+  const [a = "", b = ""] = [0, 2].map((index) =>
+    (((bytes[index] ?? 0) << 8) | (bytes[index + 1] ?? 0)).toString(16),
+  );
+  const mapped = `::ffff:${a}:${b}`;
+  const clothes = [
+    key,
+    `::ffff:${key}`,
+    mapped,
+    mapped.toUpperCase(),
+    `64:ff9b::${key}`,
+    `0064:FF9B::${a}:${b}`,
+    `0:0:0:0:0:ffff:${key}`,
+  ] as const;
+  return { key, text: draw.chance(0.4) ? key : draw.one(clothes) };
+}
+
+function ofIpv6(draw: Draw, prefixBits: 48 | 64 | 128): Visitor {
+  const site = ["2001", "db8", (0x100 + draw.generation).toString(16)];
+  const own = [String(draw.below(3)), "0", "0", "0", "1"];
+  const groups =
+    prefixBits === 128
+      ? [...site, ...own]
+      : [...site.slice(0, 2), (0x1000 + draw.generation * 4 + draw.below(3)).toString(16)];
+  if (prefixBits === 64) groups.push("7");
+  const key = `${groups.join(":")}::/${prefixBits}`;
+  const whole = [
+    ...groups,
+    ...Array.from({ length: 8 - groups.length }, () => draw.hex(draw.one([1, 4]))),
+  ];
+  return {
+    key: prefixBits === 128 ? `${groups.join(":")}::/128` : key,
+    text: spelledIpv6(draw, whole),
+  };
+}
+
+function spelledIpv6(draw: Draw, groups: readonly string[]): string {
+  const padded = groups.map((group) => (draw.chance(0.3) ? group.padStart(4, "0") : group));
+  const text = padded.join(":");
+  const shortened = draw.chance(0.5) ? text.replace(/:(?:0{1,4}:)+/, "::") : text;
+  return draw.chance(0.3) ? shortened.toUpperCase() : shortened;
+}

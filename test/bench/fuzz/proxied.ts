@@ -1,0 +1,73 @@
+/** What must be true of the answer to a sound request, whoever sends it. */
+import { authorOf, hasFieldsOf, jsonOf, toldBy } from "./answers.ts";
+import type { Answer } from "./connection.ts";
+import { everything, hasLookalikes, type Request } from "./requests.ts";
+import type { Course } from "./run.ts";
+
+/** A request that is about to be sent. */
+export interface Pending {
+  /** @returns what is wrong with its answer */
+  readonly fault: (answer: Answer) => (string | null)[];
+}
+
+export function proxied(request: Request, course: Course): Pending {
+  const { ledger, passages } = course;
+  const { drawn, ask, charges } = request;
+  const sent = ledger.send(charges);
+  const { bannable, passage } = drawn;
+  const wasBanned = bannable !== undefined && passages.isBanned(bannable);
+  const waiting = passage?.kind === "queue" ? passages.enter(passage.key) : null;
+  return {
+    fault: (answer) => {
+      const isLetIn =
+        authorOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
+      waiting?.leave(isLetIn);
+      (isLetIn ? course.letIn : course.refused).push(ask.id);
+      const unsaid = isLetIn ? faultOfLetIn(request, answer) : faultOfRefused(request, answer);
+      if (unsaid !== null) return [unsaid];
+      if (charges.length === 0) return [];
+      if (isLetIn) {
+        const told = hasFieldsOf(answer) && !hasLookalikes(ask) ? toldBy(answer) : null;
+        return [wasBanned ? "let in while it is banned" : null, ...ledger.letIn(sent, told)];
+      }
+      const isBan = /abnormal-usage-detected/.test(answer.body);
+      // Without a body it is not told from any other denial.
+      if (bannable !== undefined && request.method === "HEAD") passages.loseStrike(bannable);
+      else if (bannable !== undefined) passages.strike(bannable, isBan);
+      // A ban refuses whatever is left.
+      return ledger.refuse(sent, isBan ? [] : deniersOf(request, answer));
+    },
+  };
+}
+
+function faultOfLetIn({ ask, charges, drawn, method }: Request, answer: Answer): string | null {
+  const expected = ask.fails === true ? 502 : ask.status;
+  if (answer.status !== expected) return `let in, and answered ${answer.status}, not ${expected}`;
+  if (drawn.isBarred === true || method === "TRACE") return "let in, though it is to be refused";
+  const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
+  const ofPassage =
+    drawn.passage === undefined ? [] : [drawn.passage.kind === "slot" ? "slots" : "queue"];
+  const stranger = [...toldBy(answer).keys()].find(
+    (name) => ![...names, ...ofPassage, "of-the-origin"].includes(name),
+  );
+  return stranger === undefined ? null : `told of "${stranger}", which is not for it`;
+}
+
+function faultOfRefused(request: Request, answer: Answer): string | null {
+  const { scenario, drawn, method } = request;
+  const expected =
+    method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);
+  if (answer.status !== expected) return `refused with ${answer.status}: ${answer.body}`;
+  const isDeniable = request.charges.length > 1 || drawn.passage !== undefined;
+  const isDenial = method !== "TRACE" && drawn.isBarred !== true;
+  return isDenial && !isDeniable ? "refused, though no policy is for it" : null;
+}
+
+/** A 429 lists the limits that deny, and no others. */
+function deniersOf({ drawn }: Request, answer: Answer): string[] {
+  const named = [...toldBy(answer).keys()];
+  if (drawn.passage !== undefined) return [];
+  const body = Object(jsonOf(answer)) as { "violated-policies"?: string[] };
+  const all = [...new Set([...named, ...(body["violated-policies"] ?? [])])];
+  return all.length > 0 ? all : [everything.policy];
+}

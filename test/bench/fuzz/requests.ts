@@ -1,0 +1,224 @@
+/** Requests for the proxy, byte for byte: sound ones, however odd they look, and what is none. */
+import { anyStatus, byCost } from "./by-cost.ts";
+import { byKey } from "./by-key.ts";
+import { byRule } from "./by-rule.ts";
+import type { Draw } from "./draw.ts";
+import type { Charge } from "./ledger.ts";
+import { type Ask, askField } from "./origin.ts";
+import { anyCase, escaped, nameOf, tag, utf8 } from "./people.ts";
+import { charge, type Drawn, long, type Scenario } from "./scenarios.ts";
+
+export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule];
+
+/** Meets every request that reaches the origin: it has as many units spent as have. */
+export const everyone = { name: "everything", limit: 1_000_000_000 };
+
+export const everything: Charge = {
+  ...charge(everyone.name, "all", everyone.limit),
+  named: [],
+};
+
+/** The last of them is asked last: it spends only what all others let in. */
+export const policies: readonly object[] = [
+  ...scenarios.flatMap((scenario) => scenario.policies),
+  {
+    name: everyone.name,
+    key: "global",
+    limits: { limit: everyone.limit, window: long, strategy: "fixed-window" },
+  },
+].map((policy) => ({ ...policy, timeout: "30s", onError: "closed" }));
+
+export interface Request {
+  readonly scenario: Scenario;
+  readonly drawn: Drawn;
+  readonly ask: Ask;
+  readonly method: string;
+  readonly bytes: string;
+  readonly charges: readonly Charge[];
+}
+
+const plainMethods = [
+  "GET",
+  "GET",
+  "GET",
+  "GET",
+  "HEAD",
+  "POST",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "PROPFIND",
+  "REPORT",
+  "SEARCH",
+  "PURGE",
+  "COPY",
+  "MERGE",
+  "LOCK",
+  "QUERY",
+  "TRACE",
+];
+
+export async function requestOf(draw: Draw): Promise<Request> {
+  const scenario = draw.one(scenarios);
+  const drawn = await scenario.draw(draw);
+  const method = drawn.method ?? draw.one(plainMethods);
+  const ask: Ask = {
+    id: draw.id,
+    method,
+    status: drawn.ask?.status ?? anyStatus(draw),
+    ...drawn.ask,
+    ...(drawn.ask === undefined && draw.chance(0.01) && { fails: true }),
+    fields: [...(drawn.ask?.fields ?? []), ...oddAnswers(draw)],
+  };
+  // What is never forwarded is never charged.
+  const isCharged = drawn.isBarred !== true && method !== "TRACE";
+  return {
+    scenario,
+    drawn,
+    ask,
+    method,
+    bytes: bytesOf(draw, scenario, drawn, ask, method),
+    charges: isCharged ? [...drawn.charges, everything] : [],
+  };
+}
+
+const answers: readonly (readonly (readonly [string, string])[])[] = [
+  [["Retry-After", "never"]],
+  [
+    ["Set-Cookie", `a=${tag}`],
+    ["Set-Cookie", "b=2"],
+  ],
+  [
+    ["Connection", "X-Odd"],
+    ["X-Odd", "1"],
+  ],
+  [["Content-Encoding", "gzip"]],
+  [
+    ["Via", "1.1 somewhere"],
+    ["Warning", "199 - odd"],
+  ],
+];
+
+/** Fields of the origin's own that look like ours. */
+const lookalikes: readonly (readonly [string, string])[] = [
+  ["RateLimit", '"of-the-origin";r=0;t=7'],
+  ["RateLimit", "limit=10, remaining=5, reset=3"],
+  ["RateLimit-Policy", "10;w=60"],
+  ["RateLimit-Policy", '"of-the-origin";q=1;w=7'],
+  ["RateLimit", '"unclosed'],
+];
+
+function oddAnswers(draw: Draw): readonly (readonly [string, string])[] {
+  if (draw.chance(0.05)) return [draw.one(lookalikes)];
+  return draw.chance(0.1) ? draw.one(answers) : [];
+}
+
+/** Whether the origin sends fields of its own, beside which ours may be left out. */
+export const hasLookalikes = ({ fields = [] }: Ask): boolean =>
+  fields.some(([name]) => name.startsWith("RateLimit"));
+
+function bytesOf(draw: Draw, { name }: Scenario, drawn: Drawn, ask: Ask, method: string): string {
+  const below = drawn.path ?? [nameOf(draw), ...(draw.chance(0.3) ? [oddSegment(draw)] : [])];
+  const query = shuffledIn(draw, drawn.query ?? []);
+  const target = `${spelled(draw, [name, ...below])}${query}${draw.chance(0.03) ? "#part" : ""}`;
+  const body = drawn.after === undefined ? bodyOf(draw, method) : { lines: [], text: drawn.after };
+  const host = drawn.host ?? draw.one(["fuzz.example", "FUZZ.example", "fuzz.example:81"]);
+  const lines = [
+    `${anyCase(draw, "Host")}: ${host}`,
+    ...(drawn.lines ?? []),
+    `X-Ask: ${askField(ask)}`,
+    ...noise(draw, drawn.lines ?? []),
+    ...body.lines,
+  ];
+  return `${method} ${target} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body.text}`;
+}
+
+const oddSegments = [
+  "%20",
+  "%00",
+  "%ff",
+  "%zz",
+  "%",
+  "a;b=c",
+  "@",
+  ":",
+  "é",
+  "..a",
+  "...",
+  "%2f",
+  "%5C",
+  "*",
+];
+const oddSegment = (draw: Draw): string => utf8(draw.one(oddSegments));
+
+/** One of the many ways to write a path. */
+function spelled(draw: Draw, segments: readonly string[]): string {
+  const slash = (): string => {
+    if (draw.chance(0.85)) return "/";
+    return draw.one(["//", "/./", "/%2e/", `/${tag}/../`, "/a/b/%2E%2e/.%2E/", "///"]);
+  };
+  const path = segments.map(
+    (segment) => `${slash()}${draw.chance(0.3) ? escapedOnce(draw, segment) : segment}`,
+  );
+  return `${path.join("")}${draw.chance(0.1) ? "/" : ""}`;
+}
+
+/** What is in percent-encoding already stays as it is: encoded twice it would be another path. */
+const escapedOnce = (draw: Draw, segment: string): string =>
+  /^[\w-]+$/.test(segment) ? escaped(draw, segment) : segment;
+
+function shuffledIn(draw: Draw, parameters: readonly string[]): string {
+  const others = ["q=1", `token=${tag}`, "&&", "=", "a[]=%5B", "?", "%", utf8("ü=ö")];
+  const all = [...parameters, ...(draw.chance(0.3) ? [draw.one(others)] : [])];
+  return all.length === 0 ? draw.one(["", "", "?"]) : `?${all.join("&")}`;
+}
+
+function bodyOf(draw: Draw, method: string): { lines: string[]; text: string } {
+  const isUsual = ["POST", "PUT", "PATCH", "REPORT", "SEARCH", "QUERY"].includes(method);
+  if (!draw.chance(isUsual ? 0.8 : 0.03) || method === "TRACE") return { lines: [], text: "" };
+  const text = draw.bytes(draw.one([0, 1, 20, 300, draw.below(3_000)]));
+  if (draw.chance(0.6)) return { lines: [`Content-Length: ${text.length}`], text };
+  const chunk =
+    text === "" ? "" : `${text.length.toString(16)}${draw.one(["", ";x=y"])}\r\n${text}\r\n`;
+  return { lines: ["Transfer-Encoding: chunked"], text: `${chunk}0\r\n\r\n` };
+}
+
+const odd: readonly ((draw: Draw) => string)[] = [
+  () => "Accept-Encoding: gzip, br",
+  () => "Upgrade: websocket",
+  () => "Connection: keep-alive, X-Key, CF-Connecting-IP, Authorization, Cookie",
+  () => `Forwarded: for=${tag};proto=https`,
+  () => "True-Client-IP: 203.0.113.99",
+  () => "X-Real-IP: 203.0.113.99",
+  () => "X-Headgate-Secret: guessed",
+  () => `RateLimit: "${tag}";r=1`,
+  () => "TE: trailers",
+  () => "Keep-Alive: timeout=5",
+  () => "Range: bytes=0-0",
+  () => 'If-None-Match: "1"',
+  () => "Via: 1.1 a, 1.1 b",
+  () => "CF-Worker: evil.example",
+  () => "X-HTTP-Method-Override: GET",
+  () => "Content-Type: application/json; charset=\xff",
+  () => "Priority: u=1, i",
+  (draw) => `X-Long: ${"l".repeat(draw.below(12_000))}`,
+  (draw) => `X-Bytes: ${draw.each(draw.bytes(20), visible)}`,
+  (draw) => Array.from({ length: 60 }, (_, index) => `X-H${index}: ${draw.below(9)}`).join("\r\n"),
+];
+
+const visible = (byte: string): string => (byte >= " " && byte !== "\x7f" ? byte : "x");
+
+/** Fields that change nothing of what a request means; none of them stands twice. */
+function noise(draw: Draw, lines: readonly string[]): string[] {
+  const taken = new Set(lines.map((line) => line.split(":", 1)[0]));
+  return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter(
+    (line) => {
+      const [name] = line.split(":", 1);
+      const isFree = !taken.has(name);
+      taken.add(name);
+      return isFree;
+    },
+  );
+}

@@ -1,0 +1,217 @@
+/** Requests of every kind at once, each answer held against what may be true of it. */
+import { authorOf, type Excuse, failureOf, jsonOf, misshapen } from "./answers.ts";
+import { callOf, nonsense, ownKey, queryOf, sharedKey } from "./checks.ts";
+import { abandon, type Answer, answersTo, Connection, type Place } from "./connection.ts";
+import { Draw } from "./draw.ts";
+import { type Charge, Ledger } from "./ledger.ts";
+import { OwnKey, toldBy } from "./own.ts";
+import { Passages } from "./passages.ts";
+import { proxied } from "./proxied.ts";
+import { rawOf } from "./raw.ts";
+import { everything, requestOf } from "./requests.ts";
+
+/** What is wrong, and the request that has shown it. */
+export interface Fault {
+  readonly id: number;
+  readonly what: string;
+  readonly request: string;
+}
+
+/** What is known in the end. */
+export class Course {
+  readonly ledger = new Ledger();
+  readonly passages = new Passages();
+  readonly faults: Fault[] = [];
+  /** How many requests of each kind were sent. */
+  readonly kinds = new Map<string, number>();
+  /** How many answers there were, by their authors and statuses. */
+  readonly answers = new Map<string, Map<number, number>>();
+  /** The numbers of requests that the origin has answered, or was asked to. */
+  readonly letIn: number[] = [];
+  readonly refused: number[] = [];
+  /** Requests that may have reached the origin or not. */
+  lost = 0;
+
+  count(kind: string, answers: readonly Answer[]): void {
+    this.kinds.set(kind, (this.kinds.get(kind) ?? 0) + 1);
+    for (const answer of answers) {
+      const author = authorOf(answer);
+      const statuses = this.answers.get(author) ?? new Map<number, number>();
+      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+      this.answers.set(author, statuses);
+    }
+  }
+
+  fault(id: number, request: string, faults: readonly (string | null)[]): void {
+    for (const what of faults) if (what !== null) this.faults.push({ id, what, request });
+  }
+}
+
+const patienceMs = 30_000;
+/** Nothing more is said by then; if it is, it is read no more. */
+const quietMs = 150;
+/** As many as are told; more would only repeat them. */
+const mostFaults = 10;
+
+export interface Plan {
+  readonly seed: number;
+  readonly requests: number;
+  readonly connections: number;
+}
+
+/** Sends all requests, some at a time; each connection has every so manieth. */
+export async function run(place: Place, { seed, requests, connections }: Plan): Promise<Course> {
+  const course = new Course();
+  const lanes = Array.from({ length: connections }, async (_, lane) => {
+    const caller = new Caller(place, lane, course);
+    for (let id = lane; id < requests; id += connections) {
+      if (course.faults.length >= mostFaults) break;
+      // A connection carries one request at a time.
+      // oxlint-disable-next-line no-await-in-loop
+      await caller.next(new Draw(seed, id));
+    }
+    caller.close();
+  });
+  await Promise.all(lanes);
+  return course;
+}
+
+const callsOfKey = 40;
+/** What malformed bytes may come to, at most: nobody knows how many requests are in them. */
+const smuggled: Charge = { ...everything, cost: 10, finalCost: 10 };
+
+class Caller {
+  readonly #place: Place;
+  readonly #lane: number;
+  readonly #course: Course;
+  readonly #connection: Connection;
+  #own: OwnKey | null = null;
+  #calls = 0;
+
+  constructor(place: Place, lane: number, course: Course) {
+    this.#place = place;
+    this.#lane = lane;
+    this.#course = course;
+    this.#connection = new Connection(place);
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  next(draw: Draw): Promise<void> {
+    const kind = draw.below(100);
+    if (kind < 62) return this.#proxied(draw);
+    if (kind < 68) return this.#abandoned(draw);
+    if (kind < 75) return this.#shared(draw);
+    if (kind < 84) return this.#exact(draw);
+    if (kind < 93) return this.#nonsense(draw);
+    return this.#raw(draw);
+  }
+
+  async #proxied(draw: Draw): Promise<void> {
+    const request = await requestOf(draw);
+    const { fault } = proxied(request, this.#course);
+    const answer = await this.#exchange("proxied", draw, request.bytes, request.method, {
+      isUnreachable: request.ask.fails === true,
+    });
+    // What comes after an upgrade that was refused would be taken for the next request.
+    if (request.drawn.after !== undefined) this.#connection.close();
+    if (answer !== null) this.#course.fault(draw.id, request.bytes, fault(answer));
+  }
+
+  /** Sent, and not waited for. */
+  async #abandoned(draw: Draw): Promise<void> {
+    const { charges, bytes, drawn } = await requestOf(draw);
+    const { ledger, passages } = this.#course;
+    const cut = draw.chance(0.2) ? bytes.slice(0, draw.below(bytes.length)) : bytes;
+    ledger.lose(ledger.send(charges));
+    if (drawn.bannable !== undefined) passages.loseStrike(drawn.bannable);
+    this.#course.lost++;
+    await abandon(this.#place, cut, draw.one([0, 0, 1, 5, 20]), draw.chance(0.6));
+    this.#course.count("abandoned", []);
+  }
+
+  /** A key that the proxy charges too. */
+  async #shared(draw: Draw): Promise<void> {
+    const charge = await sharedKey(draw);
+    if (charge === null) return this.#exact(draw);
+    const { ledger } = this.#course;
+    if (draw.chance(0.4)) {
+      const leastBefore = ledger.leastOf(charge);
+      const call = callOf(draw, "GET", `/check${queryOf(charge)}`);
+      const answer = await this.#exchange("look", draw, call.bytes, call.method);
+      if (answer === null) return;
+      const told = toldBy(jsonOf(answer));
+      this.#course.fault(draw.id, call.bytes, ledger.looked(charge, leastBefore, told));
+      return;
+    }
+    const { policy, named, cost } = charge;
+    const key = named?.length === 1 ? named[0] : named;
+    const call = callOf(draw, "POST", "/check", { policy, key, cost });
+    const sent = ledger.send([charge]);
+    const answer = await this.#exchange("check", draw, call.bytes, call.method);
+    if (answer === null) return;
+    const json = Object(jsonOf(answer)) as { allowed?: boolean; violated?: string[] };
+    const faults =
+      json.allowed === true
+        ? ledger.letIn(sent, toldBy(json))
+        : ledger.refuse(sent, json.violated ?? ["nothing"]);
+    this.#course.fault(draw.id, call.bytes, faults);
+  }
+
+  /** A key that this connection has for itself. */
+  async #exact(draw: Draw): Promise<void> {
+    const round = Math.floor(this.#calls++ / callsOfKey);
+    if (this.#calls % callsOfKey === 1) this.#own = null;
+    this.#own ??= new OwnKey(ownKey(draw, this.#lane, round));
+    const { call, faultOf } = this.#own.next(draw);
+    const answer = await this.#exchange("exact", draw, call.bytes, call.method);
+    if (answer === null) return;
+    const what = faultOf(answer.status, jsonOf(answer));
+    const told = `${answer.status} ${answer.body}`;
+    this.#course.fault(draw.id, call.bytes, [what === null ? null : `${what}, not ${told}`]);
+  }
+
+  async #nonsense(draw: Draw): Promise<void> {
+    const { bytes, method, isAuthorized } = await nonsense(draw);
+    const answer = await this.#exchange("nonsense", draw, bytes, method);
+    if (answer === null) return;
+    const isLetIn = answer.status < 300 && !/^\S+ \/check\/health/.test(bytes);
+    this.#course.fault(draw.id, bytes, [
+      isLetIn && !isAuthorized ? `answered ${answer.status} without a token` : null,
+      misshapen(jsonOf(answer)),
+      authorOf(answer) === "the origin" ? "what is Headgate's own has reached the origin" : null,
+    ]);
+  }
+
+  async #raw(draw: Draw): Promise<void> {
+    const { bytes, isConnect } = await rawOf(draw);
+    const { ledger } = this.#course;
+    ledger.lose(ledger.send([smuggled]));
+    this.#course.lost++;
+    const answers = await answersTo(this.#place, bytes, quietMs);
+    this.#course.count("malformed", answers);
+    const isUnreachable = /content-length|transfer-encoding/i.test(bytes);
+    const faults = answers.map((answer) => failureOf(answer, { isConnect, isUnreachable }));
+    this.#course.fault(draw.id, bytes, faults);
+  }
+
+  async #exchange(
+    kind: string,
+    draw: Draw,
+    bytes: string,
+    method: string,
+    excuse: Excuse = {},
+  ): Promise<Answer | null> {
+    try {
+      const answer = await this.#connection.exchange(bytes, method === "HEAD", patienceMs);
+      this.#course.count(kind, [answer]);
+      this.#course.fault(draw.id, bytes, [failureOf(answer, excuse)]);
+      return answer;
+    } catch (error) {
+      this.#course.fault(draw.id, bytes, [`no answer: ${String(error)}`]);
+      return null;
+    }
+  }
+}
