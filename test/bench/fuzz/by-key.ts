@@ -208,14 +208,14 @@ const proxied: Scenario = {
       match: allOf("proxied"),
       key: ["ip", "global"],
       trustedProxies: 2,
-      ipv6Prefix: 48,
+      ipv6Prefix: 56,
       limits: log(few),
       ...sharded,
     },
   ],
   draw: (draw) => {
-    const { key, text } = visitor(draw, 48);
-    const forged = Array.from({ length: draw.below(4) }, () => visitor(draw, 48).text);
+    const { key, text } = visitor(draw, 56);
+    const forged = Array.from({ length: draw.below(4) }, () => visitor(draw, 56).text);
     const own = draw.one([" 192.0.2.1", "192.0.2.1", "\t2001:db8::1 ", tag]);
     const isShort = draw.chance(0.1);
     const list = isShort ? [own] : [...forged, draw.one(["", " "]) + text, own];

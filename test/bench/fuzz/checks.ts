@@ -5,7 +5,23 @@ import { type Charge, lookedAt } from "./ledger.ts";
 import { anyCase, nameOf, tag, utf8 } from "./people.ts";
 import { policies, scenarios } from "./requests.ts";
 
-export const tokens = [`${tag}-a-token`, `${tag}-another-token-that-is-longer`] as const;
+const ofNobody = [`${tag}-a-token`, `${tag}-another-token-that-is-longer`] as const;
+const onlyLooking = `${tag}-a-token-to-look`;
+
+/** Those who ask, each with keys of their own; null for those who ask for what the proxy charges. */
+export const tenants = [null, "first", "second"] as const;
+export type Tenant = (typeof tenants)[number];
+
+const tokenOf = (draw: Draw, tenant: Tenant): string =>
+  tenant === null ? draw.one(ofNobody) : `${tag}-token-of-${tenant}`;
+
+/** What is set as `CHECK_TOKENS`. */
+export const tokens: readonly unknown[] = [
+  ...ofNobody,
+  { token: onlyLooking, may: ["look"] },
+  { token: `${tag}-token-of-first`, tenant: "first" },
+  { token: `${tag}-token-of-second`, tenant: "second", may: ["check", "look", "forget", "adhoc"] },
+];
 
 /** A call, byte for byte. */
 export interface Call {
@@ -14,12 +30,18 @@ export interface Call {
 }
 
 /** A call of a caller who knows what to say. */
-export function callOf(draw: Draw, method: string, path: string, body?: unknown): Call {
+export function callOf(
+  draw: Draw,
+  method: string,
+  path: string,
+  body?: unknown,
+  tenant: Tenant = null,
+): Call {
   const text = body === undefined ? "" : utf8(JSON.stringify(body));
   const scheme = draw.one(["Bearer ", "bearer ", "BEARER  "]);
   const lines = [
     "Host: fuzz.example",
-    `${anyCase(draw, "Authorization")}: ${scheme}${draw.one(tokens)}${draw.one(["", " "])}`,
+    `${anyCase(draw, "Authorization")}: ${scheme}${tokenOf(draw, tenant)}${draw.one(["", " "])}`,
     ...(body === undefined ? [] : [`Content-Type: ${draw.one(jsonTypes)}`]),
     ...(body === undefined ? [] : [`Content-Length: ${text.length}`]),
   ];
@@ -49,6 +71,8 @@ export async function sharedKey(draw: Draw): Promise<Charge | null> {
 /** A call that may be wrong in every way, and what must be true of its answer. */
 export interface Nonsense extends Call {
   readonly isAuthorized: boolean;
+  /** The only status that is right, where that is known. */
+  readonly status?: number;
 }
 
 const paths = [
@@ -86,6 +110,7 @@ const methods = [
 ];
 
 export async function nonsense(draw: Draw): Promise<Nonsense> {
+  if (draw.chance(0.05)) return unpermitted(draw);
   const { lines: authorization, isAuthorized } = await authorizationOf(draw);
   // To tell that nothing is wrong but the token, nothing else may be.
   if (!isAuthorized && draw.chance(0.5)) return unauthorized(authorization);
@@ -113,7 +138,24 @@ function unauthorized(authorization: readonly string[]): Nonsense {
   const query = "?policy=header&key=stranger";
   const lines = ["Host: fuzz.example", ...authorization].join("\r\n");
   const bytes = `GET /check${query} HTTP/1.1\r\n${lines}\r\n\r\n`;
-  return { method: "GET", isAuthorized: false, bytes };
+  return { method: "GET", isAuthorized: false, status: 401, bytes };
+}
+
+/** A call of somebody who may do no more than look. */
+function unpermitted(draw: Draw): Nonsense {
+  const [method, path] = draw.one([
+    ["POST", ""],
+    ["POST", "/reserve"],
+    ["POST", "/settle"],
+    ["DELETE", "?policy=header&key=stranger"],
+  ] as const);
+  const body = '{"policy":"header","key":"stranger"}';
+  const lines = ["Host: fuzz.example", `Authorization: Bearer ${onlyLooking}`];
+  if (method === "POST")
+    lines.push("Content-Type: application/json", `Content-Length: ${body.length}`);
+  const head = `${method} /check${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
+  const bytes = method === "POST" ? head + body : head;
+  return { method, isAuthorized: false, status: 403, bytes };
 }
 
 const types = [
@@ -130,7 +172,7 @@ const types = [
 ];
 
 async function authorizationOf(draw: Draw): Promise<{ lines: string[]; isAuthorized: boolean }> {
-  const token = draw.one(tokens);
+  const token = draw.one(ofNobody);
   if (draw.chance(0.75)) return { lines: [`Authorization: Bearer ${token}`], isAuthorized: true };
   const lines = [
     [],

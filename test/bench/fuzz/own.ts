@@ -1,9 +1,8 @@
 /**
- * A key that one caller of `/check` has for itself, and asks about one call after the other: of each answer it is known
+ * A key of a tenant that one connection has for itself, and asks about one call after the other: of each answer it is known
  * exactly what it must be.
  */
-import type { Call } from "./checks.ts";
-import { callOf } from "./checks.ts";
+import { type Call, callOf, type Tenant, tenants } from "./checks.ts";
 import type { Draw } from "./draw.ts";
 import { long } from "./scenarios.ts";
 
@@ -39,12 +38,18 @@ export interface Asked {
 
 export class OwnKey {
   readonly #key: string;
+  readonly #tenant: Tenant;
   #spent = 0;
   #spentAdhoc = 0;
   #reserved: Reserved[] = [];
 
-  constructor(key: string) {
+  constructor(key: string, tenant: Tenant) {
     this.#key = key;
+    this.#tenant = tenant;
+  }
+
+  #call(draw: Draw, method: string, path: string, body?: unknown): Call {
+    return callOf(draw, method, path, body, this.#tenant);
   }
 
   next(draw: Draw): Asked {
@@ -70,7 +75,7 @@ export class OwnKey {
 
   #spend(draw: Draw): Asked {
     const cost = draw.one([0, 1, 1, 2, 5, 16, 1_000_000]);
-    const call = callOf(draw, "POST", "/check", { policy: "own", key: this.#key, cost });
+    const call = this.#call(draw, "POST", "/check", { policy: "own", key: this.#key, cost });
     return { call, faultOf: this.#answering(200, this.#decided(cost, true)) };
   }
 
@@ -80,7 +85,7 @@ export class OwnKey {
     const expected = this.#decided(cost, false);
     const status = !expected.allowed && query.endsWith("429") ? 429 : 200;
     return {
-      call: callOf(draw, "GET", `/check${query}`),
+      call: this.#call(draw, "GET", `/check${query}`),
       faultOf: this.#answering(status, expected),
     };
   }
@@ -91,7 +96,7 @@ export class OwnKey {
     const expected = this.#decided(cost, true);
     const check = this.#answering(200, expected);
     return {
-      call: callOf(draw, "POST", "/check/reserve", body),
+      call: this.#call(draw, "POST", "/check/reserve", body),
       faultOf: (status, json) => {
         const id: unknown = Reflect.get(Object(json), "id");
         if (typeof id === "string") this.#reserved.push({ id, cost, isOpen: true });
@@ -107,14 +112,15 @@ export class OwnKey {
     const reserved = this.#reserved[index];
     const id = reserved?.id ?? draw.hex(64);
     const isForged = draw.chance(0.2);
-    const settled = reserved?.isOpen === true && !isForged;
+    const tenant = draw.chance(0.8) ? this.#tenant : draw.one(tenants);
+    const settled = reserved?.isOpen === true && !isForged && tenant === this.#tenant;
     if (settled) {
       this.#spent += cost - reserved.cost;
       this.#reserved[index] = { ...reserved, isOpen: false };
     }
     const body = { id: isForged ? `${id.slice(0, -1)}!` : id, cost };
     return {
-      call: callOf(draw, "POST", "/check/settle", body),
+      call: callOf(draw, "POST", "/check/settle", body, tenant),
       faultOf: (status, json) =>
         status === 200 && Reflect.get(Object(json), "settled") === settled
           ? null
@@ -126,7 +132,7 @@ export class OwnKey {
     const cost = draw.one([0, 1, 4, 10]);
     const allowed = this.#spentAdhoc + cost <= adhocCapacity;
     if (allowed) this.#spentAdhoc += cost;
-    const call = callOf(draw, "POST", "/check", { ...adhoc, key: this.#key, cost });
+    const call = this.#call(draw, "POST", "/check", { ...adhoc, key: this.#key, cost });
     const remaining = adhocCapacity - this.#spentAdhoc;
     return { call, faultOf: this.#answering(200, { allowed, remaining }) };
   }
@@ -135,7 +141,7 @@ export class OwnKey {
     this.#spent = 0;
     this.#reserved = this.#reserved.map((each) => ({ ...each, isOpen: false }));
     return {
-      call: callOf(draw, "DELETE", `/check?policy=own&key=${this.#key}`),
+      call: this.#call(draw, "DELETE", `/check?policy=own&key=${this.#key}`),
       faultOf: (status) => (status === 204 ? null : "it is to be 204"),
     };
   }

@@ -129,8 +129,10 @@ const noAddresses = [
   "2001:db8:0:0:0:0:0:0:1",
 ] as const;
 
+type PrefixBits = 56 | 64 | 128;
+
 /** Whose address is in no list of any policy. */
-export function visitor(draw: Draw, prefixBits: 48 | 64 | 128): Visitor {
+export function visitor(draw: Draw, prefixBits: PrefixBits): Visitor {
   if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
   return draw.chance(0.5) ? ofIpv4(draw, plainIpv4(draw)) : ofIpv6(draw, prefixBits);
 }
@@ -161,22 +163,19 @@ export function ofIpv4(draw: Draw, bytes: readonly number[]): Visitor {
   return { key, text: draw.chance(0.4) ? key : draw.one(clothes) };
 }
 
-function ofIpv6(draw: Draw, prefixBits: 48 | 64 | 128): Visitor {
-  const site = ["2001", "db8", (0x100 + draw.generation).toString(16)];
-  const own = [String(draw.below(3)), "0", "0", "0", "1"];
-  const groups =
-    prefixBits === 128
-      ? [...site, ...own]
-      : [...site.slice(0, 2), (0x1000 + draw.generation * 4 + draw.below(3)).toString(16)];
-  if (prefixBits === 64) groups.push("7");
-  const key = `${groups.join(":")}::/${prefixBits}`;
-  const whole = [
-    ...groups,
-    ...Array.from({ length: 8 - groups.length }, () => draw.hex(draw.one([1, 4]))),
-  ];
+function ofIpv6(draw: Draw, prefixBits: PrefixBits): Visitor {
+  const site = (0x1000 + draw.generation * 4 + draw.below(3)).toString(16);
+  const network = ["2001", "db8", site];
+  // Of 56 bits the last 8 are the first of a group.
+  const groups = {
+    56: [...network, `7${draw.hex(2)}`],
+    64: [...network, "7"],
+    128: [...network, "0", "0", "0", "0", "1"],
+  }[prefixBits];
+  const own = Array.from({ length: 8 - groups.length }, () => draw.hex(draw.one([1, 4])));
   return {
-    key: prefixBits === 128 ? `${groups.join(":")}::/128` : key,
-    text: spelledIpv6(draw, whole),
+    key: `${site}::/${prefixBits}`,
+    text: spelledIpv6(draw, [...groups, ...own]),
   };
 }
 

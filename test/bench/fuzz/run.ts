@@ -1,6 +1,6 @@
 /** Requests of every kind at once, each answer held against what may be true of it. */
 import { authorOf, type Excuse, failureOf, jsonOf, misshapen } from "./answers.ts";
-import { callOf, nonsense, ownKey, queryOf, sharedKey } from "./checks.ts";
+import { callOf, nonsense, ownKey, queryOf, sharedKey, tenants } from "./checks.ts";
 import { abandon, type Answer, answersTo, Connection, type Place } from "./connection.ts";
 import { Draw } from "./draw.ts";
 import { type Charge, Ledger } from "./ledger.ts";
@@ -76,7 +76,7 @@ export async function run(place: Place, { seed, requests, connections }: Plan): 
   return course;
 }
 
-const callsOfKey = 40;
+const callsOfKey = 100;
 /** What malformed bytes may come to, at most: nobody knows how many requests are in them. */
 const smuggled: Charge = { ...everything, cost: 10, finalCost: 10 };
 
@@ -85,7 +85,7 @@ class Caller {
   readonly #lane: number;
   readonly #course: Course;
   readonly #connection: Connection;
-  #own: OwnKey | null = null;
+  #own: OwnKey[] = [];
   #calls = 0;
 
   constructor(place: Place, lane: number, course: Course) {
@@ -162,10 +162,13 @@ class Caller {
 
   /** A key that this connection has for itself. */
   async #exact(draw: Draw): Promise<void> {
+    // The same key, as long as it lasts, of each tenant.
     const round = Math.floor(this.#calls++ / callsOfKey);
-    if (this.#calls % callsOfKey === 1) this.#own = null;
-    this.#own ??= new OwnKey(ownKey(draw, this.#lane, round));
-    const { call, faultOf } = this.#own.next(draw);
+    const key = ownKey(draw, this.#lane, round);
+    if (this.#calls % callsOfKey === 1) {
+      this.#own = tenants.map((tenant) => new OwnKey(key, tenant));
+    }
+    const { call, faultOf } = draw.one(this.#own).next(draw);
     const answer = await this.#exchange("exact", draw, call.bytes, call.method);
     if (answer === null) return;
     const what = faultOf(answer.status, jsonOf(answer));
@@ -174,12 +177,15 @@ class Caller {
   }
 
   async #nonsense(draw: Draw): Promise<void> {
-    const { bytes, method, isAuthorized } = await nonsense(draw);
+    const { bytes, method, isAuthorized, status } = await nonsense(draw);
     const answer = await this.#exchange("nonsense", draw, bytes, method);
     if (answer === null) return;
     const isLetIn = answer.status < 300 && !/^\S+ \/check\/health/.test(bytes);
     this.#course.fault(draw.id, bytes, [
       isLetIn && !isAuthorized ? `answered ${answer.status} without a token` : null,
+      status === undefined || status === answer.status
+        ? null
+        : `answered ${answer.status}, not ${status}`,
       misshapen(jsonOf(answer)),
       authorOf(answer) === "the origin" ? "what is Headgate's own has reached the origin" : null,
     ]);
