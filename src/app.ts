@@ -5,6 +5,7 @@ import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
 import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
 import { createGate, type Gate } from "./http/gate.ts";
+import { markOwn } from "./http/own-answers.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
 import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/service.ts";
@@ -46,7 +47,13 @@ function routes(config: Config, gate: Gate): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", refuseUnreadable);
   app.route(config.checkPath, checkRoutes(gate));
-  app.all("*", refuseUnforwardable(config), enforce(gate, proxy(config)));
+  const { pseudonym } = gate;
+  app.all(
+    "*",
+    markOwn(config.corsOrigins, pseudonym),
+    refuseUnforwardable(config, pseudonym),
+    enforce(gate, proxy(config, pseudonym)),
+  );
   app.onError(internalFault);
   return app;
 }

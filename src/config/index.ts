@@ -1,7 +1,10 @@
 /** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
 import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
+import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
+import { type AllowedOrigins, readCorsOrigins, readPreflights } from "./cors.ts";
 import { type Policies, readPolicies } from "./policies.ts";
+import type { Policy } from "./policy.ts";
 import { type CheckToken, isVisible, readCheckTokens } from "./tokens.ts";
 import { isSet, type Variables } from "./variables.ts";
 
@@ -23,21 +26,23 @@ export {
   mostShards,
   type ObjectSettings,
 } from "./objects.ts";
+export type { Origin } from "./origin.ts";
+export type { AllowedOrigins } from "./cors.ts";
 export { normalizedHost, normalizedPath, writtenPath } from "./path.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
-/** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
-export type Origin =
-  | { readonly kind: "url"; readonly url: URL }
-  | { readonly kind: "route" }
-  | { readonly kind: "none" };
-
 export interface Config extends Policies {
   readonly origin: Origin;
+  /** How long a response may take to begin. */
+  readonly originTimeoutMs: number;
   /** Sent to the origin with every request, so that it can refuse what did not come through here. */
   readonly originSecret: string | null;
+  /** For requests that only ask whether a script may send one: no other policy is. */
+  readonly preflights: Policy | null;
+  /** Which scripts may read what the limiter answers itself. */
+  readonly corsOrigins: AllowedOrigins;
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
   /** Empty when `/check` is closed. */
@@ -59,36 +64,19 @@ export function parseConfig(env: Variables): Config {
   const jwt = readJwt(env, report);
   const config: Config = {
     origin,
+    originTimeoutMs: readOriginTimeout(env["ORIGIN_TIMEOUT"], report),
     originSecret,
     policies,
     jwt,
     warnings: [...warnings, ...jwtWarnings(jwt)],
+    preflights: readPreflights(env["PREFLIGHT_LIMITS"], report),
+    corsOrigins: readCorsOrigins(env["CORS_ORIGINS"], report),
     checkPath: readCheckPath(env["CHECK_PATH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),
   };
   if (problems.length > 0) throw new ConfigProblems(problems);
   return config;
-}
-
-function readOrigin(value: unknown, report: Report): Origin {
-  if (!isSet(value)) return { kind: "none" };
-  if (value === "route") return { kind: "route" };
-  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
-  const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
-  const isBare = url !== null && `${url.pathname}${url.search}${url.hash}` === "/";
-  if (url !== null && /^https?:$/.test(url.protocol) && isBare && !hasCredentials) {
-    return { kind: "url", url };
-  }
-  report({
-    variable: "ORIGIN",
-    field: "",
-    // What may be credentials is not quoted, whether the text is a URL or nearly one.
-    value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
-    accepted:
-      'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
-  });
-  return { kind: "none" };
 }
 
 /** Secrets are never quoted in a problem. */

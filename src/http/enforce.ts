@@ -13,6 +13,7 @@ import { refusal, refusalOf, toldOf } from "./denial.ts";
 import type { Gate } from "./gate.ts";
 import { addRateLimitFields, rateLimitFields } from "./headers.ts";
 import { InFlight, openForMs } from "./in-flight.ts";
+import { isPreflight } from "./own-answers.ts";
 import type { Forward } from "./proxy.ts";
 import { visitOf } from "./visit.ts";
 
@@ -22,7 +23,8 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     const request = c.req.raw;
     const later: Later = (work) => c.executionCtx.waitUntil(work);
     const visit = visitOf(request);
-    const rulings = await rulingsOf(gate, visit);
+    const met = isPreflight(request) ? gate.preflights : matchingPolicies(gate.policies, visit);
+    const rulings = await rulingsOf(gate, met, visit);
     const refused = refusalOf(rulings.map(({ ruling }) => ruling));
     if (refused !== null) return refused;
     const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, visit)));
@@ -46,8 +48,11 @@ interface Ruled {
  * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
  * dry run refuses nobody.
  */
-async function rulingsOf({ policies, readClaims }: Gate, visit: Visit): Promise<Ruled[]> {
-  const met = matchingPolicies(policies, visit);
+async function rulingsOf(
+  { readClaims }: Gate,
+  met: readonly Policy[],
+  visit: Visit,
+): Promise<Ruled[]> {
   const claims = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
   const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
   return rulings.filter(({ policy, ruling }) => {

@@ -7,20 +7,30 @@ import { claimsReader, type ReadClaims } from "./claims.ts";
 
 export interface Gate {
   readonly policies: readonly Policy[];
+  /** What a preflight meets in place of them. */
+  readonly preflights: readonly Policy[];
   readonly checkTokens: readonly CheckToken[];
   readonly partitions: Partitions;
   /** Marks what is handed out as ours. */
   readonly sign: Sign;
+  /** What the deployment calls itself to other proxies: not the same as one that it stands before or behind. */
+  readonly pseudonym: () => Promise<string>;
   readonly limiter: LimiterClient;
   readonly readClaims: ReadClaims;
 }
 
 export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
+  const sign = signer(config.keySecret);
+  const { origin } = config;
+  const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
+  let pseudonym: string | null = null;
   return {
     policies: config.policies,
+    preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
     partitions: new Partitions(config.keySecret),
-    sign: signer(config.keySecret),
+    sign,
+    pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter: new LimiterClient(objects),
     readClaims: config.jwt === null ? async () => ({}) : claimsReader(config.jwt),
   };

@@ -26,6 +26,8 @@ interface Failures {
   "origin-unset": object;
   "origin-is-self": object;
   "origin-unreachable": object;
+  "origin-too-slow": object;
+  loop: object;
   "unknown-path": object;
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
@@ -60,7 +62,24 @@ interface Problem {
   readonly type?: string;
   readonly members?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What a proxy calls it (RFC 9209, section 2.3). */
+  readonly proxyError?: ProxyError;
 }
+
+type ProxyError =
+  | "destination_unavailable"
+  | "http_request_denied"
+  | "http_request_error"
+  | "http_response_timeout"
+  | "proxy_configuration_error"
+  | "proxy_internal_error"
+  | "proxy_loop_detected";
+
+const proxyErrors = new WeakMap<Response, ProxyError>();
+
+/** What a proxy calls a problem that it answers with; null of every other response. */
+export const proxyErrorOf = (response: Response): ProxyError | null =>
+  proxyErrors.get(response) ?? null;
 
 /** https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-11.html#section-5 */
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -79,16 +98,19 @@ export function problemResponse(
   const status = own?.status ?? details.status;
   const body = own?.body ?? JSON.stringify({ ...details, status });
   const isOwn = own !== null && own.body !== null;
-  return new Response(body, {
+  const problem = problemOf(failure);
+  const response = new Response(body, {
     status,
     headers: {
       "Content-Type": isOwn ? own.contentType : "application/problem+json",
       // RFC 6585, section 4: a cache must not store a 429; none of the others is worth storing either.
       "Cache-Control": "no-store",
-      ...problemOf(failure).headers,
+      ...problem.headers,
       ...headers,
     },
   });
+  proxyErrors.set(response, problem.proxyError ?? "http_request_error");
+  return response;
 }
 
 /** The same for who is not asked over HTTP. */
@@ -143,12 +165,14 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 
   barred: () => ({
     status: 403,
+    proxyError: "http_request_denied",
     title: "Forbidden",
     detail: "Requests like this one are not let in.",
   }),
 
   "key-missing": ({ parts }) => ({
     status: 403,
+    proxyError: "http_request_denied",
     title: "Forbidden",
     detail: `The request does not tell by what it is to be counted: ${parts.join(", ")}.`,
     members: { "missing-parts": parts },
@@ -173,6 +197,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 
   undecided: () => ({
     status: 503,
+    proxyError: "proxy_internal_error",
     title: "Service Unavailable",
     detail: "The rate limiter could not decide in time.",
     headers: { "Retry-After": "1" },
@@ -180,6 +205,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 
   "configuration-invalid": (failure) => ({
     status: 500,
+    proxyError: "proxy_configuration_error",
     title: "Internal Server Error",
     detail:
       "Headgate's variables have problems; `npm run check-config` and the log show the values too.",
@@ -195,18 +221,21 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 
   internal: () => ({
     status: 500,
+    proxyError: "proxy_internal_error",
     title: "Internal Server Error",
     detail: "A fault of Headgate's own; the log has more.",
   }),
 
   "origin-unset": () => ({
     status: 404,
+    proxyError: "proxy_configuration_error",
     title: "Not Found",
     detail: "There is nothing behind this limiter: the variable ORIGIN is not set.",
   }),
 
   "origin-is-self": () => ({
     status: 508,
+    proxyError: "proxy_loop_detected",
     title: "Loop Detected",
     detail:
       'ORIGIN is the host of this request. On a route of the origin\'s own host set ORIGIN to "route".',
@@ -214,8 +243,23 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 
   "origin-unreachable": () => ({
     status: 502,
+    proxyError: "destination_unavailable",
     title: "Bad Gateway",
     detail: "The origin could not be reached.",
+  }),
+
+  "origin-too-slow": () => ({
+    status: 504,
+    proxyError: "http_response_timeout",
+    title: "Gateway Timeout",
+    detail: "The origin did not answer in time.",
+  }),
+
+  loop: () => ({
+    status: 508,
+    proxyError: "proxy_loop_detected",
+    title: "Loop Detected",
+    detail: "The request has been here before: its Via field says so.",
   }),
 
   "unknown-path": () => ({

@@ -1,47 +1,47 @@
 /**
  * Forwards allowed requests to the origin: method, path, query, bodies as streams, upgrades, redirects and cookies as
- * they are, without the fields that are meant for one hop only (RFC 9110, section 7.6.1).
+ * they are, but for the fields that are a gateway's to change.
  */
 import type { MiddlewareHandler } from "hono";
 import type { Config, Origin } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
+import { addWay, forwardsLeft, hasPassed, removeHopByHop } from "./gateway.ts";
 import { problemResponse } from "./problems.ts";
 
 const secretField = "X-Headgate-Secret";
 
-/** Fields of one hop, whether `Connection` names them or not. */
-const hopByHop = [
-  "Connection",
-  "HTTP2-Settings",
-  "Keep-Alive",
-  "Proxy-Authenticate",
-  "Proxy-Authentication-Info",
-  "Proxy-Authorization",
-  "Proxy-Connection",
-  "TE",
-  "Trailer",
-  "Transfer-Encoding",
-  "Upgrade",
-];
+const forwardable = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** Refuses what could never be forwarded, before it is charged. */
-export function refuseUnforwardable(config: Config): MiddlewareHandler {
+/**
+ * Refuses what could never be forwarded, before it is charged.
+ * @param pseudonym what the deployment calls itself in `Via`
+ */
+export function refuseUnforwardable(
+  config: Config,
+  pseudonym: () => Promise<string>,
+): MiddlewareHandler {
   return async function unforwardableRefused(c, next) {
     const { origin } = config;
-    if (c.req.method === "TRACE" || c.req.method === "CONNECT") {
-      return problemResponse({
-        kind: "method-not-allowed",
-        allowed: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
-      });
+    const { method, headers } = c.req.raw;
+    if (!isForwardable(method)) {
+      return problemResponse({ kind: "method-not-allowed", allowed: forwardable });
     }
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
     // Fetching one's own host comes back here; only a Worker on a route reaches the zone's origin that way.
     if (origin.kind === "url" && origin.url.host === new URL(c.req.url).host) {
       return problemResponse({ kind: "origin-is-self" });
     }
+    if (headers.has("Via") && hasPassed(headers, await pseudonym())) {
+      return problemResponse({ kind: "loop" });
+    }
+    if (forwardsLeft(c.req.raw) === 0) {
+      return c.body(null, 204, { Allow: forwardable.join(", ") });
+    }
     return next();
   };
 }
+
+const isForwardable = (method: string): boolean => method !== "TRACE" && method !== "CONNECT";
 
 /**
  * The origin's answer, or the problem that there is none.
@@ -49,33 +49,42 @@ export function refuseUnforwardable(config: Config): MiddlewareHandler {
  */
 export type Forward = (request: Request, left?: AbortSignal) => Promise<Response>;
 
-export function proxy(config: Config): Forward {
+export function proxy(config: Config, pseudonym: () => Promise<string>): Forward {
   return async function proxied(received, left) {
-    const request = originRequest(config, received);
+    const request = originRequest(config, received, await pseudonym());
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), config.originTimeoutMs);
     try {
       // What the origin has encoded is passed on as it is, whatever is done with its body on the way.
       const fetched = await fetch(request, {
         encodeResponseBody: "manual",
-        ...(left !== undefined && { signal: left }),
+        signal: left === undefined ? late.signal : AbortSignal.any([late.signal, left]),
       });
       return cleaned(fetched);
     } catch (error) {
+      if (late.signal.aborted) return problemResponse({ kind: "origin-too-slow" });
       // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
       if (left?.aborted !== true) report({ event: "origin-unreachable", error: errorText(error) });
       return problemResponse({ kind: "origin-unreachable" });
+    } finally {
+      clearTimeout(timer);
     }
   };
 }
 
-function originRequest(config: Config, received: Request): Request {
+function originRequest(config: Config, received: Request, pseudonym: string): Request {
   const addressed = new Request(originUrl(config.origin, received.url), received);
   // The edge makes requests that follow no redirects; whoever else calls may not.
   const request = new Request(addressed, { redirect: "manual" });
+  const { headers } = request;
   const isUpgrade = isWebSocket(received);
-  removeHopByHop(request.headers);
-  if (isUpgrade) request.headers.set("Upgrade", "websocket");
-  request.headers.delete(secretField);
-  if (config.originSecret !== null) request.headers.set(secretField, config.originSecret);
+  removeHopByHop(headers);
+  addWay(headers, received, pseudonym);
+  const forwards = forwardsLeft(received);
+  if (forwards !== null) headers.set("Max-Forwards", String(forwards - 1));
+  if (isUpgrade) headers.set("Upgrade", "websocket");
+  headers.delete(secretField);
+  if (config.originSecret !== null) headers.set(secretField, config.originSecret);
   return request;
 }
 
@@ -109,11 +118,4 @@ function cleaned(fetched: Response): Response {
   });
   removeHopByHop(response.headers);
   return response;
-}
-
-function removeHopByHop(headers: Headers): void {
-  const nominated = (headers.get("Connection") ?? "").split(",").map((name) => name.trim());
-  for (const name of [...hopByHop, ...nominated]) {
-    if (/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name)) headers.delete(name);
-  }
 }

@@ -1,0 +1,49 @@
+/** What holds for scripts in browsers, as written (Fetch, section 3.3). */
+import type { ConfigProblem } from "../strategies/index.ts";
+import { type Policy, readPolicy } from "./policy.ts";
+import { isSet, typed } from "./variables.ts";
+
+/** The web origins whose scripts may read what the limiter answers itself. */
+export type AllowedOrigins =
+  | { readonly kind: "none" }
+  | { readonly kind: "any" }
+  | { readonly kind: "list"; readonly origins: ReadonlySet<string> };
+
+const mostOrigins = 64;
+
+export function readCorsOrigins(
+  value: unknown,
+  report: (problem: ConfigProblem) => void,
+): AllowedOrigins {
+  if (!isSet(value)) return { kind: "none" };
+  if (value === "*") return { kind: "any" };
+  const read = typed(value);
+  const texts: readonly unknown[] = Array.isArray(read) ? read : [read];
+  if (texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin)) {
+    return { kind: "list", origins: new Set(texts) };
+  }
+  const accepted = `"*", or up to ${mostOrigins} origins as browsers send them, such as "https://app.example.com"`;
+  report({ variable: "CORS_ORIGINS", field: "", value, accepted });
+  return { kind: "none" };
+}
+
+const isOrigin = (value: unknown): value is string =>
+  typeof value === "string" && URL.canParse(value) && new URL(value).origin === value;
+
+const defaultPreflights = "600/minute";
+
+/**
+ * A preflight carries nothing that tells who a user is, and a browser that is refused one tells its user nothing: they
+ * have limits of their own, by address. Null when those that are written are wrong.
+ */
+export function readPreflights(
+  value: unknown,
+  report: (problem: ConfigProblem) => void,
+): Policy | null {
+  const limits = isSet(value) ? typed(value) : defaultPreflights;
+  const policy = { name: "headgate.preflights", limits, objects: "sharded" };
+  return readPolicy("PREFLIGHT_LIMITS", "", policy, (problem) => {
+    const field = problem.field.replace(/^limits\.?/, "");
+    report({ ...problem, field });
+  });
+}

@@ -1,0 +1,50 @@
+/** The variables that say where allowed requests go. */
+import { type ConfigProblem, parseDuration } from "../strategies/index.ts";
+import { isSet } from "./variables.ts";
+
+/** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
+export type Origin =
+  | { readonly kind: "url"; readonly url: URL }
+  | { readonly kind: "route" }
+  | { readonly kind: "none" };
+
+type Report = (problem: ConfigProblem) => void;
+
+/** What may be credentials is not quoted, whether the text is a URL or nearly one. */
+const hidden = "(hidden)";
+
+export function readOrigin(value: unknown, report: Report): Origin {
+  if (!isSet(value)) return { kind: "none" };
+  if (value === "route") return { kind: "route" };
+  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
+  const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
+  const isBare = url !== null && `${url.pathname}${url.search}${url.hash}` === "/";
+  if (url !== null && /^https?:$/.test(url.protocol) && isBare && !hasCredentials) {
+    return { kind: "url", url };
+  }
+  report({
+    variable: "ORIGIN",
+    field: "",
+    value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
+    accepted:
+      'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
+  });
+  return { kind: "none" };
+}
+
+const leastTimeoutMs = 100;
+const mostTimeoutMs = 3_600_000;
+/** As long as Cloudflare itself waits for an origin. */
+const defaultTimeoutMs = 100_000;
+
+/** How long a response may take to begin; its body may take as long as it likes. */
+export function readOriginTimeout(value: unknown, report: Report): number {
+  if (!isSet(value)) return defaultTimeoutMs;
+  const milliseconds = typeof value === "string" ? parseDuration(value) : null;
+  if (milliseconds !== null && milliseconds >= leastTimeoutMs && milliseconds <= mostTimeoutMs) {
+    return milliseconds;
+  }
+  const accepted = 'a duration from 100 ms to 1 hour such as "30s"';
+  report({ variable: "ORIGIN_TIMEOUT", field: "", value, accepted });
+  return defaultTimeoutMs;
+}
