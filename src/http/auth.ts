@@ -5,8 +5,15 @@ import { problemResponse } from "./problems.ts";
 
 /** What routes know of a request that is authorized. */
 export interface Authorized {
-  Variables: { holder: CheckToken };
+  Variables: {
+    holder: CheckToken;
+    /** Whether `Authorization` held the token. */
+    isBearer: boolean;
+  };
 }
+
+/** Holds the token of a gateway whose requests have an `Authorization` of their own. */
+export const tokenField = "X-Headgate-Token";
 
 /** Refuses a request that carries none of the tokens, or one that is not for this. */
 export function requireToken(tokens: readonly CheckToken[]) {
@@ -14,13 +21,16 @@ export function requireToken(tokens: readonly CheckToken[]) {
   const known = tokens.map(({ token }) => padded(token, sizeBytes));
   return (right: Right): MiddlewareHandler<Authorized> =>
     async function tokenRequired(c, next) {
-      const [, token = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
+      const own = c.req.header(tokenField);
+      const [, bearer = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
+      const token = own ?? bearer;
       const holder = tokens[indexOf(known, padded(token, sizeBytes))];
       if (holder === undefined) {
         return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
       }
       if (!holder.may.has(right)) return problemResponse({ kind: "not-permitted", right });
       c.set("holder", holder);
+      c.set("isBearer", own === undefined);
       return next();
     };
 }

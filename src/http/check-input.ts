@@ -1,9 +1,9 @@
 /** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
 import * as v from "valibot";
-import { mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
+import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
 import { fields, integerFrom, isRecord, problemsOf } from "../strategies/index.ts";
-import type { Failure, FieldError, FieldsInvalid } from "./problems.ts";
+import { type Failure, type FieldError, type FieldsInvalid, isFailure } from "./problems.ts";
 
 export interface Check {
   readonly policy?: string | undefined;
@@ -32,7 +32,7 @@ export interface AdhocCheck extends Check {
 }
 
 const longestKeyBytes = 1024;
-const greatestCost = 1_000_000;
+const mostChecks = 100;
 
 const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;
 const acceptedCost = `an integer from 0 to ${greatestCost}`;
@@ -106,6 +106,14 @@ const adhocBody = fields(adhocFields);
 const reserveBody = fields({ ...spendFields, ttlMs });
 const adhocReserveBody = fields({ ...adhocFields, ttlMs });
 const forgetBody = fields({ policy, key });
+const acceptedChecks = `a list of 1 to ${mostChecks} checks`;
+const batchBody = fields({
+  checks: v.pipe(
+    v.array(v.unknown(), acceptedChecks),
+    v.minLength(1, acceptedChecks),
+    v.maxLength(mostChecks, acceptedChecks),
+  ),
+});
 const settleBody = fields({ id: v.string(acceptedId), cost });
 const spendQuery = fields({ deny });
 const lookQuery = fields({ policy, key, cost: v.optional(costText, "1"), deny });
@@ -141,6 +149,25 @@ export function readNoOptions(queries: Queries): object | FieldsInvalid {
 /** What a check spends, or looks at. */
 export function readSpend(body: unknown): Check | AdhocCheck | FieldsInvalid {
   return readEither(body, spendBody, adhocBody);
+}
+
+/** What the checks of a batch spend, each by itself. */
+export function readBatch(
+  body: unknown,
+): { readonly checks: readonly (Check | AdhocCheck)[] } | FieldsInvalid {
+  const parsed = v.safeParse(batchBody, body);
+  if (!parsed.success) return invalidFields(parsed.issues);
+  const checks = parsed.output.checks.map(readSpend);
+  const errors = checks.flatMap((each, index) =>
+    isFailure<FieldsInvalid>(each)
+      ? each.errors.map(({ field, accepted }) => ({
+          field: field === "body" ? `checks[${index}]` : `checks[${index}].${field}`,
+          accepted,
+        }))
+      : [],
+  );
+  if (errors.length > 0) return { kind: "fields-invalid", errors };
+  return { checks: checks.flatMap((each) => (isFailure<FieldsInvalid>(each) ? [] : each)) };
 }
 
 /** What a reservation spends. */

@@ -6,6 +6,7 @@ import type { Later } from "../limiter/object-calls.ts";
 import { type Authorized, requireToken } from "./auth.ts";
 import {
   type Check,
+  readBatch,
   readBody,
   readForgetQuery,
   readLook,
@@ -15,26 +16,26 @@ import {
   readSettle,
   readSpend,
 } from "./check-input.ts";
-import { type Answer, check, forget, look, reserve, settle } from "./checks.ts";
+import { type Answer, check, checkEach, forget, look, reserve, settle } from "./checks.ts";
+import { decideDescribed } from "./forward-auth.ts";
 import type { Gate } from "./gate.ts";
-import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "./problems.ts";
+import {
+  type Failure,
+  type FieldsInvalid,
+  isFailure,
+  problemDetails,
+  problemResponse,
+} from "./problems.ts";
 
 const bodyLimitBytes = 16 * 1024;
+const batchLimitBytes = 128 * 1024;
 const noStore = { "Cache-Control": "no-store" };
 
-const limited = bodyLimit({
-  maxSize: bodyLimitBytes,
-  onError: () => problemResponse({ kind: "body-too-large", limitBytes: bodyLimitBytes }),
-});
-
-/** What comes in chunks is read here, and may break off. */
-const sized: MiddlewareHandler = async (c, next) => {
-  try {
-    return await limited(c, next);
-  } catch {
-    return problemResponse({ kind: "body-malformed" });
-  }
-};
+const sized = (limitBytes: number): MiddlewareHandler =>
+  bodyLimit({
+    maxSize: limitBytes,
+    onError: () => problemResponse({ kind: "body-too-large", limitBytes }),
+  });
 
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
 export function checkRoutes(gate: Gate): Hono<Authorized> {
@@ -52,7 +53,7 @@ export function checkRoutes(gate: Gate): Hono<Authorized> {
     return respond(c, asked, await look(gate, asked, c.var.holder.tenant));
   });
 
-  routes.post("/", may("check"), sized, async (c) => {
+  routes.post("/", may("check"), sized(bodyLimitBytes), async (c) => {
     const asked = await readPost(c, readOptions, readSpend);
     if ("kind" in asked) return problemResponse(asked);
     const { tenant } = c.var.holder;
@@ -69,21 +70,43 @@ export function checkRoutes(gate: Gate): Hono<Authorized> {
     problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD", "POST", "DELETE"] }),
   );
 
-  routes.post("/reserve", may("check"), sized, async (c) => {
+  routes.post("/reserve", may("check"), sized(bodyLimitBytes), async (c) => {
     const asked = await readPost(c, readOptions, readReserve);
     if ("kind" in asked) return problemResponse(asked);
     const { tenant } = c.var.holder;
     return respond(c, asked, await reserve(gate, asked, tenant, laterOf(c)));
   });
 
-  routes.post("/settle", may("check"), sized, async (c) => {
+  routes.post("/settle", may("check"), sized(bodyLimitBytes), async (c) => {
     const asked = await readPost(c, readNoOptions, readSettle);
     const answer = "kind" in asked ? asked : await settle(gate, asked, c.var.holder.tenant);
     return "kind" in answer ? problemResponse(answer) : c.json(answer, 200, noStore);
   });
 
-  for (const path of ["/reserve", "/settle"])
+  routes.post("/batch", may("check"), sized(batchLimitBytes), async (c) => {
+    const asked = await readPost(c, readNoOptions, readBatch);
+    if ("kind" in asked) return problemResponse(asked);
+    const { tenant, may: rights } = c.var.holder;
+    if (!rights.has("adhoc") && asked.checks.some((each) => "adhoc" in each)) {
+      return problemResponse({ kind: "not-permitted", right: "adhoc" });
+    }
+    const answers = await checkEach(gate, asked.checks, tenant);
+    const results = answers.map((each) =>
+      "kind" in each ? { problem: problemDetails(each) } : each,
+    );
+    return c.json({ results }, 200, noStore);
+  });
+
+  for (const path of ["/reserve", "/settle", "/batch"])
     routes.all(path, () => problemResponse({ kind: "method-not-allowed", allowed: ["POST"] }));
+
+  routes.get("/forward", may("check"), (c) => {
+    const options = readOptions(c.req.queries());
+    return isFailure(options) ? problemResponse(options) : decideDescribed(gate, c, options.deny);
+  });
+  routes.all("/forward", () =>
+    problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD"] }),
+  );
 
   routes.all("/*", () => problemResponse({ kind: "unknown-path" }));
   return routes;

@@ -46,7 +46,7 @@ export async function check(
   if (asked.cost === 0) return look(gate, asked, tenant);
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return listedAnswer(gate, ruled);
+  if (ruled.listed !== null) return lookedUp(gate, ruled);
   const { outcomes } = await gate.limiter.admit([ruled.spend], later);
   const [outcome] = outcomes;
   return outcome === undefined ? { kind: "internal" } : answerTo(outcome, ruled);
@@ -59,8 +59,28 @@ export async function look(
 ): Promise<Answer | Failure> {
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return listedAnswer(gate, ruled);
+  if (ruled.listed !== null) return lookedUp(gate, ruled);
   return answerTo(await gate.limiter.look(ruled.spend), ruled);
+}
+
+/** Each by itself: what one comes to is nothing to the others. */
+export async function checkEach(
+  gate: Gate,
+  checks: readonly (Check | AdhocCheck)[],
+  tenant: Tenant,
+): Promise<(Answer | Failure)[]> {
+  const ruled = await Promise.all(checks.map((asked) => ruledOf(gate, asked, tenant)));
+  const spends = ruled.map((each) => {
+    if ("kind" in each) return null;
+    return each.listed === null ? each.spend : { ...each.spend, cost: 0 };
+  });
+  const outcomes = await gate.limiter.admitEach(spends.filter((spend) => spend !== null));
+  return ruled.map((each) => {
+    if ("kind" in each) return each;
+    const outcome = outcomes.shift();
+    if (outcome === undefined) return { kind: "internal" };
+    return each.listed === null ? answerTo(outcome, each) : listedAnswer(outcome, each);
+  });
 }
 
 /** @returns null when it is forgotten */
@@ -82,7 +102,7 @@ export async function reserve(
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) {
-    return { ...(await listedAnswer(gate, ruled)), id: null };
+    return { ...(await lookedUp(gate, ruled)), id: null };
   }
   const { spend } = ruled;
   const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
@@ -173,10 +193,13 @@ function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
 
 const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
+async function lookedUp(gate: Gate, ruled: Ruled): Promise<Answer> {
+  return listedAnswer(await gate.limiter.look({ ...ruled.spend, cost: 0 }), ruled);
+}
+
 /** The limits as they stand; whoever is on a list is let in or refused whatever they say. */
-async function listedAnswer(gate: Gate, { spend, listed, isDryRun }: Ruled): Promise<Answer> {
+function listedAnswer(outcome: Outcome, { spend, listed, isDryRun }: Ruled): Answer {
   const { policy } = spend;
-  const outcome = await gate.limiter.look({ ...spend, cost: 0 });
   // Whatever has been spent, the answer is known.
   const decision = "decision" in outcome ? outcome.decision : createMeter(policy.limits).look(0, 0);
   const isAllowed = listed === "allow" || isDryRun;

@@ -30,8 +30,15 @@ export function toldOf(
   };
 }
 
-/** A 429 of those that deny, or what the first of them has to say; a 503 when one is closed for want of a decision. */
-export function refusal(spends: readonly Spend[], admission: Admission): Response {
+/**
+ * A 429 of those that deny, or what the first of them has to say; a 503 when one is closed for want of a decision.
+ * @param deny the status of a denial, whatever they say
+ */
+export function refusal(
+  spends: readonly Spend[],
+  admission: Admission,
+  deny: number | null,
+): Response {
   const denying = admission.outcomes.filter((outcome) => !admits(outcome));
   if (denying.some((outcome) => outcome.kind === "closed")) {
     return problemResponse({ kind: "undecided" });
@@ -42,7 +49,8 @@ export function refusal(spends: readonly Spend[], admission: Admission): Respons
   }
   const { limits, decisions } = toldOf(spends, admission);
   const fields = decisions.length === 0 ? {} : { ...rateLimitFields(limits, decisions) };
-  const answer = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
+  const own = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
+  const answer = deny === null ? own : { body: null, contentType: "", ...own, status: deny };
   return problemResponse(failureOf(denying), fields, answer);
 }
 

@@ -24,19 +24,49 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     const later: Later = (work) => c.executionCtx.waitUntil(work);
     const visit = visitOf(request);
     const met = isPreflight(request) ? gate.preflights : matchingPolicies(gate.policies, visit);
-    const rulings = await rulingsOf(gate, met, visit);
-    const refused = refusalOf(rulings.map(({ ruling }) => ruling));
-    if (refused !== null) return refused;
-    const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, visit)));
-    const admitting = gate.limiter.admit(spends, later);
-    // A client that goes away meanwhile must not leave behind what is spent for it.
-    later(admitting);
-    const admission = await admitting;
-    if (admission.isRefused) return refusal(spends, admission);
-    const response = await new InFlight(spends, admission).answer(request, forward, later);
-    addFields(response, spends, admission);
-    return response;
+    return answered(
+      gate,
+      { visit, met, tenant: null, isSettled: true, deny: null },
+      request,
+      forward,
+      later,
+    );
   };
+}
+
+/** What is to be decided. */
+export interface Question {
+  readonly visit: Visit;
+  /** The policies that it meets. */
+  readonly met: readonly Policy[];
+  /** Whose keys are charged; null: the proxy's. */
+  readonly tenant: string | null;
+  /** Whether it will be known what came of it; where not, what is spent is spent. */
+  readonly isSettled: boolean;
+  /** The status of a denial, in place of the policies' own. */
+  readonly deny: number | null;
+}
+
+/** The denial, or what `forward` answers, with the RateLimit fields. */
+export async function answered(
+  gate: Gate,
+  question: Question,
+  request: Request,
+  forward: Forward,
+  later: Later,
+): Promise<Response> {
+  const rulings = await rulingsOf(gate, question);
+  const refused = refusalOf(rulings.map(({ ruling }) => ruling));
+  if (refused !== null) return refused;
+  const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, question)));
+  const admitting = gate.limiter.admit(spends, later);
+  // A client that goes away meanwhile must not leave behind what is spent for it.
+  later(admitting);
+  const admission = await admitting;
+  if (admission.isRefused) return refusal(spends, admission, question.deny);
+  const response = await new InFlight(spends, admission).answer(request, forward, later);
+  addFields(response, spends, admission);
+  return response;
 }
 
 interface Ruled {
@@ -48,11 +78,7 @@ interface Ruled {
  * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
  * dry run refuses nobody.
  */
-async function rulingsOf(
-  { readClaims }: Gate,
-  met: readonly Policy[],
-  visit: Visit,
-): Promise<Ruled[]> {
+async function rulingsOf({ readClaims }: Gate, { met, visit }: Question): Promise<Ruled[]> {
   const claims = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
   const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
   return rulings.filter(({ policy, ruling }) => {
@@ -65,12 +91,16 @@ async function rulingsOf(
 }
 
 /** What a policy charges; nothing where it does not apply. */
-function spendOf({ partitions }: Gate, { ruling }: Ruled, visit: Visit): Promise<Spend>[] {
+function spendOf(
+  { partitions }: Gate,
+  { ruling }: Ruled,
+  { visit, tenant, isSettled }: Question,
+): Promise<Spend>[] {
   if (ruling.kind !== "charged") return [];
   const { policy, parts, values } = ruling;
   const cost = costOfRequest(policy, visit);
-  const ttlMs = openForMs(policy);
-  const partitionKey = partitions.partitionKey(parts, values);
+  const ttlMs = isSettled ? openForMs(policy) : null;
+  const partitionKey = partitions.partitionKey(parts, values, tenant);
   return [
     partitionKey.then((each) => ({
       policy,

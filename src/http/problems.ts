@@ -120,7 +120,8 @@ export function problemError(failure: Failure): Error {
   return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
 }
 
-function problemDetails(failure: Failure) {
+/** What a problem's body holds. */
+export function problemDetails(failure: Failure) {
   const { status, title, detail, type, members } = problemOf(failure);
   return { type: type ?? "about:blank", title, status, detail, ...members };
 }

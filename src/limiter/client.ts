@@ -61,6 +61,37 @@ export class LimiterClient {
     return admission;
   }
 
+  /**
+   * Spends that have nothing to do with one another: each is allowed or denied by itself, those of one object in one
+   * call and in their order. A cost of 0 looks.
+   * @returns an outcome for each, in their order
+   */
+  async admitEach(spends: readonly Spend[]): Promise<Outcome[]> {
+    const outcomes = new Map<Spend, Outcome>();
+    const byObject = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+      const { name, jurisdiction } = placeOf(objects, partitionKey);
+      return JSON.stringify([name, jurisdiction]);
+    });
+    const asked = [...byObject.values()].map(async (group) => {
+      const calls = group.map((spend) => callOf([spend]));
+      const verdicts = await this.#ask("check", group, (stub) => stub.batch({ calls }));
+      for (const [index, spend] of group.entries()) {
+        const verdict = verdicts?.[index];
+        const [outcome] =
+          verdict === undefined
+            ? this.#fallBack([spend], new Admission())
+            : outcomesOf([spend], verdict);
+        if (outcome === undefined) continue;
+        outcomes.set(spend, outcome);
+        if (verdict !== undefined && outcome.kind === "decided" && outcome.decision.allowed) {
+          this.#local.book([spend], Date.now());
+        }
+      }
+    });
+    await Promise.all(asked);
+    return spends.flatMap((spend) => outcomes.get(spend) ?? []);
+  }
+
   /** What `admit` would answer to one spend, without spending. */
   async look(spend: Spend): Promise<Outcome> {
     const verdict = await this.#ask("look", [spend], (stub) => stub.look(callOf([spend])));

@@ -12,6 +12,7 @@ import { decide, lookAt, type Spending } from "./decide.ts";
 import { HeldAccounts } from "./held-accounts.ts";
 import { Ledger, type RowStorage } from "./ledger.ts";
 import type {
+  BatchCall,
   Charge,
   CheckCall,
   ForgetCall,
@@ -64,6 +65,13 @@ export class Limiter {
     const verdict = decide(account, charges, nowMs, meterOf, spendNow);
     this.#keep(account, changes, nowMs, durability === "confirmed");
     return verdict;
+  }
+
+  /** A verdict for each call. */
+  batch({ calls }: BatchCall): Verdict[] {
+    return calls.map((call) =>
+      call.charges.some(({ cost }) => cost > 0) ? this.check(call) : this.look(call),
+    );
   }
 
   /** What `check` would answer to each charge by itself; changes nothing. */

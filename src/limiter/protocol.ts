@@ -36,6 +36,11 @@ export interface Verdict {
   spentAtMs: number[];
 }
 
+/** Checks that have nothing to do with one another, one after the other; a cost of 0 looks. */
+export interface BatchCall {
+  calls: readonly CheckCall[];
+}
+
 /** Gives back what a check has spent. */
 export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];

@@ -2,6 +2,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Limiter } from "./limiter.ts";
 import type {
+  BatchCall,
   CheckCall,
   ForgetCall,
   RefundCall,
@@ -31,6 +32,10 @@ export class RateLimiter extends DurableObject<Env> {
 
   check(call: CheckCall): Verdict {
     return this.#limiter.check(call);
+  }
+
+  batch(call: BatchCall): Verdict[] {
+    return this.#limiter.batch(call);
   }
 
   look(call: CheckCall): Verdict {

@@ -1,0 +1,74 @@
+/**
+ * The request that a gateway describes when it asks whether to let it in: `X-Forwarded-*` of Traefik and Caddy, or
+ * `X-Original-*` of nginx. Whoever holds a token is believed.
+ */
+import type { Visit } from "../policies/visit.ts";
+import type { FieldError } from "./problems.ts";
+import { visitOf } from "./visit.ts";
+
+const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
+const host = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
+
+/** Fields of the asking itself: what is described has them not, or has others. */
+const ofAsking = [
+  "Connection",
+  "Content-Length",
+  "Transfer-Encoding",
+  "Upgrade",
+  "X-Headgate-Token",
+];
+
+/**
+ * @param asked with the headers of what is described beside those that describe it
+ * @param isTokenOfCaller whether `Authorization` is the gateway's own, and not of the request that it describes
+ */
+export function describedVisit(
+  asked: Request,
+  isTokenOfCaller: boolean,
+): Visit | { readonly kind: "fields-invalid"; readonly errors: readonly FieldError[] } {
+  const errors: FieldError[] = [];
+  const told = (
+    names: readonly string[],
+    accepted: string,
+    isFine: (text: string) => boolean,
+  ): string => {
+    const name = names.find((each) => asked.headers.has(each)) ?? names[0] ?? "";
+    const text = asked.headers.get(name) ?? "";
+    if (!isFine(text)) errors.push({ field: name, accepted });
+    return text;
+  };
+  const spoken = told(["X-Forwarded-Method", "X-Original-Method"], "a method", (text) =>
+    method.test(text),
+  );
+  const uri = told(["X-Forwarded-Uri", "X-Original-URI"], "a path, and a query", (text) =>
+    text.startsWith("/"),
+  );
+  const scheme = asked.headers.get("X-Forwarded-Proto") ?? "https";
+  if (scheme !== "http" && scheme !== "https") {
+    errors.push({ field: "X-Forwarded-Proto", accepted: '"http" or "https"' });
+  }
+  const authority = asked.headers.get("X-Forwarded-Host") ?? new URL(asked.url).host;
+  if (!host.test(authority)) errors.push({ field: "X-Forwarded-Host", accepted: "a host name" });
+  // A base would take two slashes at the beginning for a host.
+  const url = `${scheme}://${authority}${uri}`;
+  if (errors.length > 0) return { kind: "fields-invalid", errors };
+  const headers = new Headers(asked.headers);
+  for (const name of ofAsking) headers.delete(name);
+  if (isTokenOfCaller) headers.delete("Authorization");
+  nameVisitor(headers);
+  return { ...visitOf(new Request(asked.url, { headers })), url: new URL(url), method: spoken };
+}
+
+/**
+ * The visitor is who the gateway was connected to: the last of its list. Cloudflare has added the gateway itself, where
+ * the call came through it.
+ */
+function nameVisitor(headers: Headers): void {
+  const hops = (headers.get("X-Forwarded-For") ?? "").split(",").map((hop) => hop.trim());
+  const gateway = headers.get("CF-Connecting-IP");
+  if (hops.length > 1 && hops.at(-1) === gateway) hops.pop();
+  const visitor = hops.at(-1) ?? "";
+  headers.set("X-Forwarded-For", hops.join(", "));
+  if (visitor === "") headers.delete("CF-Connecting-IP");
+  else headers.set("CF-Connecting-IP", visitor);
+}
