@@ -10,13 +10,9 @@ import { proxy, refuseUnforwardable } from "./http/proxy.ts";
 import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/service.ts";
 
-export type {
-  CheckInput,
-  ForgetInput,
-  ReserveInput,
-  Service,
-  SettleInput,
-} from "./http/service.ts";
+export type { CheckRoutes } from "./http/check.ts";
+export type { CheckInput, ForgetInput, ReserveInput } from "./http/check-input.ts";
+export type { Service, SettleInput } from "./http/service.ts";
 
 /** The Worker of an environment. */
 export interface App {

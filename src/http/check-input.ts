@@ -5,6 +5,32 @@ import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
 import { fields, integerFrom, isRecord, problemsOf } from "../strategies/index.ts";
 import { type Failure, type FieldError, type FieldsInvalid, isFailure } from "./problems.ts";
 
+/** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
+export interface CheckInput {
+  policy?: string;
+  /** One text for each part of the policy's key. */
+  key?: string | string[];
+  /** An integer from 0 to 1,000,000, 1 when left out; 0 looks. */
+  cost?: number;
+  limits?: unknown;
+  strategy?: string;
+}
+
+export interface ReserveInput extends CheckInput {
+  /** How long it may be settled: an integer from 1,000 to 86,400,000. */
+  ttlMs: number;
+}
+
+export interface BatchInput {
+  checks: CheckInput[];
+}
+
+export type ForgetInput = Pick<CheckInput, "policy" | "key">;
+
+/** As a query holds them. */
+export type ForgetQuery = ForgetInput;
+export type LookQuery = ForgetQuery & { cost?: string; deny?: "403" | "429" };
+
 export interface Check {
   readonly policy?: string | undefined;
   /** One text for each part of the policy's key. */

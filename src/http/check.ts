@@ -1,13 +1,16 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import type { Context, MiddlewareHandler, Next } from "hono";
-import { bodyLimit } from "hono/body-limit";
+import type { Context } from "hono";
 import { Hono } from "hono/tiny";
 import type { Later } from "../limiter/object-calls.ts";
 import { type Authorized, requireToken } from "./auth.ts";
 import {
+  type AdhocCheck,
+  type BatchInput,
   type Check,
+  type CheckInput,
+  type ForgetQuery,
+  type LookQuery,
   readBatch,
-  readBody,
   readForgetQuery,
   readLook,
   readNoOptions,
@@ -15,142 +18,119 @@ import {
   readReserve,
   readSettle,
   readSpend,
+  type ReserveInput,
+  type Reserve,
+  type Settle,
 } from "./check-input.ts";
+import { posted, queried } from "./check-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./checks.ts";
 import { decideDescribed } from "./forward-auth.ts";
 import type { Gate } from "./gate.ts";
-import {
-  type Failure,
-  type FieldsInvalid,
-  isFailure,
-  problemDetails,
-  problemResponse,
-} from "./problems.ts";
+import { type Failure, isFailure, problemDetails, problemResponse } from "./problems.ts";
 
-const bodyLimitBytes = 16 * 1024;
-const batchLimitBytes = 128 * 1024;
+/** The most bytes of a body. */
+const body = 16 * 1024;
+const batchBody = 128 * 1024;
+
 const noStore = { "Cache-Control": "no-store" };
 
-const sized = (limitBytes: number): MiddlewareHandler =>
-  bodyLimit({
-    maxSize: limitBytes,
-    onError: () => problemResponse({ kind: "body-too-large", limitBytes }),
-  });
-
 /** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
-export function checkRoutes(gate: Gate): Hono<Authorized> {
-  const routes = new Hono<Authorized>();
+export function checkRoutes(gate: Gate) {
   const may = requireToken(gate.checkTokens);
-
-  routes.get("/health", (c) => c.json({ status: "ok" }, 200, noStore));
-  routes.all("/health", () =>
-    problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD"] }),
-  );
-
-  routes.get("/", may("look"), refuseMisencoded, async (c) => {
-    const asked = readLook(c.req.queries());
-    if ("kind" in asked) return problemResponse(asked);
-    return respond(c, asked, await look(gate, asked, c.var.holder.tenant));
-  });
-
-  routes.post("/", may("check"), sized(bodyLimitBytes), async (c) => {
-    const asked = await readPost(c, readOptions, readSpend);
-    if ("kind" in asked) return problemResponse(asked);
-    const { tenant } = c.var.holder;
-    return respond(c, asked, await check(gate, asked, tenant, laterOf(c)));
-  });
-
-  routes.delete("/", may("forget"), refuseMisencoded, async (c) => {
-    const asked = readForgetQuery(c.req.queries());
-    const failure = "kind" in asked ? asked : await forget(gate, asked, c.var.holder.tenant);
-    return failure === null ? c.body(null, 204) : problemResponse(failure);
-  });
-
-  routes.all("/", () =>
-    problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD", "POST", "DELETE"] }),
-  );
-
-  routes.post("/reserve", may("check"), sized(bodyLimitBytes), async (c) => {
-    const asked = await readPost(c, readOptions, readReserve);
-    if ("kind" in asked) return problemResponse(asked);
-    const { tenant } = c.var.holder;
-    return respond(c, asked, await reserve(gate, asked, tenant, laterOf(c)));
-  });
-
-  routes.post("/settle", may("check"), sized(bodyLimitBytes), async (c) => {
-    const asked = await readPost(c, readNoOptions, readSettle);
-    const answer = "kind" in asked ? asked : await settle(gate, asked, c.var.holder.tenant);
-    return "kind" in answer ? problemResponse(answer) : c.json(answer, 200, noStore);
-  });
-
-  routes.post("/batch", may("check"), sized(batchLimitBytes), async (c) => {
-    const asked = await readPost(c, readNoOptions, readBatch);
-    if ("kind" in asked) return problemResponse(asked);
-    const { tenant, may: rights } = c.var.holder;
-    if (!rights.has("adhoc") && asked.checks.some((each) => "adhoc" in each)) {
-      return problemResponse({ kind: "not-permitted", right: "adhoc" });
-    }
-    const answers = await checkEach(gate, asked.checks, tenant);
-    const results = answers.map((each) =>
-      "kind" in each ? { problem: problemDetails(each) } : each,
-    );
-    return c.json({ results }, 200, noStore);
-  });
-
-  for (const path of ["/reserve", "/settle", "/batch"])
-    routes.all(path, () => problemResponse({ kind: "method-not-allowed", allowed: ["POST"] }));
-
-  routes.get("/forward", may("check"), (c) => {
-    const options = readOptions(c.req.queries());
-    return isFailure(options) ? problemResponse(options) : decideDescribed(gate, c, options.deny);
-  });
-  routes.all("/forward", () =>
-    problemResponse({ kind: "method-not-allowed", allowed: ["GET", "HEAD"] }),
-  );
-
-  routes.all("/*", () => problemResponse({ kind: "unknown-path" }));
-  return routes;
+  return new Hono<Authorized>()
+    .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
+    .route("/", decisions(gate, may))
+    .route("/", others(gate, may))
+    .all("/health", only("GET", "HEAD"))
+    .all("/", only("GET", "HEAD", "POST", "DELETE"))
+    .all("/reserve", only("POST"))
+    .all("/settle", only("POST"))
+    .all("/batch", only("POST"))
+    .all("/forward", only("GET", "HEAD"))
+    .all("/*", () => problemResponse({ kind: "unknown-path" }));
 }
+
+/** For a typed client: `hc<CheckRoutes>("https://limits.example.com/check")`. */
+export type CheckRoutes = ReturnType<typeof checkRoutes>;
+
+type May = ReturnType<typeof requireToken>;
+type Options = Pick<Check, "deny">;
+type Spending = Check | AdhocCheck;
+type Batch = { readonly checks: readonly Spending[] };
+
+const decisions = (gate: Gate, may: May) =>
+  new Hono<Authorized>()
+    .get("/", may("look"), queried<LookQuery, Check>(readLook), async (c) => {
+      const asked = c.req.valid("query");
+      return respond(c, asked.deny, await look(gate, asked, c.var.holder.tenant));
+    })
+    .post(
+      "/",
+      may("check"),
+      posted<CheckInput, Spending, Options>(body, readOptions, readSpend),
+      async (c) => {
+        const asked = c.req.valid("json");
+        const answer = await check(gate, asked, c.var.holder.tenant, laterOf(c));
+        return respond(c, asked.deny, answer);
+      },
+    )
+    .delete("/", may("forget"), queried<ForgetQuery, Check>(readForgetQuery), async (c) => {
+      const failure = await forget(gate, c.req.valid("query"), c.var.holder.tenant);
+      return failure === null ? c.body(null, 204) : problemResponse(failure);
+    })
+    .post(
+      "/batch",
+      may("check"),
+      posted<BatchInput, Batch, object>(batchBody, readNoOptions, readBatch),
+      async (c) => {
+        const answers = await checkEach(gate, c.req.valid("json").checks, c.var.holder.tenant);
+        const results = answers.map((each) =>
+          isFailure(each) ? { problem: problemDetails(each) } : each,
+        );
+        return c.json({ results }, 200, noStore);
+      },
+    );
+
+const others = (gate: Gate, may: May) =>
+  new Hono<Authorized>()
+    .post(
+      "/reserve",
+      may("check"),
+      posted<ReserveInput, Reserve, Options>(body, readOptions, readReserve),
+      async (c) => {
+        const asked = c.req.valid("json");
+        const answer = await reserve(gate, asked, c.var.holder.tenant, laterOf(c));
+        return respond(c, asked.deny, answer);
+      },
+    )
+    .post(
+      "/settle",
+      may("check"),
+      posted<Settle, Settle, object>(body, readNoOptions, readSettle),
+      async (c) => {
+        const answer = await settle(gate, c.req.valid("json"), c.var.holder.tenant);
+        return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
+      },
+    )
+    .get("/forward", may("check"), queried<Options, Options>(readOptions), (c) =>
+      decideDescribed(gate, c, c.req.valid("query").deny),
+    );
+
+const only =
+  (...allowed: string[]) =>
+  () =>
+    problemResponse({ kind: "method-not-allowed", allowed });
 
 const laterOf =
   (c: Context): Later =>
   (work) =>
     c.executionCtx.waitUntil(work);
 
-/** What a request with a body asks for; what is wrong with its fields and with its query is told at once. */
-async function readPost<Options extends object, Asked extends object>(
-  c: Context<Authorized>,
-  readQuery: (queries: Record<string, string[]>) => Options | FieldsInvalid,
-  read: (json: unknown) => Asked | FieldsInvalid,
-): Promise<(Options & Asked) | Failure> {
-  const options = readQuery(c.req.queries());
-  const body = await readBody(c.req.raw);
-  if ("kind" in body) return body;
-  const asked = read(body.json);
-  if ("adhoc" in asked && !c.var.holder.may.has("adhoc")) {
-    return { kind: "not-permitted", right: "adhoc" };
-  }
-  if (!isFailure(asked) && !isFailure(options)) return { ...options, ...asked };
-  const errors = [asked, options].flatMap((each) =>
-    isFailure<FieldsInvalid>(each) ? each.errors : [],
-  );
-  return { kind: "fields-invalid", errors };
-}
-
-/** What stands for no text is left as it is by the query's reader: different queries would name one key. */
-async function refuseMisencoded(c: Context, next: Next): Promise<Response | undefined> {
-  try {
-    decodeURIComponent(c.req.url);
-  } catch {
-    return problemResponse({ kind: "query-malformed" });
-  }
-  await next();
-  return undefined;
-}
-
 /** 200 with the decision, allowed or not; a denial answers `deny` instead where the caller looks only at the status. */
-function respond(c: Context, { deny }: Pick<Check, "deny">, answer: Answer | Failure): Response {
-  if ("kind" in answer) return problemResponse(answer);
+// The answer's type is that of the parameter.
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+function respond<Told extends Answer>(c: Context, deny: Check["deny"], answer: Told | Failure) {
+  if (isFailure(answer)) return problemResponse(answer);
   const isRefused = deny !== undefined && !answer.allowed;
   return isRefused
     ? c.json(answer, deny, { ...noStore, ...answer.headers })

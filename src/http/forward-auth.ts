@@ -25,7 +25,8 @@ export async function decideDescribed(
     isSettled: false,
     deny: deny ?? null,
   };
-  const letIn = async (): Promise<Response> =>
-    new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
   return answered(gate, question, c.req.raw, letIn, later);
 }
+
+const letIn = async (): Promise<Response> =>
+  new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });

@@ -2,7 +2,16 @@
 import type { ConfigProblem } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
-import { readForget, readReserve, readSettle, readSpend, type Settle } from "./check-input.ts";
+import {
+  type CheckInput,
+  type ForgetInput,
+  readForget,
+  readReserve,
+  readSettle,
+  readSpend,
+  type ReserveInput,
+  type Settle,
+} from "./check-input.ts";
 import {
   type Answer,
   check,
@@ -16,24 +25,7 @@ import {
 import type { Gate } from "./gate.ts";
 import { type Failure, isFailure, problemError } from "./problems.ts";
 
-/** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
-export interface CheckInput {
-  policy?: string;
-  /** One text for each part of the policy's key. */
-  key?: string | string[];
-  /** An integer from 0 to 1,000,000, 1 when left out; 0 looks. */
-  cost?: number;
-  limits?: unknown;
-  strategy?: string;
-}
-
-export interface ReserveInput extends CheckInput {
-  /** How long it may be settled: an integer from 1,000 to 86,400,000. */
-  ttlMs: number;
-}
-
 export type SettleInput = Settle;
-export type ForgetInput = Pick<CheckInput, "policy" | "key">;
 
 /** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
 export interface Service {
