@@ -44,11 +44,7 @@ export const posted = <Sent extends object, Asked extends object, Options extend
   string,
   { in: { json: Sent }; out: { json: Options & Asked } }
 > => {
-  const sized = bodyLimit({
-    maxSize: limitBytes,
-    onError: () => problemResponse({ kind: "body-too-large", limitBytes }),
-  });
-  return every(sized, async function bodyRead(c: Context<Authorized>, next: Next) {
+  return every(sized(limitBytes), async function bodyRead(c: Context<Authorized>, next: Next) {
     const asked = await askedFor(c, readQuery, read);
     if (isFailure(asked)) return problemResponse(asked);
     if (bringsLimits(asked) && !c.var.holder.may.has("adhoc")) {
@@ -58,6 +54,21 @@ export const posted = <Sent extends object, Asked extends object, Options extend
     return next();
   });
 };
+
+/** What comes in chunks is read here, and may break off. */
+function sized(limitBytes: number): MiddlewareHandler {
+  const limited = bodyLimit({
+    maxSize: limitBytes,
+    onError: () => problemResponse({ kind: "body-too-large", limitBytes }),
+  });
+  return async function bodySized(c, next) {
+    try {
+      return await limited(c, next);
+    } catch {
+      return problemResponse({ kind: "body-malformed" });
+    }
+  };
+}
 
 async function askedFor<Asked extends object, Options extends object>(
   c: Context,
