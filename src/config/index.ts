@@ -6,6 +6,7 @@ import { type AllowedOrigins, readCorsOrigins, readPreflights } from "./cors.ts"
 import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
 import { type CheckToken, isVisible, readCheckTokens } from "./tokens.ts";
+import { readFlag } from "./flags.ts";
 import { isSet, type Variables } from "./variables.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
@@ -43,6 +44,8 @@ export interface Config extends Policies {
   readonly preflights: Policy | null;
   /** Which scripts may read what the limiter answers itself. */
   readonly corsOrigins: AllowedOrigins;
+  /** Whether `X-RateLimit-*` are sent too, for clients that know no others. */
+  readonly hasLegacyHeaders: boolean;
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
   /** Empty when `/check` is closed. */
@@ -71,6 +74,7 @@ export function parseConfig(env: Variables): Config {
     warnings: [...warnings, ...jwtWarnings(jwt)],
     preflights: readPreflights(env["PREFLIGHT_LIMITS"], report),
     corsOrigins: readCorsOrigins(env["CORS_ORIGINS"], report),
+    hasLegacyHeaders: readFlag("LEGACY_HEADERS", env["LEGACY_HEADERS"], report),
     checkPath: readCheckPath(env["CHECK_PATH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),

@@ -4,6 +4,7 @@ import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import type { Ruling } from "../policies/ruling.ts";
 import type { Decision, Limit } from "../strategies/index.ts";
 import { rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
+import { legacyFields } from "./legacy-headers.ts";
 import { type Failure, problemResponse } from "./problems.ts";
 
 /** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
@@ -33,11 +34,13 @@ export function toldOf(
 /**
  * A 429 of those that deny, or what the first of them has to say; a 503 when one is closed for want of a decision.
  * @param deny the status of a denial, whatever they say
+ * @param hasLegacy whether it has fields for clients of old, too
  */
 export function refusal(
   spends: readonly Spend[],
   admission: Admission,
   deny: number | null,
+  hasLegacy: boolean,
 ): Response {
   const denying = admission.outcomes.filter((outcome) => !admits(outcome));
   if (denying.some((outcome) => outcome.kind === "closed")) {
@@ -49,9 +52,11 @@ export function refusal(
   }
   const { limits, decisions } = toldOf(spends, admission);
   const fields = decisions.length === 0 ? {} : { ...rateLimitFields(limits, decisions) };
+  const legacy =
+    hasLegacy && decisions.length > 0 ? legacyFields(decisions, admission.decidedAtMs) : {};
   const own = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
   const answer = deny === null ? own : { body: null, contentType: "", ...own, status: deny };
-  return problemResponse(failureOf(denying), fields, answer);
+  return problemResponse(failureOf(denying), { ...fields, ...legacy }, answer);
 }
 
 function failureOf(denying: readonly Outcome[]): Failure {

@@ -13,6 +13,7 @@ import { refusal, refusalOf, toldOf } from "./denial.ts";
 import type { Gate } from "./gate.ts";
 import { addRateLimitFields, rateLimitFields } from "./headers.ts";
 import { InFlight, openForMs } from "./in-flight.ts";
+import { addLegacyFields, legacyFields } from "./legacy-headers.ts";
 import { isPreflight } from "./own-answers.ts";
 import type { Forward } from "./proxy.ts";
 import { visitOf } from "./visit.ts";
@@ -63,9 +64,10 @@ export async function answered(
   // A client that goes away meanwhile must not leave behind what is spent for it.
   later(admitting);
   const admission = await admitting;
-  if (admission.isRefused) return refusal(spends, admission, question.deny);
+  const { hasLegacyHeaders } = gate;
+  if (admission.isRefused) return refusal(spends, admission, question.deny, hasLegacyHeaders);
   const response = await new InFlight(spends, admission).answer(request, forward, later);
-  addFields(response, spends, admission);
+  addFields(response, spends, admission, hasLegacyHeaders);
   return response;
 }
 
@@ -115,10 +117,16 @@ function spendOf(
  * A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what caches
  * hold.
  */
-function addFields(response: Response, spends: readonly Spend[], admission: Admission): void {
+function addFields(
+  response: Response,
+  spends: readonly Spend[],
+  admission: Admission,
+  hasLegacy: boolean,
+): void {
   const { status, headers } = response;
   const told = toldOf(spends, admission);
   const hasFields = status >= 200 && (status < 300 || status >= 400);
   if (told.decisions.length === 0 || !hasFields) return;
   addRateLimitFields(headers, rateLimitFields(told.limits, told.decisions));
+  if (hasLegacy) addLegacyFields(headers, legacyFields(told.decisions, admission.decidedAtMs));
 }

@@ -17,6 +17,7 @@ export interface Gate {
   readonly pseudonym: () => Promise<string>;
   readonly limiter: LimiterClient;
   readonly readClaims: ReadClaims;
+  readonly hasLegacyHeaders: boolean;
 }
 
 export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
@@ -33,5 +34,6 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter: new LimiterClient(objects),
     readClaims: config.jwt === null ? async () => ({}) : claimsReader(config.jwt),
+    hasLegacyHeaders: config.hasLegacyHeaders,
   };
 }

@@ -5,10 +5,12 @@
 import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../config/index.ts";
+import { legacyNames } from "./legacy-headers.ts";
 import { proxyErrorOf } from "./problems.ts";
 
 /** Fields that scripts cannot read unless they are told so (Fetch, section 3.3.4). */
 const exposed = ["RateLimit", "RateLimit-Policy", "Retry-After"];
+const legacyIn = (headers: Headers): string[] => legacyNames.filter((name) => headers.has(name));
 
 /** @param pseudonym what the deployment calls itself */
 export function markOwn(
@@ -34,7 +36,9 @@ function extendExposed(headers: Headers): void {
   const listed = headers.get("Access-Control-Expose-Headers") ?? "";
   const names = new Set(listed.split(",").map((name) => name.trim().toLowerCase()));
   const isOpen = names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
-  const missing = exposed.filter((name) => headers.has(name) && !names.has(name.toLowerCase()));
+  const missing = [...exposed.filter((name) => headers.has(name)), ...legacyIn(headers)].filter(
+    (name) => !names.has(name.toLowerCase()),
+  );
   if (isOpen || missing.length === 0) return;
   const all = [...(listed === "" ? [] : [listed]), ...missing];
   headers.set("Access-Control-Expose-Headers", all.join(", "));
@@ -47,7 +51,7 @@ function allowOrigin(headers: Headers, origin: string | undefined, origins: Allo
   if (origins.kind === "list" && !origins.origins.has(origin)) return;
   headers.set("Access-Control-Allow-Origin", origins.kind === "any" ? "*" : origin);
   if (origins.kind === "list") headers.set("Access-Control-Allow-Credentials", "true");
-  headers.set("Access-Control-Expose-Headers", exposed.join(", "));
+  headers.set("Access-Control-Expose-Headers", [...exposed, ...legacyIn(headers)].join(", "));
 }
 
 /** Asks whether a script may send a request; what it answers no client reads, and it carries no credentials. */

@@ -25,6 +25,8 @@ export class Admission {
   /** More than 0 when it was refused because a key has as many reservations open as it may. */
   fullForMs = 0;
   isRefused = false;
+  /** When it was decided, in milliseconds since the Unix epoch: what waits are counted from. */
+  decidedAtMs = 0;
   readonly #held: Held[] = [];
   #end: ((held: Held) => Promise<unknown>) | null = null;
 

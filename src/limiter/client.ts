@@ -48,6 +48,7 @@ export class LimiterClient {
       // oxlint-disable-next-line no-await-in-loop
       const outcomes = await this.#spend(group, admission, later);
       admission.outcomes.push(...outcomes);
+      admission.decidedAtMs = Date.now();
       if (!outcomes.every(admits) || admission.fullForMs > 0) {
         admission.isRefused = true;
         later(admission.giveBack());
