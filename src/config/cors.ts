@@ -27,8 +27,12 @@ export function readCorsOrigins(
   return { kind: "none" };
 }
 
+/** A `*` within one would stand for itself alone. */
 const isOrigin = (value: unknown): value is string =>
-  typeof value === "string" && URL.canParse(value) && new URL(value).origin === value;
+  typeof value === "string" &&
+  !value.includes("*") &&
+  URL.canParse(value) &&
+  new URL(value).origin === value;
 
 const defaultPreflights = "600/minute";
 

@@ -206,6 +206,10 @@ describe("variables of any shape", () => {
       JWT_JWKS_URL: fc.oneof(fc.webUrl(), any),
       JWT_ISSUER: any,
       JWT_AUDIENCE: any,
+      ORIGIN_TIMEOUT: any,
+      CORS_ORIGINS: any,
+      PREFLIGHT_LIMITS: any,
+      LEGACY_HEADERS: any,
     },
     { requiredKeys: [] },
   );
@@ -244,6 +248,9 @@ describe("variables of any shape", () => {
           "JWT_JWKS_URL",
           "JWT_ISSUER",
           "JWT_AUDIENCE",
+          "ORIGIN_TIMEOUT",
+          "CORS_ORIGINS",
+          "LEGACY_HEADERS",
         ),
       ],
       (value, variable) => {

@@ -5,6 +5,10 @@ describe("the least configuration", () => {
   it("is limits and a secret; everything else has a default", () => {
     expect(plain(configOf(whole))).toEqual({
       origin: "none",
+      originTimeoutMs: 100_000,
+      preflights: expect.objectContaining({ name: "headgate.preflights" }),
+      corsOrigins: { kind: "none" },
+      hasLegacyHeaders: false,
       originSecret: null,
       checkPath: "/check",
       checkTokens: [],
@@ -47,7 +51,8 @@ describe("the least configuration", () => {
 
   const names = (
     "ORIGIN ORIGIN_SECRET CHECK_PATH CHECK_TOKENS STRATEGY KEY " +
-    "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE"
+    "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE " +
+    "ORIGIN_TIMEOUT CORS_ORIGINS PREFLIGHT_LIMITS LEGACY_HEADERS"
   ).split(" ");
   it.for(["", null, undefined])("takes %j for not set, in every variable that may be", (value) => {
     const unset = Object.fromEntries([...names, "POLICIES", "POLICIES_2"].map((n) => [n, value]));

@@ -161,6 +161,7 @@ describe("a request beyond the limits", () => {
     expect(Object.fromEntries(response.headers)).toEqual({
       "content-type": "application/problem+json",
       "cache-control": "no-store",
+      "proxy-status": expect.stringMatching(/^headgate-[\w-]{8};error=http_request_error$/),
       "retry-after": "60",
       ratelimit: '"default.1-per-1m";r=0;t=60',
       "ratelimit-policy": '"default.1-per-1m";q=1;w=60, "default.100-per-1h";q=100;w=3600',

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { configOf, problemsOf, whole } from "./harness.ts";
+
+const app = "https://app.example.com";
+
+describe("CORS_ORIGINS", () => {
+  const originsOf = (CORS_ORIGINS: unknown): unknown => {
+    const { corsOrigins } = configOf({ CORS_ORIGINS });
+    return corsOrigins.kind === "list" ? [...corsOrigins.origins] : corsOrigins.kind;
+  };
+
+  it.for<[unknown, unknown]>([
+    [undefined, "none"],
+    [null, "none"],
+    ["", "none"],
+    ["*", "any"],
+    [app, [app]],
+    [
+      [app, "http://localhost:3000"],
+      [app, "http://localhost:3000"],
+    ],
+    [`["${app}","https://[2001:db8::1]:8443"]`, [app, "https://[2001:db8::1]:8443"]],
+    [[app, app], [app]],
+    [["https://xn--bcher-kva.example"], ["https://xn--bcher-kva.example"]],
+  ])("of %j are %j", ([written, expected]) => {
+    expect(originsOf(written)).toEqual(expected);
+  });
+
+  it("may be 64, and no more", () => {
+    const origins = Array.from({ length: 65 }, (_, index) => `https://a${index}.example`);
+    expect(originsOf(origins.slice(1))).toHaveLength(64);
+    expect(problemsOf({ ...whole, CORS_ORIGINS: origins })).toHaveLength(1);
+  });
+
+  it.for<[unknown]>([
+    ["app.example.com"],
+    [`${app}/`],
+    [`${app}/path`],
+    ["https://App.example.com"],
+    [`${app}:443`],
+    ["https://*.example.com"],
+    ["null"],
+    ["https://bücher.example"],
+    [`${app}, http://localhost`],
+    ["file:///"],
+    [`blob:${app}`],
+    [" "],
+    ["**"],
+    [5],
+    [true],
+    [{}],
+    [[]],
+    [[app, "*"]],
+    [[app, 5]],
+    [[[app]]],
+    [`["${app}"`],
+  ])("may not be %j", ([CORS_ORIGINS]) => {
+    expect(problemsOf({ ...whole, CORS_ORIGINS })).toEqual([
+      {
+        variable: "CORS_ORIGINS",
+        field: "",
+        value: CORS_ORIGINS,
+        accepted: expect.stringMatching(/^"\*", or up to 64 origins as browsers send them/),
+      },
+    ]);
+  });
+});
+
+describe("PREFLIGHT_LIMITS", () => {
+  const limitsOf = (PREFLIGHT_LIMITS: unknown): unknown =>
+    configOf({ PREFLIGHT_LIMITS }).preflights?.limits.map(
+      ({ limit, windowMs, strategy }) => `${limit} per ${windowMs} ${strategy}`,
+    );
+
+  it.for<[unknown, string[]]>([
+    [undefined, ["600 per 60000 sliding-window-counter"]],
+    ["", ["600 per 60000 sliding-window-counter"]],
+    ["5/second", ["5 per 1000 sliding-window-counter"]],
+    [
+      ["5/second", { limit: 50, window: "1h", strategy: "fixed-window" }],
+      ["5 per 1000 sliding-window-counter", "50 per 3600000 fixed-window"],
+    ],
+    ['[{"limit":7,"window":"1m"}]', ["7 per 60000 sliding-window-counter"]],
+  ])("of %j are %j", ([written, expected]) => {
+    expect(limitsOf(written)).toEqual(expected);
+  });
+
+  it("are by address, in shards, and of no policy's name", () => {
+    const { preflights, policies } = configOf({});
+    expect(preflights).toMatchObject({ key: [{ kind: "ip" }], objects: { shards: 32 } });
+    expect(policies.map(({ name }) => name)).not.toContain(preflights?.name);
+  });
+
+  it.for<[unknown, string]>([
+    ["0/second", "limit"],
+    ["soon", ""],
+    [[], ""],
+    [5, ""],
+    [true, ""],
+    [{ limit: 5 }, "window"],
+    [["5/second", { limit: 0, window: "1m" }], "[1].limit"],
+    [{ limit: 5, window: "1m", burst: 9 }, "burst"],
+  ])("may not be %j: %s", ([PREFLIGHT_LIMITS, field]) => {
+    const problems = problemsOf({ ...whole, PREFLIGHT_LIMITS });
+    expect(problems.map((each) => [each.variable, each.field])).toEqual([
+      ["PREFLIGHT_LIMITS", field],
+    ]);
+  });
+});
