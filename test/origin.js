@@ -46,6 +46,10 @@ export default {
         return new Response(url.searchParams.get("set"), {
           status: Number(url.searchParams.get("status") ?? 200),
         });
+      // Begins to answer long after anyone in these tests waits for it.
+      case "/slow":
+        await scheduler.wait(60_000);
+        return new Response("late");
       case "/unreachable":
         throw new Error("the origin is down");
       default:

@@ -9,6 +9,7 @@ import type { Spend } from "../limiter/outcome.ts";
 import { costOfResponse } from "../policies/cost.ts";
 import { releases } from "../strategies/index.ts";
 import { bodyUntil } from "./body.ts";
+import { proxyErrorOf } from "./problems.ts";
 import type { Forward } from "./proxy.ts";
 import { socketUntil } from "./websocket.ts";
 
@@ -107,7 +108,9 @@ export class InFlight {
   #settledBy(response: Response): Response {
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
     const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
-    const holdsSlots = this.#open.some(({ limits }) => limits.some(releases));
+    // A problem of our own is no work of the origin's.
+    const isOrigins = proxyErrorOf(response) === null;
+    const holdsSlots = isOrigins && this.#open.some(({ limits }) => limits.some(releases));
     if (holdsSlots && response.webSocket !== null) return socketUntil(response, settle);
     if (holdsSlots && response.body !== null) {
       return bodyUntil(response, response.body, this.#left.signal, settle);
