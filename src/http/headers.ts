@@ -2,7 +2,14 @@
  * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651). A later
  * draft is a change in this file alone.
  */
-import { type BareItem, type Item, parseList, serializeList, Token } from "structured-headers";
+import {
+  type BareItem,
+  type InnerList,
+  type Item,
+  parseList,
+  serializeList,
+  Token,
+} from "structured-headers";
 import {
   type Decision,
   type Limit,
@@ -105,21 +112,40 @@ function limitItem(decision: LimitDecision): Item {
 
 /**
  * Adds a response's fields to those that its origin sent. What the origin sends in another form stays as it is, and
- * stays alone: recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2).
+ * stays alone: recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2). Where
+ * it uses a name of ours, as another Headgate may, ours is told by another: one name is one policy.
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
-  const isReadable = ["RateLimit", "RateLimit-Policy"].every((name) => {
-    const existing = headers.get(name);
-    return existing === null || isListOfNames(existing);
-  });
-  if (!isReadable) return;
-  for (const [name, value] of Object.entries(fields)) headers.append(name, value);
+  const existing = lists.map((name) => namesIn(headers.get(name)));
+  if (existing.includes(null)) return;
+  const taken = new Set(existing.flatMap((names) => names ?? []));
+  for (const [name, value] of Object.entries(fields)) {
+    const isList = name === "RateLimit" || name === "RateLimit-Policy";
+    headers.append(name, isList && taken.size > 0 ? renamed(value, taken) : value);
+  }
 }
 
-function isListOfNames(value: string): boolean {
+const lists = ["RateLimit", "RateLimit-Policy"] as const;
+
+/** The names that a list tells of, which mean the same in any case; null when it is no list of names. */
+function namesIn(value: string | null): string[] | null {
+  if (value === null) return [];
   try {
-    return parseList(value).every(([item]) => typeof item === "string" || item instanceof Token);
+    const items = parseList(value).map(([item]) => (item instanceof Token ? String(item) : item));
+    return items.every((item) => typeof item === "string")
+      ? items.map((item) => item.toLowerCase())
+      : null;
   } catch {
-    return false;
+    return null;
   }
+}
+
+function renamed(list: string, taken: ReadonlySet<string>): string {
+  const items = parseList(list).map((item): Item | InnerList => {
+    let [name] = item;
+    if (typeof name !== "string") return item;
+    while (taken.has(name.toLowerCase())) name = `headgate.${name}`;
+    return [name, item[1]];
+  });
+  return serializeList(items);
 }

@@ -143,6 +143,34 @@ describe("the fields of an origin", () => {
   });
 });
 
+describe("a name that the origin has used", () => {
+  const ours = {
+    RateLimit: '"p";r=2;t=2, "q";r=3;t=3',
+    "RateLimit-Policy": '"p";q=2;w=9, "q";q=9',
+  };
+  const merged = (theirs: Record<string, string>): (string | null)[] => {
+    const headers = new Headers(theirs);
+    addRateLimitFields(headers, { ...ours, "Retry-After": "5" });
+    return [headers.get("RateLimit"), headers.get("RateLimit-Policy"), headers.get("Retry-After")];
+  };
+
+  it.for(['"p";r=1;t=1', "p;r=1;t=1", '"P";r=1;t=1'])("leaves ours another: %s", (RateLimit) => {
+    expect(merged({ RateLimit })).toEqual([
+      `${RateLimit}, "headgate.p";r=2;t=2, "q";r=3;t=3`,
+      '"headgate.p";q=2;w=9, "q";q=9',
+      "5",
+    ]);
+  });
+
+  it("leaves ours the same other in both fields, whichever it stands in, and for a third", () => {
+    const theirs = '"p";q=1, "headgate.p";q=1';
+    expect(merged({ "RateLimit-Policy": theirs }).slice(0, 2)).toEqual([
+      '"headgate.headgate.p";r=2;t=2, "q";r=3;t=3',
+      `${theirs}, "headgate.headgate.p";q=2;w=9, "q";q=9`,
+    ]);
+  });
+});
+
 describe("Retry-After", () => {
   it("is in whole seconds, rounded up, from 1 to 31 bits", () => {
     expect([0, 1, 1000, 1001, 1e15].map(retryAfterSeconds)).toEqual([1, 1, 1, 2, 2_147_483_647]);
