@@ -32,9 +32,15 @@ export function describedVisit(
     accepted: string,
     isFine: (text: string) => boolean,
   ): string => {
-    const name = names.find((each) => asked.headers.has(each)) ?? names[0] ?? "";
+    const [name = names[0] ?? "", ...others] = names.filter((each) => asked.headers.has(each));
     const text = asked.headers.get(name) ?? "";
     if (!isFine(text)) errors.push({ field: name, accepted });
+    // A gateway writes one of them; the other would be its client's, who is not to describe itself.
+    for (const other of others) {
+      if (asked.headers.get(other) !== text) {
+        errors.push({ field: other, accepted: `nothing beside ${name}` });
+      }
+    }
     return text;
   };
   const spoken = told(["X-Forwarded-Method", "X-Original-Method"], "a method", (text) =>
@@ -48,7 +54,8 @@ export function describedVisit(
     errors.push({ field: "X-Forwarded-Proto", accepted: '"http" or "https"' });
   }
   const authority = asked.headers.get("X-Forwarded-Host") ?? new URL(asked.url).host;
-  if (!host.test(authority)) errors.push({ field: "X-Forwarded-Host", accepted: "a host name" });
+  if (!host.test(authority) || !URL.canParse(`https://${authority}`))
+    errors.push({ field: "X-Forwarded-Host", accepted: "a host name" });
   // A base would take two slashes at the beginning for a host.
   const url = `${scheme}://${authority}${uri}`;
   if (errors.length > 0) return { kind: "fields-invalid", errors };
