@@ -46,14 +46,15 @@ export default defineConfig({
           name: "workerd",
           // An object that is evicted first writes what it has gathered for a second.
           testTimeout: 60_000,
-          include: ["test/{limiter,http}/**/*.test.ts"],
+          include: ["test/{limiter,http,conformance}/**/*.test.ts"],
+          exclude: ["test/conformance/*.local.test.ts"],
           sequence: { groupOrder: 1 },
         },
       },
       {
         test: {
           name: "local",
-          include: ["test/local/**/*.test.ts"],
+          include: ["test/local/**/*.test.ts", "test/conformance/*.local.test.ts"],
           sequence: { groupOrder: 1 },
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -17,7 +17,10 @@ const exposed = "RateLimit, RateLimit-Policy, Retry-After";
 const nothing = { origin: null, credentials: null, exposed: null, vary: null };
 
 /** The denial of a second request. */
-async function denial(variables: Record<string, unknown>, init: RequestInit): Promise<Response> {
+async function denial(
+  variables: Record<string, unknown>,
+  init: { headers: Record<string, string> },
+): Promise<Response> {
   const { send } = headgate({ LIMITS: "1/minute", ...variables });
   await statusOf(send("/", visitor));
   const response = await send("/", init);
