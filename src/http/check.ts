@@ -26,6 +26,7 @@ import { posted, queried } from "./check-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./checks.ts";
 import { decideDescribed } from "./forward-auth.ts";
 import type { Gate } from "./gate.ts";
+import document from "./openapi.json" with { type: "json" };
 import { type Failure, isFailure, problemDetails, problemResponse } from "./problems.ts";
 
 /** The most bytes of a body. */
@@ -34,14 +35,18 @@ const batchBody = 128 * 1024;
 
 const noStore = { "Cache-Control": "no-store" };
 
-/** The routes at and below `CHECK_PATH`. Health is open to all; everything else needs a token. */
+const documentPath = "/openapi.json";
+
+/** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
 export function checkRoutes(gate: Gate) {
   const may = requireToken(gate.checkTokens);
   return new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
+    .get(documentPath, (c) => c.json<object, 200>(described(c.req.path), 200, noStore))
     .route("/", decisions(gate, may))
     .route("/", others(gate, may))
     .all("/health", only("GET", "HEAD"))
+    .all(documentPath, only("GET", "HEAD"))
     .all("/", only("GET", "HEAD", "POST", "DELETE"))
     .all("/reserve", only("POST"))
     .all("/settle", only("POST"))
@@ -115,6 +120,12 @@ const others = (gate: Gate, may: May) =>
     .get("/forward", may("check"), queried<Options, Options>(readOptions), (c) =>
       decideDescribed(gate, c, c.req.valid("query").deny),
     );
+
+/** The document of these routes, which names the path that they are found at. */
+function described(path: string): object {
+  const url = path.slice(0, -documentPath.length);
+  return { ...document, servers: document.servers.map((server) => ({ ...server, url })) };
+}
 
 const only =
   (...allowed: string[]) =>
