@@ -1,7 +1,11 @@
-/** A Headgate of a test's own: its variables, and keys that no other test can meet. */
+/**
+ * A Headgate of a test's own: its variables, and keys that no other test can meet. Whatever it answers below its
+ * `CHECK_PATH` is compared with the OpenAPI document.
+ */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import worker from "../../src/index.ts";
+import { keepsContract } from "./contract.ts";
 
 export const token = "the-tests-token";
 
@@ -31,12 +35,18 @@ export function headgate(variables: Record<string, unknown>): Headgate {
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
+  const written = variables["CHECK_PATH"];
+  const checkPath = typeof written === "string" ? written : "/check";
   const begin = (path: string, init?: Init): Begun => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
-    const response = Promise.resolve(worker.fetch(request, own, ctx));
-    return { response, over: () => waitOnExecutionContext(ctx) };
+    const answered = async (): Promise<Response> => {
+      const answer = await worker.fetch(request, own, ctx);
+      await keepsContract(checkPath, { method: request.method, url, body: init?.body }, answer);
+      return answer;
+    };
+    return { response: answered(), over: () => waitOnExecutionContext(ctx) };
   };
   const send = async (path: string, init?: Init): Promise<Response> => {
     const { response, over } = begin(path, init);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import document from "../../src/http/openapi.json" with { type: "json" };
+import { keepsContract } from "./contract.ts";
 import { headgate, statusOf } from "./harness.ts";
 
 describe("GET /check/openapi.json", () => {
@@ -29,5 +30,86 @@ describe("GET /check/openapi.json", () => {
       statusOf(check("PATCH", `/check${path}`)),
     );
     expect(new Set(await Promise.all(statuses))).toEqual(new Set([405]));
+  });
+});
+
+describe("S11: what the tests of /check compare each answer with", () => {
+  const answer = {
+    allowed: true,
+    cost: 1,
+    delayMs: 0,
+    retryAfterMs: 0,
+    bannedForMs: 0,
+    limits: [
+      {
+        name: "default",
+        strategy: "fixed-window",
+        limit: 5,
+        capacity: 5,
+        windowMs: 1_000,
+        allowed: true,
+        remaining: 4,
+        retryAfterMs: 0,
+        replenishAfterMs: 1_000,
+        resetAfterMs: 1_000,
+      },
+    ],
+    policy: "default",
+    violated: [],
+    headers: { RateLimit: '"default";r=4;t=1' },
+  };
+  const noStore = { "Cache-Control": "no-store" };
+  const looked: Parameters<typeof keepsContract>[1] = {
+    method: "GET",
+    url: new URL("https://h.example/check?key=k"),
+    body: null,
+  };
+  const found = async (body: unknown, init: ResponseInit = {}, asked = looked): Promise<string> => {
+    const response = Response.json(body, { headers: noStore, ...init });
+    return keepsContract("/check", asked, response).then(
+      () => "nothing",
+      ({ message }: Error) => message,
+    );
+  };
+
+  it("finds nothing where all is as the document says", async () => {
+    expect(await found(answer)).toBe("nothing");
+  });
+
+  it.for<[string, unknown, ResponseInit, RegExp]>([
+    ["a member that is missing", { ...answer, violated: undefined }, {}, /"violated"/],
+    ["one that is not in it", { ...answer, colour: "red" }, {}, /colour/],
+    ["a value of another kind", { ...answer, cost: "1" }, {}, /#\/cost/],
+    ["one deep inside", { ...answer, limits: [{}] }, {}, /#\/limits\/0/],
+    ["a status that is not in it", answer, { status: 201 }, /201:\nstatus/],
+    ["a field that is missing", answer, { headers: {} }, /Cache-Control: missing/],
+    ["one that is not in it", answer, { headers: { ...noStore, "X-New": "1" } }, /x-new/],
+    ["another type", answer, { headers: { ...noStore, "Content-Type": "text/html" } }, /html/],
+    [
+      "a wait of no time",
+      answer,
+      { status: 429, headers: { ...noStore, "Retry-After": "0" } },
+      /Retry-After/,
+    ],
+  ])("finds %s", async ([, body, init, expected]) => {
+    expect(await found(body, init)).toMatch(expected);
+  });
+
+  it("finds what was accepted although the document would not have", async () => {
+    const url = new URL("https://h.example/check?key=k&colour=red&cost=1000001");
+    expect(await found(answer, {}, { ...looked, url })).toMatch(/asked colour.*\n.*asked cost/);
+    const body = '{"key": 5}';
+    const posted = { method: "POST", url: new URL("https://h.example/check"), body };
+    expect(await found(answer, {}, { ...looked, ...posted })).toMatch(/asked/);
+  });
+
+  it("finds a path that is not in it, and an Allow that leaves out a method", async () => {
+    const url = new URL("https://h.example/check/new");
+    expect(await found(answer, {}, { ...looked, url })).toMatch(/404 expected/);
+    const put = { ...looked, method: "PUT" };
+    const headers = { ...noStore, Allow: "GET, HEAD" };
+    expect(await found({}, { status: 405, headers }, put)).toMatch(
+      /Allow: GET, HEAD, POST, DELETE/,
+    );
   });
 });
