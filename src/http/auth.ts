@@ -1,7 +1,7 @@
 /** Who may use `/check`: holders of a bearer token (RFC 6750), decided before a body is read or an object touched. */
 import type { MiddlewareHandler } from "hono";
 import type { CheckToken, Right } from "../config/index.ts";
-import { problemResponse } from "./problems.ts";
+import { type ProblemResponse, problemResponse } from "./problems.ts";
 
 /** What routes know of a request that is authorized. */
 export interface Authorized {
@@ -19,7 +19,7 @@ export const tokenField = "X-Headgate-Token";
 export function requireToken(tokens: readonly CheckToken[]) {
   const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + longestCharacterBytes;
   const known = tokens.map(({ token }) => padded(token, sizeBytes));
-  return (right: Right): MiddlewareHandler<Authorized> =>
+  return (right: Right): MiddlewareHandler<Authorized, string, object, ProblemResponse> =>
     async function tokenRequired(c, next) {
       const own = c.req.header(tokenField);
       const [, bearer = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];

@@ -40,11 +40,13 @@ const documentPath = "/openapi.json";
 /** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
 export function checkRoutes(gate: Gate) {
   const may = requireToken(gate.checkTokens);
-  return new Hono<Authorized>()
+  const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) => c.json<object, 200>(described(c.req.path), 200, noStore))
     .route("/", decisions(gate, may))
-    .route("/", others(gate, may))
+    .route("/", others(gate, may));
+  // What is refused whatever is asked is nothing for typed clients.
+  routes
     .all("/health", only("GET", "HEAD"))
     .all(documentPath, only("GET", "HEAD"))
     .all("/", only("GET", "HEAD", "POST", "DELETE"))
@@ -53,6 +55,7 @@ export function checkRoutes(gate: Gate) {
     .all("/batch", only("POST"))
     .all("/forward", only("GET", "HEAD"))
     .all("/*", () => problemResponse({ kind: "unknown-path" }));
+  return routes;
 }
 
 /** For a typed client: `hc<CheckRoutes>("https://limits.example.com/check")`. */

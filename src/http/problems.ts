@@ -2,6 +2,8 @@
  * Everything that Headgate itself refuses, as problem details (RFC 9457). One total function: a new kind of failure
  * does not compile until it is described here. None of them tells a key, a token, an address or a configured value.
  */
+import type { TypedResponse } from "hono";
+import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
 import type { ConfigProblem, DenialAnswer } from "../config/index.ts";
 
 /** A field of a request that is wrong, and what is accepted there. */
@@ -54,13 +56,32 @@ export type FieldsInvalid = FailureOf<"fields-invalid">;
 export const isFailure = <Refused extends Failure>(value: object | Refused): value is Refused =>
   "kind" in value;
 
+/** What only some problems have. */
+interface Members {
+  readonly "violated-policies"?: readonly string[];
+  readonly "missing-parts"?: readonly string[];
+  readonly errors?: readonly FieldError[];
+}
+
+/** What a problem's body holds. */
+export interface ProblemDetails extends Members {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+}
+
+/** As typed clients see it. */
+export type ProblemResponse = Response &
+  TypedResponse<ProblemDetails, ClientErrorStatusCode | ServerErrorStatusCode, "json">;
+
 interface Problem {
   readonly status: number;
   readonly title: string;
   readonly detail: string;
   /** A registered problem type; without one the status says it all. */
   readonly type?: string;
-  readonly members?: Readonly<Record<string, unknown>>;
+  readonly members?: Members;
   readonly headers?: Readonly<Record<string, string>>;
   /** What a proxy calls it (RFC 9209, section 2.3). */
   readonly proxyError?: ProxyError;
@@ -93,7 +114,7 @@ export function problemResponse(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
   own: DenialAnswer | null = null,
-): Response {
+): ProblemResponse {
   const details = problemDetails(failure);
   const status = own?.status ?? details.status;
   const body = own?.body ?? JSON.stringify({ ...details, status });
@@ -110,7 +131,9 @@ export function problemResponse(
     },
   });
   proxyErrors.set(response, problem.proxyError ?? "http_request_error");
-  return response;
+  // What is beyond a Response is not there: it only tells clients of the routes what they get.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return response as ProblemResponse;
 }
 
 /** The same for who is not asked over HTTP. */
@@ -120,8 +143,7 @@ export function problemError(failure: Failure): Error {
   return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
 }
 
-/** What a problem's body holds. */
-export function problemDetails(failure: Failure) {
+export function problemDetails(failure: Failure): ProblemDetails {
   const { status, title, detail, type, members } = problemOf(failure);
   return { type: type ?? "about:blank", title, status, detail, ...members };
 }

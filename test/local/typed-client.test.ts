@@ -1,0 +1,109 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startWorkerd, type Workerd } from "../bench/workerd.ts";
+
+const readme = readFileSync("README.md", "utf8");
+const blockWith = (language: string, words: string): string => {
+  const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].filter(
+    ([, of, text = ""]) => of === language && text.includes(words),
+  );
+  if (blocks.length !== 1) throw new Error(`${blocks.length} ${language} blocks with ${words}`);
+  return blocks[0]?.[2] ?? "";
+};
+
+const token = "the-tests-token";
+const folder = mkdtempSync(join(tmpdir(), "headgate-client-"));
+let workerd: Workerd;
+
+/** A caller in a folder of its own, with the declarations that the README makes, and its client. */
+beforeAll(async () => {
+  mkdirSync(join(folder, "src"));
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  writeFileSync(join(folder, "src/client.ts"), blockWith("ts", "hc<CheckRoutes>"));
+  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  const outDir = join(folder, "src/headgate");
+  const command = blockWith("bash", "tsc").replace("../assistant/src/headgate", outDir);
+  execFileSync("bash", ["-euc", command], { stdio: "pipe" });
+  workerd = await startWorkerd(join(folder, "workerd"), {
+    LIMITS: '{ "limit": 2, "window": "1h", "strategy": "fixed-window" }',
+    KEY: "header:X-Api-Key",
+    CHECK_TOKENS: token,
+  });
+  return workerd.close;
+});
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What the compiler says of a file of the caller's. */
+function compiled(file: string): string {
+  const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
+  const found = ["--module", "esnext", "--moduleResolution", "bundler"];
+  const words = [...strict, ...found, "--ignoreConfig", "--types", "node", `src/${file}`];
+  const options = { cwd: folder, encoding: "utf8" } as const;
+  return spawnSync(resolve("node_modules/.bin/tsc"), words, options).stdout;
+}
+
+/** What a module prints that has the client at hand. */
+const printed = (code: string, bearer = token): unknown => {
+  const script = `import { waitMsOf } from "./src/client.ts";\n${code}`;
+  const HEADGATE_URL = new URL("/check", workerd.url).href;
+  const env = { ...process.env, HEADGATE_URL, HEADGATE_TOKEN: bearer };
+  const words = ["--input-type=module", "-e", script];
+  return JSON.parse(execFileSync(process.execPath, words, { cwd: folder, env, encoding: "utf8" }));
+};
+
+describe("the typed client of the README", () => {
+  it("compiles without Headgate's own environment", () => {
+    expect(compiled("client.ts")).toBe("");
+  });
+
+  it("is let in up to the limit, and then told how long to wait", () => {
+    const waits = printed(`
+      const waits = [await waitMsOf("k"), await waitMsOf("k"), await waitMsOf("k")];
+      console.log(JSON.stringify(waits));`);
+    expect(waits).toEqual([0, 0, expect.any(Number)]);
+    expect((waits as number[])[2]).toBeGreaterThan(3_590_000);
+  });
+
+  it("is told of a problem", () => {
+    const told = `console.log(JSON.stringify(await waitMsOf("k").catch(({ message }) => message)));`;
+    expect(printed(told, "another")).toMatch(/^Unauthorized: A bearer token/);
+  });
+});
+
+describe("its types", () => {
+  it("know what each route takes and answers", () => {
+    writeFileSync(
+      join(folder, "src/typed.ts"),
+      `import { hc } from "hono/client";
+      import type { CheckRoutes } from "./headgate/app";
+      const { index, batch, reserve, settle, health } = hc<CheckRoutes>("https://h.example/check");
+      export async function use(): Promise<unknown> {
+        const looked = await index.$get({ query: { policy: "p", key: ["a", "b"], deny: "429" } });
+        const answer = await looked.json();
+        if (!("allowed" in answer)) return answer.errors?.map(({ field }) => field.trim());
+        const left: number[] = answer.limits.map(({ remaining }) => remaining);
+        const made = await reserve.$post({ json: { key: "k", limits: "5/minute", ttlMs: 1_000 } });
+        if (!made.ok) return made.status;
+        const { id } = await made.json();
+        // @ts-expect-error denied, it would be null
+        await settle.$post({ json: { id, cost: 1 } });
+        if (id !== null) await settle.$post({ json: { id, cost: 1 } });
+        const each = await batch.$post({ json: { checks: [{ key: "k" }] } });
+        const results = each.ok ? (await each.json()).results : [];
+        const titles: string[] = results.flatMap((one) => "problem" in one ? [one.problem.title] : []);
+        const forgotten: boolean = (await index.$delete({ query: { key: "k" } })).status === 204;
+        const status: "ok" = (await (await health.$get()).json()).status;
+        // @ts-expect-error a field that there is not
+        await index.$post({ json: { colour: 1 } });
+        // @ts-expect-error one that is missing
+        await reserve.$post({ json: { key: "k" } });
+        return [left, titles, forgotten, status];
+      }`,
+    );
+    expect(compiled("typed.ts")).toBe("");
+  });
+});
