@@ -39,7 +39,8 @@ export default {
       // As its query says: a status, and headers.
       case "/answer": {
         const { status = 200, ...headers } = Object.fromEntries(url.searchParams);
-        return new Response("answered", { status: Number(status), headers });
+        const body = ["204", "205", "304"].includes(status) ? null : "answered";
+        return new Response(body, { status: Number(status), headers });
       }
       // What an issuer of tokens publishes: in these tests what its URL says.
       case "/jwks":

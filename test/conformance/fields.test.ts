@@ -1,0 +1,312 @@
+/** H: the RateLimit fields (draft-ietf-httpapi-ratelimit-headers-11) as structured fields (RFC 9651). */
+import * as fc from "fast-check";
+import { type BareItem, parseList, serializeList } from "structured-headers";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { rateLimitFields } from "../../src/http/headers.ts";
+import { createMeter, parseLimits } from "../../src/strategies/index.ts";
+import { forAll } from "../for-all.ts";
+import { headgate, statusOf } from "../http/harness.ts";
+import { allTold, itemsOf, kinds, startMs, type Told, visitor } from "./responses.ts";
+
+let told: Told[] = [];
+beforeAll(async () => {
+  vi.spyOn(console, "warn").mockReturnValue(undefined);
+  vi.useFakeTimers({ toFake: ["Date"] });
+  told = await allTold();
+});
+beforeEach(() => void vi.setSystemTime(startMs));
+afterAll(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+const fieldNames = ["RateLimit-Policy", "RateLimit"] as const;
+const fieldsOf = ({ headers }: Response): (string | null)[] =>
+  fieldNames.map((name) => headers.get(name));
+const valuesOf = (responses: readonly Told[]): string[] =>
+  responses.flatMap(({ response }) => fieldsOf(response).filter((value) => value !== null));
+
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
+const problemOf = async (variables: Record<string, unknown>): Promise<unknown> => {
+  const response = await headgate(variables).send("/", visitor);
+  const { status, errors } = await response.json<{
+    status: number;
+    errors?: { field: string }[];
+  }>();
+  return [status, ...(errors ?? []).map(({ field }) => field)];
+};
+
+it("H01: every value is a list in its one canonical form", () => {
+  // Of each kind some answers let in, and all but the slots' some deny.
+  const statuses = new Set(told.map(({ kind, response }) => `${kind} ${response.status}`));
+  for (const kind of Object.keys(kinds)) {
+    expect(statuses).toContain(`${kind} ${kind === "concurrency" ? 429 : 200}`);
+  }
+  for (const value of valuesOf(told)) expect(serializeList(parseList(value))).toBe(value);
+  expect(valuesOf(told).length).toBeGreaterThan(150);
+});
+
+it("H02: every item is a String", () => {
+  for (const { policies, limits } of told) {
+    for (const { name } of [...policies, ...limits]) expect(name).toBeTypeOf("string");
+  }
+});
+
+it("H03: every policy has an Integer q, every limit an Integer r, of digits alone", () => {
+  for (const { policies, limits } of told) {
+    for (const { parameters } of policies) expect(isCount(parameters.get("q"))).toBe(true);
+    for (const { parameters } of limits) expect(isCount(parameters.get("r"))).toBe(true);
+  }
+  for (const value of valuesOf(told)) {
+    expect(value.replaceAll(/;[qrtw]=\d{1,15}(?![^;,])/g, "")).not.toMatch(/;[qrtw]\b/);
+  }
+});
+
+it("H04: w is an Integer of at least 1, and absent for a window of less than a second", () => {
+  const all = told.flatMap(({ kind, policies }) =>
+    policies.map(({ parameters }) => ({ kind, w: parameters.get("w") })),
+  );
+  for (const { kind, w } of all) {
+    if (kind === "a window of less than a second") expect(w).toBe(undefined);
+    else expect([kind, isCount(w) && w !== 0]).toEqual([kind, true]);
+  }
+  expect(all.filter(({ w }) => w === undefined)).not.toEqual([]);
+});
+
+it("H05: t is an Integer, rounded up, and never more than the window", async () => {
+  for (const { policies, limits } of told) {
+    for (const { name, parameters } of limits) {
+      const policy = policies.find((each) => each.name === name);
+      const t = parameters.get("t");
+      if (t !== undefined) expect(isCount(t)).toBe(true);
+      expect(Number(t ?? 0)).toBeLessThanOrEqual(Number(policy?.parameters.get("w") ?? 1));
+    }
+  }
+  const { send } = headgate({ LIMITS: "99/minute", STRATEGY: "fixed-window" });
+  const seconds = [];
+  for (const afterMs of [0, 1, 999, 1_000, 1_001, 59_000, 59_999, 60_000]) {
+    vi.setSystemTime(startMs + afterMs);
+    // oxlint-disable-next-line no-await-in-loop
+    const { headers } = await send("/", visitor);
+    seconds.push(itemsOf(headers.get("RateLimit"))[0]?.parameters.get("t"));
+  }
+  expect(seconds).toEqual([60, 60, 60, 59, 59, 1, 1, 60]);
+});
+
+it("H06: qu tells of slots, and of nothing else", () => {
+  const units = new Map<unknown, Set<unknown>>();
+  for (const { kind, policies } of told) {
+    for (const { name, parameters } of policies) {
+      const isOfSlots = kind === "concurrency" || name === "slots";
+      const known = units.get(isOfSlots) ?? new Set();
+      units.set(isOfSlots, known.add(parameters.get("qu")));
+    }
+  }
+  expect(units.get(true)).toEqual(new Set(["concurrent-requests"]));
+  expect(units.get(false)).toEqual(new Set([undefined]));
+});
+
+it("H07: there is no pk, nor anything else of the key", () => {
+  for (const { policies, limits } of told) {
+    for (const { parameters } of [...policies, ...limits]) expect(parameters.has("pk")).toBe(false);
+  }
+  expect(valuesOf(told).join()).not.toMatch(/203\.0\.113|:[A-Za-z0-9+/]{8,}={0,2}:/);
+});
+
+it.for(['a"b', "a\\b", "café", "a\u0000", "a\n", "\u{1f600}"])(
+  "H08: a name that a String does not hold as it is, is refused: %j",
+  async (name) => {
+    const limit = { limit: 1, window: "1m", name };
+    expect(await problemOf({ POLICIES: [{ name, limits: "1/s" }] })).toEqual([500, "[0].name"]);
+    expect(await problemOf({ LIMITS: limit })).toEqual([500, "name"]);
+  },
+);
+
+it("H08: an origin's names stay escaped", async () => {
+  const { send } = headgate({ LIMITS: "9/minute", STRATEGY: "fixed-window" });
+  const theirs = String.raw`"a\"b\\c";r=1`;
+  const { headers } = await send(`/answer?RateLimit=${encodeURIComponent(theirs)}`, visitor);
+  expect(headers.get("RateLimit")).toBe(`${theirs}, "default";r=8;t=60`);
+});
+
+it.for(["1000000000000000/m", "NaN/m", "Infinity/m", "1e3/m", "-1/m", "1.5/m"])(
+  "H09: a quota that no Integer holds is refused: %s",
+  async (LIMITS) => {
+    expect(await problemOf({ LIMITS })).toEqual([500, expect.stringMatching(/^(?:limit)?$/)]);
+  },
+);
+
+it.for([Infinity, Number.NaN, 1e15, 2 ** 53, -1, 0.5])(
+  "H09: as a number, too: %d",
+  async (limit) => {
+    expect(await problemOf({ LIMITS: { limit, window: "1m" } })).toEqual([500, "limit"]);
+  },
+);
+
+it("H10: no two items of a field have one name, in any case", async () => {
+  const namesOf = (value: string | null): string[] =>
+    itemsOf(value).map(({ name }) => String(name).toLowerCase());
+  for (const value of valuesOf(told)) {
+    expect(new Set(namesOf(value)).size).toBe(namesOf(value).length);
+  }
+  expect(
+    await problemOf({
+      POLICIES: [
+        { name: "a", limits: "1/s" },
+        { name: "b", limits: { limit: 1, window: "1m", name: "a" } },
+      ],
+    }),
+  ).toEqual([500, "[1].limits"]);
+  // An origin may have a policy of the same name.
+  const { send } = headgate({ POLICIES: [{ name: "origin", limits: "9/minute" }] });
+  for (const theirs of ["origin", "Origin"]) {
+    const query = new URLSearchParams({
+      RateLimit: `"${theirs}";r=0;t=7`,
+      "RateLimit-Policy": `"${theirs}";q=1;w=7`,
+    });
+    // oxlint-disable-next-line no-await-in-loop
+    const response = await send(`/answer?${String(query)}`, visitor);
+    const expected = ["origin", "headgate.origin"];
+    expect(fieldsOf(response).map(namesOf)).toEqual([expected, expected]);
+  }
+});
+
+it("H11: whatever RateLimit tells of, RateLimit-Policy of the same answer explains", () => {
+  for (const { policies, limits } of told) {
+    const explained = policies.map(({ name }) => name);
+    expect(explained).toEqual(expect.arrayContaining(limits.map(({ name }) => name)));
+  }
+});
+
+it("H12: RateLimit-Policy is the same in every answer to the like of a request", () => {
+  for (const kind of Object.keys(kinds)) {
+    const answers = told.filter((each) => each.kind === kind);
+    const values = answers.map(({ response }) => response.headers.get("RateLimit-Policy"));
+    expect([kind, new Set(values).size, values[0]]).toEqual([kind, 1, expect.any(String)]);
+  }
+});
+
+it.for([
+  ["no policy matches", { match: { path: "/other" } }, {}],
+  ["the only policy is a dry run", { dryRun: true }, {}],
+  ["there is no decision, and the policy is open", { onError: "open" }, { RATE_LIMITER: {} }],
+  ["the visitor is on a list", { allow: ["203.0.113.7"] }, {}],
+] as const)("H13: where %s the fields are absent", async ([, fields, variables]) => {
+  vi.spyOn(console, "error").mockReturnValue(undefined);
+  const POLICIES = [{ name: "p", limits: "9/minute", ...fields }];
+  const response = await headgate({ POLICIES, ...variables }).send("/", visitor);
+  expect([response.status, ...fieldsOf(response)]).toEqual([200, null, null]);
+});
+
+it.for([300, 301, 302, 303, 304, 305, 307, 308])(
+  "H14: no fields are added to a %i",
+  async (status) => {
+    const { send } = headgate({ LIMITS: "9/minute" });
+    const response = await send(`/answer?status=${status}&Location=/x`, visitor);
+    expect([response.status, ...fieldsOf(response)]).toEqual([status, null, null]);
+  },
+);
+
+it("H14: nor to an upgrade", async () => {
+  const { send } = headgate({ LIMITS: "9/minute" });
+  const headers = { ...visitor.headers, Upgrade: "websocket" };
+  const response = await send("/websocket", { headers });
+  expect([response.status, ...fieldsOf(response)]).toEqual([101, null, null]);
+  response.webSocket?.accept();
+  response.webSocket?.close();
+});
+
+it("H15: there are no parameters but the draft's own", () => {
+  const parameters = (items: "policies" | "limits"): Set<string> =>
+    new Set(told.flatMap((each) => each[items].flatMap((item) => [...item.parameters.keys()])));
+  expect(parameters("policies")).toEqual(new Set(["q", "qu", "w"]));
+  expect(parameters("limits")).toEqual(new Set(["r", "t"]));
+});
+
+const ascii = fc.string({
+  unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),
+});
+const integer = fc.integer({ min: -999_999_999_999_999, max: 999_999_999_999_999 });
+const parameterName = fc.stringMatching(/^[a-z*][a-z0-9_.*-]{0,10}$/);
+const anyItem = fc.tuple(
+  ascii,
+  fc.array(fc.tuple(parameterName, fc.oneof(integer, ascii, fc.boolean())), { maxLength: 4 }),
+);
+const anyList = fc.array(
+  anyItem.map(([name, pairs]): [string, Map<string, BareItem>] => [name, new Map(pairs)]),
+  { minLength: 1, maxLength: 5 },
+);
+
+it(
+  "H16: lists of Strings with Integers, Strings and Booleans come back as they were, in one form",
+  forAll([anyList], (list) => {
+    const text = serializeList(list);
+    expect(parseList(text)).toEqual(list);
+    expect(serializeList(parseList(text))).toBe(text);
+    expect(text).toMatch(/^[\x20-\x7e]+$/);
+  }),
+);
+
+it(
+  "H16: what is no String or Integer is not serialised",
+  forAll(
+    [
+      fc.string({ unit: "binary" }).filter((text) => /[^\x20-\x7e]/.test(text)),
+      fc.constantFrom(1e15, -1e15, 2 ** 53),
+    ],
+    (text, number) => {
+      expect(() => serializeList([[text, new Map()]])).toThrow();
+      expect(() => serializeList([["a", new Map([["a", text]])]])).toThrow();
+      expect(() => serializeList([["a", new Map([["q", number]])]])).toThrow();
+    },
+  ),
+);
+
+it(
+  "H16: so do the fields of any limits and decisions",
+  forAll(
+    [
+      fc.integer({ min: 1, max: 100_000 }),
+      fc.integer({ min: 1, max: 10_000_000 }),
+      fc.constantFrom("fixed-window", "sliding-window-counter", "token-bucket", "concurrency"),
+      fc.array(fc.integer({ min: 0, max: 2_000_000 }), { minLength: 1, maxLength: 4 }),
+    ],
+    (limit, windowMs, strategy, costs) => {
+      const limits = parseLimits({ limit, window: `${windowMs}ms`, strategy });
+      const meter = createMeter(limits);
+      for (const [index, cost] of costs.entries()) {
+        const fields = rateLimitFields(limits, [meter.consume(cost, startMs + index * 500)]);
+        for (const name of fieldNames) {
+          const value = fields[name] ?? "";
+          expect(serializeList(parseList(value))).toBe(value);
+        }
+      }
+    },
+  ),
+);
+
+it("H17: r is from 0 to q, whatever comes at once and whatever a burst is", async () => {
+  for (const { policies, limits } of told) {
+    for (const { name, parameters } of limits) {
+      const q = policies.find((each) => each.name === name)?.parameters.get("q");
+      expect(Number(parameters.get("r"))).toBeLessThanOrEqual(Number(q));
+    }
+  }
+  const burst = { limit: 5, window: "1m", strategy: "token-bucket", burst: 20 };
+  const { send } = headgate({ LIMITS: burst });
+  const answers = await Promise.all(Array.from({ length: 30 }, () => send("/", visitor)));
+  const remaining = answers.map(({ headers }) =>
+    Number(itemsOf(headers.get("RateLimit"))[0]?.parameters.get("r")),
+  );
+  expect([Math.min(...remaining), Math.max(...remaining)]).toEqual([0, 5]);
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
+});
+
+it("H17: nor is r less than 0 where there is a debt", async () => {
+  const cost = { from: "response-header:x-units", reserve: 1, max: 100 };
+  const policy = { name: "p", limits: "5/minute", strategy: "fixed-window", cost };
+  const { send } = headgate({ POLICIES: [policy] });
+  await statusOf(send("/answer?X-Units=50", visitor));
+  const response = await send("/", visitor);
+  expect([response.status, response.headers.get("RateLimit")]).toEqual([429, '"p";r=0;t=60']);
+});
