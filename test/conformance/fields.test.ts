@@ -1,6 +1,6 @@
 /** H: the RateLimit fields (draft-ietf-httpapi-ratelimit-headers-11) as structured fields (RFC 9651). */
 import * as fc from "fast-check";
-import { type BareItem, parseList, serializeList } from "structured-headers";
+import { type BareItem, parseList, SerializeError, serializeList } from "structured-headers";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { rateLimitFields } from "../../src/http/headers.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
@@ -67,8 +67,8 @@ it("H04: w is an Integer of at least 1, and absent for a window of less than a s
     policies.map(({ parameters }) => ({ kind, w: parameters.get("w") })),
   );
   for (const { kind, w } of all) {
-    if (kind === "a window of less than a second") expect(w).toBe(undefined);
-    else expect([kind, isCount(w) && w !== 0]).toEqual([kind, true]);
+    const isShort = kind === "a window of less than a second";
+    expect([kind, isShort ? w === undefined : isCount(w) && w !== 0]).toEqual([kind, true]);
   }
   expect(all.filter(({ w }) => w === undefined)).not.toEqual([]);
 });
@@ -78,7 +78,7 @@ it("H05: t is an Integer, rounded up, and never more than the window", async () 
     for (const { name, parameters } of limits) {
       const policy = policies.find((each) => each.name === name);
       const t = parameters.get("t");
-      if (t !== undefined) expect(isCount(t)).toBe(true);
+      expect(t === undefined || isCount(t)).toBe(true);
       expect(Number(t ?? 0)).toBeLessThanOrEqual(Number(policy?.parameters.get("w") ?? 1));
     }
   }
@@ -255,9 +255,9 @@ it(
       fc.constantFrom(1e15, -1e15, 2 ** 53),
     ],
     (text, number) => {
-      expect(() => serializeList([[text, new Map()]])).toThrow();
-      expect(() => serializeList([["a", new Map([["a", text]])]])).toThrow();
-      expect(() => serializeList([["a", new Map([["q", number]])]])).toThrow();
+      expect(() => serializeList([[text, new Map()]])).toThrow(SerializeError);
+      expect(() => serializeList([["a", new Map([["a", text]])]])).toThrow(SerializeError);
+      expect(() => serializeList([["a", new Map([["q", number]])]])).toThrow(SerializeError);
     },
   ),
 );
