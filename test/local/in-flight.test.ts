@@ -8,6 +8,7 @@ const queue = { limit: 1, window: "1m", strategy: "leaky-bucket" };
 
 const policies = [
   { name: "slots", limits: [slots, { limit: 100, window: "1h", strategy: "sliding-log" }] },
+  { name: "plain", limits: "100/hour" },
   { name: "brief", limits: [{ ...slots, window: "1s" }] },
   { name: "many", limits: [{ ...slots, limit: 2_000 }] },
   { name: "queue", limits: [queue] },
@@ -182,6 +183,28 @@ describe("a client that goes away", () => {
     await client.leave("resetAndDestroy");
     await proxied.leftIs(policy, key, 3);
     expect(await proxied.left(policy, key)).toEqual([3, 5]);
+  });
+});
+
+describe("a client that goes away from a request that holds nothing", () => {
+  it("before the head has the origin's request aborted", async () => {
+    const { key, path } = own("plain");
+    const client = proxied.ask(path, key);
+    const { over, response } = await proxied.origin.asked(path);
+    await client.leave("resetAndDestroy");
+    await over;
+    expect(response.writableEnded).toBe(false);
+  });
+
+  it("in the midst of a body has it aborted, too", async () => {
+    const { key, path } = own("plain");
+    const client = proxied.ask(path, key);
+    const { over, response } = await proxied.origin.asked(path);
+    response.write("begun");
+    expect(await client.beginning()).toBe("begun");
+    await client.leave("resetAndDestroy");
+    await over;
+    expect(response.writableEnded).toBe(false);
   });
 });
 
