@@ -24,7 +24,7 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     const request = c.req.raw;
     const later: Later = (work) => c.executionCtx.waitUntil(work);
     const visit = visitOf(request);
-    const met = isPreflight(request) ? gate.preflights : matchingPolicies(gate.policies, visit);
+    const met = metBy(gate, visit);
     return answered(
       gate,
       { visit, met, tenant: null, isSettled: true, deny: null },
@@ -34,6 +34,10 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     );
   };
 }
+
+/** The policies that a request meets. */
+export const metBy = ({ policies, preflights }: Gate, visit: Visit): readonly Policy[] =>
+  isPreflight(visit) ? preflights : matchingPolicies(policies, visit);
 
 /** What is to be decided. */
 export interface Question {

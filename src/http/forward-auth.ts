@@ -1,10 +1,9 @@
 /** Decides for a request that a gateway has, and describes: 204, or the denial. */
 import type { Context } from "hono";
 import type { Later } from "../limiter/object-calls.ts";
-import { matchingPolicies } from "../policies/match.ts";
 import type { Authorized } from "./auth.ts";
 import { describedVisit } from "./described.ts";
-import { answered } from "./enforce.ts";
+import { answered, metBy } from "./enforce.ts";
 import type { Gate } from "./gate.ts";
 import { isFailure, problemResponse } from "./problems.ts";
 
@@ -20,7 +19,7 @@ export async function decideDescribed(
   const later: Later = (work) => c.executionCtx.waitUntil(work);
   const question = {
     visit,
-    met: matchingPolicies(gate.policies, visit),
+    met: metBy(gate, visit),
     tenant: holder.tenant,
     isSettled: false,
     deny: deny ?? null,

@@ -5,6 +5,7 @@
 import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../config/index.ts";
+import type { Visit } from "../policies/visit.ts";
 import { legacyNames } from "./legacy-headers.ts";
 import { proxyErrorOf } from "./problems.ts";
 
@@ -55,5 +56,5 @@ function allowOrigin(headers: Headers, origin: string | undefined, origins: Allo
 }
 
 /** Asks whether a script may send a request; what it answers no client reads, and it carries no credentials. */
-export const isPreflight = ({ method, headers }: Request): boolean =>
+export const isPreflight = ({ method, headers }: Visit): boolean =>
   method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method");

@@ -136,6 +136,21 @@ describe("the request that is described", () => {
   });
 });
 
+describe("a preflight that is described", () => {
+  it("is charged to the cap of preflights alone, as one before the proxy is", async () => {
+    const { send } = headgate({ ...one, PREFLIGHT_LIMITS: "2/minute" });
+    const asks = { Origin: "https://app.example", "Access-Control-Request-Method": "PUT" };
+    const ask = (sent: Sent): Promise<number> =>
+      statusOf(send("/check/forward", { headers: sent }));
+    const preflight = traefik("/", { ...asks, "X-Forwarded-Method": "OPTIONS" });
+    expect([await ask(preflight), await ask(preflight), await ask(preflight)]).toEqual([
+      204, 204, 429,
+    ]);
+    expect(await ask(traefik("/", asks))).toBe(204);
+    expect(await ask(traefik("/", { "X-Forwarded-Method": "OPTIONS" }))).toBe(429);
+  });
+});
+
 describe("the visitor", () => {
   const charged = async (sent: Sent, key: string): Promise<boolean> => {
     const { send, check } = headgate(one);
