@@ -1,5 +1,7 @@
 /** What a gateway is told that asks whether to let a request in. */
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { forAll } from "../for-all.ts";
 import { from, headgate, statusOf } from "./harness.ts";
 
 type Sent = Record<string, string>;
@@ -228,6 +230,45 @@ describe("a description that is wrong", () => {
       "X-Original-Method",
     ]);
   });
+
+  const text = fc.oneof(
+    fc.string({ unit: "binary-ascii" }).map((each) => each.replaceAll(/[^\t\x20-\x7e]/g, "")),
+    fc.webUrl(),
+    fc.ipV6(),
+    fc.constantFrom(
+      "/",
+      "GET",
+      "https",
+      "a.example",
+      "/%zz%ff?a=%",
+      "/\\..//",
+      "[::1]:0",
+      "a:65536",
+    ),
+  );
+  const policies = ["ip", "path", "host", "method", "query:a", "cookie:a", "header:x-a"].map(
+    (key, index) => ({ name: `p${index}`, key, limits: "100000/minute", match: { path: "/*" } }),
+  );
+  const { send: fuzzed } = headgate({ POLICIES: policies });
+
+  it(
+    "of whatever text is let in, or told what is wrong, and never a fault of Headgate's",
+    forAll(
+      [
+        fc.dictionary(
+          fc.constantFrom(...Object.keys({ ...traefik("/"), ...nginx("/") }), "Cookie"),
+          text,
+        ),
+      ],
+      async (sent) => {
+        const status = await statusOf(
+          fuzzed("/check/forward", { headers: { ...traefik("/"), ...sent, ...bearer } }),
+        );
+        expect([204, 422]).toContain(status);
+      },
+      500,
+    ),
+  );
 
   it("spends nothing", async () => {
     const { send, check } = headgate(one);
