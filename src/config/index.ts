@@ -5,7 +5,7 @@ import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, readCorsOrigins, readPreflights } from "./cors.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
-import { type CheckToken, isVisible, readCheckTokens } from "./tokens.ts";
+import { type CheckToken, isVisible, readCheckAuth, readCheckTokens } from "./tokens.ts";
 import { readFlag } from "./flags.ts";
 import { isSet, type Variables } from "./variables.ts";
 
@@ -48,6 +48,8 @@ export interface Config extends Policies {
   readonly hasLegacyHeaders: boolean;
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
+  /** Whether anybody may look, without a token. */
+  readonly isLookOpen: boolean;
   /** Empty when `/check` is closed. */
   readonly checkTokens: readonly CheckToken[];
   readonly keySecret: string;
@@ -76,6 +78,7 @@ export function parseConfig(env: Variables): Config {
     corsOrigins: readCorsOrigins(env["CORS_ORIGINS"], report),
     hasLegacyHeaders: readFlag("LEGACY_HEADERS", env["LEGACY_HEADERS"], report),
     checkPath: readCheckPath(env["CHECK_PATH"], report),
+    isLookOpen: readCheckAuth(env["CHECK_AUTH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),
   };

@@ -41,6 +41,15 @@ const tokenSchema = v.union([
   holderSchema,
 ]);
 
+/** Whether looks are open to all: `CHECK_AUTH = "none"`. */
+export function readCheckAuth(value: unknown, report: (problem: ConfigProblem) => void): boolean {
+  if (!isSet(value)) return false;
+  if (value === "none") return true;
+  const accepted = '"none", which opens looks to all, or nothing';
+  report({ variable: "CHECK_AUTH", field: "", value, accepted });
+  return false;
+}
+
 /** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
 export function readCheckTokens(
   value: unknown,

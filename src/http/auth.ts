@@ -15,8 +15,14 @@ export interface Authorized {
 /** Holds the token of a gateway whose requests have an `Authorization` of their own. */
 export const tokenField = "X-Headgate-Token";
 
-/** Refuses a request that carries none of the tokens, or one that is not for this. */
-export function requireToken(tokens: readonly CheckToken[]) {
+/** Who has no token, where looks are open to all. */
+const anyone: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
+
+/**
+ * Refuses a request that carries none of the tokens, or one that is not for this.
+ * @param isLookOpen whether a look needs none
+ */
+export function requireToken(tokens: readonly CheckToken[], isLookOpen: boolean) {
   const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + longestCharacterBytes;
   const known = tokens.map(({ token }) => padded(token, sizeBytes));
   return (right: Right): MiddlewareHandler<Authorized, string, object, ProblemResponse> =>
@@ -24,7 +30,10 @@ export function requireToken(tokens: readonly CheckToken[]) {
       const own = c.req.header(tokenField);
       const [, bearer = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
       const token = own ?? bearer;
-      const holder = tokens[indexOf(known, padded(token, sizeBytes))];
+      const isAnyone =
+        isLookOpen && own === undefined && c.req.header("Authorization") === undefined;
+      const holder =
+        isAnyone && right === "look" ? anyone : tokens[indexOf(known, padded(token, sizeBytes))];
       if (holder === undefined) {
         return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
       }

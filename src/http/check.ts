@@ -1,5 +1,5 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import type { Context } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import type { Later } from "../limiter/object-calls.ts";
 import { type Authorized, requireToken } from "./auth.ts";
@@ -22,6 +22,7 @@ import {
   type Reserve,
   type Settle,
 } from "./check-input.ts";
+import { limitOwn } from "./own-limits.ts";
 import { posted, queried } from "./check-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./checks.ts";
 import { decideDescribed } from "./forward-auth.ts";
@@ -39,12 +40,13 @@ const documentPath = "/openapi.json";
 
 /** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
 export function checkRoutes(gate: Gate) {
-  const may = requireToken(gate.checkTokens);
+  const may = requireToken(gate.checkTokens, gate.isLookOpen);
+  const limited = limitOwn(gate);
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) => c.json<object, 200>(described(c.req.path), 200, noStore))
-    .route("/", decisions(gate, may))
-    .route("/", others(gate, may));
+    .route("/", decisions(gate, may, limited))
+    .route("/", others(gate, may, limited));
   // What is refused whatever is asked is nothing for typed clients.
   routes
     .all("/health", only("GET", "HEAD"))
@@ -66,15 +68,16 @@ type Options = Pick<Check, "deny">;
 type Spending = Check | AdhocCheck;
 type Batch = { readonly checks: readonly Spending[] };
 
-const decisions = (gate: Gate, may: May) =>
+const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
-    .get("/", may("look"), queried<LookQuery, Check>(readLook), async (c) => {
+    .get("/", may("look"), limited, queried<LookQuery, Check>(readLook), async (c) => {
       const asked = c.req.valid("query");
       return respond(c, asked.deny, await look(gate, asked, c.var.holder.tenant));
     })
     .post(
       "/",
       may("check"),
+      limited,
       posted<CheckInput, Spending, Options>(body, readOptions, readSpend),
       async (c) => {
         const asked = c.req.valid("json");
@@ -82,13 +85,20 @@ const decisions = (gate: Gate, may: May) =>
         return respond(c, asked.deny, answer);
       },
     )
-    .delete("/", may("forget"), queried<ForgetQuery, Check>(readForgetQuery), async (c) => {
-      const failure = await forget(gate, c.req.valid("query"), c.var.holder.tenant);
-      return failure === null ? c.body(null, 204) : problemResponse(failure);
-    })
+    .delete(
+      "/",
+      may("forget"),
+      limited,
+      queried<ForgetQuery, Check>(readForgetQuery),
+      async (c) => {
+        const failure = await forget(gate, c.req.valid("query"), c.var.holder.tenant);
+        return failure === null ? c.body(null, 204) : problemResponse(failure);
+      },
+    )
     .post(
       "/batch",
       may("check"),
+      limited,
       posted<BatchInput, Batch, object>(batchBody, readNoOptions, readBatch),
       async (c) => {
         const answers = await checkEach(gate, c.req.valid("json").checks, c.var.holder.tenant);
@@ -99,11 +109,12 @@ const decisions = (gate: Gate, may: May) =>
       },
     );
 
-const others = (gate: Gate, may: May) =>
+const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .post(
       "/reserve",
       may("check"),
+      limited,
       posted<ReserveInput, Reserve, Options>(body, readOptions, readReserve),
       async (c) => {
         const asked = c.req.valid("json");
@@ -114,13 +125,14 @@ const others = (gate: Gate, may: May) =>
     .post(
       "/settle",
       may("check"),
+      limited,
       posted<Settle, Settle, object>(body, readNoOptions, readSettle),
       async (c) => {
         const answer = await settle(gate, c.req.valid("json"), c.var.holder.tenant);
         return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
       },
     )
-    .get("/forward", may("check"), queried<Options, Options>(readOptions), (c) =>
+    .get("/forward", may("check"), limited, queried<Options, Options>(readOptions), (c) =>
       decideDescribed(gate, c, c.req.valid("query").deny),
     );
 

@@ -10,6 +10,9 @@ export interface Gate {
   /** What a preflight meets in place of them. */
   readonly preflights: readonly Policy[];
   readonly checkTokens: readonly CheckToken[];
+  readonly isLookOpen: boolean;
+  /** What calls below `CHECK_PATH` themselves meet: policies whose path begins with it. */
+  readonly ownPolicies: readonly Policy[];
   readonly partitions: Partitions;
   /** Marks what is handed out as ours. */
   readonly sign: Sign;
@@ -29,6 +32,10 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     policies: config.policies,
     preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
+    isLookOpen: config.isLookOpen,
+    ownPolicies: config.policies.filter(({ match }) =>
+      match.path?.pathname.startsWith(config.checkPath),
+    ),
     partitions: new Partitions(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),

@@ -1,0 +1,28 @@
+/** Limits on the limiter's own calls: ordinary policies, whose path is one below `CHECK_PATH`. */
+import type { MiddlewareHandler } from "hono";
+import type { Later } from "../limiter/object-calls.ts";
+import { matchingPolicies } from "../policies/match.ts";
+import { answered } from "./enforce.ts";
+import type { Gate } from "./gate.ts";
+import { visitOf } from "./visit.ts";
+
+/** Charges whoever calls, once they have shown that they may. */
+export function limitOwn(gate: Gate): MiddlewareHandler {
+  return async function ownLimited(c, next) {
+    if (gate.ownPolicies.length === 0) return next();
+    const visit = visitOf(c.req.raw);
+    const question = {
+      visit,
+      met: matchingPolicies(gate.ownPolicies, visit),
+      tenant: null,
+      isSettled: true,
+      deny: null,
+    };
+    const later: Later = (work) => c.executionCtx.waitUntil(work);
+    const proceed = async (): Promise<Response> => {
+      await next();
+      return c.res;
+    };
+    return answered(gate, question, c.req.raw, proceed, later);
+  };
+}
