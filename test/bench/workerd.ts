@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -18,6 +18,8 @@ export interface Workerd {
   readonly originUrl: URL;
   /** How many requests have reached the origin since the last start. */
   readonly served: () => Promise<number>;
+  /** The memory that the process has in use, and the most that it had; null where the system does not tell. */
+  readonly memoryBytes: () => { readonly now: number; readonly most: number } | null;
   /** Ends the process as a crash would: nothing is told to it, nothing is waited for. */
   readonly kill: () => Promise<void>;
   /** After `kill`: the same storage, the same port. */
@@ -93,6 +95,7 @@ export async function startWorkerd(
       const response = await fetch(new URL("/count", urlOf(ports.origin)));
       return Number(await response.text());
     },
+    memoryBytes: () => memoryOf(running.pid),
     kill,
     start: async () => {
       await kill();
@@ -167,6 +170,7 @@ interface Ports {
 }
 
 interface Running {
+  readonly pid: number;
   readonly ports: Ports;
   readonly kill: () => Promise<void>;
 }
@@ -192,7 +196,7 @@ async function run(folder: string, ports: Ports, print: (text: string) => void):
     const listening = await portsOf(child);
     // Whatever it answers, it is up.
     await fetch(`http://127.0.0.1:${listening.headgate}/check/health`);
-    return { ports: listening, kill };
+    return { pid: child.pid ?? 0, ports: listening, kill };
   } catch (error) {
     await kill();
     throw error;
@@ -206,6 +210,16 @@ function guard(child: ChildProcess): void {
     stdio: ["pipe", "ignore", "ignore"],
   });
   child.once("exit", () => shell.kill("SIGKILL"));
+}
+
+/** As Linux tells it. */
+function memoryOf(pid: number): { now: number; most: number } | null {
+  const path = `/proc/${pid}/status`;
+  if (!existsSync(path)) return null;
+  const text = readFileSync(path, "utf8");
+  const bytesOf = (name: string): number =>
+    1_024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
+  return { now: bytesOf("VmRSS"), most: bytesOf("VmHWM") };
 }
 
 /** The ports that workerd tells, a line for each. */
