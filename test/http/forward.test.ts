@@ -138,6 +138,47 @@ describe("the request that is described", () => {
   });
 });
 
+describe("what gateways send by their documentation, beside all that their client sent", () => {
+  const client = {
+    "User-Agent": "curl/8",
+    Accept: "*/*",
+    "Accept-Encoding": "gzip",
+    Cookie: "session=of-ann",
+    "Content-Type": "application/json",
+    Range: "bytes=0-9",
+    "If-None-Match": '"a"',
+    "CF-Connecting-IP": "192.0.2.9",
+    "X-Headgate-Token": "the-tests-token",
+    Authorization: "Bearer the-visitors",
+  };
+  const told = {
+    "X-Forwarded-Method": "POST",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "app.example",
+    "X-Forwarded-Uri": "/orders?id=1",
+    "X-Forwarded-For": "203.0.113.7",
+  };
+
+  it.for([
+    ["Traefik", { ...told, "X-Forwarded-Port": "443", "X-Forwarded-Server": "traefik-1" }],
+    ["Traefik, over HTTP", { ...told, "X-Forwarded-Proto": "http", "X-Real-Ip": "203.0.113.7" }],
+    ["Caddy", { ...told, Via: "1.1 Caddy" }],
+    ["Caddy, on a port", { ...told, "X-Forwarded-Host": "app.example:8443", Via: "2.0 Caddy" }],
+  ] as const)("%s: it is the visitor's request that is charged", async ([, sent]) => {
+    const match = { methods: ["POST"], path: "/orders", host: "app.example" };
+    const key = ["ip", "cookie:session", "query:id"];
+    const { send, check } = headgate({
+      POLICIES: [{ name: "orders", match, key, limits: "1/minute" }],
+    });
+    const headers = { ...client, ...sent };
+    expect(await statusOf(send("/check/forward", { headers }))).toBe(204);
+    const look = await check("GET", "/check?key=203.0.113.7&key=of-ann&key=1&cost=0");
+    expect(await look.json()).toMatchObject({ limits: [{ remaining: 0 }] });
+    const denied = await send("/check/forward", { headers });
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "60"]);
+  });
+});
+
 describe("a preflight that is described", () => {
   it("is charged to the cap of preflights alone, as one before the proxy is", async () => {
     const { send } = headgate({ ...one, PREFLIGHT_LIMITS: "2/minute" });
