@@ -204,7 +204,7 @@ async function run(folder: string, ports: Ports, print: (text: string) => void):
 }
 
 /** Kills a process when this one has gone, however it went: a shell waits for the end of what it would be told. */
-function guard(child: ChildProcess): void {
+export function guard(child: ChildProcess): void {
   const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
     detached: true,
     stdio: ["pipe", "ignore", "ignore"],
