@@ -11,6 +11,7 @@ describe("the least configuration", () => {
       hasLegacyHeaders: false,
       originSecret: null,
       checkPath: "/check",
+      isLookOpen: false,
       checkTokens: [],
       keySecret: "the tests' secret",
       jwt: null,

@@ -17,6 +17,14 @@ const silent = { check: call, look: call, forget: call, reserve: call, settle: c
 const whole = { POLICIES, CHECK_TOKENS, KEY_SECRET: "one for all of them" };
 const sound = headgate(whole);
 const broken = headgate({ LIMITS: "soon" });
+/** Takes no call at all. */
+const limited = headgate({
+  ...whole,
+  POLICIES: [
+    ...POLICIES,
+    { name: "calls", match: { path: "/check*" }, key: "global", limits: "1/hour", cost: 2 },
+  ],
+});
 const undecided = headgate({ ...whole, RATE_LIMITER: { getByName: () => silent } });
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -96,6 +104,7 @@ async function answersTo(asked: Asked): Promise<Set<number>> {
     ask(nobody),
     ...(asked.denied === undefined ? [] : denied.map((each) => ask(each))),
     ask(asked, broken),
+    ask(asked, limited),
     ask(settled, undecided),
   ]);
   return new Set(answers.map(({ status }) => status));
