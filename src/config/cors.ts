@@ -1,7 +1,6 @@
 /** What holds for scripts in browsers, as written (Fetch, section 3.3). */
-import type { ConfigProblem } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import { isSet, typed } from "./variables.ts";
+import { isSet, listed, type Report, typed } from "./variables.ts";
 
 /** The web origins whose scripts may read what the limiter answers itself. */
 export type AllowedOrigins =
@@ -11,14 +10,10 @@ export type AllowedOrigins =
 
 const mostOrigins = 64;
 
-export function readCorsOrigins(
-  value: unknown,
-  report: (problem: ConfigProblem) => void,
-): AllowedOrigins {
+export function readCorsOrigins(value: unknown, report: Report): AllowedOrigins {
   if (!isSet(value)) return { kind: "none" };
   if (value === "*") return { kind: "any" };
-  const read = typed(value);
-  const texts: readonly unknown[] = Array.isArray(read) ? read : [read];
+  const texts = listed(value);
   if (texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin)) {
     return { kind: "list", origins: new Set(texts) };
   }
@@ -40,10 +35,7 @@ const defaultPreflights = "600/minute";
  * A preflight carries nothing that tells who a user is, and a browser that is refused one tells its user nothing: they
  * have limits of their own, by address. Null when those that are written are wrong.
  */
-export function readPreflights(
-  value: unknown,
-  report: (problem: ConfigProblem) => void,
-): Policy | null {
+export function readPreflights(value: unknown, report: Report): Policy | null {
   const limits = isSet(value) ? typed(value) : defaultPreflights;
   const policy = { name: "headgate.preflights", limits, objects: "sharded" };
   return readPolicy("PREFLIGHT_LIMITS", "", policy, (problem) => {

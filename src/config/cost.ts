@@ -1,6 +1,6 @@
 /** How much a request spends of a policy, as written, and whether what came of it counts. */
 import * as v from "valibot";
-import { integerFrom, isRecord } from "../strategies/index.ts";
+import { asText, integerFrom, isRecord } from "../strategies/index.ts";
 import { token, visible } from "./key.ts";
 
 export type Cost =
@@ -43,7 +43,8 @@ const responseCost = v.strictObject({ from: v.string(), reserve: units, max: uni
 
 export function readCost(value: unknown): Cost | null {
   if (v.is(units, value)) return { kind: "fixed", units: value };
-  const [, source = "", name = ""] = /^([a-z-]+):(.*)$/i.exec(fromOf(value)) ?? [];
+  const written = asText(isRecord(value) ? value["from"] : undefined);
+  const [, source = "", name = ""] = /^([a-z-]+):(.*)$/i.exec(written) ?? [];
   const from = source.toLowerCase();
   if (from === "response-header") {
     const isWhole = token.test(name) && v.is(responseCost, value) && value.reserve <= value.max;
@@ -62,11 +63,6 @@ export const reservedCost = (cost: Cost): number => {
   return cost.kind === "response" ? cost.reserve : 1;
 };
 
-function fromOf(value: unknown): string {
-  const from = isRecord(value) ? value["from"] : undefined;
-  return typeof from === "string" ? from : "";
-}
-
 export const acceptedCount =
   '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
 
@@ -84,8 +80,8 @@ export function readCount(value: unknown): Count | null {
 
 /** A status, or all of a class as `5xx`. */
 function statusesOf(value: unknown): [number, number] | null {
-  const text = typeof value === "number" ? String(value) : value;
-  if (typeof text !== "string" || !/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
+  const text = typeof value === "number" ? String(value) : asText(value);
+  if (!/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
   const first = Number(text.replace(/xx$/i, "00"));
   return [first, /x$/i.test(text) ? first + 99 : first];
 }

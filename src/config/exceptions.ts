@@ -1,6 +1,7 @@
 /** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
 import {
   acceptedStrategy,
+  asText,
   type ConfigProblem,
   isRecord,
   joinPath,
@@ -9,7 +10,7 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
-import { type KeyPart, readKey } from "./key.ts";
+import { isSent, type KeyPart, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
@@ -19,7 +20,7 @@ import {
   readCondition,
   readListed,
 } from "./listed.ts";
-import { asText } from "./reading.ts";
+import { hidden } from "./variables.ts";
 
 /** Other limits, for whom it holds. */
 export interface Override {
@@ -111,12 +112,9 @@ function listedIn(
   const read = readListed(value, key);
   if ("value" in read) return read.value;
   // Problems are logged: what may be somebody's key is not quoted.
-  const isSecret = key.some(({ kind }) => secretive.has(kind)) && mayBeKey(value);
-  reportAt(field, isSecret ? "(hidden)" : value, read.accepted);
+  reportAt(field, key.some(isSent) && mayBeKey(value) ? hidden : value, read.accepted);
   return null;
 }
-
-const secretive: ReadonlySet<KeyPart["kind"]> = new Set(["header", "cookie", "query", "jwt"]);
 
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string"

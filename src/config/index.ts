@@ -7,7 +7,7 @@ import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
 import { type CheckToken, isVisible, readCheckAuth, readCheckTokens } from "./tokens.ts";
 import { readFlag } from "./flags.ts";
-import { isSet, type Variables } from "./variables.ts";
+import { hidden, isSet, type Report, type Variables } from "./variables.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
@@ -57,8 +57,6 @@ export interface Config extends Policies {
   readonly jwt: JwtSettings | null;
 }
 
-type Report = (problem: ConfigProblem) => void;
-
 /** @throws ConfigProblems with every problem in the variables */
 export function parseConfig(env: Variables): Config {
   const problems: ConfigProblem[] = [];
@@ -85,9 +83,6 @@ export function parseConfig(env: Variables): Config {
   if (problems.length > 0) throw new ConfigProblems(problems);
   return config;
 }
-
-/** Secrets are never quoted in a problem. */
-const hidden = "(hidden)";
 
 function readOriginSecret(value: unknown, report: Report): string | null {
   if (!isSet(value)) return null;

@@ -1,7 +1,7 @@
 /** How bearer tokens are verified, for the claims that keys are made of: by one key, or by those of an issuer. */
 import * as v from "valibot";
-import { type ConfigProblem, isRecord } from "../strategies/index.ts";
-import { isSet, typed, type Variables } from "./variables.ts";
+import { isRecord } from "../strategies/index.ts";
+import { hidden, isSet, listed, type Report, typed, type Variables } from "./variables.ts";
 
 /** One key, for the one algorithm that its shape allows. */
 export type JwtKey =
@@ -31,16 +31,11 @@ export interface JwtSettings {
   readonly audiences: readonly string[] | null;
 }
 
-type Report = (problem: ConfigProblem) => void;
-
 const acceptedKey =
   "a public RSA key of at least 2048 bits or a P-256 key, as PEM or JWK, for RS256 or ES256; or a secret text (or a " +
   'JWK of kty "oct") for HS256';
 const acceptedUrl =
   'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
-
-/** Secrets are never quoted in a problem; nor is a key, which is easily confused with one. */
-const hidden = "(hidden)";
 
 /** Null when neither a key nor a set of them is set. */
 export function readJwt(env: Variables, report: Report): JwtSettings | null {
@@ -172,8 +167,7 @@ const isText = (value: unknown): value is string =>
 function readTexts(variable: string, env: Variables, report: Report): readonly string[] | null {
   const value = env[variable];
   if (!isSet(value)) return null;
-  const read = typed(value);
-  const texts: readonly unknown[] = Array.isArray(read) ? read : [read];
+  const texts = listed(value);
   if (texts.length > 0 && texts.every(isText)) return texts;
   const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
   report({ variable, field: "", value, accepted });

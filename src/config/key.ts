@@ -1,6 +1,5 @@
 /** What a policy charges its requests to, as written: the parts of a key, and what to do without one. */
-
-import { asText } from "./reading.ts";
+import { asText } from "../strategies/index.ts";
 
 /** One part of a partition key. */
 export type KeyPart =
@@ -52,6 +51,9 @@ const namePatterns: Readonly<Record<NamedKind, RegExp>> = {
   query: visible,
   jwt: visible,
 };
+
+/** Whether a part is one that whoever calls may leave out, or fill with a secret. */
+export const isSent = (part: KeyPart): boolean => "name" in part;
 
 /** A part as it is written in the configuration. */
 export const partName = (part: KeyPart): string =>

@@ -1,4 +1,5 @@
 /** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
+import { asText } from "../strategies/index.ts";
 import { addressOf, type Network, networkOf } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
 import { normalizedHost, writtenPath } from "./path.ts";
@@ -74,7 +75,7 @@ export function readListed(written: unknown, key: readonly KeyPart[]): Read<List
 
 /** `<part>=<value>`. */
 export function readCondition(written: unknown): Read<Condition> {
-  const text = typeof written === "string" ? written : "";
+  const text = asText(written);
   const at = text.indexOf("=");
   const part = at < 0 ? null : readKeyPart(text.slice(0, at));
   if (part === null || !verified.has(part.kind)) return { accepted: acceptedCondition };
@@ -83,17 +84,28 @@ export function readCondition(written: unknown): Read<Condition> {
 }
 
 function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
-  const text = typeof written === "string" ? written : "";
+  const text = asText(written);
   const name = partName(part);
   if (text === "" || text.length > longestText || !text.isWellFormed()) {
     return { accepted: `a well-formed text of 1 to ${longestText} characters for ${name}` };
   }
+  if (part.kind === "ip") {
+    const pattern = text === "*" ? wildcard(text) : addressPattern(text);
+    return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
+  }
   // What stands for a part that all share is passed over.
-  if (text.includes("*") && part.kind !== "global") return readWildcard(text, part);
-  if (part.kind !== "ip") return { value: { kind: "text", text: spelled(text, part) } };
-  const pattern = addressPattern(text);
-  return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
+  if (!text.includes("*") || part.kind === "global") {
+    return { value: { kind: "text", text: spelled(text, part) } };
+  }
+  // Whoever invents a value could make it match.
+  return verified.has(part.kind)
+    ? { value: wildcard(text) }
+    : {
+        accepted: `a value without "*" for ${name}, which a caller can invent; "*" is for addresses and verified claims`,
+      };
 }
+
+const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: text.split("*") });
 
 const acceptedAddress =
   'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
@@ -103,21 +115,9 @@ export const looksLikeAddress = (text: string): boolean =>
   /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
 
 function addressPattern(text: string): Pattern | null {
-  if (isStarredAddress(text)) return { kind: "wildcard", pieces: text.split("*") };
+  if (isStarredAddress(text)) return wildcard(text);
   const network = networkOf(text);
   return network === null ? null : { kind: "network", network };
-}
-
-/** Whoever invents a value could make it match. */
-function readWildcard(text: string, part: KeyPart): Read<Pattern> {
-  if (!verified.has(part.kind)) {
-    const accepted = `a value without "*" for ${partName(part)}, which a caller can invent; "*" is for addresses and verified claims`;
-    return { accepted };
-  }
-  if (part.kind === "ip" && text !== "*" && !isStarredAddress(text)) {
-    return { accepted: acceptedAddress };
-  }
-  return { value: { kind: "wildcard", pieces: text.split("*") } };
 }
 
 /** Whether it is an IPv4 address when each star is one of its four numbers. */

@@ -1,9 +1,9 @@
 /** Which requests a policy is for, as written. */
 import * as v from "valibot";
-import { fields, isRecord } from "../strategies/index.ts";
+import { asText, fields, isRecord } from "../strategies/index.ts";
 import { token } from "./key.ts";
 import { hostPattern, pathPattern } from "./path.ts";
-import { asText, readBy } from "./reading.ts";
+import { readBy } from "./reading.ts";
 
 /** What is null holds for every request. */
 export interface Match {

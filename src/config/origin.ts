@@ -1,17 +1,12 @@
 /** The variables that say where allowed requests go. */
-import { type ConfigProblem, parseDuration } from "../strategies/index.ts";
-import { isSet } from "./variables.ts";
+import { millisecondsWithin } from "./reading.ts";
+import { hidden, isSet, type Report } from "./variables.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
 export type Origin =
   | { readonly kind: "url"; readonly url: URL }
   | { readonly kind: "route" }
   | { readonly kind: "none" };
-
-type Report = (problem: ConfigProblem) => void;
-
-/** What may be credentials is not quoted, whether the text is a URL or nearly one. */
-const hidden = "(hidden)";
 
 export function readOrigin(value: unknown, report: Report): Origin {
   if (!isSet(value)) return { kind: "none" };
@@ -25,6 +20,7 @@ export function readOrigin(value: unknown, report: Report): Origin {
   report({
     variable: "ORIGIN",
     field: "",
+    // What may be credentials is not quoted, whether the text is a URL or nearly one.
     value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
     accepted:
       'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
@@ -40,10 +36,8 @@ const defaultTimeoutMs = 100_000;
 /** How long a response may take to begin; its body may take as long as it likes. */
 export function readOriginTimeout(value: unknown, report: Report): number {
   if (!isSet(value)) return defaultTimeoutMs;
-  const milliseconds = typeof value === "string" ? parseDuration(value) : null;
-  if (milliseconds !== null && milliseconds >= leastTimeoutMs && milliseconds <= mostTimeoutMs) {
-    return milliseconds;
-  }
+  const milliseconds = millisecondsWithin(value, leastTimeoutMs, mostTimeoutMs);
+  if (milliseconds !== null) return milliseconds;
   const accepted = 'a duration from 100 ms to 1 hour such as "30s"';
   report({ variable: "ORIGIN_TIMEOUT", field: "", value, accepted });
   return defaultTimeoutMs;

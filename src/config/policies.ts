@@ -1,14 +1,20 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
-import { acceptedNotation, type ConfigProblem, isRecord, joinPath } from "../strategies/index.ts";
+import { acceptedNotation, isRecord, joinPath } from "../strategies/index.ts";
 import { writtenParts } from "./exceptions.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import { isBrokenJson, isNumbered, isSet, numbered, typed, type Variables } from "./variables.ts";
+import {
+  isBrokenJson,
+  isNumbered,
+  isSet,
+  numbered,
+  type Report,
+  typed,
+  type Variables,
+} from "./variables.ts";
 import { warningsOf } from "./warnings.ts";
-
-type Report = (problem: ConfigProblem) => void;
 
 /** A policy that was written somewhere; null if it could not be read. */
 interface Written {

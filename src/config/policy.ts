@@ -4,6 +4,7 @@ import {
   acceptedName,
   acceptedNotation,
   acceptedStrategy,
+  asText,
   type ConfigProblem,
   fields,
   integerFrom,
@@ -31,7 +32,8 @@ import {
 } from "./key.ts";
 import { everything, type Match, matchSchema } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
-import { asText, durationFrom, readBy } from "./reading.ts";
+import { durationFrom, readBy } from "./reading.ts";
+import type { Report } from "./variables.ts";
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";
@@ -105,8 +107,6 @@ const policySchema = fields({
   ...objectFields,
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
 });
-
-type Report = (problem: ConfigProblem) => void;
 
 /** The policy in a value, or null if it has a problem; every problem is handed to `report`. */
 export function readPolicy(

@@ -1,8 +1,6 @@
 /** Schemas of what is read by a function. */
 import * as v from "valibot";
-import { parseDuration } from "../strategies/index.ts";
-
-export const asText = (value: unknown): string => (typeof value === "string" ? value : "");
+import { asText, parseDuration } from "../strategies/index.ts";
 
 /** A schema that reads a value with one function, whose null stands for all that is not accepted. */
 export function readBy<Value>(
@@ -20,10 +18,13 @@ export function readBy<Value>(
   );
 }
 
+/** Null for what is no duration, or none within the bounds. */
+export function millisecondsWithin(value: unknown, leastMs: number, mostMs: number): number | null {
+  const milliseconds = parseDuration(asText(value)) ?? 0;
+  return milliseconds >= leastMs && milliseconds <= mostMs ? milliseconds : null;
+}
+
 /** Milliseconds, of a duration within bounds. */
 export function durationFrom(leastMs: number, mostMs: number, accepted: string) {
-  return readBy((value) => {
-    const milliseconds = parseDuration(asText(value)) ?? 0;
-    return milliseconds >= leastMs && milliseconds <= mostMs ? milliseconds : null;
-  }, accepted);
+  return readBy((value) => millisecondsWithin(value, leastMs, mostMs), accepted);
 }

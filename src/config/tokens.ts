@@ -1,7 +1,7 @@
 /** Who may use `/check`: bearer tokens, as written, and what each of them is for. */
 import * as v from "valibot";
-import { type ConfigProblem, fields } from "../strategies/index.ts";
-import { isBrokenJson, isSet, typed } from "./variables.ts";
+import { fields, isRecord } from "../strategies/index.ts";
+import { hidden, isBrokenJson, isSet, listed, type Report, typed } from "./variables.ts";
 
 /** What a token may be for. */
 export type Right = (typeof rights)[number];
@@ -42,7 +42,7 @@ const tokenSchema = v.union([
 ]);
 
 /** Whether looks are open to all: `CHECK_AUTH = "none"`. */
-export function readCheckAuth(value: unknown, report: (problem: ConfigProblem) => void): boolean {
+export function readCheckAuth(value: unknown, report: Report): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;
   const accepted = '"none", which opens looks to all, or nothing';
@@ -51,15 +51,11 @@ export function readCheckAuth(value: unknown, report: (problem: ConfigProblem) =
 }
 
 /** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
-export function readCheckTokens(
-  value: unknown,
-  report: (problem: ConfigProblem) => void,
-): readonly CheckToken[] {
+export function readCheckTokens(value: unknown, report: Report): readonly CheckToken[] {
   if (!isSet(value)) return [];
-  const read = typed(value);
-  const written: readonly unknown[] = Array.isArray(read) ? read : [read];
-  const isList = Array.isArray(read) || typeof read === "string";
-  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), written);
+  // A holder stands in a list only.
+  const isList = !isRecord(typed(value));
+  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), listed(value));
   const tokens = parsed.success ? parsed.output : [];
   const isDistinct = new Set(tokens.map((each) => each.token)).size === tokens.length;
   if (parsed.success && isList && isDistinct && !isBrokenJson(value)) {
@@ -72,7 +68,7 @@ export function readCheckTokens(
   report({
     variable: "CHECK_TOKENS",
     field: "",
-    value: "(hidden)",
+    value: hidden,
     accepted:
       "a bearer token of visible ASCII characters, or a JSON list of such tokens, each once, by themselves or as " +
       `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}`,

@@ -1,6 +1,13 @@
 /** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
+import type { ConfigProblem } from "../strategies/index.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
+
+/** Takes each problem as it is found: all are told at once. */
+export type Report = (problem: ConfigProblem) => void;
+
+/** What stands for a value that is, or may be, a secret: none is quoted in a problem. */
+export const hidden = "(hidden)";
 
 /** A variable that is absent or empty is not set. */
 export function isSet(value: unknown): boolean {
@@ -18,6 +25,12 @@ export function typed(value: unknown): unknown {
   } catch {
     return value;
   }
+}
+
+/** A list as it was meant, or the one value that stands for a list of one. */
+export function listed(value: unknown): readonly unknown[] {
+  const read = typed(value);
+  return Array.isArray(read) ? read : [read];
 }
 
 /** Text that begins like JSON and is none. */

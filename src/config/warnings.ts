@@ -1,7 +1,7 @@
 /** What is accepted of a policy and should rather not be used. */
 import { createMeter, isQueue, type Limit, releases, strategies } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
-import { keyWarning, type KeyPart } from "./key.ts";
+import { isSent, keyWarning } from "./key.ts";
 import type { Policy } from "./policy.ts";
 
 interface Warning {
@@ -51,7 +51,7 @@ function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): W
   const text = objects.shards === null ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
   const isShared = key.every(({ kind }) => kind === "global");
-  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isLeftOut)))) {
+  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isSent)))) {
     const all = "whoever is denied brings a ban upon all that share the key";
     warnings.push({
       field: "ban",
@@ -60,10 +60,6 @@ function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): W
   }
   return warnings;
 }
-
-/** Parts that a caller may leave out. */
-const isLeftOut = ({ kind }: KeyPart): boolean =>
-  kind === "header" || kind === "cookie" || kind === "query" || kind === "jwt";
 
 function limitWarnings(limit: Limit): string[] {
   const warnings: string[] = [];

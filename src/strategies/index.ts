@@ -16,6 +16,7 @@ export {
 } from "./notation.ts";
 export type { ConfigProblem } from "./problems.ts";
 export {
+  asText,
   ConfigProblems,
   describeProblem,
   fields,

@@ -10,6 +10,7 @@ import {
   type Window,
 } from "./notation.ts";
 import {
+  asText,
   type ConfigProblem,
   ConfigProblems,
   fields,
@@ -171,8 +172,6 @@ function readFields(
   place(problem.field, input[problem.field], problem.accepted);
   return [];
 }
-
-const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
 const calendarStrategy = "fixed-window";
 const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;

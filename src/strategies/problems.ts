@@ -85,6 +85,9 @@ export function fields<const Entries extends v.ObjectEntries>(
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** A text as it is, and no text of anything else. */
+export const asText = (value: unknown): string => (typeof value === "string" ? value : "");
+
 /** The issues of a schema as problems. The schema's messages say what is accepted. */
 export function problemsOf(
   variable: string,
