@@ -1,6 +1,7 @@
 /** Who may use `/check`: holders of a bearer token (RFC 6750), decided before a body is read or an object touched. */
 import type { MiddlewareHandler } from "hono";
 import type { CheckToken, Right } from "../config/index.ts";
+import { bearerIn } from "../policies/fields.ts";
 import { type ProblemResponse, problemResponse } from "./problems.ts";
 
 /** What routes know of a request that is authorized. */
@@ -28,8 +29,7 @@ export function requireToken(tokens: readonly CheckToken[], isLookOpen: boolean)
   return (right: Right): MiddlewareHandler<Authorized, string, object, ProblemResponse> =>
     async function tokenRequired(c, next) {
       const own = c.req.header(tokenField);
-      const [, bearer = ""] = /^Bearer +(\S+) *$/i.exec(c.req.header("Authorization") ?? "") ?? [];
-      const token = own ?? bearer;
+      const token = own ?? bearerIn(c.req.raw.headers) ?? "";
       const isAnyone =
         isLookOpen && own === undefined && c.req.header("Authorization") === undefined;
       const holder =

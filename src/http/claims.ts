@@ -11,6 +11,7 @@ import {
 import type { JwtKey, JwtSettings } from "../config/index.ts";
 import { Cooldown } from "../limiter/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
+import { bearerIn } from "../policies/fields.ts";
 import type { Claims } from "../policies/visit.ts";
 
 /** No claims without a token that can be verified: a client's fault is nobody's news, a missing key is. */
@@ -35,8 +36,8 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
     ...(audiences !== null && { audience: [...audiences] }),
   };
   return async (headers) => {
-    const [, token] = /^Bearer +(\S+) *$/i.exec(headers.get("Authorization") ?? "") ?? [];
-    if (token === undefined) return {};
+    const token = bearerIn(headers);
+    if (token === null) return {};
     try {
       return await verified(token, key, options);
     } catch (error) {

@@ -2,7 +2,9 @@
  * The request that a gateway describes when it asks whether to let it in: `X-Forwarded-*` of Traefik and Caddy, or
  * `X-Original-*` of nginx. Whoever holds a token is believed.
  */
+import { membersOf } from "../policies/fields.ts";
 import type { Visit } from "../policies/visit.ts";
+import { tokenField } from "./auth.ts";
 import type { FieldError } from "./problems.ts";
 import { visitOf } from "./visit.ts";
 
@@ -10,13 +12,7 @@ const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const host = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
 /** Fields of the asking itself: what is described has them not, or has others. */
-const ofAsking = [
-  "Connection",
-  "Content-Length",
-  "Transfer-Encoding",
-  "Upgrade",
-  "X-Headgate-Token",
-];
+const ofAsking = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrade", tokenField];
 
 /**
  * @param asked with the headers of what is described beside those that describe it
@@ -71,7 +67,7 @@ export function describedVisit(
  * the call came through it.
  */
 function nameVisitor(headers: Headers): void {
-  const hops = (headers.get("X-Forwarded-For") ?? "").split(",").map((hop) => hop.trim());
+  const hops = membersOf(headers, "X-Forwarded-For");
   const gateway = headers.get("CF-Connecting-IP");
   if (hops.length > 1 && hops.at(-1) === gateway) hops.pop();
   const visitor = hops.at(-1) ?? "";

@@ -3,6 +3,7 @@
  * are added that tell of the way. Whoever is charged is known before any of it.
  */
 import { visitorOf } from "../policies/address.ts";
+import { membersOf } from "../policies/fields.ts";
 
 /** Fields of one hop, whether `Connection` names them or not. */
 const hopByHop = [
@@ -22,14 +23,13 @@ const hopByHop = [
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 
 export function removeHopByHop(headers: Headers): void {
-  const nominated = (headers.get("Connection") ?? "").split(",").map((name) => name.trim());
+  const nominated = membersOf(headers, "Connection");
   for (const name of [...hopByHop, ...nominated]) if (token.test(name)) headers.delete(name);
 }
 
 /** Whether a message has been here before. */
 export function hasPassed(headers: Headers, pseudonym: string): boolean {
-  const members = (headers.get("Via") ?? "").split(",");
-  return members.some((member) => member.trim().split(/\s+/)[1] === pseudonym);
+  return membersOf(headers, "Via").some((member) => member.split(/\s+/)[1] === pseudonym);
 }
 
 /** Tells the origin of us, and of who asks: in each field what is last is what we have seen ourselves. */
@@ -42,8 +42,8 @@ export function addWay(headers: Headers, received: Request, pseudonym: string): 
   headers.set("X-Forwarded-Proto", proto);
   headers.set("X-Forwarded-Host", host);
   // The edge has put it there already.
-  const hops = (headers.get("X-Forwarded-For") ?? "").split(",").map((hop) => hop.trim());
-  if (hops.at(-1) !== address) headers.append("X-Forwarded-For", address);
+  if (membersOf(headers, "X-Forwarded-For").at(-1) !== address)
+    headers.append("X-Forwarded-For", address);
   const node = address.includes(":") ? `"[${address}]"` : address;
   const ours = `for=${node};host="${host}";proto=${proto}`;
   const before = headers.get("Forwarded");

@@ -120,7 +120,7 @@ export function addRateLimitFields(headers: Headers, fields: RateLimitFields): v
   if (existing.includes(null)) return;
   const taken = new Set(existing.flatMap((names) => names ?? []));
   for (const [name, value] of Object.entries(fields)) {
-    const isList = name === "RateLimit" || name === "RateLimit-Policy";
+    const isList = lists.some((each) => each === name);
     headers.append(name, isList && taken.size > 0 ? renamed(value, taken) : value);
   }
 }

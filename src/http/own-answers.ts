@@ -5,6 +5,7 @@
 import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../config/index.ts";
+import { membersOf } from "../policies/fields.ts";
 import type { Visit } from "../policies/visit.ts";
 import { legacyNames } from "./legacy-headers.ts";
 import { proxyErrorOf } from "./problems.ts";
@@ -35,7 +36,9 @@ export function markOwn(
 function extendExposed(headers: Headers): void {
   if (!headers.has("Access-Control-Allow-Origin")) return;
   const listed = headers.get("Access-Control-Expose-Headers") ?? "";
-  const names = new Set(listed.split(",").map((name) => name.trim().toLowerCase()));
+  const names = new Set(
+    membersOf(headers, "Access-Control-Expose-Headers").map((name) => name.toLowerCase()),
+  );
   const isOpen = names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
   const missing = [...exposed.filter((name) => headers.has(name)), ...legacyIn(headers)].filter(
     (name) => !names.has(name.toLowerCase()),

@@ -115,11 +115,10 @@ export function problemResponse(
   headers: Readonly<Record<string, string>> = {},
   own: DenialAnswer | null = null,
 ): ProblemResponse {
-  const details = problemDetails(failure);
-  const status = own?.status ?? details.status;
-  const body = own?.body ?? JSON.stringify({ ...details, status });
-  const isOwn = own !== null && own.body !== null;
   const problem = problemOf(failure);
+  const status = own?.status ?? problem.status;
+  const body = own?.body ?? JSON.stringify({ ...detailsOf(problem), status });
+  const isOwn = own !== null && own.body !== null;
   const response = new Response(body, {
     status,
     headers: {
@@ -143,8 +142,9 @@ export function problemError(failure: Failure): Error {
   return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
 }
 
-export function problemDetails(failure: Failure): ProblemDetails {
-  const { status, title, detail, type, members } = problemOf(failure);
+export const problemDetails = (failure: Failure): ProblemDetails => detailsOf(problemOf(failure));
+
+function detailsOf({ status, title, detail, type, members }: Problem): ProblemDetails {
   return { type: type ?? "about:blank", title, status, detail, ...members };
 }
 

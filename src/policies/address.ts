@@ -1,5 +1,6 @@
 /** Client addresses, in the form in which they are charged. */
 import { type Address, addressOf, type AddressSettings } from "../config/index.ts";
+import { membersOf } from "./fields.ts";
 
 /** From where all Workers of other zones connect: https://developers.cloudflare.com/fundamentals/reference/http-headers/ */
 const allWorkers = "2a06:98c0:3600::103";
@@ -14,8 +15,7 @@ export interface Visitor {
 /** Null when the request does not tell. */
 export function visitorOf(headers: Headers, { trustedProxies }: AddressSettings): Visitor | null {
   if (trustedProxies !== null) {
-    const hops = (headers.get("X-Forwarded-For") ?? "").split(",");
-    const hop = addressOf((hops.at(-trustedProxies) ?? "").trim());
+    const hop = addressOf(membersOf(headers, "X-Forwarded-For").at(-trustedProxies) ?? "");
     return hop === null ? null : { address: hop, zone: null };
   }
   const address = addressOf(headers.get("CF-Connecting-IP") ?? "");

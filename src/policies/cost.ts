@@ -1,5 +1,6 @@
 /** How much a request spends of a policy. Whatever a client or an origin says, it spends and never gains. */
 import { type Count, greatestCost, type Policy } from "../config/index.ts";
+import { membersOf } from "./fields.ts";
 import type { Visit } from "./visit.ts";
 
 /** What is spent before the request goes on: at least 1. */
@@ -33,9 +34,7 @@ export function costOfResponse(
 /** Of several values nobody knows which one the origin takes: the greatest counts. */
 function told(from: "header" | "query", name: string, visit: Visit): string[] {
   const texts =
-    from === "header"
-      ? (visit.headers.get(name) ?? "").split(",").map((text) => text.trim())
-      : visit.url.searchParams.getAll(name);
+    from === "header" ? membersOf(visit.headers, name) : visit.url.searchParams.getAll(name);
   return texts.filter((text) => text !== "");
 }
 

@@ -48,29 +48,35 @@ export const overrideFor = (
   );
 
 function holdsFor(listed: Listed, { address, key, values }: Subject): boolean {
-  if (listed.kind === "address") {
-    return address !== null && fits(listed.pattern, address.toString(), address);
-  }
+  if (listed.kind === "address") return fitsAddress(listed.pattern, address);
   return listed.patterns.every((pattern, index) => {
     const part = key[index];
     const value = values[index] ?? null;
     if (part?.kind === "global") return true;
-    if (part?.kind === "ip") return address !== null && fits(pattern, address.toString(), address);
-    return value !== null && fits(pattern, value, null);
+    if (part?.kind === "ip") return fitsAddress(pattern, address);
+    return value !== null && fits(pattern, value);
   });
 }
 
 function isMet({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
-  if (part.kind === "ip") return address !== null && fits(pattern, address.toString(), address);
-  return textsOf(part).some((text) => fits(pattern, text, null));
+  if (part.kind === "ip") return fitsAddress(pattern, address);
+  return textsOf(part).some((text) => fits(pattern, text));
 }
 
-function fits(pattern: Pattern, text: string, address: Address | null): boolean {
+function fitsAddress(pattern: Pattern, address: Address | null): boolean {
+  if (address === null) return false;
+  return pattern.kind === "network"
+    ? isWithin(address, pattern.network)
+    : fits(pattern, address.toString());
+}
+
+/** Of a text: only an address is within a network. */
+function fits(pattern: Pattern, text: string): boolean {
   switch (pattern.kind) {
     case "text":
       return text === pattern.text;
     case "network":
-      return address !== null && isWithin(address, pattern.network);
+      return false;
     case "wildcard":
       return hasPieces(text, pattern.pieces);
     default:

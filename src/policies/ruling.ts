@@ -8,6 +8,7 @@ import {
   writtenPath,
 } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
+import { membersOf } from "./fields.ts";
 import { isBarred, isListed, overrideFor, type Subject } from "./exceptions.ts";
 import {
   keyOfCaller,
@@ -133,8 +134,7 @@ function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): s
     return texts.map(textOf).filter((text) => text !== null);
   }
   if (part.kind === "header") {
-    const whole = visit.headers.get(part.name) ?? "";
-    return [whole, ...whole.split(",").map((text) => text.trim())];
+    return [visit.headers.get(part.name) ?? "", ...membersOf(visit.headers, part.name)];
   }
   if (part.kind === "cookie") return [...visit.cookies(part.name)];
   if (part.kind === "query") return visit.url.searchParams.getAll(part.name);

@@ -1,0 +1,9 @@
+/** What fields of a request hold, wherever they are asked for. */
+
+/** The members of a field that is a list: lines of one name arrive as one, joined by commas. */
+export const membersOf = (headers: Headers, name: string): string[] =>
+  (headers.get(name) ?? "").split(",").map((member) => member.trim());
+
+/** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
+export const bearerIn = (headers: Headers): string | null =>
+  /^Bearer +(\S+) *$/i.exec(headers.get("Authorization") ?? "")?.[1] ?? null;
