@@ -1,70 +1,91 @@
 /** A response whose body tells when it has ended. */
 
-/** Of what a client has not taken yet so much is kept for it: an origin that is done with less holds nothing more. */
+/**
+ * Of what a client has not taken yet so much is kept for it: an origin that is done with less holds nothing more. When
+ * there is more the platform passes on the rest, since every piece costs us a turn and its room.
+ */
 const keptBytes = 65_536;
-
-/** Every piece costs a turn of ours, however small it is: by default they are of 4 KiB. */
-const pieceBytes = 65_536;
 
 /**
  * The same response, byte for byte; `over` is called once its body has come to its end, has failed, or has been abandoned
- * by the client, which on workerd only a stream of our own tells.
+ * by the client.
  * @param response with the bytes that were received, whatever their encoding
  * @param left aborted when nobody waits for it any more
  */
 export function bodyUntil(
   response: Response,
-  body: ReadableStream,
+  body: ReadableStream<Uint8Array>,
   left: AbortSignal,
   over: () => void,
 ): Response {
   const { status, statusText, headers } = response;
-  const source = { ...followed(body, left, over), ...lengthOf(headers) };
-  // One more than is kept: that there is nothing more is only told to who asks for it.
-  const strategy = new ByteLengthQueuingStrategy({ highWaterMark: keptBytes + 1 });
-  return new Response(new ReadableStream<Uint8Array>(source, strategy), {
-    status,
-    statusText,
-    headers,
-    encodeBody: "manual",
-  });
+  const { readable, writable } = passageOf(headers);
+  // Why it has failed is told to both sides by the streams themselves.
+  void passOn(body, writable, left, over).catch(over);
+  return new Response(readable, { status, statusText, headers, encodeBody: "manual" });
 }
 
-function followed(
-  body: ReadableStream,
+async function passOn(
+  body: ReadableStream<Uint8Array>,
+  writable: WritableStream<Uint8Array>,
   left: AbortSignal,
   over: () => void,
-): UnderlyingSource<Uint8Array> {
-  const reader = body.getReader({ mode: "byob" });
-  const cancel = (reason: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
-  left.addEventListener("abort", () => void cancel(left.reason), { once: true });
-  let room = new Uint8Array(pieceBytes);
-  return {
-    async pull(controller) {
-      try {
-        const { value, done } = await reader.read(room);
-        if (done) {
-          controller.close();
-          over();
-        } else {
-          // A copy, since a few bytes that wait for a client would keep all of the room that they came in.
-          controller.enqueue(value.slice());
-          room = new Uint8Array(value.buffer);
-        }
-      } catch (error) {
-        over();
-        throw error;
-      }
-    },
-    cancel(reason) {
-      over();
-      return cancel(reason);
-    },
+): Promise<void> {
+  const hasMore = await passOnPieces(body.getReader({ mode: "byob" }), writable, left, over);
+  if (!hasMore) return;
+  await body.pipeTo(writable, { signal: left });
+  over();
+}
+
+/** @returns whether there is more, and more than is kept was waiting for the client */
+async function passOnPieces(
+  reader: ReadableStreamBYOBReader,
+  writable: WritableStream<Uint8Array>,
+  left: AbortSignal,
+  over: () => void,
+): Promise<boolean> {
+  const writer = writable.getWriter();
+  const passing = new AbortController();
+  const abandon = (reason: unknown): void => {
+    if (passing.signal.aborted) return;
+    over();
+    reader.cancel(reason).catch(() => undefined);
   };
+  writer.closed.catch(abandon);
+  left.addEventListener("abort", () => abandon(left.reason), { signal: passing.signal });
+  const cutOff = async (error: unknown): Promise<never> => {
+    await writer.abort(error);
+    throw error;
+  };
+  let room = new Uint8Array(keptBytes);
+  let waitingBytes = 0;
+  let taken: Promise<void> = Promise.resolve();
+  while (waitingBytes <= keptBytes) {
+    const { value, done } = await reader.read(room).catch(cutOff);
+    if (done) {
+      over();
+      await writer.close();
+      return false;
+    }
+    // A copy, since a few bytes that wait for a client would keep all of the room that they came in.
+    const piece = value.slice();
+    room = new Uint8Array(value.buffer);
+    waitingBytes += piece.length;
+    const took = (): void => void (waitingBytes -= piece.length);
+    // That nobody takes it any more is told by `closed`.
+    taken = writer.write(piece).then(took, () => undefined);
+  }
+  await taken;
+  passing.abort();
+  reader.releaseLock();
+  writer.releaseLock();
+  return true;
 }
 
 /** A length that is known is told: without one the platform sends chunks. */
-function lengthOf(headers: Headers): { readonly expectedLength?: number } {
+function passageOf(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   const length = headers.get("Content-Length") ?? "";
-  return /^\d{1,15}$/.test(length) ? { expectedLength: Number(length) } : {};
+  return /^\d{1,15}$/.test(length)
+    ? new FixedLengthStream(Number(length))
+    : new IdentityTransformStream();
 }

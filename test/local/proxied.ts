@@ -129,6 +129,19 @@ export class Client {
     return data.toString();
   }
 
+  /** Resolves when so much of the body has come. */
+  async took(bytes: number): Promise<void> {
+    const answer = await this.answer;
+    answer.on("error", () => undefined);
+    let left = bytes;
+    await new Promise<void>((resolve) => {
+      answer.on("data", (data: Buffer) => {
+        left -= data.length;
+        if (left <= 0) resolve();
+      });
+    });
+  }
+
   async leave(how: "destroy" | "resetAndDestroy"): Promise<void> {
     const socket = await this.socket;
     socket[how]();
