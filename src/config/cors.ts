@@ -1,4 +1,5 @@
 /** What holds for scripts in browsers, as written (Fetch, section 3.3). */
+import { isRecord } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { isSet, listed, type Report, typed } from "./variables.ts";
 
@@ -31,15 +32,25 @@ const isOrigin = (value: unknown): value is string =>
 
 const defaultPreflights = "600/minute";
 
+const ofPreflights = ["limits", "ipv6Prefix", "trustedProxies"];
+
 /**
  * A preflight carries nothing that tells who a user is, and a browser that is refused one tells its user nothing: they
  * have limits of their own, by address. Null when those that are written are wrong.
  */
 export function readPreflights(value: unknown, report: Report): Policy | null {
-  const limits = isSet(value) ? typed(value) : defaultPreflights;
-  const policy = { name: "headgate.preflights", limits, objects: "sharded" };
-  return readPolicy("PREFLIGHT_LIMITS", "", policy, (problem) => {
-    const field = problem.field.replace(/^limits\.?/, "");
+  const variable = "PREFLIGHT_LIMITS";
+  const written = isSet(value) ? typed(value) : defaultPreflights;
+  const isPolicy = isRecord(written) && "limits" in written;
+  const fields = isPolicy ? written : { limits: written };
+  const others = Object.entries(fields).filter(([name]) => !ofPreflights.includes(name));
+  for (const [field, other] of others) {
+    report({ variable, field, value: other, accepted: `one of ${ofPreflights.join(", ")}` });
+  }
+  if (others.length > 0) return null;
+  const policy = { ...fields, name: "headgate.preflights", objects: "sharded" };
+  return readPolicy(variable, "", policy, (problem) => {
+    const field = isPolicy ? problem.field : problem.field.replace(/^limits\.?/, "");
     report({ ...problem, field });
   });
 }

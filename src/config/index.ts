@@ -63,19 +63,21 @@ export function parseConfig(env: Variables): Config {
   const report: Report = (problem) => problems.push(problem);
   const origin = readOrigin(env["ORIGIN"], report);
   const originSecret = readOriginSecret(env["ORIGIN_SECRET"], report);
-  const { policies, warnings } = readPolicies(env, report);
+  const checkPath = readCheckPath(env["CHECK_PATH"], report);
+  const { policies, ownPolicies, warnings } = readPolicies(env, checkPath, report);
   const jwt = readJwt(env, report);
   const config: Config = {
     origin,
     originTimeoutMs: readOriginTimeout(env["ORIGIN_TIMEOUT"], report),
     originSecret,
     policies,
+    ownPolicies,
     jwt,
     warnings: [...warnings, ...jwtWarnings(jwt)],
     preflights: readPreflights(env["PREFLIGHT_LIMITS"], report),
     corsOrigins: readCorsOrigins(env["CORS_ORIGINS"], report),
     hasLegacyHeaders: readFlag("LEGACY_HEADERS", env["LEGACY_HEADERS"], report),
-    checkPath: readCheckPath(env["CHECK_PATH"], report),
+    checkPath,
     isLookOpen: readCheckAuth(env["CHECK_AUTH"], report),
     checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
     keySecret: readKeySecret(env["KEY_SECRET"], report),

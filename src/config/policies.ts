@@ -34,15 +34,19 @@ const shortForm: Readonly<Record<string, string>> = {
 export interface Policies {
   /** At least one; their names and those of their limits are unique. */
   readonly policies: readonly Policy[];
+  /** Those of them that limit calls of the limiter itself. */
+  readonly ownPolicies: readonly Policy[];
   /** What is accepted and should rather not be used, a line each. */
   readonly warnings: readonly string[];
 }
 
-export function readPolicies(env: Variables, report: Report): Policies {
+/** @param checkPath below which everything is the limiter's own */
+export function readPolicies(env: Variables, checkPath: string, report: Report): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
   refuseMisnamed(env, report);
   refuseDuplicates(written, report);
   refuseUnverifiable(written, env, report);
+  refuseOwnWords(written, checkPath, report);
   const isNothingSet = [...Object.values(shortForm), ...numbered(env, "POLICIES")].every(
     (variable) => !isSet(env[variable]),
   );
@@ -50,8 +54,10 @@ export function readPolicies(env: Variables, report: Report): Policies {
     const accepted = `a list of policies; or set LIMITS, for one policy, to ${acceptedNotation}`;
     report({ variable: "POLICIES", field: "", value: undefined, accepted });
   }
+  const policies = written.flatMap(({ policy }) => policy ?? []);
   return {
-    policies: written.flatMap(({ policy }) => policy ?? []),
+    policies,
+    ownPolicies: policies.filter((policy) => isOwn(policy, checkPath)),
     warnings: written.flatMap(toldOf),
   };
 }
@@ -137,6 +143,21 @@ function refuseDuplicates(written: readonly Written[], report: Report): void {
       }
       if (name !== "") places.set(name, place);
     }
+  }
+}
+
+/** Whether a policy's path begins with that of the limiter's own calls, and not only with the same letters. */
+const isOwn = ({ match: { path } }: Policy, checkPath: string): boolean =>
+  path !== null &&
+  path.pathname.startsWith(checkPath) &&
+  !/^[\w.-]/.test(path.pathname.slice(checkPath.length));
+
+/** The limiter's own calls are answered as its OpenAPI document says. */
+function refuseOwnWords(written: readonly Written[], checkPath: string, report: Report): void {
+  for (const { variable, field, policy } of written) {
+    if (policy === null || policy.onDeny === null || !isOwn(policy, checkPath)) continue;
+    const accepted = `nothing in a policy whose path is one of ${checkPath}`;
+    report({ variable, field: joinPath(field, "onDeny"), value: policy.onDeny, accepted });
   }
 }
 

@@ -30,12 +30,13 @@ export function requireToken(tokens: readonly CheckToken[], isLookOpen: boolean)
     async function tokenRequired(c, next) {
       const own = c.req.header(tokenField);
       const token = own ?? bearerIn(c.req.raw.headers) ?? "";
-      const isAnyone =
-        isLookOpen && own === undefined && c.req.header("Authorization") === undefined;
+      const isGiven = own !== undefined || c.req.header("Authorization") !== undefined;
       const holder =
-        isAnyone && right === "look" ? anyone : tokens[indexOf(known, padded(token, sizeBytes))];
+        isLookOpen && !isGiven && right === "look"
+          ? anyone
+          : tokens[indexOf(known, padded(token, sizeBytes))];
       if (holder === undefined) {
-        return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0 });
+        return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0, isGiven });
       }
       if (!holder.may.has(right)) return problemResponse({ kind: "not-permitted", right });
       c.set("holder", holder);

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
 import { fields, integerFrom, isRecord, problemsOf } from "../strategies/index.ts";
-import { type Failure, type FieldError, type FieldsInvalid, isFailure } from "./problems.ts";
+import { type FieldError, type FieldsInvalid, isFailure } from "./problems.ts";
 
 /** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
 export interface CheckInput {
@@ -182,8 +182,8 @@ export function readBatch(
   body: unknown,
 ): { readonly checks: readonly (Check | AdhocCheck)[] } | FieldsInvalid {
   const parsed = v.safeParse(batchBody, body);
-  if (!parsed.success) return invalidFields(parsed.issues);
-  const checks = parsed.output.checks.map(readSpend);
+  const written: unknown = isRecord(body) ? body["checks"] : [];
+  const checks = Array.isArray(written) ? written.slice(0, mostChecks).map(readSpend) : [];
   const errors = checks.flatMap((each, index) =>
     isFailure<FieldsInvalid>(each)
       ? each.errors.map(({ field, accepted }) => ({
@@ -192,7 +192,9 @@ export function readBatch(
         }))
       : [],
   );
-  if (errors.length > 0) return { kind: "fields-invalid", errors };
+  if (!parsed.success || errors.length > 0) {
+    return { kind: "fields-invalid", errors: [...errorsOf(parsed.issues ?? []), ...errors] };
+  }
   return { checks: checks.flatMap((each) => (isFailure<FieldsInvalid>(each) ? [] : each)) };
 }
 
@@ -225,35 +227,17 @@ function readEither<Own extends object, Adhoc extends { key: readonly string[] }
   const { limits, strategy } = body;
   const parsed = v.safeParse(adhocBodyOf, body);
   const errors = errorsOf(parsed.issues ?? []);
+  const told = new Set(errors.map(nameOf));
   // Such keys come in any number.
   const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
   const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
     // Of a text that repeats a mistake each part tells of it, all in the same words.
-    const isTold = errors.some((error) => error.field === field && error.accepted === accepted);
-    if (!isTold) errors.push({ field, accepted });
+    const error = { field, accepted };
+    if (!told.has(nameOf(error))) errors.push(error);
+    told.add(nameOf(error));
   });
   if (!parsed.success || adhoc === null) return { kind: "fields-invalid", errors };
   return { ...parsed.output, adhoc };
-}
-
-/** The JSON that a request carries. */
-export async function readBody(request: Request): Promise<{ json: unknown } | Failure> {
-  const type = request.headers.get("Content-Type") ?? "";
-  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
-  const json = await jsonOf(request);
-  return json === undefined ? { kind: "body-malformed" } : { json };
-}
-
-async function jsonOf(request: Request): Promise<unknown> {
-  try {
-    // Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one.
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(
-      await request.arrayBuffer(),
-    );
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A parameter that stands once as its value; one that is repeated as a list, which only `key` accepts. */
@@ -263,6 +247,9 @@ function valuesOf(queries: Queries): Record<string, string | string[] | undefine
     entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
 }
+
+/** Two of one name tell the same. */
+const nameOf = ({ field, accepted }: FieldError): string => JSON.stringify([field, accepted]);
 
 const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): FieldsInvalid => ({
   kind: "fields-invalid",

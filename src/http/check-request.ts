@@ -1,9 +1,7 @@
 /** Reads what a caller of `/check` asks for, from the query and the body; what is wrong with them is told at once. */
-import type { Context, MiddlewareHandler, Next } from "hono";
-import { bodyLimit } from "hono/body-limit";
-import { every } from "hono/combine";
+import type { Context, MiddlewareHandler } from "hono";
+import { isRecord } from "../strategies/index.ts";
 import type { Authorized } from "./auth.ts";
-import { readBody } from "./check-input.ts";
 import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "./problems.ts";
 
 type Queries = Record<string, string[]>;
@@ -44,40 +42,27 @@ export const posted = <Sent extends object, Asked extends object, Options extend
   string,
   { in: { json: Sent }; out: { json: Options & Asked } }
 > => {
-  return every(sized(limitBytes), async function bodyRead(c: Context<Authorized>, next: Next) {
-    const asked = await askedFor(c, readQuery, read);
+  return async function bodyRead(c, next) {
+    const asked = await askedFor(c, limitBytes, readQuery, read);
     if (isFailure(asked)) return problemResponse(asked);
-    if (bringsLimits(asked) && !c.var.holder.may.has("adhoc")) {
-      return problemResponse({ kind: "not-permitted", right: "adhoc" });
-    }
     c.req.addValidatedData("json", asked);
     return next();
-  });
+  };
 };
 
-/** What comes in chunks is read here, and may break off. */
-function sized(limitBytes: number): MiddlewareHandler {
-  const limited = bodyLimit({
-    maxSize: limitBytes,
-    onError: () => problemResponse({ kind: "body-too-large", limitBytes }),
-  });
-  return async function bodySized(c, next) {
-    try {
-      return await limited(c, next);
-    } catch {
-      return problemResponse({ kind: "body-malformed" });
-    }
-  };
-}
-
 async function askedFor<Asked extends object, Options extends object>(
-  c: Context,
+  c: Context<Authorized>,
+  limitBytes: number,
   readQuery: (queries: Queries) => Options | FieldsInvalid,
   read: (json: unknown) => Asked | FieldsInvalid,
 ): Promise<(Options & Asked) | Failure> {
   const options = readQuery(c.req.queries());
-  const body = await readBody(c.req.raw);
+  const body = await readBody(c.req.raw, limitBytes);
   if (isFailure(body)) return body;
+  // Before any of them is read, which is work.
+  if (bringsLimits(body.json) && !c.var.holder.may.has("adhoc")) {
+    return { kind: "not-permitted", right: "adhoc" };
+  }
   const asked = read(body.json);
   if (!isFailure(asked) && !isFailure(options)) return { ...options, ...asked };
   const errors = [asked, options].flatMap((each) =>
@@ -86,6 +71,43 @@ async function askedFor<Asked extends object, Options extends object>(
   return { kind: "fields-invalid", errors };
 }
 
-const bringsLimits = (asked: object): boolean =>
-  "adhoc" in asked ||
-  ("checks" in asked && Array.isArray(asked.checks) && asked.checks.some(bringsLimits));
+function bringsLimits(json: unknown): boolean {
+  if (!isRecord(json)) return false;
+  const { limits, checks } = json;
+  return limits !== undefined || (Array.isArray(checks) && checks.some(bringsLimits));
+}
+
+/** The JSON that a request carries. */
+async function readBody(
+  request: Request,
+  limitBytes: number,
+): Promise<{ readonly json: unknown } | Failure> {
+  const tooLarge = { kind: "body-too-large", limitBytes } as const;
+  if (Number(request.headers.get("Content-Length")) > limitBytes) return tooLarge;
+  const type = request.headers.get("Content-Type") ?? "";
+  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
+  try {
+    const bytes = await bytesOf(request.body ?? [], limitBytes);
+    // Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one.
+    const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+    return bytes === null ? tooLarge : { json: JSON.parse(utf8.decode(bytes)) as unknown };
+  } catch {
+    // Or it has broken off.
+    return { kind: "body-malformed" };
+  }
+}
+
+/** Counted as they come, whatever `Content-Length` has said; null if there are more. */
+async function bytesOf(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  limitBytes: number,
+): Promise<ArrayBuffer | null> {
+  const pieces: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const piece of body) {
+    sizeBytes += piece.length;
+    if (sizeBytes > limitBytes) return null;
+    pieces.push(piece);
+  }
+  return new Blob(pieces).arrayBuffer();
+}

@@ -44,7 +44,9 @@ export function checkRoutes(gate: Gate) {
   const limited = limitOwn(gate);
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
-    .get(documentPath, (c) => c.json<object, 200>(described(c.req.path), 200, noStore))
+    .get(documentPath, (c) =>
+      c.json<object, 200>(described(c.req.path, gate.isLookOpen), 200, noStore),
+    )
     .route("/", decisions(gate, may, limited))
     .route("/", others(gate, may, limited));
   // What is refused whatever is asked is nothing for typed clients.
@@ -136,10 +138,14 @@ const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       decideDescribed(gate, c, c.req.valid("query").deny),
     );
 
-/** The document of these routes, which names the path that they are found at. */
-function described(path: string): object {
+/** The document of these routes, which names the path that they are found at, and whether looks need a token. */
+function described(path: string, isLookOpen: boolean): object {
   const url = path.slice(0, -documentPath.length);
-  return { ...document, servers: document.servers.map((server) => ({ ...server, url })) };
+  const servers = document.servers.map((server) => ({ ...server, url }));
+  if (!isLookOpen) return { ...document, servers };
+  const root = document.paths["/"];
+  const get = { ...root.get, security: [{}, ...document.security] };
+  return { ...document, servers, paths: { ...document.paths, "/": { ...root, get } } };
 }
 
 const only =

@@ -2,7 +2,7 @@
 import type { Admission } from "../limiter/admission.ts";
 import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
 import type { Ruling } from "../policies/ruling.ts";
-import type { Decision, Limit } from "../strategies/index.ts";
+import { type Decision, type Limit, windowMsAt } from "../strategies/index.ts";
 import { rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
 import { legacyFields } from "./legacy-headers.ts";
 import { type Failure, problemResponse } from "./problems.ts";
@@ -21,10 +21,11 @@ export function refusalOf(rulings: readonly Ruling[]): Response | null {
  */
 export function toldOf(
   spends: readonly Spend[],
-  { outcomes }: Admission,
+  { outcomes, decidedAtMs }: Admission,
 ): { readonly limits: readonly Limit[]; readonly decisions: readonly Decision[] } {
+  const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits));
   return {
-    limits: spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits)),
+    limits: limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, decidedAtMs) })),
     decisions: outcomes.flatMap((outcome) =>
       outcome.kind === "decided" && !outcome.policy.isDryRun ? [outcome.decision] : [],
     ),

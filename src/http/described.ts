@@ -11,6 +11,14 @@ import { visitOf } from "./visit.ts";
 const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const host = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
+/** Gateways tell of upgrades, too. */
+const schemes = new Map([
+  ["http", "http"],
+  ["https", "https"],
+  ["ws", "http"],
+  ["wss", "https"],
+]);
+
 /** Fields of the asking itself: what is described has them not, or has others. */
 const ofAsking = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrade", tokenField];
 
@@ -23,12 +31,15 @@ export function describedVisit(
   isTokenOfCaller: boolean,
 ): Visit | { readonly kind: "fields-invalid"; readonly errors: readonly FieldError[] } {
   const errors: FieldError[] = [];
+  const isNginx = asked.headers.has("X-Original-URI") || asked.headers.has("X-Original-Method");
   const told = (
     names: readonly string[],
     accepted: string,
     isFine: (text: string) => boolean,
   ): string => {
-    const [name = names[0] ?? "", ...others] = names.filter((each) => asked.headers.has(each));
+    const [name = names[isNginx ? 1 : 0] ?? "", ...others] = names.filter((each) =>
+      asked.headers.has(each),
+    );
     const text = asked.headers.get(name) ?? "";
     if (!isFine(text)) errors.push({ field: name, accepted });
     // A gateway writes one of them; the other would be its client's, who is not to describe itself.
@@ -45,8 +56,8 @@ export function describedVisit(
   const uri = told(["X-Forwarded-Uri", "X-Original-URI"], "a path, and a query", (text) =>
     text.startsWith("/"),
   );
-  const scheme = asked.headers.get("X-Forwarded-Proto") ?? "https";
-  if (scheme !== "http" && scheme !== "https") {
+  const scheme = schemes.get((asked.headers.get("X-Forwarded-Proto") ?? "https").toLowerCase());
+  if (scheme === undefined) {
     errors.push({ field: "X-Forwarded-Proto", accepted: '"http" or "https"' });
   }
   const authority = asked.headers.get("X-Forwarded-Host") ?? new URL(asked.url).host;

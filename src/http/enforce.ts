@@ -11,7 +11,7 @@ import { asksForClaims, type Ruling, rulingOf } from "../policies/ruling.ts";
 import type { Visit } from "../policies/visit.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
 import type { Gate } from "./gate.ts";
-import { addRateLimitFields, rateLimitFields } from "./headers.ts";
+import { addRateLimitFields, hasRateLimitFields, rateLimitFields } from "./headers.ts";
 import { InFlight, openForMs } from "./in-flight.ts";
 import { addLegacyFields, legacyFields } from "./legacy-headers.ts";
 import { isPreflight } from "./own-answers.ts";
@@ -27,7 +27,7 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     const met = metBy(gate, visit);
     return answered(
       gate,
-      { visit, met, tenant: null, isSettled: true, deny: null },
+      { visit, met, tenant: null, isSettled: true, deny: null, areFieldsMerged: true },
       request,
       forward,
       later,
@@ -50,6 +50,8 @@ export interface Question {
   readonly isSettled: boolean;
   /** The status of a denial, in place of the policies' own. */
   readonly deny: number | null;
+  /** Whether RateLimit fields that the answer has are added to; where not, they stand alone. */
+  readonly areFieldsMerged: boolean;
 }
 
 /** The denial, or what `forward` answers, with the RateLimit fields. */
@@ -71,7 +73,8 @@ export async function answered(
   const { hasLegacyHeaders } = gate;
   if (admission.isRefused) return refusal(spends, admission, question.deny, hasLegacyHeaders);
   const response = await new InFlight(spends, admission).answer(request, forward, later);
-  addFields(response, spends, admission, hasLegacyHeaders);
+  if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
+    addFields(response, spends, admission, hasLegacyHeaders);
   return response;
 }
 

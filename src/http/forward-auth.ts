@@ -23,6 +23,7 @@ export async function decideDescribed(
     tenant: holder.tenant,
     isSettled: false,
     deny: deny ?? null,
+    areFieldsMerged: true,
   };
   return answered(gate, question, c.req.raw, letIn, later);
 }

@@ -33,9 +33,7 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
     isLookOpen: config.isLookOpen,
-    ownPolicies: config.policies.filter(({ match }) =>
-      match.path?.pathname.startsWith(config.checkPath),
-    ),
+    ownPolicies: config.ownPolicies,
     partitions: new Partitions(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),

@@ -65,8 +65,12 @@ const forwardedList = new RegExp(`^${element}(?: *, *${element})*$`);
 const isForwarded = (value: string | null): value is string =>
   value !== null && value !== "" && value.length <= 4_096 && forwardedList.test(value);
 
+/** What is more is taken for it (RFC 9110, section 7.6.2). */
+const mostForwards = 2 ** 31;
+
 /** How many gateways an OPTIONS may still pass; null where it does not say. */
 export function forwardsLeft({ method, headers }: Request): number | null {
   const text = headers.get("Max-Forwards");
-  return method === "OPTIONS" && text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null;
+  const isCounted = method === "OPTIONS" && text !== null && /^\d+$/.test(text);
+  return isCounted ? Math.min(Number(text), mostForwards) : null;
 }

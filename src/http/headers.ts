@@ -81,14 +81,24 @@ export function toldWaitMs(decisions: readonly Decision[]): number | null {
   return longestWaitMs(waits.map((retryAfterMs) => ({ retryAfterMs })));
 }
 
+/** The greatest Integer of a structured field (RFC 9651, section 3.3.1). */
+const greatestInteger = 999_999_999_999_999;
+
+/** The library would make Decimals of what is no integer, which no parameter of these fields is. */
+function integer(value: number): number {
+  if (Number.isNaN(value))
+    throw new RangeError("a RateLimit field has no value for what is no number");
+  return Math.min(Math.max(0, Math.ceil(value)), greatestInteger);
+}
+
 /**
  * A window of less than a second has no `w`, which is in whole seconds and at least 1.
  * @param windowMs of a calendar's window the length of the current one, where it is known
  */
 function policyItem(limit: Limit, windowMs: number): Item {
-  const parameters = new Map<string, BareItem>([["q", limit.limit]]);
+  const parameters = new Map<string, BareItem>([["q", integer(limit.limit)]]);
   if (countsSlots(limit)) parameters.set("qu", "concurrent-requests");
-  if (windowMs >= 1000) parameters.set("w", Math.ceil(windowMs / 1000));
+  if (windowMs >= 1000) parameters.set("w", integer(windowMs / 1000));
   return [limit.name, parameters];
 }
 
@@ -97,10 +107,10 @@ function policyItem(limit: Limit, windowMs: number): Item {
  * are free again as soon as work is done.
  */
 function limitItem(decision: LimitDecision): Item {
-  const remaining = Math.min(decision.remaining, decision.limit);
+  const remaining = integer(Math.min(decision.remaining, decision.limit));
   if (countsSlots(decision)) return [decision.name, new Map([["r", remaining]])];
-  const windowSeconds = Math.ceil(decision.windowMs / 1000);
-  const seconds = Math.ceil(decision.replenishAfterMs / 1000);
+  const windowSeconds = integer(decision.windowMs / 1000);
+  const seconds = integer(decision.replenishAfterMs / 1000);
   return [
     decision.name,
     new Map<string, BareItem>([
@@ -118,14 +128,21 @@ function limitItem(decision: LimitDecision): Item {
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
   const existing = lists.map((name) => namesIn(headers.get(name)));
   if (existing.includes(null)) return;
-  const taken = new Set(existing.flatMap((names) => names ?? []));
+  const origins = existing.flatMap((names) => names ?? []);
+  const ours = lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
+  const prefixes = prefixesOf(ours, new Set(origins));
   for (const [name, value] of Object.entries(fields)) {
     const isList = lists.some((each) => each === name);
-    headers.append(name, isList && taken.size > 0 ? renamed(value, taken) : value);
+    // An empty line is no member of a list, and what is added to one would be no list.
+    if (headers.get(name) === "") headers.delete(name);
+    headers.append(name, isList && origins.length > 0 ? prefixed(value, prefixes) : value);
   }
 }
 
 const lists = ["RateLimit", "RateLimit-Policy"] as const;
+
+export const hasRateLimitFields = (headers: Headers): boolean =>
+  lists.some((name) => headers.has(name));
 
 /** The names that a list tells of, which mean the same in any case; null when it is no list of names. */
 function namesIn(value: string | null): string[] | null {
@@ -140,12 +157,29 @@ function namesIn(value: string | null): string[] | null {
   }
 }
 
-function renamed(list: string, taken: ReadonlySet<string>): string {
+/** What makes each of our names one that neither the origin uses nor another of ours is. */
+function prefixesOf(
+  ours: readonly string[],
+  origins: ReadonlySet<string>,
+): ReadonlyMap<string, string> {
+  const taken = new Set([...origins, ...ours]);
+  const prefixes = new Map<string, string>();
+  for (const name of ours.filter((each) => origins.has(each))) {
+    if (prefixes.has(name)) continue;
+    let prefix = "headgate.";
+    while (taken.has(prefix + name)) prefix += "headgate.";
+    taken.add(prefix + name);
+    prefixes.set(name, prefix);
+  }
+  return prefixes;
+}
+
+function prefixed(list: string, prefixes: ReadonlyMap<string, string>): string {
   const items = parseList(list).map((item): Item | InnerList => {
-    let [name] = item;
-    if (typeof name !== "string") return item;
-    while (taken.has(name.toLowerCase())) name = `headgate.${name}`;
-    return [name, item[1]];
+    const [name] = item;
+    return typeof name === "string"
+      ? [`${prefixes.get(name.toLowerCase()) ?? ""}${name}`, item[1]]
+      : item;
   });
   return serializeList(items);
 }

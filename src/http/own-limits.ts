@@ -2,7 +2,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { Later } from "../limiter/object-calls.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import { answered } from "./enforce.ts";
+import { answered, type Question } from "./enforce.ts";
 import type { Gate } from "./gate.ts";
 import { visitOf } from "./visit.ts";
 
@@ -11,18 +11,23 @@ export function limitOwn(gate: Gate): MiddlewareHandler {
   return async function ownLimited(c, next) {
     if (gate.ownPolicies.length === 0) return next();
     const visit = visitOf(c.req.raw);
-    const question = {
+    const question: Question = {
       visit,
       met: matchingPolicies(gate.ownPolicies, visit),
       tenant: null,
       isSettled: true,
       deny: null,
+      areFieldsMerged: false,
     };
     const later: Later = (work) => c.executionCtx.waitUntil(work);
     const proceed = async (): Promise<Response> => {
       await next();
       return c.res;
     };
-    return answered(gate, question, c.req.raw, proceed, later);
+    const response = await answered(gate, question, c.req.raw, proceed, later);
+    // What is there already would be kept, whatever is returned, and its headers be merged.
+    c.res = undefined;
+    c.res = response;
+    return undefined;
   };
 }

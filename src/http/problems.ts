@@ -28,12 +28,13 @@ interface Failures {
   "origin-unset": object;
   "origin-is-self": object;
   "origin-unreachable": object;
+  "origin-unintelligible": object;
   "origin-too-slow": object;
   loop: object;
   "unknown-path": object;
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
-  unauthorized: { readonly hasTokens: boolean };
+  unauthorized: { readonly hasTokens: boolean; readonly isGiven: boolean };
   /** Of a token that is known, and not for this. */
   "not-permitted": { readonly right: string };
   "url-malformed": object;
@@ -59,7 +60,7 @@ export const isFailure = <Refused extends Failure>(value: object | Refused): val
 /** What only some problems have. */
 interface Members {
   readonly "violated-policies"?: readonly string[];
-  readonly "missing-parts"?: readonly string[];
+  readonly missing_parts?: readonly string[];
   readonly errors?: readonly FieldError[];
 }
 
@@ -89,6 +90,7 @@ interface Problem {
 
 type ProxyError =
   | "destination_unavailable"
+  | "http_protocol_error"
   | "http_request_denied"
   | "http_request_error"
   | "http_response_timeout"
@@ -155,6 +157,13 @@ export function retryAfterSeconds(retryAfterMs: number): number {
 
 const inSeconds = (seconds: number): string => `${seconds} ${seconds === 1 ? "second" : "seconds"}`;
 
+/** Of what is wrong with a request no more is told: a body may be nothing but wrong fields. */
+const mostErrors = 500;
+
+/** RFC 6750, section 3; without credentials there is nothing wrong with them. */
+const challenge = (error: "invalid_token" | "insufficient_scope" | null): string =>
+  `Bearer realm="headgate"${error === null ? "" : `, error="${error}"`}`;
+
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   "quota-exceeded": ({ violated, retryAfterMs }) => {
     const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
@@ -198,7 +207,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     proxyError: "http_request_denied",
     title: "Forbidden",
     detail: `The request does not tell by what it is to be counted: ${parts.join(", ")}.`,
-    members: { "missing-parts": parts },
+    members: { missing_parts: parts },
   }),
 
   "reservations-full": ({ retryAfterMs }) => {
@@ -271,6 +280,13 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     detail: "The origin could not be reached.",
   }),
 
+  "origin-unintelligible": () => ({
+    status: 502,
+    proxyError: "http_protocol_error",
+    title: "Bad Gateway",
+    detail: "The origin's answer is none that could be passed on.",
+  }),
+
   "origin-too-slow": () => ({
     status: 504,
     proxyError: "http_response_timeout",
@@ -304,25 +320,26 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     headers: { Allow: allowed.join(", ") },
   }),
 
-  unauthorized: ({ hasTokens }) => ({
+  unauthorized: ({ hasTokens, isGiven }) => ({
     status: 401,
     title: "Unauthorized",
     detail: hasTokens
       ? "A bearer token from CHECK_TOKENS is needed: Authorization: Bearer <token>."
       : "This endpoint is closed until the secret CHECK_TOKENS is set to one or more bearer tokens.",
-    headers: { "WWW-Authenticate": 'Bearer realm="headgate"' },
+    headers: { "WWW-Authenticate": challenge(isGiven ? "invalid_token" : null) },
   }),
 
   "not-permitted": ({ right }) => ({
     status: 403,
     title: "Forbidden",
     detail: `The token is not for this: its "may" does not list "${right}".`,
+    headers: { "WWW-Authenticate": challenge("insufficient_scope") },
   }),
 
   "url-malformed": () => ({
     status: 400,
     title: "Bad Request",
-    detail: "Host and target of the request are no URL.",
+    detail: "Host and target of the request are no URL of a host.",
   }),
 
   "query-malformed": () => ({
@@ -350,12 +367,17 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     headers: { Accept: "application/json" },
   }),
 
-  "fields-invalid": ({ errors }) => ({
-    status: 422,
-    title: "Unprocessable Content",
-    detail: errors.map(({ field, accepted }) => `${field}: accepted is ${accepted}`).join("; "),
-    members: { errors },
-  }),
+  "fields-invalid": ({ errors }) => {
+    const told = errors.slice(0, mostErrors);
+    const untold = errors.length - told.length;
+    const details = told.map(({ field, accepted }) => `${field}: accepted is ${accepted}`);
+    return {
+      status: 422,
+      title: "Unprocessable Content",
+      detail: [...details, ...(untold > 0 ? [`and ${untold} more`] : [])].join("; "),
+      members: { errors: told },
+    };
+  },
 };
 
 function problemOf<Kind extends keyof Failures>(failure: FailureOf<Kind>): Problem {

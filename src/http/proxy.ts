@@ -63,8 +63,9 @@ export function proxy(config: Config, pseudonym: () => Promise<string>): Forward
       return cleaned(fetched);
     } catch (error) {
       if (late.signal.aborted) return problemResponse({ kind: "origin-too-slow" });
+      const hasLeft = left?.aborted === true || received.signal.aborted;
       // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
-      if (left?.aborted !== true) report({ event: "origin-unreachable", error: errorText(error) });
+      if (!hasLeft) report({ event: "origin-unreachable", error: errorText(error) });
       return problemResponse({ kind: "origin-unreachable" });
     } finally {
       clearTimeout(timer);
@@ -108,12 +109,15 @@ function originUrl(origin: Origin, received: string): URL {
 
 /** The origin's response with headers of its own, since those of a fetched one cannot be changed. */
 function cleaned(fetched: Response): Response {
-  if (fetched.status === 101) return fetched;
-  const { status, statusText, headers } = fetched;
+  const { status, statusText, headers, webSocket } = fetched;
+  if (status !== 101 && (status < 200 || status > 599)) {
+    return problemResponse({ kind: "origin-unintelligible" });
+  }
   const response = new Response(fetched.body, {
     status,
     statusText,
     headers,
+    webSocket,
     encodeBody: "manual",
   });
   removeHopByHop(response.headers);

@@ -78,6 +78,12 @@ export function ruleOf(written: Limit): Rule {
   return rule;
 }
 
+/** The length of a limit's window at an instant: of a calendar's that of the current one. */
+export function windowMsAt(written: Limit, nowMs: number): number {
+  const { strategy, limit } = ruleOf(written);
+  return strategy.windowMs === null ? limit.windowMs : strategy.windowMs(limit, nowMs);
+}
+
 /** By so much a period is longer at the most than its window says, when clocks are set back. */
 const mostSetBackMs = 2 * 3_600_000;
 

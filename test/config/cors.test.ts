@@ -85,6 +85,18 @@ describe("PREFLIGHT_LIMITS", () => {
     expect(limitsOf(written)).toEqual(expected);
   });
 
+  it.for<[unknown, object]>([
+    [{ limits: "5/second" }, { ipv6Prefix: 64, trustedProxies: null }],
+    ['{"limits":["5/second"],"trustedProxies":2}', { ipv6Prefix: 64, trustedProxies: 2 }],
+    [
+      { limits: "5/second", ipv6Prefix: 48 },
+      { ipv6Prefix: 48, trustedProxies: null },
+    ],
+  ])("say in %j by which address, as policies do", ([PREFLIGHT_LIMITS, addresses]) => {
+    expect(limitsOf(PREFLIGHT_LIMITS)).toEqual(["5 per 1000 sliding-window-counter"]);
+    expect(configOf({ PREFLIGHT_LIMITS }).preflights?.addresses).toEqual(addresses);
+  });
+
   it("are by address, in shards, and of no policy's name", () => {
     const { preflights, policies } = configOf({});
     expect(preflights).toMatchObject({ key: [{ kind: "ip" }], objects: { shards: 32 } });
@@ -100,6 +112,9 @@ describe("PREFLIGHT_LIMITS", () => {
     [{ limit: 5 }, "window"],
     [["5/second", { limit: 0, window: "1m" }], "[1].limit"],
     [{ limit: 5, window: "1m", burst: 9 }, "burst"],
+    [{ limits: "soon" }, "limits"],
+    [{ limits: "5/second", key: "global" }, "key"],
+    [{ limits: "5/second", trustedProxies: 0 }, "trustedProxies"],
   ])("may not be %j: %s", ([PREFLIGHT_LIMITS, field]) => {
     const problems = problemsOf({ ...whole, PREFLIGHT_LIMITS });
     expect(problems.map((each) => [each.variable, each.field])).toEqual([

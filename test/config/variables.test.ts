@@ -16,6 +16,7 @@ describe("the least configuration", () => {
       keySecret: "the tests' secret",
       jwt: null,
       warnings: [],
+      ownPolicies: [],
       policies: [
         {
           name: "default",
@@ -274,8 +275,8 @@ describe("the secrets", () => {
     expect(placesOf(wrong)).toEqual([
       "ORIGIN",
       "ORIGIN_SECRET",
-      "LIMITS",
       "CHECK_PATH",
+      "LIMITS",
       "CHECK_TOKENS",
       "KEY_SECRET",
     ]);

@@ -89,6 +89,29 @@ describe("S03: a body", () => {
     expect(await post(chunked(text(16_385)))).toBe(413);
   });
 
+  it("S03: is counted as it comes, whatever its length is said to be", async () => {
+    expect(await post(chunked(text(16_385)), { ...json, "Content-Length": "20" })).toBe(413);
+  });
+
+  it("S03: that breaks off is a 400", async () => {
+    const broken = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"key":'));
+        controller.error(new Error("gone"));
+      },
+    });
+    expect(await post(broken)).toBe(400);
+  });
+
+  it("is told of no more than 500 fields that are wrong, and how many more there are", async () => {
+    const limits = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`f${index}`, 1]));
+    const { check } = headgate(one);
+    const response = await check("POST", "/check", { key, limits });
+    const { errors, detail } = await response.json<{ errors: unknown[]; detail: string }>();
+    expect([response.status, errors.length]).toEqual([422, 500]);
+    expect(detail).toMatch(/; and \d+ more$/);
+  });
+
   it.for(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])(
     "S03: of another type is a 415: %s",
     async (type) => {

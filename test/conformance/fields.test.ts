@@ -186,6 +186,16 @@ it("H12: RateLimit-Policy is the same in every answer to the like of a request",
   }
 });
 
+it("H12: of a calendar it is the current period's, whether its object is asked or not", async () => {
+  const first = { name: "first", key: "header:x-key", limits: "1/hour" };
+  const monthly = { name: "monthly", key: "global", limits: "1000/month" };
+  const { send } = headgate({ POLICIES: [first, monthly] });
+  const answers = [await send("/", visitor), await send("/", visitor)];
+  expect(answers.map(({ status }) => status)).toEqual([200, 429]);
+  const values = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
+  expect(values[1]).toBe(values[0]);
+});
+
 it.for([
   ["no policy matches", { match: { path: "/other" } }, {}],
   ["the only policy is a dry run", { dryRun: true }, {}],

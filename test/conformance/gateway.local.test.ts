@@ -177,6 +177,15 @@ it("G06: Max-Forwards of an OPTIONS counts down, and is answered here at 0", asy
   expect(here.lines("Allow")).toEqual(["GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"]);
 });
 
+it.for([
+  ["0000000000", null],
+  ["12345678901234", ["2147483647"]],
+] as const)("G06: so does one of many digits: %s", async ([value, left]) => {
+  const options = { method: "OPTIONS" };
+  const answer = await exchange(ownPath("g"), [`Max-Forwards: ${value}`], undefined, options);
+  expect(answer.request && answer.received("Max-Forwards")).toEqual(left);
+});
+
 it.for(["0", "3"])("G06: Max-Forwards means nothing on a GET: %s", async (value) => {
   const { status, received } = await exchange(ownPath("g"), [`Max-Forwards: ${value}`]);
   expect([status, received("Max-Forwards")]).toEqual([200, [value]]);
@@ -292,6 +301,14 @@ it.for([200, 304])(
   },
 );
 
+it("G10: a status that cannot be passed on is told as a fault of the origin's", async () => {
+  const { status, lines } = await exchange(ownPath("g"), [], (response) => {
+    response.socket?.end("HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n");
+  });
+  expect(status).toBe(502);
+  expect(lines("Proxy-Status")[0]).toMatch(/;error=http_protocol_error$/);
+});
+
 it.for([
   ["a%2Fb/%41;x=1,!$&()*+~@:/?q=%20&&a=b+c/?@:&[]=1&e=%zz", null],
   ["a//b///", null],
@@ -323,6 +340,15 @@ it.for([
     `for="[2001:db8::bad]";proto=http, for=${node};host="headgate.example";proto=http`,
   );
 });
+
+it.for(['a",for=10.0.0.1;host="b', "a,b", "a;b=c", "a*"])(
+  "G12: what is no host is not told to the origin: %s",
+  async (host) => {
+    const path = ownPath("g");
+    const { status } = await ask(proxied.workerd.url, [`GET ${path} HTTP/1.1`], "", host);
+    expect([status, proxied.origin.timesAsked(path)]).toEqual([400, 0]);
+  },
+);
 
 it("G13: trace context is passed on byte for byte", async () => {
   const sent = {

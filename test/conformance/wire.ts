@@ -13,9 +13,14 @@ export interface Heard {
  * @param request its lines: the first, and those of its fields but for `Host` and the closing of the connection
  * @param body of which the fields tell
  */
-export async function ask(url: URL, request: readonly string[], body = ""): Promise<Heard> {
+export async function ask(
+  url: URL,
+  request: readonly string[],
+  body = "",
+  host = "headgate.example",
+): Promise<Heard> {
   const [first = "", ...fields] = request;
-  const head = [first, "Host: headgate.example", ...fields, "Connection: close", "", ""];
+  const head = [first, `Host: ${host}`, ...fields, "Connection: close", "", ""];
   const socket = connect({ host: url.hostname, port: Number(url.port) });
   const chunks: Buffer[] = [];
   const { promise: closed, resolve, reject } = Promise.withResolvers<void>();

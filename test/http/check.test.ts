@@ -179,19 +179,31 @@ describe("a check that is wrong", () => {
     ]);
   });
 
-  it.for([-1, 0.5, null, "1", 1_000_001, 2 ** 53, [1], true])(
-    "refuses a cost of %j and gives no quota for it",
-    async (cost) => {
-      const { check } = headgate(one);
-      await check("POST", "/check", { key: "203.0.113.7", cost: 3 });
-      expect(await fields(check("POST", "/check", { key: "203.0.113.7", cost }))).toEqual([
-        422,
-        "cost",
-      ]);
-      const look = await check("GET", "/check?key=203.0.113.7");
-      expect(await look.json()).toMatchObject({ limits: [{ remaining: 0 }] });
-    },
-  );
+  it.for([
+    ...[
+      "-1",
+      "0.5",
+      "null",
+      '"1"',
+      "1000001",
+      "1e309",
+      "-1e309",
+      String(2 ** 53),
+      "[1]",
+      "true",
+    ].map((cost) => [cost, 422, "cost"] as const),
+    ["NaN", 400] as const,
+    ["Infinity", 400] as const,
+  ])("S04: refuses a cost of %s and gives no quota for it", async ([cost, ...expected]) => {
+    const { send, check } = headgate(one);
+    await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
+    const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+    const body = `{"key":"203.0.113.7","cost":${cost}}`;
+    const refused = send("/check", { method: "POST", headers, body });
+    expect(await fields(refused)).toEqual(expected);
+    const look = await check("GET", "/check?key=203.0.113.7");
+    expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
+  });
 
   it("K07: refuses keys without a UTF-8 of their own, empty ones, and ones that are too long", async () => {
     const { send } = headgate({ ...one, KEY: "header:x" });

@@ -61,7 +61,7 @@ const told: [string, number][] = [
   ["٧", 50],
 ];
 
-describe("S04: a cost that a client tells", () => {
+describe("a cost that a client tells", () => {
   const readable = told.filter(([text]) => /^[\x20-\x7e]*$/.test(text));
 
   it.each(readable)("in a header as %j is charged as %i", async (text, units) => {
@@ -86,7 +86,7 @@ describe("S04: a cost that a client tells", () => {
   });
 });
 
-describe("S04: a cost that the origin tells", () => {
+describe("a cost that the origin tells", () => {
   const cost = { from: "response-header:X-Tokens", reserve: 20, max: 60 };
   const after = (query: string): Promise<[number, number]> =>
     leftAfter({ cost }, `/answer?${query}`);

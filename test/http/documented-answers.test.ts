@@ -26,6 +26,21 @@ const limited = headgate({
   ],
 });
 const undecided = headgate({ ...whole, RATE_LIMITER: { getByName: () => silent } });
+/** Cannot say who may call. */
+const closed = headgate({
+  ...whole,
+  POLICIES: [
+    ...POLICIES,
+    {
+      name: "calls",
+      match: { path: "/check/*" },
+      key: "global",
+      limits: "1/hour",
+      onError: "closed",
+    },
+  ],
+  RATE_LIMITER: { getByName: () => silent },
+});
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
@@ -106,6 +121,7 @@ async function answersTo(asked: Asked): Promise<Set<number>> {
     ask(asked, broken),
     ask(asked, limited),
     ask(settled, undecided),
+    ask(asked, closed),
   ]);
   return new Set(answers.map(({ status }) => status));
 }

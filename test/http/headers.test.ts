@@ -135,6 +135,13 @@ describe("the fields of an origin", () => {
     expect(headers.get("RateLimit-Policy")).toBe('"ours";q=2');
   });
 
+  it("are ours where they are empty, which is no list to add to", () => {
+    const headers = new Headers({ RateLimit: "", "RateLimit-Policy": "" });
+    addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
+    expect(headers.get("RateLimit")).toBe('"ours";r=2;t=2');
+    expect(headers.get("RateLimit-Policy")).toBe('"ours";q=2');
+  });
+
   it.for(["limit=100, remaining=5", "5", "100;w=60", '"broken'])("are left alone: %j", (value) => {
     const headers = new Headers({ RateLimit: value });
     addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
@@ -160,6 +167,14 @@ describe("a name that the origin has used", () => {
       '"headgate.p";q=2;w=9, "q";q=9',
       "5",
     ]);
+  });
+
+  it("leaves ours another than our others have", () => {
+    const headers = new Headers({ RateLimit: '"a";r=1;t=1' });
+    addRateLimitFields(headers, { RateLimit: '"A";r=2;t=2, "headgate.a";r=3;t=3' });
+    expect(headers.get("RateLimit")).toBe(
+      '"a";r=1;t=1, "headgate.headgate.A";r=2;t=2, "headgate.a";r=3;t=3',
+    );
   });
 
   it("leaves ours the same other in both fields, whichever it stands in, and for a third", () => {

@@ -238,7 +238,7 @@ describe("a token", () => {
     const told = [await response.text(), JSON.stringify([...response.headers])];
     told.push(JSON.stringify(logs.flatMap((log) => log.mock.calls)));
     expect(response.status).toBe(403);
-    expect(told[0]).toContain('"missing-parts":["jwt:org"]');
+    expect(told[0]).toContain('"missing_parts":["jwt:org"]');
     for (const each of [token, "canary-sub", secret]) expect(told.join("\n")).not.toContain(each);
   });
 });

@@ -181,7 +181,7 @@ describe("K05: a request without its key", () => {
       title: "Forbidden",
       status: 403,
       detail: "The request does not tell by what it is to be counted: cookie:sid.",
-      "missing-parts": ["cookie:sid"],
+      missing_parts: ["cookie:sid"],
     });
     const look = await check("GET", "/check?policy=address&key=203.0.113.7");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 5 }] });

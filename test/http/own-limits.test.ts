@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { from, headgate, statusOf } from "./harness.ts";
+import { from, headgate, statusOf, token } from "./harness.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) }));
 afterEach(() => void vi.useRealTimers());
@@ -40,6 +40,52 @@ describe("a policy whose path is one of the limiter's own", () => {
     expect(response.headers.get("RateLimit")).toBe('"api";r=97;t=3600');
   });
 
+  it("holds slots until the call is answered", async () => {
+    const slots = { limit: 1, window: "1h", strategy: "concurrency" };
+    const { check } = headgate({ POLICIES: [api, { ...calls, key: "global", limits: slots }] });
+    for (let call = 0; call < 3; call++) {
+      // oxlint-disable-next-line no-await-in-loop
+      const response = await check("POST", "/check/batch", { checks: [asked] });
+      expect([response.status, response.headers.get("RateLimit")]).toEqual([200, '"calls";r=0']);
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await response.json()).toMatchObject({ results: [{ allowed: true }] });
+    }
+  });
+
+  it.each([
+    ["a denial by its status", "POST", "/check?deny=429", {}],
+    [
+      "a gateway's question",
+      "GET",
+      "/check/forward",
+      { "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/" },
+    ],
+  ])("leaves the fields of what is asked about as they are: %s", async (_, method, path, sent) => {
+    const one = { ...api, key: "global", limits: "1/hour" };
+    const { send } = headgate({ POLICIES: [one, { ...calls, key: "global", limits: "9/day" }] });
+    const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+    const body = method === "POST" ? JSON.stringify({ policy: "api" }) : null;
+    const ask = (): Promise<Response> =>
+      send(path, { method, headers: { ...headers, ...sent }, body });
+    await ask();
+    const denied = await ask();
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "3600"]);
+    expect(denied.headers.get("RateLimit")).toBe('"api";r=0;t=3600');
+    expect(denied.headers.get("RateLimit-Policy")).toBe('"api";q=1;w=3600');
+  });
+
+  it("may not have words of its own: calls are answered as the document says", async () => {
+    vi.spyOn(console, "error").mockReturnValue(undefined);
+    const onDeny = { status: 418 };
+    const own = headgate({ POLICIES: [api, { ...calls, onDeny }] });
+    const broken = await own.send("/check/health");
+    expect(await broken.json()).toMatchObject({
+      errors: [{ variable: "POLICIES", field: "[1].onDeny" }],
+    });
+    const others = { ...calls, match: { path: "/checkout/*" }, onDeny };
+    expect(await statusOf(headgate({ POLICIES: [api, others] }).send("/check/health"))).toBe(200);
+  });
+
   it("is none whose path holds for all, or that has none", async () => {
     const { check } = headgate({
       POLICIES: [
@@ -60,6 +106,10 @@ describe('CHECK_AUTH = "none"', () => {
     const { send } = headgate({ POLICIES: [api], CHECK_AUTH: "none" });
     const look = await send("/check?policy=api&key=u1");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 100 }] });
+    const document = await (await send("/check/openapi.json")).json();
+    const tokens = [{ bearer: [] }, { token: [] }];
+    const root = { get: { security: [{}, ...tokens] } };
+    expect(document).toMatchObject({ security: tokens, paths: { "/": root } });
     const headers = { "Content-Type": "application/json" };
     const post = send("/check", { method: "POST", headers, body: JSON.stringify(asked) });
     expect(await statusOf(post)).toBe(401);

@@ -1,6 +1,8 @@
+import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import axios from "axios";
 import axiosRetry from "axios-retry";
 import { got } from "got";
@@ -76,6 +78,20 @@ const clients: {
     },
   },
 ];
+
+/** Of Debian's packages. */
+const hasUrllib3 = spawnSync("python3", ["-c", "import urllib3"]).status === 0;
+if (hasUrllib3) clients.push({ name: "urllib3", get: askedByUrllib3 });
+else console.warn("urllib3 is not tried: there is none for python3 here");
+
+async function askedByUrllib3(url: URL, headers: Record<string, string>): Promise<Served> {
+  const code = `import json, sys, urllib3
+answer = urllib3.PoolManager().request("GET", sys.argv[1], headers=json.loads(sys.argv[2]))
+sys.stdout.buffer.write(answer.data)`;
+  const words = ["-c", code, url.href, JSON.stringify(headers)];
+  const { stdout } = await promisify(execFile)("python3", words);
+  return JSON.parse(stdout) as Served;
+}
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-clients-"));
 let workerd: Workerd;

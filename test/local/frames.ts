@@ -97,8 +97,16 @@ export class Frames {
   }
 }
 
-/** Upgrades, as a server does. */
-export function accepted(request: IncomingMessage, stream: Duplex, unread: Buffer): Frames {
+/**
+ * Upgrades, as a server does.
+ * @param fields more lines of the answer
+ */
+export function accepted(
+  request: IncomingMessage,
+  stream: Duplex,
+  unread: Buffer,
+  fields: readonly string[] = [],
+): Frames {
   const key = `${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
   const protocol = request.headers["sec-websocket-protocol"];
   stream.write(
@@ -108,6 +116,7 @@ export function accepted(request: IncomingMessage, stream: Duplex, unread: Buffe
       "Upgrade: websocket",
       `Sec-WebSocket-Accept: ${createHash("sha1").update(key).digest("base64")}`,
       ...(protocol === undefined ? [] : [`Sec-WebSocket-Protocol: ${protocol}`]),
+      ...fields,
       "\r\n",
     ].join("\r\n"),
   );
@@ -115,7 +124,15 @@ export function accepted(request: IncomingMessage, stream: Duplex, unread: Buffe
 }
 
 /** Asks for an upgrade, as a client does, and gets it. */
-export async function upgraded(url: URL): Promise<Frames> {
+export const upgraded = async (url: URL): Promise<Frames> => (await upgrade(url)).frames;
+
+interface Upgrade {
+  readonly answer: IncomingMessage;
+  readonly frames: Frames;
+}
+
+/** The same, with the answer that upgraded it. */
+export async function upgrade(url: URL): Promise<Upgrade> {
   const request = requestOf(url.href, {
     agent: false,
     headers: {
@@ -126,6 +143,10 @@ export async function upgraded(url: URL): Promise<Frames> {
     },
   });
   request.end();
-  const [, socket, unread] = (await once(request, "upgrade")) as [unknown, Socket, Buffer];
-  return new Frames(socket, "client", unread);
+  const [answer, socket, unread] = (await once(request, "upgrade")) as [
+    IncomingMessage,
+    Socket,
+    Buffer,
+  ];
+  return { answer, frames: new Frames(socket, "client", unread) };
 }

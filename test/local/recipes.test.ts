@@ -182,7 +182,7 @@ describe("Per-user API limits", () => {
     const forged = { token: await origin.forgedTokenOf({ sub: "dave" }) };
     const refused = [await send("/api/search", {}), await send("/api/search", forged)];
     expect(refused.map(({ status }) => status)).toEqual([403, 403]);
-    expect(JSON.parse(refused[0]?.text ?? "")).toMatchObject({ "missing-parts": ["jwt:sub"] });
+    expect(JSON.parse(refused[0]?.text ?? "")).toMatchObject({ missing_parts: ["jwt:sub"] });
     const { status, headers } = await send("/api/search", dave);
     expect([status, headers.get("RateLimit-Policy")]).toEqual([
       200,

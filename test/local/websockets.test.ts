@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
-import { accepted, closing, type Frames, nonsense, opcodes, upgraded } from "./frames.ts";
+import { accepted, closing, type Frames, nonsense, opcodes, upgrade, upgraded } from "./frames.ts";
 import { type Proxied, startProxied } from "./proxied.ts";
 
 const slots = { limit: 3, window: "1h", strategy: "concurrency" };
@@ -18,6 +18,8 @@ const policies = [
 let proxied: Proxied;
 /** Whoever waits for the next upgrade at a path. */
 const awaited = new Map<string, (origin: Frames) => void>();
+/** What answers have beside what an upgrade needs. */
+const fields = new Map<string, readonly string[]>();
 
 beforeAll(async () => {
   proxied = await startProxied(policies);
@@ -25,7 +27,8 @@ beforeAll(async () => {
   const streams: Duplex[] = [];
   server.on("upgrade", (request, stream, unread) => {
     streams.push(stream);
-    awaited.get(request.url ?? "")?.(accepted(request, stream, unread));
+    const origin = accepted(request, stream, unread, fields.get(request.url ?? ""));
+    awaited.get(request.url ?? "")?.(origin);
   });
   return () => {
     // The server knows of them no more.
@@ -66,12 +69,12 @@ describe("a WebSocket with a slot", () => {
     "passes on what both sides say, as one without it does: %s",
     async (policy) => {
       const { path } = own(policy);
-      const { promise: upgrade, resolve } = Promise.withResolvers<Frames>();
+      const { promise: asked, resolve } = Promise.withResolvers<Frames>();
       awaited.set(path, resolve);
       const url = new URL(path, proxied.workerd.url);
       const client = new WebSocket(url.href.replace("http", "ws"), ["chat"]);
       client.binaryType = "arraybuffer";
-      const [origin] = await Promise.all([upgrade, once(client, "open")]);
+      const [origin] = await Promise.all([asked, once(client, "open")]);
       expect(client.protocol).toBe("chat");
       client.send("to the origin");
       client.send(new Uint8Array([1, 2, 3]));
@@ -91,6 +94,25 @@ describe("a WebSocket with a slot", () => {
       origin.stream.end();
       expect((await closed)[0]).toMatchObject({ code: 4002, reason: "done", wasClean: true });
       expect(heard).toEqual(["to the client", new Uint8Array([4, 5]).buffer]);
+    },
+  );
+
+  it.each([["slots"], ["plain"]])(
+    "G01, G02: is answered without fields of one hop, and with the origin's own: %s",
+    async (policy) => {
+      const { path } = own(policy);
+      const ofOneHop = ["Connection: X-Private", "X-Private: 1", "Proxy-Authenticate: Basic"];
+      const theirs = ["Access-Control-Allow-Origin: *", 'RateLimit: "o";r=1', "Set-Cookie: a=1"];
+      fields.set(path, [...ofOneHop, ...theirs]);
+      const { answer, frames } = await upgrade(new URL(path, proxied.workerd.url));
+      frames.stream.destroy();
+      const names = ["x-private", "proxy-authenticate", "ratelimit", "set-cookie"];
+      expect(names.map((name) => answer.headers[name])).toEqual([
+        undefined,
+        undefined,
+        '"o";r=1',
+        ["a=1"],
+      ]);
     },
   );
 
