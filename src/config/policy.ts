@@ -62,6 +62,8 @@ export interface Policy {
   readonly timeoutMs: number;
   readonly objects: ObjectSettings;
   readonly durability: Durability;
+  /** Whether isolates remember its denials for a moment. */
+  readonly isDenyCached: boolean;
 }
 
 const shortestTimeoutMs = 10;
@@ -105,6 +107,7 @@ const policySchema = fields({
   ),
   onDeny: v.optional(denialSchema),
   ...objectFields,
+  denyCache: v.optional(v.boolean("true or false"), true),
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
 });
 
@@ -162,6 +165,7 @@ export function readPolicy(
       jurisdiction: output.jurisdiction ?? null,
     },
     durability: output.durability,
+    isDenyCached: output.denyCache,
   };
 }
 

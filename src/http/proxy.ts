@@ -10,7 +10,7 @@ import { problemResponse } from "./problems.ts";
 
 const secretField = "X-Headgate-Secret";
 
-const forwardable = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+export const forwardable = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /**
  * Refuses what could never be forwarded, before it is charged.

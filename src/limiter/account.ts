@@ -117,6 +117,11 @@ export class Account {
     return this.#held.get(policy)?.limits ?? [];
   }
 
+  /** Whether nothing of what is spent may be given back before its time. */
+  isSettled(nowMs: number): boolean {
+    return this.#reservations.idleAtMs() <= nowMs;
+  }
+
   open(reservation: Reservation): void {
     this.#reservations.open(reservation);
     this.#ownChanges++;

@@ -4,14 +4,26 @@
  */
 import type { Policy } from "../config/index.ts";
 import type { Decision } from "../strategies/index.ts";
+import { Denials } from "./denials.ts";
+import {
+  type Answered,
+  callOf,
+  groupsOf,
+  isShadow,
+  newAddressOf,
+  outcomesOf,
+  type Spent,
+  spentOf,
+  timeoutOf,
+} from "./group.ts";
 import { type Counted, LocalMeters, nothingCounted } from "./local-meters.ts";
 import { report } from "../observability/events.ts";
 import { Admission } from "./admission.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
 import { placeOf } from "./place.ts";
-import type { Charge, CheckCall, Reserved, SettleCall, Settled, Verdict } from "./protocol.ts";
-import { newAddress, type ReservationAddress } from "./reservation-id.ts";
+import type { SettleCall, Settled, Verdict } from "./protocol.ts";
+import type { ReservationAddress } from "./reservation-id.ts";
 
 /** No policy is at hand when a reservation is settled. */
 const settleTimeoutMs = 1_000;
@@ -28,6 +40,7 @@ export interface Reserving {
 export class LimiterClient {
   readonly #calls: ObjectCalls;
   readonly #local = new LocalMeters();
+  readonly #denials = new Denials();
 
   constructor(objects: ConstructorParameters<typeof ObjectCalls>[0]) {
     this.#calls = new ObjectCalls(objects);
@@ -73,7 +86,15 @@ export class LimiterClient {
       const { name, jurisdiction } = placeOf(objects, partitionKey);
       return JSON.stringify([name, jurisdiction]);
     });
-    const asked = [...byObject.values()].map(async (group) => {
+    const asked = [...byObject.values()].map(async (all) => {
+      const askedAtMs = Date.now();
+      const group = all.filter((spend) => {
+        const remembered = spend.cost === 0 ? null : this.#denials.recall([spend], askedAtMs);
+        for (const outcome of remembered === null ? [] : outcomesOf([spend], remembered)) {
+          outcomes.set(spend, outcome);
+        }
+        return remembered === null;
+      });
       const calls = group.map((spend) => callOf([spend]));
       const verdicts = await this.#ask("check", group, (stub) => stub.batch({ calls }));
       for (const [index, spend] of group.entries()) {
@@ -84,8 +105,12 @@ export class LimiterClient {
             : outcomesOf([spend], verdict);
         if (outcome === undefined) continue;
         outcomes.set(spend, outcome);
+        if (verdict !== undefined) {
+          this.#denials.remember([spend], verdict, askedAtMs, Date.now());
+        }
         if (verdict !== undefined && outcome.kind === "decided" && outcome.decision.allowed) {
           this.#local.book([spend], Date.now());
+          this.#denials.forget(spend.partitionKey);
         }
       }
     });
@@ -132,6 +157,7 @@ export class LimiterClient {
   async forget(policy: Policy, partitionKey: string): Promise<boolean> {
     const spend: Spend = { policy, partitionKey, cost: 0 };
     this.#local.forget(spend);
+    this.#denials.forget(partitionKey);
     const confirmed = await this.#ask("forget", [spend], async (stub) => {
       await stub.forget({ key: partitionKey, policy: policy.name });
       return true;
@@ -157,7 +183,7 @@ export class LimiterClient {
     };
     const verdict: Answered | null =
       address === null
-        ? await this.#ask("check", group, (stub) => stub.check(callOf(group)), late)
+        ? await this.#check(group, late)
         : await this.#ask(
             "reserve",
             group,
@@ -189,6 +215,15 @@ export class LimiterClient {
     return outcomes;
   }
 
+  async #check(group: readonly Spend[], late?: Call<Verdict>["late"]): Promise<Verdict | null> {
+    const askedAtMs = Date.now();
+    const remembered = this.#denials.recall(group, askedAtMs);
+    if (remembered !== null) return remembered;
+    const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)), late);
+    if (verdict !== null) this.#denials.remember(group, verdict, askedAtMs, Date.now());
+    return verdict;
+  }
+
   /**
    * Adds what an object has spent to what is to be given back or settled.
    * @param counted what of it the isolate has counted too
@@ -199,7 +234,10 @@ export class LimiterClient {
     counted: Counted,
     admission: Admission,
   ): Promise<void> {
-    if (spent.length === 0) return;
+    const [first] = spent;
+    if (first === undefined) return;
+    // Others of the key have less from then on, and wait longer.
+    this.#denials.forget(first.spend.partitionKey);
     await admission.add({
       address,
       giveBack: () => {
@@ -283,34 +321,6 @@ export class LimiterClient {
   }
 }
 
-/** An object's answer to a check or a reservation. */
-type Answered = Verdict & Partial<Reserved>;
-
-/** What has been spent, and the instant that it is booked to. */
-interface Spent {
-  readonly spend: Spend;
-  readonly spentAtMs: number;
-}
-
-/** Nothing unless all are admitted; then all but the dry runs that deny. */
-function spentOf(group: readonly Spend[], { decisions, spentAtMs, isOpen }: Answered): Spent[] {
-  const isAdmitted = group.every(
-    ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
-  );
-  if (!isAdmitted || isOpen === false) return [];
-  return group.flatMap((spend, index) =>
-    decisions[index]?.allowed === true ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [],
-  );
-}
-
-const isShadow = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
-
-function newAddressOf(group: readonly Spend[]): ReservationAddress {
-  const [first] = group;
-  if (first === undefined) throw new RangeError("nothing is to be spent");
-  return newAddress(first.partitionKey, first.policy.objects);
-}
-
 type SettledCosts = Pick<SettleCall, "cost" | "costs">;
 
 const settling = (
@@ -340,49 +350,4 @@ function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
   return policy.onError === "local"
     ? { kind: "local", policy, decision: decide() }
     : { kind: policy.onError, policy };
-}
-
-/** The shortest of those policies that a client waits for. */
-function timeoutOf(group: readonly Spend[]): number {
-  const enforced = group.filter(({ policy }) => !policy.isDryRun);
-  const asked = enforced.length > 0 ? enforced : group;
-  return Math.min(...asked.map(({ policy }) => policy.timeoutMs));
-}
-
-/** Spends on one key are decided together; keys are the same when their values and their objects are. */
-function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
-  if (spends.length === 1) return [spends];
-  return Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
-    const { shards, locationHint, jurisdiction } = objects;
-    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
-  }).values();
-}
-
-/** One policy that is to be sure makes the call sure. */
-function callOf(group: readonly Spend[]): CheckCall {
-  // A dry run makes nobody wait, unless it is all there is.
-  const isConfirmed = group.some(
-    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isShadow(group)),
-  );
-  return {
-    key: group[0]?.partitionKey ?? "",
-    charges: group.map(chargeOf),
-    durability: isConfirmed ? "confirmed" : "relaxed",
-  };
-}
-
-const chargeOf = ({ policy, cost }: Spend): Charge => ({
-  policy: policy.name,
-  limits: policy.limits,
-  cost,
-  ...(policy.isDryRun && { isDryRun: true }),
-  // What denies nothing bans nobody.
-  ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
-});
-
-function outcomesOf(group: readonly Spend[], verdict: Verdict): Outcome[] {
-  return verdict.decisions.flatMap((decision, index) => {
-    const policy = group[index]?.policy;
-    return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
-  });
 }

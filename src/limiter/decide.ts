@@ -2,7 +2,13 @@
  * Charges on one key, decided together: allowed by all, or spent by none. A ban refuses beside the limits; a dry run has
  * no say in what is decided for the others.
  */
-import { type Decision, longestWaitMs, type Meter } from "../strategies/index.ts";
+import {
+  changesByDenial,
+  type Decision,
+  longestWaitMs,
+  type Meter,
+  releases,
+} from "../strategies/index.ts";
 import type { Account } from "./account.ts";
 import type { Charge, Verdict } from "./protocol.ts";
 
@@ -70,11 +76,18 @@ export function decide(
     const decision = decided.get(each);
     return decision === undefined ? [] : banned(account, each, decision, nowMs);
   });
+  const isFirm = !isAdmitted && account.isSettled(nowMs) && enforced.every(isFirmFor);
   return {
     decisions,
     spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)),
+    ...(isFirm && { isFirm }),
   };
 }
+
+/** Slots come free at any time; an elastic window, and what is not banned yet, are changed by each denial. */
+const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: Asked): boolean =>
+  (ban === undefined || bannedForMs > 0) &&
+  !limits.some((limit) => releases(limit) || changesByDenial(limit));
 
 const askedOf = (
   account: Account,

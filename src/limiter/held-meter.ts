@@ -22,7 +22,7 @@ const sharedByText = new Recent<readonly Limit[]>(mostShared);
 const sharedByList = new WeakMap<readonly Limit[], readonly Limit[]>();
 
 /** One list for all that are equal: each call brings a copy, and a hundred thousand keys need not keep one each. */
-function sharedLimits(limits: readonly Limit[]): readonly Limit[] {
+export function sharedLimits(limits: readonly Limit[]): readonly Limit[] {
   const known = sharedByList.get(limits);
   if (known !== undefined) return known;
   const text = JSON.stringify(limits);

@@ -34,6 +34,8 @@ export interface Verdict {
   decisions: Decision[];
   /** For each charge the instant that it is booked to: what to give it back with. */
   spentAtMs: number[];
+  /** Whether it is a denial that nothing but time and a DELETE can change; false when left out. */
+  isFirm?: boolean;
 }
 
 /** Checks that have nothing to do with one another, one after the other; a cost of 0 looks. */

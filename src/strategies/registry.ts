@@ -38,6 +38,9 @@ function strategyOf(limit: Limit): Strategy {
 export const releases = ({ strategy }: Limit): boolean =>
   strategies.get(strategy)?.releases === true;
 
+/** Whether a denial by a limit counts for those that follow. */
+export const changesByDenial = (limit: Limit): boolean => Reflect.get(limit, "elastic") === true;
+
 /** A limit and what follows from it, for all meters that have it. */
 export interface Rule {
   readonly name: string;

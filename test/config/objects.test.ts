@@ -36,6 +36,10 @@ describe("the object of a key", () => {
     });
   });
 
+  it.for([true, false])("may have its denials remembered: %s", (denyCache) => {
+    expect(parsed({ denyCache })).toMatchObject({ isDenyCached: denyCache });
+  });
+
   it.for(["relaxed", "confirmed"])("may keep what it decides %s", (durability) => {
     expect(parsed({ durability })).toMatchObject({ durability });
   });
@@ -65,6 +69,8 @@ describe("the object of a key", () => {
     ["jurisdiction", ["eu"], {}, 'one of "eu", "us", "fedramp", "fedramp-high"'],
     ["durability", "strict", {}, '"relaxed" or "confirmed"'],
     ["durability", true, {}, '"relaxed" or "confirmed"'],
+    ["denyCache", "false", {}, "true or false"],
+    ["denyCache", 0, {}, "true or false"],
   ])("has a problem with %s = %j besides %j", ([field, value, others, accepted]) => {
     expect(problemsWith({ ...others, [field]: value })).toEqual([
       { variable: "POLICIES", field: `[0].${field}`, value, accepted },

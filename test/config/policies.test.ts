@@ -98,7 +98,6 @@ describe("a problem of a policy", () => {
     ["unknown strategy", { strategy: "magic" }, "strategy", /"sliding-window-counter"/],
     ["unknown field", { matches: {} }, "matches", /fields name, match, key, onMissingKey/],
     ["inherited field", { constructor: 1 }, "constructor", /fields name, match, key/],
-    ["field of a later time", { denyCache: false }, "denyCache", /fields name, match, key/],
     ["match that is a text", { match: "/login" }, "match", /object of fields/],
     ["unknown field of a match", { match: { verb: "GET" } }, "match.verb", /methods, path, host/],
     ["methods that are a text", { match: { methods: "GET" } }, "match.methods", /list of HTTP/],

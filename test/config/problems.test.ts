@@ -78,6 +78,7 @@ const policy = fc.record(
     locationHint: fc.constantFrom("weur", "apac-ne"),
     jurisdiction: fc.constantFrom("eu", "fedramp-high"),
     durability: fc.constantFrom("relaxed", "confirmed"),
+    denyCache: fc.boolean(),
   },
   { requiredKeys: ["name", "limits"] },
 );
@@ -185,6 +186,7 @@ describe("variables of any shape", () => {
       locationHint: any,
       jurisdiction: any,
       durability: any,
+      denyCache: any,
     },
     { requiredKeys: [] },
   );

@@ -46,6 +46,7 @@ describe("the least configuration", () => {
           timeoutMs: 1_000,
           objects: { shards: null, locationHint: null, jurisdiction: null },
           durability: "relaxed",
+          isDenyCached: true,
         },
       ],
     });

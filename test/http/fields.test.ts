@@ -352,6 +352,7 @@ describe("a policy", () => {
       locationHint: 1,
       jurisdiction: 1,
       durability: 1,
+      denyCache: 1,
       maxDelay: 1,
       onDeny: 1,
       colour: 1,

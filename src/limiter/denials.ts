@@ -1,0 +1,122 @@
+/**
+ * What an isolate remembers of denials that nothing but time will change: the object need not be asked again by each
+ * request of a flood. Nothing is allowed from memory. What other isolates spend meanwhile may leave less than is told, and
+ * longer waits, as it may after every answer.
+ */
+import type { Decision, Limit } from "../strategies/index.ts";
+import { sharedLimits } from "./held-meter.ts";
+import type { Spend } from "./outcome.ts";
+import type { Verdict } from "./protocol.ts";
+import { Recent } from "./recent.ts";
+
+/** As long as a failure of an object is remembered, and a `Retry-After` tells at least. */
+const longestMs = 1_000;
+
+/** Bounds the memory of an isolate: keys, and of each the costs and the sets of policies that it was denied with. */
+const mostKeys = 4_096;
+const mostOfKey = 8;
+
+interface Denial {
+  /** By the names, limits and costs of all that was asked together. */
+  readonly asked: readonly Asked[];
+  readonly verdict: Verdict;
+  readonly askedAtMs: number;
+  /** From then on its waits are counted down: what is told suffices, however long the answer took. */
+  readonly answeredAtMs: number;
+  readonly lastsMs: number;
+}
+
+interface Asked {
+  readonly policy: string;
+  readonly limits: readonly Limit[];
+  readonly cost: number;
+}
+
+export class Denials {
+  readonly #ofKeys = new Recent<readonly Denial[]>(mostKeys);
+
+  /** What the object would answer at `nowMs`, where that is known. */
+  recall(group: readonly Spend[], nowMs: number): Verdict | null {
+    const [first] = group;
+    const denials = first === undefined ? undefined : this.#ofKeys.get(first.partitionKey);
+    const denial = denials?.find(({ asked }) => isAlike(asked, group));
+    if (denial === undefined) return null;
+    const sinceAskedMs = nowMs - denial.askedAtMs;
+    // A clock that has stepped back tells nothing of how long ago it was.
+    if (sinceAskedMs < 0 || sinceAskedMs >= denial.lastsMs) return null;
+    const sinceMs = Math.max(0, nowMs - denial.answeredAtMs);
+    const { decisions, spentAtMs } = denial.verdict;
+    return { decisions: decisions.map((decision) => aged(decision, sinceMs)), spentAtMs };
+  }
+
+  /** @param askedAtMs when the object was asked, and `answeredAtMs` when its answer was there */
+  remember(
+    group: readonly Spend[],
+    verdict: Verdict,
+    askedAtMs: number,
+    answeredAtMs: number,
+  ): void {
+    const [first] = group;
+    if (first === undefined || verdict.isFirm !== true || !group.every(isRemembered)) return;
+    const { partitionKey } = first;
+    const lastsMs = lastsFor(verdict.decisions);
+    const denial = { asked: group.map(askedOf), verdict, askedAtMs, answeredAtMs, lastsMs };
+    const others = (this.#ofKeys.get(partitionKey) ?? []).filter(
+      ({ asked }) => !isAlike(asked, group),
+    );
+    this.#ofKeys.set(partitionKey, [denial, ...others].slice(0, mostOfKey));
+  }
+
+  /** For when something is spent, or all is forgotten: others' memories last for a second at the most. */
+  forget(partitionKey: string): void {
+    this.#ofKeys.delete(partitionKey);
+  }
+}
+
+/** What is to be settled may be given back; a dry run has its say in the log each time. */
+const isRemembered = ({ policy, ttlMs }: Spend): boolean =>
+  policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
+
+const askedOf = ({ policy, cost }: Spend): Asked => ({
+  policy: policy.name,
+  limits: sharedLimits(policy.limits),
+  cost,
+});
+
+const isAlike = (asked: readonly Asked[], group: readonly Spend[]): boolean =>
+  asked.length === group.length &&
+  asked.every(({ policy, limits, cost }, index) => {
+    const spend = group[index];
+    return (
+      spend?.cost === cost &&
+      spend.ttlMs === undefined &&
+      spend.policy.name === policy &&
+      sharedLimits(spend.policy.limits) === limits
+    );
+  });
+
+/** Until anything but waits is another, `remaining` included. */
+function lastsFor(decisions: readonly Decision[]): number {
+  const ends = decisions.flatMap(({ allowed, retryAfterMs, limits }) => [
+    ...(allowed || retryAfterMs === null ? [] : [retryAfterMs]),
+    ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
+  ]);
+  return Math.min(longestMs, ...ends);
+}
+
+function aged(decision: Decision, sinceMs: number): Decision {
+  if (sinceMs === 0) return decision;
+  const left = (waitMs: number): number => Math.max(0, waitMs - sinceMs);
+  const leftOf = (waitMs: number | null): number | null => (waitMs === null ? null : left(waitMs));
+  return {
+    ...decision,
+    retryAfterMs: leftOf(decision.retryAfterMs),
+    bannedForMs: left(decision.bannedForMs),
+    limits: decision.limits.map((limit) => ({
+      ...limit,
+      retryAfterMs: leftOf(limit.retryAfterMs),
+      replenishAfterMs: left(limit.replenishAfterMs),
+      resetAfterMs: left(limit.resetAfterMs),
+    })),
+  };
+}

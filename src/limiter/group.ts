@@ -1,0 +1,81 @@
+/** Spends on one key, which are decided together: how their object is asked, and what came of each. */
+import type { Outcome, Spend } from "./outcome.ts";
+import type { Charge, CheckCall, Reserved, Verdict } from "./protocol.ts";
+import { newAddress, type ReservationAddress } from "./reservation-id.ts";
+
+/** An object's answer to a check or a reservation. */
+export type Answered = Verdict & Partial<Reserved>;
+
+/** What has been spent, and the instant that it is booked to. */
+export interface Spent {
+  readonly spend: Spend;
+  readonly spentAtMs: number;
+}
+
+/** Nothing unless all are admitted; then all but the dry runs that deny. */
+export function spentOf(
+  group: readonly Spend[],
+  { decisions, spentAtMs, isOpen }: Answered,
+): Spent[] {
+  const isAdmitted = group.every(
+    ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
+  );
+  if (!isAdmitted || isOpen === false) return [];
+  return group.flatMap((spend, index) =>
+    decisions[index]?.allowed === true ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [],
+  );
+}
+
+export const isShadow = (group: readonly Spend[]): boolean =>
+  group.every(({ policy }) => policy.isDryRun);
+
+export function newAddressOf(group: readonly Spend[]): ReservationAddress {
+  const [first] = group;
+  if (first === undefined) throw new RangeError("nothing is to be spent");
+  return newAddress(first.partitionKey, first.policy.objects);
+}
+
+/** The shortest of those policies that a client waits for. */
+export function timeoutOf(group: readonly Spend[]): number {
+  const enforced = group.filter(({ policy }) => !policy.isDryRun);
+  const asked = enforced.length > 0 ? enforced : group;
+  return Math.min(...asked.map(({ policy }) => policy.timeoutMs));
+}
+
+/** Spends on one key are decided together; keys are the same when their values and their objects are. */
+export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
+  if (spends.length === 1) return [spends];
+  return Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+    const { shards, locationHint, jurisdiction } = objects;
+    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
+  }).values();
+}
+
+/** One policy that is to be sure makes the call sure. */
+export function callOf(group: readonly Spend[]): CheckCall {
+  // A dry run makes nobody wait, unless it is all there is.
+  const isConfirmed = group.some(
+    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isShadow(group)),
+  );
+  return {
+    key: group[0]?.partitionKey ?? "",
+    charges: group.map(chargeOf),
+    durability: isConfirmed ? "confirmed" : "relaxed",
+  };
+}
+
+const chargeOf = ({ policy, cost }: Spend): Charge => ({
+  policy: policy.name,
+  limits: policy.limits,
+  cost,
+  ...(policy.isDryRun && { isDryRun: true }),
+  // What denies nothing bans nobody.
+  ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
+});
+
+export function outcomesOf(group: readonly Spend[], verdict: Verdict): Outcome[] {
+  return verdict.decisions.flatMap((decision, index) => {
+    const policy = group[index]?.policy;
+    return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
+  });
+}
