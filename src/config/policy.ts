@@ -19,6 +19,12 @@ import {
   strategies,
   withMaxDelay,
 } from "../strategies/index.ts";
+import {
+  type Consistency,
+  consistencyFields,
+  consistencyOf,
+  refuseConsistency,
+} from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
 import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./denial.ts";
 import { type Exceptions, readExceptions } from "./exceptions.ts";
@@ -62,6 +68,7 @@ export interface Policy {
   readonly timeoutMs: number;
   readonly objects: ObjectSettings;
   readonly durability: Durability;
+  readonly consistency: Consistency;
   /** Whether isolates remember its denials for a moment. */
   readonly isDenyCached: boolean;
 }
@@ -107,6 +114,7 @@ const policySchema = fields({
   ),
   onDeny: v.optional(denialSchema),
   ...objectFields,
+  ...consistencyFields,
   denyCache: v.optional(v.boolean("true or false"), true),
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
 });
@@ -134,6 +142,7 @@ export function readPolicy(
   );
   const isTold = problems.some((problem) => meant.some((place) => problem.field.startsWith(place)));
   if (!isTold && !all.flat().some(isQueue)) refuseDelay(value, reportWithin);
+  refuseConsistency(value, all.flat(), reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
   const { output } = parsed;
@@ -165,6 +174,7 @@ export function readPolicy(
       jurisdiction: output.jurisdiction ?? null,
     },
     durability: output.durability,
+    consistency: consistencyOf(output),
     isDenyCached: output.denyCache,
   };
 }

@@ -103,7 +103,8 @@ const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       limited,
       posted<BatchInput, Batch, object>(batchBody, readNoOptions, readBatch),
       async (c) => {
-        const answers = await checkEach(gate, c.req.valid("json").checks, c.var.holder.tenant);
+        const { checks } = c.req.valid("json");
+        const answers = await checkEach(gate, checks, c.var.holder.tenant, laterOf(c));
         const results = answers.map((each) =>
           isFailure(each) ? { problem: problemDetails(each) } : each,
         );

@@ -68,13 +68,17 @@ export async function checkEach(
   gate: Gate,
   checks: readonly (Check | AdhocCheck)[],
   tenant: Tenant,
+  later: Later,
 ): Promise<(Answer | Failure)[]> {
   const ruled = await Promise.all(checks.map((asked) => ruledOf(gate, asked, tenant)));
   const spends = ruled.map((each) => {
     if ("kind" in each) return null;
     return each.listed === null ? each.spend : { ...each.spend, cost: 0 };
   });
-  const outcomes = await gate.limiter.admitEach(spends.filter((spend) => spend !== null));
+  const outcomes = await gate.limiter.admitEach(
+    spends.filter((spend) => spend !== null),
+    later,
+  );
   return ruled.map((each) => {
     if ("kind" in each) return each;
     const outcome = outcomes.shift();

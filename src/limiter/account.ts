@@ -10,6 +10,7 @@ import {
   type Meter,
 } from "../strategies/index.ts";
 import type { Ban } from "../config/index.ts";
+import { Batches } from "./batches.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Charge } from "./protocol.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
@@ -47,6 +48,7 @@ export class Account {
   bornAtMs: number;
   readonly #held = new Map<string, Held>();
   #reservations = new Reservations();
+  #batches = new Batches();
   /** Changes that no meter tells. */
   #ownChanges = 0;
   #writtenOwnChanges = 0;
@@ -146,6 +148,12 @@ export class Account {
     return isOpen;
   }
 
+  /** Notes a batch of an isolate. @returns whether it has not been counted before */
+  noteBatch(isolate: string, batch: number, nowMs: number): boolean {
+    // To be written with what it spends: lost together they are sent again together.
+    return this.#batches.note(isolate, batch, nowMs);
+  }
+
   forget(policy: string): void {
     this.#reservations.forget(policy);
     for (const name of [policy, strikesOf(policy), banOf(policy)]) this.#drop(name);
@@ -183,7 +191,7 @@ export class Account {
 
   /** About how much memory it takes. */
   sizeBytes(): number {
-    let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes;
+    let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes + this.#batches.sizeBytes;
     for (const { meter } of this.#held.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
     return sizeBytes;
   }
@@ -204,7 +212,10 @@ export class Account {
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
     const head = [version, idleAtMs, this.bornAtMs, segments.size, meters];
-    const row = this.#reservations.isEmpty ? head : [...head, this.#reservations.snapshot()];
+    const open = this.#reservations.snapshot();
+    const row = this.#batches.isEmpty
+      ? [...head, ...(this.#reservations.isEmpty ? [] : [open])]
+      : [...head, open, [], this.#batches.snapshot()];
     return { row: JSON.stringify(row), stored: { segments, nextSegment } };
   }
 
@@ -251,6 +262,7 @@ export class Account {
     const { reservations } = parsed;
     if (reservations.refused > 0) account.refused ??= "reservations are not of this version";
     account.#reservations = reservations;
+    account.#batches = parsed.batches;
     account.stored = { segments, nextSegment };
     return account;
   }
@@ -260,15 +272,17 @@ interface ParsedRow {
   readonly bornAtMs: number;
   readonly meters: readonly (readonly [string, unknown])[];
   readonly reservations: Reservations;
+  readonly batches: Batches;
 }
 
 function parsedRow(row: unknown): ParsedRow | null {
   const parsed = typeof row === "string" ? jsonOf(row) : null;
   if (!Array.isArray(parsed)) return null;
-  const [rowVersion, , bornAtMs, , meters, open]: unknown[] = parsed;
+  const [rowVersion, , bornAtMs, , meters, open, , counted]: unknown[] = parsed;
   if (rowVersion !== version || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
   const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
-  return meters.every(isNamed) ? { bornAtMs, meters, reservations } : null;
+  const batches = Batches.revived(counted);
+  return meters.every(isNamed) ? { bornAtMs, meters, reservations, batches } : null;
 }
 
 const isNamed = (value: unknown): value is readonly [string, unknown] =>

@@ -4,11 +4,13 @@
  */
 import type { Policy } from "../config/index.ts";
 import type { Decision } from "../strategies/index.ts";
+import { type Clock, platformClock } from "./clock.ts";
 import { Denials } from "./denials.ts";
 import {
   type Answered,
   callOf,
   groupsOf,
+  isEventual,
   isShadow,
   newAddressOf,
   outcomesOf,
@@ -19,6 +21,7 @@ import {
 import { type Counted, LocalMeters, nothingCounted } from "./local-meters.ts";
 import { report } from "../observability/events.ts";
 import { Admission } from "./admission.ts";
+import { Replicas } from "./replicas.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
 import { placeOf } from "./place.ts";
@@ -38,12 +41,17 @@ export interface Reserving {
 }
 
 export class LimiterClient {
+  readonly #clock: Clock;
   readonly #calls: ObjectCalls;
-  readonly #local = new LocalMeters();
+  readonly #local: LocalMeters;
   readonly #denials = new Denials();
+  readonly #replicas: Replicas;
 
-  constructor(objects: ConstructorParameters<typeof ObjectCalls>[0]) {
-    this.#calls = new ObjectCalls(objects);
+  constructor(objects: ConstructorParameters<typeof ObjectCalls>[0], clock = platformClock) {
+    this.#clock = clock;
+    this.#calls = new ObjectCalls(objects, clock);
+    this.#local = new LocalMeters(clock);
+    this.#replicas = new Replicas(this.#calls, clock);
   }
 
   /**
@@ -61,7 +69,7 @@ export class LimiterClient {
       // oxlint-disable-next-line no-await-in-loop
       const outcomes = await this.#spend(group, admission, later);
       admission.outcomes.push(...outcomes);
-      admission.decidedAtMs = Date.now();
+      admission.decidedAtMs = this.#clock.now();
       if (!outcomes.every(admits) || admission.fullForMs > 0) {
         admission.isRefused = true;
         later(admission.giveBack());
@@ -80,14 +88,19 @@ export class LimiterClient {
    * call and in their order. A cost of 0 looks.
    * @returns an outcome for each, in their order
    */
-  async admitEach(spends: readonly Spend[]): Promise<Outcome[]> {
+  async admitEach(spends: readonly Spend[], later: Later): Promise<Outcome[]> {
     const outcomes = new Map<Spend, Outcome>();
-    const byObject = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+    const here = spends.filter((spend) => spend.cost > 0 && isEventual([spend]));
+    for (const spend of here) {
+      for (const outcome of this.#replicas.decide([spend], later)) outcomes.set(spend, outcome);
+    }
+    const others = spends.filter((spend) => !outcomes.has(spend));
+    const byObject = Map.groupBy(others, ({ policy: { objects }, partitionKey }) => {
       const { name, jurisdiction } = placeOf(objects, partitionKey);
       return JSON.stringify([name, jurisdiction]);
     });
     const asked = [...byObject.values()].map(async (all) => {
-      const askedAtMs = Date.now();
+      const askedAtMs = this.#clock.now();
       const group = all.filter((spend) => {
         const remembered = spend.cost === 0 ? null : this.#denials.recall([spend], askedAtMs);
         for (const outcome of remembered === null ? [] : outcomesOf([spend], remembered)) {
@@ -106,10 +119,10 @@ export class LimiterClient {
         if (outcome === undefined) continue;
         outcomes.set(spend, outcome);
         if (verdict !== undefined) {
-          this.#denials.remember([spend], verdict, askedAtMs, Date.now());
+          this.#denials.remember([spend], verdict, askedAtMs, this.#clock.now());
         }
         if (verdict !== undefined && outcome.kind === "decided" && outcome.decision.allowed) {
-          this.#local.book([spend], Date.now());
+          this.#local.book([spend], this.#clock.now());
           this.#denials.forget(spend.partitionKey);
         }
       }
@@ -122,7 +135,7 @@ export class LimiterClient {
   async look(spend: Spend): Promise<Outcome> {
     const verdict = await this.#ask("look", [spend], (stub) => stub.look(callOf([spend])));
     const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
-    return outcome ?? fallBackOf(spend, () => this.#local.look(spend, Date.now()));
+    return outcome ?? fallBackOf(spend, () => this.#local.look(spend, this.#clock.now()));
   }
 
   /** Spends what `settle` corrects within `ttlMs`. */
@@ -158,6 +171,7 @@ export class LimiterClient {
     const spend: Spend = { policy, partitionKey, cost: 0 };
     this.#local.forget(spend);
     this.#denials.forget(partitionKey);
+    this.#replicas.forget(spend);
     const confirmed = await this.#ask("forget", [spend], async (stub) => {
       await stub.forget({ key: partitionKey, policy: policy.name });
       return true;
@@ -172,6 +186,7 @@ export class LimiterClient {
     later: Later,
   ): Promise<readonly Outcome[]> {
     if (group.length === 0) return [];
+    if (isEventual(group)) return this.#decideHere(group, admission, later);
     const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const address = ttls.length === 0 ? null : newAddressOf(group);
@@ -205,7 +220,7 @@ export class LimiterClient {
       const spent = spentOf(group, verdict);
       const counted = this.#local.book(
         spent.map(({ spend }) => spend),
-        Date.now(),
+        this.#clock.now(),
       );
       admission.fullForMs = Math.max(admission.fullForMs, fullForMs);
       await this.#hold(spent, address, counted, admission);
@@ -215,12 +230,31 @@ export class LimiterClient {
     return outcomes;
   }
 
+  /** By what the isolate knows. */
+  #decideHere(group: readonly Spend[], admission: Admission, later: Later): readonly Outcome[] {
+    const spentAtMs = this.#clock.now();
+    const outcomes = this.#replicas.decide(group, later);
+    if (!outcomes.every(admits)) return outcomes;
+    for (const outcome of outcomes) reportDryRun(outcome);
+    const spent = group.filter((_, index) => outcomes.slice(index, index + 1).every(allows));
+    void admission.add({
+      address: null,
+      giveBack: async () => {
+        const told = this.#replicas.giveBack(spent, spentAtMs);
+        if (told.length > 0) await this.#refund(told.map((spend) => ({ spend, spentAtMs })));
+      },
+      settle: async () => undefined,
+      renew: async () => undefined,
+    });
+    return outcomes;
+  }
+
   async #check(group: readonly Spend[], late?: Call<Verdict>["late"]): Promise<Verdict | null> {
-    const askedAtMs = Date.now();
+    const askedAtMs = this.#clock.now();
     const remembered = this.#denials.recall(group, askedAtMs);
     if (remembered !== null) return remembered;
     const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)), late);
-    if (verdict !== null) this.#denials.remember(group, verdict, askedAtMs, Date.now());
+    if (verdict !== null) this.#denials.remember(group, verdict, askedAtMs, this.#clock.now());
     return verdict;
   }
 
@@ -294,7 +328,7 @@ export class LimiterClient {
 
   /** What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs. */
   #fallBack(group: readonly Spend[], admission: Admission): Outcome[] {
-    const nowMs = Date.now();
+    const nowMs = this.#clock.now();
     const look = (spend: Spend): Outcome => fallBackOf(spend, () => this.#local.look(spend, nowMs));
     const looked = group.map(look);
     if (!looked.every(admits)) {

@@ -1,17 +1,21 @@
+import { type Clock, platformClock } from "./clock.ts";
+
 /** Remembers for a while that something has failed, so that it is not asked again by every request. */
 export class Cooldown {
   readonly #lengthMs: number;
+  readonly #now: Clock["now"];
   #untilMs = 0;
 
-  constructor(lengthMs: number) {
+  constructor(lengthMs: number, { now }: Pick<Clock, "now"> = platformClock) {
     this.#lengthMs = lengthMs;
+    this.#now = now;
   }
 
   get isOn(): boolean {
-    return Date.now() < this.#untilMs;
+    return this.#now() < this.#untilMs;
   }
 
   begin(): void {
-    this.#untilMs = Date.now() + this.#lengthMs;
+    this.#untilMs = this.#now() + this.#lengthMs;
   }
 }

@@ -29,6 +29,13 @@ export function spentOf(
 export const isShadow = (group: readonly Spend[]): boolean =>
   group.every(({ policy }) => policy.isDryRun);
 
+/**
+ * Whether an isolate may decide: policies that share a key are as sure as the surest of them, and what may be settled is
+ * the object's to spend.
+ */
+export const isEventual = (group: readonly Spend[]): boolean =>
+  group.every(({ policy, ttlMs }) => policy.consistency.kind === "eventual" && ttlMs === undefined);
+
 export function newAddressOf(group: readonly Spend[]): ReservationAddress {
   const [first] = group;
   if (first === undefined) throw new RangeError("nothing is to be spent");

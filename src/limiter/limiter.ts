@@ -8,6 +8,7 @@
 import type { Meter } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { Account } from "./account.ts";
+import type { Clock } from "./clock.ts";
 import { decide, lookAt, type Spending } from "./decide.ts";
 import { HeldAccounts } from "./held-accounts.ts";
 import { Ledger, type RowStorage } from "./ledger.ts";
@@ -23,17 +24,16 @@ import type {
   ReserveCall,
   Settled,
   SettleCall,
+  SyncCall,
+  Synced,
   Verdict,
 } from "./protocol.ts";
 import { isForgotten } from "./reservations.ts";
-import { type Timer, WriteBehind } from "./write-behind.ts";
+import { WriteBehind } from "./write-behind.ts";
 
 /** What it needs of the platform. */
-export interface Platform {
+export interface Platform extends Clock {
   readonly storage: RowStorage;
-  /** Integer milliseconds since the Unix epoch. */
-  readonly now: () => number;
-  readonly after: Timer;
 }
 
 const spendNow: Spending = (meter, cost, nowMs) => meter.consume(cost, nowMs);
@@ -119,6 +119,23 @@ export class Limiter {
     }
     this.#keep(account, changes, nowMs, isConfirmed);
     return { ...verdict, isOpen, fullForMs: 0 };
+  }
+
+  /** Books what an isolate has spent by itself, and tells how things stand then. */
+  sync({ key, isolate, batch, charges, durability }: SyncCall): Synced {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
+    const isNew = batch > 0 && account.noteBatch(isolate, batch, nowMs);
+    const snapshots = charges.map((charge) => {
+      const meter = meterOf(account, charge);
+      for (const [agoMs, units] of isNew ? charge.spends : []) {
+        meter.book(units, Math.max(0, nowMs - agoMs), nowMs);
+      }
+      return JSON.stringify(meter.snapshot());
+    });
+    this.#keep(account, changes, nowMs, durability === "confirmed");
+    return { snapshots, atMs: nowMs };
   }
 
   /** Keeps a reservation open, and its slots held, for its ttl from now. */

@@ -3,6 +3,7 @@
  * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
  */
 import { type Decision, type Meter, strategies } from "../strategies/index.ts";
+import type { Clock } from "./clock.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Spend } from "./outcome.ts";
 import { Recent } from "./recent.ts";
@@ -24,7 +25,12 @@ export interface Counted {
 export const nothingCounted: Counted = { spends: [], atMs: 0 };
 
 export class LocalMeters {
+  readonly #now: Clock["now"];
   readonly #held = new Recent<HeldMeter>(mostMeters);
+
+  constructor({ now }: Clock) {
+    this.#now = now;
+  }
 
   consume(spend: Spend, nowMs: number): Decision {
     return this.#meterOf(spend).consume(spend.cost, nowMs);
@@ -49,7 +55,7 @@ export class LocalMeters {
   /** Corrects what was consumed or booked to what it cost; slots are free again. */
   settle({ spends, atMs }: Counted, costOf: (spend: Spend) => number): void {
     for (const spend of spends) {
-      this.#meterOf(spend).settle(spend.cost, costOf(spend), atMs, wholeWindow, Date.now());
+      this.#meterOf(spend).settle(spend.cost, costOf(spend), atMs, wholeWindow, this.#now());
     }
   }
 

@@ -3,6 +3,7 @@
  * to be overwhelmed by, every request. An answer that comes too late is not lost: what it spent can still be put right.
  */
 import { errorText, report } from "../observability/events.ts";
+import type { Clock } from "./clock.ts";
 import { Cooldown } from "./cooldown.ts";
 import type { Place } from "./place.ts";
 import { Recent } from "./recent.ts";
@@ -25,8 +26,8 @@ type Stub = DurableObjectStub<RateLimiter>;
 export type Later = (work: Promise<unknown>) => void;
 
 export interface Call<Answer> {
-  /** For the log. Decisions can be made without the object; what corrects its count cannot, and is always tried. */
-  readonly name: "check" | "look" | "reserve" | "renew" | "refund" | "forget" | "settle";
+  /** For the log. What can be done without the object for a while is not tried again so soon; what corrects its count is. */
+  readonly name: "check" | "look" | "reserve" | "sync" | "renew" | "refund" | "forget" | "settle";
   readonly place: Place;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
@@ -37,15 +38,17 @@ export interface Call<Answer> {
   readonly late?: { readonly later: Later; readonly settle: (answer: Answer) => unknown };
 }
 
-const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve"]);
+const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "sync"]);
 
 export class ObjectCalls {
   readonly #objects: Objects;
+  readonly #clock: Clock;
   /** Objects that gave no answer of late. */
   readonly #silent = new Recent<Cooldown>(mostRemembered);
 
-  constructor(objects: Objects) {
+  constructor(objects: Objects, clock: Clock) {
     this.#objects = objects;
+    this.#clock = clock;
   }
 
   /** The object's answer; null if there is none in time. */
@@ -60,7 +63,7 @@ export class ObjectCalls {
     try {
       // A stub is cheap, and one that has thrown stays broken: each call has its own.
       answer = ask(this.#stubAt(place));
-      const inTime = await withDeadline(answer, timeoutMs);
+      const inTime = await withDeadline(this.#clock, answer, timeoutMs);
       this.#silent.delete(id);
       return inTime;
     } catch (error) {
@@ -73,7 +76,7 @@ export class ObjectCalls {
   }
 
   #remember(id: string): void {
-    const cooldown = new Cooldown(rememberedMs);
+    const cooldown = new Cooldown(rememberedMs, this.#clock);
     cooldown.begin();
     this.#silent.set(id, cooldown);
   }
@@ -97,15 +100,16 @@ class TooLate extends Error {
 }
 
 /** @throws TooLate when there is no answer by then; the call itself cannot be called back */
-async function withDeadline<Answer>(answer: Promise<Answer>, timeoutMs: number): Promise<Answer> {
+async function withDeadline<Answer>(
+  { after }: Clock,
+  answer: Promise<Answer>,
+  timeoutMs: number,
+): Promise<Answer> {
   const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => reject(new TooLate(`no answer within ${timeoutMs} ms`)),
-    timeoutMs,
-  );
+  const callOff = after(timeoutMs, () => reject(new TooLate(`no answer within ${timeoutMs} ms`)));
   try {
     return await Promise.race([answer, deadline]);
   } finally {
-    clearTimeout(timer);
+    callOff();
   }
 }

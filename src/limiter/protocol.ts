@@ -43,6 +43,27 @@ export interface BatchCall {
   calls: readonly CheckCall[];
 }
 
+/** What an isolate has spent by itself, and when; the answer is how things stand. */
+export interface SyncCall extends KeyCall {
+  /** Who sends it: 128 random bits, as text. */
+  isolate: string;
+  /** Its number among the isolate's for the key, from 1 on, which counts once; 0 of one without spends. */
+  batch: number;
+  charges: readonly SyncedCharge[];
+}
+
+export interface SyncedCharge extends Pick<Charge, "policy" | "limits"> {
+  /** How many milliseconds ago so many units were spent, the longest first. */
+  spends: readonly (readonly [agoMs: number, units: number])[];
+}
+
+export interface Synced {
+  /** Of each charge's meter, as JSON, in their order. */
+  snapshots: string[];
+  /** The object's time, integer milliseconds since the Unix epoch. */
+  atMs: number;
+}
+
 /** Gives back what a check has spent. */
 export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];

@@ -1,5 +1,6 @@
 /** The Durable Object: the limiter on the platform. Its methods are what Workers call. */
 import { DurableObject } from "cloudflare:workers";
+import { platformClock } from "./clock.ts";
 import { Limiter } from "./limiter.ts";
 import type {
   BatchCall,
@@ -12,6 +13,8 @@ import type {
   ReserveCall,
   Settled,
   SettleCall,
+  SyncCall,
+  Synced,
   Verdict,
 } from "./protocol.ts";
 
@@ -20,14 +23,7 @@ export class RateLimiter extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#limiter = new Limiter({
-      storage: ctx.storage,
-      now: () => Date.now(),
-      after: (afterMs, act) => {
-        const timer = setTimeout(act, afterMs);
-        return () => clearTimeout(timer);
-      },
-    });
+    this.#limiter = new Limiter({ storage: ctx.storage, ...platformClock });
   }
 
   check(call: CheckCall): Verdict {
@@ -52,6 +48,10 @@ export class RateLimiter extends DurableObject<Env> {
 
   reserve(call: ReserveCall): Reserved {
     return this.#limiter.reserve(call);
+  }
+
+  sync(call: SyncCall): Synced {
+    return this.#limiter.sync(call);
   }
 
   renew(call: RenewCall): Renewed {

@@ -4,11 +4,9 @@
  * take is a second's worth. A timer keeps the object in memory: idleness takes nothing.
  */
 import type { Account } from "./account.ts";
+import type { Timer } from "./clock.ts";
 
 const gatheredMs = 1_000;
-
-/** Calls back after a while. @returns what calls it off */
-export type Timer = (afterMs: number, act: () => void) => () => void;
 
 export class WriteBehind {
   readonly #now: () => number;

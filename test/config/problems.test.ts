@@ -79,6 +79,7 @@ const policy = fc.record(
     jurisdiction: fc.constantFrom("eu", "fedramp-high"),
     durability: fc.constantFrom("relaxed", "confirmed"),
     denyCache: fc.boolean(),
+    consistency: fc.constant("strict"),
   },
   { requiredKeys: ["name", "limits"] },
 );
@@ -187,6 +188,8 @@ describe("variables of any shape", () => {
       jurisdiction: any,
       durability: any,
       denyCache: any,
+      consistency: fc.oneof(fc.constantFrom("strict", "eventual"), any),
+      syncEvery: any,
     },
     { requiredKeys: [] },
   );

@@ -47,6 +47,7 @@ describe("the least configuration", () => {
           objects: { shards: null, locationHint: null, jurisdiction: null },
           durability: "relaxed",
           isDenyCached: true,
+          consistency: { kind: "strict" },
         },
       ],
     });

@@ -353,6 +353,8 @@ describe("a policy", () => {
       jurisdiction: 1,
       durability: 1,
       denyCache: 1,
+      consistency: 1,
+      syncEvery: 1,
       maxDelay: 1,
       onDeny: 1,
       colour: 1,

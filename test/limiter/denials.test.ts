@@ -173,7 +173,9 @@ describe("a denial that is remembered", () => {
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
-      (await client.admitEach(spends)).map((each) => "decision" in each && each.decision.allowed);
+      (await client.admitEach(spends, later)).map(
+        (each) => "decision" in each && each.decision.allowed,
+      );
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
     expect(await allowed(three, three)).toEqual([false, false]);
     expect(asked).toEqual(["batch"]);

@@ -86,7 +86,10 @@ describe("the README", () => {
       // Of those that some fields are for.
       ...(name === "limits"
         ? []
-        : ['limits = { limit = 10, window = "1m", strategy = "leaky-bucket" }']),
+        : [
+            `limits = { limit = 10, window = "1m", strategy = "leaky-bucket", mode = "${name === "maxDelay" ? "queue" : "police"}" }`,
+          ]),
+      ...(name === "syncEvery" ? ['consistency = "eventual"'] : []),
       ...(name === "objects" ? [] : ['objects = "sharded"']),
       example,
     ]);
@@ -106,6 +109,7 @@ describe("the README", () => {
       name: "a",
       limits: "1/hour",
       ...(name === "shards" && { objects: "sharded" }),
+      ...(name === "syncEvery" && { consistency: "eventual" }),
     };
     const value: unknown = JSON.parse(fallback.slice(1, -1));
     expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));

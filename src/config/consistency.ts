@@ -1,0 +1,74 @@
+/** Who decides: the object alone, or isolates on what it has told them. */
+import * as v from "valibot";
+import {
+  asText,
+  changesByDenial,
+  type ConfigProblem,
+  isQueue,
+  isRecord,
+  type Limit,
+  releases,
+} from "../strategies/index.ts";
+import { durationFrom } from "./reading.ts";
+
+/**
+ * `strict`: the object decides each request. `eventual`: an isolate decides on what the object has last told it and on
+ * what it has spent since, which it tells the object every `syncEveryMs`.
+ */
+export type Consistency =
+  | { readonly kind: "strict" }
+  | { readonly kind: "eventual"; readonly syncEveryMs: number };
+
+const shortestSyncMs = 100;
+/** Work goes on after an answer for 30 s at the most (Cloudflare, `waitUntil`), and what fails is tried again. */
+const longestSyncMs = 10_000;
+const defaultSyncMs = 1_000;
+
+/** As fields of a policy. */
+export const consistencyFields = {
+  consistency: v.optional(v.picklist(["strict", "eventual"], '"strict" or "eventual"'), "strict"),
+  syncEvery: v.optional(
+    durationFrom(
+      shortestSyncMs,
+      longestSyncMs,
+      'a duration from 100 ms to 10 s such as "500ms" or "2s"',
+    ),
+  ),
+};
+
+/** @param written its fields, once each is fine */
+export const consistencyOf = (written: {
+  readonly consistency: "strict" | "eventual";
+  readonly syncEvery?: number | undefined;
+}): Consistency =>
+  written.consistency === "eventual"
+    ? { kind: "eventual", syncEveryMs: written.syncEvery ?? defaultSyncMs }
+    : { kind: "strict" };
+
+/** What needs the object's own decision: each is named that a policy has. */
+export function refuseConsistency(
+  policy: unknown,
+  limits: readonly Limit[],
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): void {
+  if (!isRecord(policy)) return;
+  const { consistency, syncEvery, count, cost, ban } = policy;
+  const isStrict = consistency === undefined || consistency === "strict";
+  if (syncEvery !== undefined && isStrict) {
+    const accepted = 'nothing unless consistency is "eventual"';
+    report({ field: "syncEvery", value: syncEvery, accepted });
+  }
+  if (consistency !== "eventual") return;
+  const isOfResponse = isRecord(cost) && asText(cost["from"]).startsWith("response-header:");
+  const needing = [
+    ...(limits.some(releases) ? ["limits of strategy concurrency"] : []),
+    ...(limits.some(isQueue) ? ["a leaky-bucket queue"] : []),
+    ...(limits.some(changesByDenial) ? ["elastic windows"] : []),
+    ...(count === undefined ? [] : ["count"]),
+    ...(isOfResponse ? ["a cost by the response"] : []),
+    ...(ban === undefined ? [] : ["ban"]),
+  ];
+  if (needing.length === 0) return;
+  const accepted = `"strict" with ${needing.join(", ")}`;
+  report({ field: "consistency", value: consistency, accepted });
+}

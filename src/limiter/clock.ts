@@ -1,0 +1,22 @@
+/** What the limiter needs of time, wherever it runs. */
+
+/** Calls back after a while. @returns what calls it off */
+export type Timer = (afterMs: number, act: () => void) => () => void;
+
+export interface Clock {
+  /** Integer milliseconds since the Unix epoch. */
+  readonly now: () => number;
+  readonly after: Timer;
+}
+
+export const platformClock: Clock = {
+  now: () => Date.now(),
+  after: (afterMs, act) => {
+    const timer = setTimeout(act, afterMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves after a while. */
+export const passed = ({ after }: Clock, afterMs: number): Promise<void> =>
+  new Promise((resolve) => void after(afterMs, resolve));

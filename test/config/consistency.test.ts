@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/config/index.ts";
+import { problemsOf } from "./harness.ts";
+
+const policy = { name: "p", limits: "10/minute" };
+const consistencyOf = (fields: object): unknown =>
+  parseConfig({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).policies[0]?.consistency;
+const problemsWith = (fields: object): [string, unknown][] =>
+  problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
+    ({ field, accepted }) => [field.replace("[0].", ""), accepted],
+  );
+
+describe("the consistency of a policy", () => {
+  it.for<[object, object]>([
+    [{}, { kind: "strict" }],
+    [{ consistency: "strict" }, { kind: "strict" }],
+    [{ consistency: "eventual" }, { kind: "eventual", syncEveryMs: 1_000 }],
+    [
+      { consistency: "eventual", syncEvery: "100ms" },
+      { kind: "eventual", syncEveryMs: 100 },
+    ],
+    [
+      { consistency: "eventual", syncEvery: "10s" },
+      { kind: "eventual", syncEveryMs: 10_000 },
+    ],
+  ])("of %j is %j", ([fields, expected]) => {
+    expect(consistencyOf(fields)).toEqual(expected);
+  });
+
+  it.for([
+    ["consistency", "sometimes", {}],
+    ["consistency", true, {}],
+    ["syncEvery", "99ms", { consistency: "eventual" }],
+    ["syncEvery", "11s", { consistency: "eventual" }],
+    ["syncEvery", 1_000, { consistency: "eventual" }],
+    ["syncEvery", "1s", {}],
+    ["syncEvery", "1s", { consistency: "strict" }],
+  ] as const)("may not be said by %s = %j besides %j", ([field, value, others]) => {
+    expect(problemsWith({ ...others, [field]: value }).map(([name]) => name)).toEqual([field]);
+  });
+
+  it.for<[object, RegExp]>([
+    [{ strategy: "concurrency" }, /concurrency/],
+    [{ strategy: "leaky-bucket" }, /leaky-bucket queue/],
+    [
+      { limits: { limit: 1, window: "1m", strategy: "fixed-window", elastic: true } },
+      /elastic windows/,
+    ],
+    [{ count: { status: ["401"] } }, /count/],
+    [{ cost: { from: "response-header:x", reserve: 1, max: 5 } }, /cost by the response/],
+    [{ ban: "10m" }, /ban/],
+    [
+      {
+        overrides: [
+          { key: "1.2.3.4", limits: { limit: 5, window: "1m", strategy: "concurrency" } },
+        ],
+      },
+      /concurrency/,
+    ],
+  ])("is strict with %j", ([fields, what]) => {
+    expect(problemsWith({ ...fields, consistency: "eventual" })).toEqual([
+      ["consistency", expect.stringMatching(what)],
+    ]);
+    expect(problemsWith(fields)).toEqual([]);
+  });
+
+  it("may be eventual with all else", () => {
+    for (const strategy of [
+      "fixed-window",
+      "sliding-log",
+      "sliding-window-counter",
+      "token-bucket",
+    ]) {
+      expect(problemsWith({ consistency: "eventual", strategy, cost: 3 })).toEqual([]);
+    }
+    const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
+    expect(problemsWith({ consistency: "eventual", limits: police })).toEqual([]);
+  });
+});

@@ -1,0 +1,178 @@
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { SyncCall } from "../../src/limiter/protocol.ts";
+import { forAll } from "../for-all.ts";
+import { randomFrom } from "../random.ts";
+import { Isolate, ObjectOf, startMs, timeoutMs, World } from "./world.ts";
+
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+afterEach(() => void vi.restoreAllMocks());
+
+const policyOf = (limits: object): Policy => {
+  const policy = {
+    name: "p",
+    limits,
+    consistency: "eventual",
+    syncEvery: "500ms",
+    // A crash takes nothing.
+    durability: "confirmed",
+    timeout: `${timeoutMs}ms`,
+  };
+  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+  if (read === undefined) throw new Error("a policy was configured");
+  return read;
+};
+
+const schedule = fc.record({
+  seed: fc.integer(),
+  isolates: fc.integer({ min: 1, max: 5 }),
+  skews: fc.array(fc.integer({ min: -2_000, max: 2_000 }), { minLength: 5, maxLength: 5 }),
+  mostDelayMs: fc.constantFrom(0, 5, 80, 900),
+  lost: fc.constantFrom(0, 0.1, 0.5),
+  unanswered: fc.constantFrom(0, 0.1, 0.5),
+  asks: fc.array(
+    fc.record({
+      waitMs: fc.nat({ max: 400 }),
+      isolate: fc.nat({ max: 4 }),
+      units: fc.integer({ min: 1, max: 3 }),
+      fault: fc.constantFrom("none", "none", "none", "none", "crash", "part", "meet"),
+    }),
+    { minLength: 1, maxLength: 60 },
+  ),
+});
+type Schedule = typeof schedule extends fc.Arbitrary<infer Each> ? Each : never;
+
+interface Played {
+  readonly world: World;
+  readonly object: ObjectOf;
+  readonly isolates: readonly Isolate[];
+  readonly known: Known;
+}
+
+/** How many units of each isolate the object has counted, and had when it last told each isolate how things stand. */
+class Known {
+  readonly #counted = new Map<number, number>();
+  readonly #batches = new Map<number, number>();
+  readonly #told = new Map<number, ReadonlyMap<number, number>>();
+
+  readonly onTaken = (isolate: number, call: unknown): (() => void) => {
+    const { batch, charges } = call as SyncCall;
+    if (batch > (this.#batches.get(isolate) ?? 0)) {
+      this.#batches.set(isolate, batch);
+      const units = charges
+        .flatMap(({ spends }) => spends)
+        .reduce((sum, [, each]) => sum + each, 0);
+      this.#counted.set(isolate, (this.#counted.get(isolate) ?? 0) + units);
+    }
+    const told = new Map(this.#counted);
+    return () => this.#told.set(isolate, told);
+  };
+
+  /** Of the units of one isolate the first that another knows of. */
+  units(knower: number, isolate: number): number {
+    return this.#told.get(knower)?.get(isolate) ?? 0;
+  }
+}
+
+/** @param onAsked hears who has asked, right after what came of it */
+async function played(
+  policy: Policy,
+  told: Schedule,
+  onAsked: (played: Played, isolate: number, isAdmitted: boolean) => void = () => undefined,
+): Promise<Played> {
+  const world = new World();
+  const object = new ObjectOf(world, randomFrom(told.seed), told);
+  const known = new Known();
+  object.onTaken = known.onTaken;
+  const isolates = Array.from(
+    { length: told.isolates },
+    (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
+  );
+  const all = { world, object, isolates, known };
+  const asking = async (index: number, units: number): Promise<void> => {
+    const isolate = isolates[index];
+    const before = isolate?.admitted.length;
+    await isolate?.ask(units);
+    onAsked(all, index, before !== isolate?.admitted.length);
+  };
+  let atMs = startMs;
+  for (const { waitMs, isolate, units, fault } of told.asks) {
+    atMs += waitMs;
+    world.at(atMs, () => {
+      if (fault === "crash") object.crash();
+      if (fault !== "none") object.isReachable = fault !== "part";
+      void asking(isolate % isolates.length, units);
+    });
+  }
+  await world.runUntil(atMs);
+  return all;
+}
+
+const unitsOf = (isolate: Isolate): number =>
+  isolate.admitted.reduce((sum, { units }) => sum + units, 0);
+
+describe("under eventual consistency, whatever the network and the object do", () => {
+  it(
+    "what isolates have spent is counted once, all of it",
+    forAll(
+      [schedule],
+      async (told) => {
+        const policy = policyOf({ limit: 1_000, window: "1d", strategy: "sliding-log" });
+        const { world, object, isolates } = await played(policy, told);
+        object.isReachable = true;
+        object.isDisturbed = false;
+        for (let turn = 0; turn < 4; turn++) {
+          // oxlint-disable-next-line no-await-in-loop
+          await world.runUntil(world.nowMs + 5_000);
+          for (const isolate of isolates) void isolate.ask(0);
+        }
+        await world.runUntil(world.nowMs + 5_000);
+        const look = { key: "key", charges: [{ policy: "p", limits: policy.limits, cost: 0 }] };
+        const left = object.limiter.look(look).decisions[0]?.limits[0]?.remaining;
+        expect(1_000 - (left ?? 0)).toBe(isolates.reduce((sum, each) => sum + unitsOf(each), 0));
+      },
+      2_000,
+    ),
+  );
+
+  it(
+    "an isolate admits too much by no more than what others have that it has not been told of",
+    forAll(
+      [schedule, fc.integer({ min: 1, max: 12 }), fc.integer({ min: 200, max: 4_000 })],
+      async (told, limit, windowMs) => {
+        const policy = policyOf({ limit, window: `${windowMs}ms`, strategy: "sliding-log" });
+        const excesses: number[] = [];
+        await played(policy, told, ({ world, isolates, known }, index, isAdmitted) => {
+          if (!isAdmitted) return;
+          const inWindow = (atMs: number): boolean => world.nowMs - atMs < windowMs;
+          let used = 0;
+          let unknown = 0;
+          for (const [other, { admitted }] of isolates.entries()) {
+            let toldOf = other === index ? Number.POSITIVE_INFINITY : known.units(index, other);
+            for (const { atMs, units } of admitted) {
+              const untold = Math.max(0, units - toldOf);
+              toldOf = Math.max(0, toldOf - units);
+              if (!inWindow(atMs)) continue;
+              used += units;
+              unknown += untold;
+            }
+          }
+          if (used > limit + unknown) excesses.push(used - limit - unknown);
+        });
+        expect(excesses).toEqual([]);
+      },
+      10_000,
+    ),
+  );
+
+  it(
+    "nobody waits, and an object is asked by each isolate no more than twice a second",
+    forAll([schedule], async (told) => {
+      const policy = policyOf({ limit: 5, window: "1s", strategy: "token-bucket" });
+      const { world, object } = await played(policy, told);
+      const seconds = (world.nowMs - startMs) / 1_000;
+      expect(object.calls).toBeLessThanOrEqual(told.isolates * (2 * seconds + 1));
+    }),
+  );
+});
