@@ -1,0 +1,197 @@
+/** The page of scale has the tables that come out, and its conclusions are in them. */
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { type Bill, objectDollars, perMillion, workerDollars } from "./cost-replay.ts";
+import { type Load, loadOf, type Way, worthwhileUnits } from "./scale-model.ts";
+import { pagePath, shardsNeeded, tables } from "./scale-page.ts";
+import { replays } from "./scale-replay.ts";
+import { isolatesFor, keyCounts, rates, uniform, zipf } from "./scale-traffic.ts";
+import { cellsOf } from "./table.ts";
+
+const page = readFileSync(pagePath, "utf8");
+const distributions = { uniform, zipf };
+const ways: readonly Omit<Way, "isolates">[] = (["strict", "leased", "eventual"] as const).flatMap(
+  (consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })),
+);
+/** Where fewer are allowed, slices lose their worth: what leased saves is less, too. */
+const paid = ways.filter(({ consistency }) => consistency !== "leased");
+const strict = { consistency: "strict", shards: null, isolates: 100 } as const;
+
+const addedBy = ({ bill }: Load): number => perMillion(objectDollars(bill), bill);
+const oneKey = (perSecond: number, way: Way): Load => loadOf([{ keys: 1, perSecond }], way);
+
+describe("the page", () => {
+  it("has the tables that come out", async () => {
+    for (const [title, { header, rows }] of Object.entries(await tables())) {
+      const [, section = ""] = page.split(`# ${title}\n`);
+      expect(cellsOf(section)).toEqual([header, ...rows]);
+    }
+  });
+});
+
+describe("dollars", () => {
+  const million = 1_000_000;
+  const nothing: Bill = {
+    decisions: million,
+    denied: 0,
+    rowsWritten: 0,
+    rowsRead: 0,
+    calls: 0,
+    alarms: 0,
+    activeSeconds: 0,
+    objects: 1,
+  };
+  const called = { ...nothing, calls: million, activeSeconds: 1_000 };
+
+  // The designs of which Cloudflare's prices are known by heart.
+  it.each([
+    ["a denial from the isolate's memory", nothing, 0.32],
+    ["an object's memory", called, 0.47],
+    ["a row per ten decisions", { ...called, rowsWritten: million / 10 }, 0.57],
+    ["a row per allowed decision, half denied", { ...called, rowsWritten: million / 2 }, 0.97],
+    [
+      "a row per decision that waits 10 ms for it",
+      { ...called, rowsWritten: million, activeSeconds: 10_000 },
+      1.49,
+    ],
+  ])("of a million decisions by %s", (_, bill, dollars) => {
+    expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
+  });
+
+  it("of a flood on one key are those of the isolates' memory, of a hot key those of the object's", () => {
+    const flood = oneKey(100_000, { ...strict, deniedShare: 1 });
+    const hot = oneKey(1_000, strict);
+    expect(addedBy(flood) + 0.32).toBeCloseTo(0.32, 2);
+    expect(addedBy(hot) + 0.32).toBeCloseTo(0.47, 2);
+  });
+});
+
+describe.each(Object.entries(distributions))("keys that are asked for by %s", (_, distribution) => {
+  it.each(keyCounts)("are all there, and so are their requests: %d", (keys) => {
+    const groups = distribution(1_000, keys);
+    const requests = groups.reduce((sum, group) => sum + group.keys * group.perSecond, 0);
+    expect(groups.reduce((sum, group) => sum + group.keys, 0)).toBe(keys);
+    expect(requests).toBeCloseTo(1_000, 6);
+  });
+
+  it.each(ways)(
+    "ask more in all and less for each as they are asked more: $consistency, $shards",
+    (way) => {
+      const loads = [1e2, 1e3, 1e4, 1e5, 1e6].map((rate) =>
+        loadOf(distribution(rate, 1e5), { ...way, isolates: 100 }),
+      );
+      const calls = loads.map(({ bill }) => bill.calls);
+      const hottest = loads.map((load) => load.hottest);
+      const shares = loads.map(({ bill }) => Math.round(perMillion(bill.calls, bill)));
+      const ascending = (a: number, b: number): number => a - b;
+      expect(calls).toEqual(calls.toSorted(ascending));
+      expect(hottest).toEqual(hottest.toSorted(ascending));
+      expect(shares).toEqual(shares.toSorted(ascending).toReversed());
+    },
+  );
+
+  it.each(ways)(
+    "are called for alike in whatever layout, and never more than strictly: $consistency, $shards",
+    (way) => {
+      for (const rate of rates) {
+        const groups = distribution(rate, 1e6);
+        const isolates = isolatesFor(rate);
+        const { calls } = loadOf(groups, { ...way, isolates }).bill;
+        expect(calls).toBeCloseTo(loadOf(groups, { ...way, shards: null, isolates }).bill.calls, 3);
+        expect(calls).toBeLessThanOrEqual(rate * (1 + 1e-9));
+      }
+    },
+  );
+
+  it.each(paid)("cost no more the more of them are denied: $consistency, $shards", (way) => {
+    const groups = distribution(100_000, 1e5);
+    const dollars = [0, 0.25, 0.5, 0.75, 1].map((deniedShare) =>
+      objectDollars(loadOf(groups, { ...way, isolates: 100, deniedShare }).bill),
+    );
+    expect(dollars).toEqual(dollars.toSorted((a, b) => b - a));
+  });
+
+  it("spread over shards: all of them together are called as often as there are calls", () => {
+    for (const shards of [32, 4096]) {
+      const load = loadOf(distribution(100_000, 1e6), { ...strict, shards });
+      expect(load.hottest).toBeGreaterThanOrEqual(load.bill.calls / shards);
+      expect(load.hottest).toBeLessThanOrEqual(load.bill.calls);
+    }
+  });
+});
+
+describe("the model", () => {
+  it("is within a twentieth of what the object's own code is billed for", async () => {
+    for (const { modelled, replayed } of await replays()) {
+      const ratio =
+        perMillion(objectDollars(modelled), modelled) /
+        perMillion(objectDollars(replayed), replayed);
+      expect(Math.abs(ratio - 1)).toBeLessThan(0.05);
+    }
+  });
+});
+
+describe("the conclusion that", () => {
+  it("keys cost most when they are asked for alike", () => {
+    for (const rate of rates) {
+      for (const keys of keyCounts) {
+        const [even, hot] = [uniform, zipf].map((spread) =>
+          addedBy(loadOf(spread(rate, keys), strict)),
+        );
+        expect(even).toBeGreaterThan(hot ?? 0);
+      }
+    }
+  });
+
+  it("cold keys cost a row each, and hot ones hardly any", () => {
+    expect(
+      perMillion(oneKey(0.1, strict).bill.rowsWritten, oneKey(0.1, strict).bill),
+    ).toBeGreaterThan(990_000);
+    expect(perMillion(oneKey(10, strict).bill.rowsWritten, oneKey(10, strict).bill)).toBeLessThan(
+      200_000,
+    );
+  });
+
+  it("strict ends at 1,000 requests a second on one key in whatever layout", () => {
+    for (const shards of [null, 32, 4096]) {
+      expect(oneKey(1_001, { ...strict, shards }).hottest).toBeGreaterThan(1_000);
+    }
+    expect(shardsNeeded(zipf(15_000, 1e6))).toBeNull();
+    expect(shardsNeeded(zipf(10_000, 1e6))).not.toBeNull();
+  });
+
+  it("a slice pays from 8 decisions on", () => {
+    expect(Math.ceil(worthwhileUnits)).toBe(8);
+    const ratioOf = (units: number): number => {
+      const way = { ...strict, isolates: 100 };
+      const leased = oneKey(units * way.isolates, { ...way, consistency: "leased" });
+      return addedBy(leased) / addedBy(oneKey(units * way.isolates, way));
+    };
+    expect(ratioOf(7)).toBeGreaterThan(1);
+    expect(ratioOf(8)).toBeLessThan(1);
+  });
+
+  it("leased and eventual ask for a hot key once a second and isolate, and longer syncs less", () => {
+    const way = { ...strict, isolates: 1_000 };
+    const hot = 1_000_000;
+    expect(oneKey(hot, { ...way, consistency: "leased" }).hottest).toBeCloseTo(1_000, 0);
+    const eventual = { ...way, consistency: "eventual" } as const;
+    expect(oneKey(hot, eventual).hottest).toBeCloseTo(1_000, -1);
+    expect(oneKey(hot, { ...eventual, syncSeconds: 10 }).hottest).toBeCloseTo(100, -1);
+  });
+
+  it("a shard for each 1,000 requests and a third more suffice for keys that are asked for alike", () => {
+    for (const rate of rates) {
+      for (const keys of [1e6, 1e8]) {
+        const shards = Math.ceil(((rate / 1_000) * 4) / 3);
+        expect(loadOf(uniform(rate, keys), { ...strict, shards }).hottest).toBeLessThan(1_000);
+      }
+    }
+  });
+
+  it("with an object each nearly every request on 10^8 keys wakes one, if they are asked for alike", () => {
+    const { woken, bill } = loadOf(uniform(1_000_000, 1e8), strict);
+    expect(woken / bill.decisions).toBeGreaterThan(0.9);
+    expect(loadOf(uniform(1_000_000, 1e8), { ...strict, shards: 1024 }).woken).toBeLessThan(1);
+  });
+});

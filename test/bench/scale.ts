@@ -1,0 +1,31 @@
+/**
+ * `npm run scale`: writes the tables of `scale.md` anew, or, told of a traffic, prints the one of that.
+ *
+ * Options: --rate <requests a second>, --keys <number>, --isolates <number>.
+ */
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { readOptions } from "../../src/local/command.ts";
+import { positive } from "./options.ts";
+import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
+import { isolatesFor } from "./scale-traffic.ts";
+import { markdownTable } from "./table.ts";
+
+const values = readOptions({
+  rate: { type: "string" },
+  keys: { type: "string" },
+  isolates: { type: "string" },
+});
+
+if (Object.keys(values).length === 0) {
+  writeFileSync(pagePath, pageWith(readFileSync(pagePath, "utf8"), await tables()));
+  execFileSync("oxfmt", [pagePath]);
+} else {
+  const rate = positive("rate", values.rate ?? "1000");
+  const keys = positive("keys", values.keys ?? "1000000");
+  const isolates = positive("isolates", values.isolates ?? String(isolatesFor(rate)));
+  const { header, rows } = ownTable(rate, keys, isolates);
+  console.log(`${rate} requests a second, ${keys} keys by Zipf's law, ${isolates} isolates; for a million decisions:
+
+${markdownTable(header, rows)}`);
+}
