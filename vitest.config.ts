@@ -21,7 +21,10 @@ export default defineConfig({
           maxWorkers: "100%",
           // They compute for seconds, on a busy machine for more; none of them waits.
           testTimeout: 60_000,
-          include: ["test/*.test.ts", "test/{strategies,config,policies,simulation,bench}/**/*.test.ts"],
+          include: [
+            "test/*.test.ts",
+            "test/{strategies,config,policies,simulation,bench}/**/*.test.ts",
+          ],
         },
       },
       {
