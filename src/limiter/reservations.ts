@@ -2,9 +2,10 @@
  * The open reservations of a key: what was spent for each, by which limits, and until when it may be corrected. Slots of
  * `concurrency` need no end of theirs here: they were spent so that they are free again at the ttl.
  */
-import { isCount, isRecord, type Limit, strategies } from "../strategies/index.ts";
+import { isCount, type Limit } from "../strategies/index.ts";
 import { mostReserved } from "../config/index.ts";
 import type { Charge } from "./protocol.ts";
+import { limitsAt, WrittenLists } from "./stored-limits.ts";
 
 export interface Reservation {
   readonly id: string;
@@ -197,15 +198,9 @@ export class Reservations {
     return latestMs;
   }
 
-  /** `[lists of limits, …reservations]`: most reservations of a key are by the same limits. */
+  /** `[lists of limits, …reservations]` */
   snapshot(): unknown[] {
-    const lists: (readonly Limit[])[] = [];
-    const indexes = new Map<readonly Limit[], number>();
-    const indexOf = (limits: readonly Limit[]): number => {
-      const index = indexes.get(limits) ?? lists.push(limits) - 1;
-      indexes.set(limits, index);
-      return index;
-    };
+    const lists = new WrittenLists();
     const written = [...this.#open.values()].map(
       ({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges }) => [
         id,
@@ -214,21 +209,20 @@ export class Reservations {
         (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0),
         ...charges.map(({ policy, limits, cost, spentAtMs, heldAtMs }) => [
           policy,
-          indexOf(limits),
+          lists.indexOf(limits),
           cost,
           spentAtMs,
           ...(heldAtMs === spentAtMs ? [] : [heldAtMs]),
         ]),
       ],
     );
-    return [lists, ...written];
+    return [lists.lists, ...written];
   }
 
   /** What `snapshot` wrote, but for what it cannot have written. */
   static revived(stored: unknown): Reservations {
     const revived = new Reservations();
-    const [found, ...written]: unknown[] = Array.isArray(stored) ? stored : [null, stored];
-    const lists: readonly unknown[] = Array.isArray(found) ? found : [];
+    const [lists, ...written]: unknown[] = Array.isArray(stored) ? stored : [null, stored];
     for (const each of written) {
       const reservation = readReservation(each, lists);
       if (reservation === null) revived.refused++;
@@ -238,18 +232,7 @@ export class Reservations {
   }
 }
 
-const isLimits = (value: unknown): value is readonly Limit[] =>
-  Array.isArray(value) &&
-  value.every(
-    (limit) =>
-      isRecord(limit) &&
-      typeof limit["strategy"] === "string" &&
-      strategies.has(limit["strategy"]) &&
-      isCount(limit["limit"]) &&
-      isCount(limit["windowMs"]),
-  );
-
-function readReservation(stored: unknown, lists: readonly unknown[]): Reservation | null {
+function readReservation(stored: unknown, lists: unknown): Reservation | null {
   if (!Array.isArray(stored)) return null;
   const [id, ttlMs, expiresAtMs, flags, ...written]: unknown[] = stored;
   if (typeof id !== "string" || !isCount(ttlMs) || !isCount(expiresAtMs)) return null;
@@ -261,11 +244,11 @@ function readReservation(stored: unknown, lists: readonly unknown[]): Reservatio
   return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, charges };
 }
 
-function readCharge(stored: unknown, lists: readonly unknown[]): ReservedCharge | null {
+function readCharge(stored: unknown, lists: unknown): ReservedCharge | null {
   if (!Array.isArray(stored)) return null;
   const [policy, index, cost, spentAtMs, heldAtMs = spentAtMs]: unknown[] = stored;
-  const limits = isCount(index) ? lists[index] : undefined;
-  if (typeof policy !== "string" || !isLimits(limits)) return null;
+  const limits = limitsAt(lists, index);
+  if (typeof policy !== "string" || limits === null) return null;
   return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs)
     ? { policy, limits, cost, spentAtMs, heldAtMs }
     : null;
