@@ -79,7 +79,7 @@ export interface Meter {
   snapshot(): unknown;
   /**
    * The meter of other limits on the same key: it decides as one that is created of the snapshot, but takes over what it
-   * can as it is. This one must not be used any more.
+   * can as it is. This one goes on as if there were no other: states are shared, and none is ever changed.
    */
   withLimits(limits: readonly Limit[]): Meter;
   /** When the snapshot may be forgotten without changing any decision; `seenMs` or before if there is nothing to keep. */

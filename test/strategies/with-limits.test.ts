@@ -72,6 +72,25 @@ describe.each(both)("a meter with other limits: $title", (cast) => {
   );
 });
 
+describe.each(both)("a meter that another was made of: $title", (cast) => {
+  test(
+    "decides as if it had not been, whatever is spent of the other",
+    forAll([stories(cast)], (story) => {
+      const [left, alone] = [0, 1].map(
+        () => new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs),
+      );
+      if (left === undefined || alone === undefined) return;
+      for (const step of [...story.steps, ...story.later]) {
+        const other = left.meter.withLimits(story.limits);
+        other.book(step.cost, left.nowMs, left.nowMs + step.agoMs);
+        other.consume(1, left.nowMs + step.agoMs + 1);
+        expectSame(left.step(step), alone.step(step));
+        expectSame(left.meter.snapshot(), alone.meter.snapshot());
+      }
+    }),
+  );
+});
+
 describe("a meter with other limits", () => {
   const log = parseLimits("10000 per 100 seconds", { strategy: "sliding-log" });
   const day = parseLimits("5/day", { strategy: "fixed-window" });
