@@ -1,6 +1,7 @@
 /**
- * All that is held for one key: a meter for each policy that charges it, and its open reservations. It knows what of it
- * is not in storage yet, and writes and reads itself as one row and a row for each long log's sealed segment.
+ * All that is held for one key: a meter for each policy that charges it, its open reservations and its open slices. It
+ * knows what of it is not in storage yet, and writes and reads itself as one row and a row for each long log's sealed
+ * segment.
  */
 import {
   attachSegments,
@@ -12,8 +13,9 @@ import {
 import type { Ban } from "../config/index.ts";
 import { Batches } from "./batches.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
-import type { Charge } from "./protocol.ts";
+import type { Charge, SliceReturned } from "./protocol.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
+import { type Lent, type Slice, Slices } from "./slices.ts";
 
 const version = 1;
 
@@ -23,6 +25,8 @@ const idleMemoryMs = 10_000;
 /** About what an account takes beside its meters, and a meter's place in it. */
 const bytesOfAccount = 900;
 const bytesOfMeter = 400;
+
+const nothingLent: Lent = { units: new Map(), endsAtMs: 0 };
 
 /** Beside a policy's meter stand those of its denials and its ban. No policy's name has a space. */
 const strikesOf = (policy: string): string => `${policy} strikes`;
@@ -49,6 +53,8 @@ export class Account {
   readonly #held = new Map<string, Held>();
   #reservations = new Reservations();
   #batches = new Batches();
+  /** Null where nothing is lent: of most keys nothing ever is. */
+  #slices: Slices | null = null;
   /** Changes that no meter tells. */
   #ownChanges = 0;
   #writtenOwnChanges = 0;
@@ -83,12 +89,15 @@ export class Account {
 
   /**
    * After its meters were asked: what one of them has booked again, because of a clock that was ahead, its reservations
-   * have spent at that instant.
+   * have spent at that instant, and its slices were lent at it.
    */
   followClock(): void {
     for (const [policy, held] of this.#held) {
       const { seenMs } = held.meter;
-      if (seenMs < held.seenMs) this.#reservations.rebook(policy, seenMs);
+      if (seenMs < held.seenMs) {
+        this.#reservations.rebook(policy, seenMs);
+        this.#slices?.rebook(policy, seenMs);
+      }
       held.seenMs = seenMs;
     }
   }
@@ -119,9 +128,72 @@ export class Account {
     return this.#held.get(policy)?.limits ?? [];
   }
 
-  /** Whether nothing of what is spent may be given back before its time. */
+  /** Whether nothing of what is spent or lent may be given back before its time. */
   isSettled(nowMs: number): boolean {
-    return this.#reservations.idleAtMs() <= nowMs;
+    return this.#reservations.idleAtMs() <= nowMs && this.#slices === null;
+  }
+
+  get hasSlices(): boolean {
+    return this.#slices !== null;
+  }
+
+  /** Units that a policy has lent: at every instant that is decided they count as spent. */
+  heldUnits(policy: string): number {
+    return this.#slices?.unitsOf(policy) ?? 0;
+  }
+
+  /** Before anything is decided: slices that nobody has settled stand as spent at their end. */
+  endSlices(nowMs: number): void {
+    if (this.#slices === null) return;
+    for (const { policy, limits, units, endsAtMs } of this.#slices.takeEnded(nowMs)) {
+      const meter = this.meterOf(policy, limits);
+      // As of its end, not of now: by now the window may be over that it counts in.
+      meter.book(units, endsAtMs, Math.min(nowMs, Math.max(endsAtMs, meter.seenMs)));
+      this.#ownChanges++;
+    }
+    this.#dropSlices();
+  }
+
+  /** @returns the units that are lent with this id; 0 where there is no room for more slices */
+  lend(slice: Slice): number {
+    // A call that the platform has made twice lends once: nobody has heard of the first answer.
+    const known = this.#slices?.get(slice.id) ?? null;
+    if (known !== null) return known.units;
+    if (this.#slices?.isFull === true) return 0;
+    this.#slices ??= new Slices();
+    this.#slices.open(slice);
+    this.#ownChanges++;
+    return slice.units;
+  }
+
+  /** What of a slice was used is spent now; the rest was never spent. */
+  settleSlice({ id, used }: SliceReturned, nowMs: number): void {
+    const slice = this.#slices?.take(id) ?? null;
+    if (slice === null) return;
+    for (const { policy, limits } of slice.parts) {
+      this.meterOf(policy, limits).book(Math.min(used, slice.units), nowMs, nowMs);
+    }
+    this.#ownChanges++;
+    this.#dropSlices();
+  }
+
+  #dropSlices(): void {
+    if (this.#slices?.isEmpty === true) this.#slices = null;
+  }
+
+  /**
+   * The meter of a policy as it would stand at the end of its last slice, were all that is lent spent at that instant:
+   * nothing that comes of them counts for longer. Not all at their own ends: one that is given back unused opens no
+   * window, and a later one then opens a later window.
+   */
+  whenAllSpent(policy: string): { meter: Meter; endsAtMs: number } {
+    const { units, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
+    let meter = this.#held.get(policy)?.meter ?? createMeter([]);
+    for (const [limits, lentUnits] of units) {
+      meter = meter.withLimits(limits);
+      meter.book(lentUnits, endsAtMs, endsAtMs);
+    }
+    return { meter, endsAtMs };
   }
 
   open(reservation: Reservation): void {
@@ -156,6 +228,8 @@ export class Account {
 
   forget(policy: string): void {
     this.#reservations.forget(policy);
+    this.#slices?.forget(policy);
+    this.#dropSlices();
     for (const name of [policy, strikesOf(policy), banOf(policy)]) this.#drop(name);
   }
 
@@ -174,7 +248,8 @@ export class Account {
 
   /** Whether what is unwritten would outlast the memory of an idle object. */
   outlastsMemory(nowMs: number): boolean {
-    if (this.#ownChanges !== this.#writtenOwnChanges || !this.#reservations.isEmpty) return true;
+    if (this.#ownChanges !== this.#writtenOwnChanges) return true;
+    if (!this.#reservations.isEmpty || this.#slices !== null) return true;
     return [...this.#held].some(
       ([name, { meter, writtenChanges }]) =>
         meter.changes !== writtenChanges &&
@@ -186,12 +261,16 @@ export class Account {
   idleAtMs(): number {
     let idleAtMs = this.#reservations.idleAtMs();
     for (const { meter } of this.#held.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
+    for (const policy of this.#slices?.policies ?? []) {
+      idleAtMs = Math.max(idleAtMs, this.whenAllSpent(policy).meter.idleAtMs());
+    }
     return idleAtMs;
   }
 
   /** About how much memory it takes. */
   sizeBytes(): number {
     let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes + this.#batches.sizeBytes;
+    sizeBytes += this.#slices?.sizeBytes ?? 0;
     for (const { meter } of this.#held.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
     return sizeBytes;
   }
@@ -211,11 +290,14 @@ export class Account {
       if (meter.idleAtMs() > nowMs)
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
-    const head = [version, idleAtMs, this.bornAtMs, segments.size, meters];
-    const open = this.#reservations.snapshot();
-    const row = this.#batches.isEmpty
-      ? [...head, ...(this.#reservations.isEmpty ? [] : [open])]
-      : [...head, open, [], this.#batches.snapshot()];
+    const row: unknown[] = [version, idleAtMs, this.bornAtMs, segments.size, meters];
+    if (this.#slices !== null || !this.#batches.isEmpty || !this.#reservations.isEmpty) {
+      row.push(this.#reservations.snapshot());
+    }
+    if (this.#slices !== null || !this.#batches.isEmpty) {
+      row.push((this.#slices ?? new Slices()).snapshot());
+    }
+    if (!this.#batches.isEmpty) row.push(this.#batches.snapshot());
     return { row: JSON.stringify(row), stored: { segments, nextSegment } };
   }
 
@@ -259,10 +341,12 @@ export class Account {
       const { changes: writtenChanges, seenMs } = meter;
       account.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });
     }
-    const { reservations } = parsed;
+    const { reservations, slices } = parsed;
     if (reservations.refused > 0) account.refused ??= "reservations are not of this version";
+    if (slices.refused > 0) account.refused ??= "slices are not of this version";
     account.#reservations = reservations;
     account.#batches = parsed.batches;
+    account.#slices = slices.isEmpty ? null : slices;
     account.stored = { segments, nextSegment };
     return account;
   }
@@ -273,16 +357,18 @@ interface ParsedRow {
   readonly meters: readonly (readonly [string, unknown])[];
   readonly reservations: Reservations;
   readonly batches: Batches;
+  readonly slices: Slices;
 }
 
 function parsedRow(row: unknown): ParsedRow | null {
   const parsed = typeof row === "string" ? jsonOf(row) : null;
   if (!Array.isArray(parsed)) return null;
-  const [rowVersion, , bornAtMs, , meters, open, , counted]: unknown[] = parsed;
+  const [rowVersion, , bornAtMs, , meters, open, lent, counted]: unknown[] = parsed;
   if (rowVersion !== version || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
   const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
+  const slices = lent === undefined ? new Slices() : Slices.revived(lent);
   const batches = Batches.revived(counted);
-  return meters.every(isNamed) ? { bornAtMs, meters, reservations, batches } : null;
+  return meters.every(isNamed) ? { bornAtMs, meters, reservations, slices, batches } : null;
 }
 
 const isNamed = (value: unknown): value is readonly [string, unknown] =>

@@ -13,12 +13,14 @@ import type { Account } from "./account.ts";
 import type { Charge, Verdict } from "./protocol.ts";
 
 export type MeterOf = (account: Account, charge: Pick<Charge, "policy" | "limits">) => Meter;
-export type Spending = (meter: Meter, cost: number, nowMs: number) => Decision;
+export type Spending = (meter: Meter, cost: number, nowMs: number, heldUnits: number) => Decision;
 
 /** A charge, and what is counted for it. */
 interface Asked {
   readonly charge: Charge;
   readonly meter: Meter;
+  /** Lent, and not settled yet. */
+  readonly heldUnits: number;
   /** More than 0 while a ban refuses the key. */
   readonly bannedForMs: number;
 }
@@ -31,9 +33,7 @@ export function lookAt(
   meterOf: MeterOf,
 ): Verdict {
   const asked = askedOf(account, charges, nowMs, meterOf);
-  const decisions = asked.map(({ charge, meter, bannedForMs }) =>
-    refusedFor(bannedForMs, meter.look(charge.cost, nowMs)),
-  );
+  const decisions = asked.map((each) => refusedFor(each.bannedForMs, lookOf(each, nowMs)));
   return { decisions, spentAtMs: asked.map(({ meter }) => meter.seenMs) };
 }
 
@@ -51,26 +51,21 @@ export function decide(
   const decided = new Map<Asked, Decision>();
   // One alone need not be asked before.
   const isAllowed =
-    !isBanned &&
-    (enforced.length === 1 ||
-      enforced.every(({ charge, meter }) => meter.look(charge.cost, nowMs).allowed));
+    !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, nowMs).allowed));
+  const spendOf = ({ charge, meter, heldUnits }: Asked): Decision =>
+    spend(meter, charge.cost, nowMs, heldUnits);
   for (const each of enforced) {
-    const { charge, meter } = each;
-    if (isAllowed) decided.set(each, spend(meter, charge.cost, nowMs));
+    if (isAllowed) decided.set(each, spendOf(each));
     else {
       // Whichever of them denies, the request is denied to all.
-      meter.deny(nowMs);
-      decided.set(each, meter.look(charge.cost, nowMs));
+      each.meter.deny(nowMs);
+      decided.set(each, lookOf(each, nowMs));
     }
   }
   const isAdmitted = isAllowed && enforced.every((each) => decided.get(each)?.allowed === true);
   for (const each of asked) {
     if (decided.has(each)) continue;
-    const { charge, meter } = each;
-    decided.set(
-      each,
-      isAdmitted ? spend(meter, charge.cost, nowMs) : meter.look(charge.cost, nowMs),
-    );
+    decided.set(each, isAdmitted ? spendOf(each) : lookOf(each, nowMs));
   }
   const decisions = asked.flatMap((each) => {
     const decision = decided.get(each);
@@ -82,6 +77,46 @@ export function decide(
     spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)),
     ...(isFirm && { isFirm }),
   };
+}
+
+/**
+ * The verdict, with waits that suffice while slices are open: until the last of them ends, and from then on as long as if
+ * all that is lent had been spent at that instant.
+ */
+export function withSlices(
+  account: Account,
+  charges: readonly Charge[],
+  verdict: Verdict,
+  nowMs: number,
+): Verdict {
+  if (!account.hasSlices) return verdict;
+  const decisions = verdict.decisions.map((decision, index) => {
+    const policy = charges[index]?.policy ?? "";
+    if (account.heldUnits(policy) === 0) return decision;
+    const { meter, endsAtMs } = account.whenAllSpent(policy);
+    const later = meter.withLimits(account.limitsOf(policy)).look(decision.cost, endsAtMs);
+    return delayed(decision, later, endsAtMs - nowMs);
+  });
+  return { ...verdict, decisions };
+}
+
+/** The decision, with what it says of other instants as a look so much later says it. */
+function delayed(decision: Decision, later: Decision, afterMs: number): Decision {
+  const limits = decision.limits.map((limit, index) => {
+    const then = later.limits[index] ?? limit;
+    const hasGrown = then.remaining > limit.remaining;
+    return {
+      ...limit,
+      retryAfterMs:
+        limit.allowed || then.retryAfterMs === null
+          ? limit.retryAfterMs
+          : afterMs + then.retryAfterMs,
+      replenishAfterMs: afterMs + (hasGrown ? 0 : then.replenishAfterMs),
+      resetAfterMs: afterMs + then.resetAfterMs,
+    };
+  });
+  const retryAfterMs = longestWaitMs([...limits, { retryAfterMs: decision.bannedForMs }]);
+  return { ...decision, retryAfterMs, limits };
 }
 
 /** Slots come free at any time; an elastic window, and what is not banned yet, are changed by each denial. */
@@ -98,9 +133,13 @@ const askedOf = (
   charges.map((charge) => ({
     charge,
     meter: meterOf(account, charge),
+    heldUnits: account.heldUnits(charge.policy),
     bannedForMs:
       charge.ban === undefined ? 0 : account.bannedForMs(charge.policy, charge.ban, nowMs),
   }));
+
+const lookOf = ({ charge, meter, heldUnits }: Asked, nowMs: number): Decision =>
+  meter.look(charge.cost, nowMs, heldUnits);
 
 /** The decision with the ban that refuses it, or that it is the last strike for. */
 function banned(

@@ -9,7 +9,7 @@ import type { Meter } from "../strategies/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
-import { decide, lookAt, type Spending } from "./decide.ts";
+import { decide, lookAt, type Spending, withSlices } from "./decide.ts";
 import { HeldAccounts } from "./held-accounts.ts";
 import { Ledger, type RowStorage } from "./ledger.ts";
 import type {
@@ -17,13 +17,17 @@ import type {
   Charge,
   CheckCall,
   ForgetCall,
+  LeaseCall,
+  Leased,
   RefundCall,
   RenewCall,
   Renewed,
   Reserved,
   ReserveCall,
+  ReturnCall,
   Settled,
   SettleCall,
+  SliceWanted,
   SyncCall,
   Synced,
   Verdict,
@@ -36,7 +40,10 @@ export interface Platform extends Clock {
   readonly storage: RowStorage;
 }
 
-const spendNow: Spending = (meter, cost, nowMs) => meter.consume(cost, nowMs);
+const spendNow: Spending = (meter, cost, nowMs, heldUnits) => meter.consume(cost, nowMs, heldUnits);
+
+/** So much of what is left is lent at once: near the limit nothing is, and every request asks. */
+const lentPart = 8;
 
 export class Limiter {
   readonly #now: () => number;
@@ -64,7 +71,30 @@ export class Limiter {
     const { changes } = account;
     const verdict = decide(account, charges, nowMs, meterOf, spendNow);
     this.#keep(account, changes, nowMs, durability === "confirmed");
-    return verdict;
+    return withSlices(account, charges, verdict, nowMs);
+  }
+
+  /** Checks; and lends units of what is left then, which count as spent until they are settled or their time is up. */
+  lease({ key, charges, durability, wanted, returned = [] }: LeaseCall): Leased {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
+    for (const each of returned) account.settleSlice(each, nowMs);
+    const verdict = charges.some(({ cost }) => cost > 0)
+      ? decide(account, charges, nowMs, meterOf, spendNow)
+      : lookAt(account, charges, nowMs, meterOf);
+    const lentUnits = wanted === null ? 0 : lend(account, charges, verdict, wanted, nowMs);
+    this.#keep(account, changes, nowMs, lentUnits > 0 || durability === "confirmed");
+    return { ...withSlices(account, charges, verdict, nowMs), lentUnits };
+  }
+
+  /** Settles slices of which no more is to be used. */
+  giveBackSlices({ key, returned }: ReturnCall): void {
+    const nowMs = this.#now();
+    const account = this.#accountOf(key, nowMs);
+    const { changes } = account;
+    for (const each of returned) account.settleSlice(each, nowMs);
+    this.#keep(account, changes, nowMs, false);
   }
 
   /** A verdict for each call. */
@@ -80,7 +110,7 @@ export class Limiter {
     const account = this.#accountOf(key, nowMs);
     const verdict = lookAt(account, charges, nowMs, meterOf);
     this.#hold(account, nowMs);
-    return verdict;
+    return withSlices(account, charges, verdict, nowMs);
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
@@ -101,7 +131,8 @@ export class Limiter {
     const { changes } = account;
     const fullForMs = account.fullForMs(charges, isDryRun, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
-    const reserveNow: Spending = (meter, cost) => meter.reserve(cost, ttlMs, nowMs);
+    const reserveNow: Spending = (meter, cost, _, heldUnits) =>
+      meter.reserve(cost, ttlMs, nowMs, heldUnits);
     const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";
     const isAdmitted = verdict.decisions.every(
@@ -118,7 +149,7 @@ export class Limiter {
       account.open({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges: spent });
     }
     this.#keep(account, changes, nowMs, isConfirmed);
-    return { ...verdict, isOpen, fullForMs: 0 };
+    return { ...withSlices(account, charges, verdict, nowMs), isOpen, fullForMs: 0 };
   }
 
   /** Books what an isolate has spent by itself, and tells how things stand then. */
@@ -197,7 +228,9 @@ export class Limiter {
   }
 
   #accountOf(key: string, nowMs: number): Account {
-    return this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
+    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
+    account.endSlices(nowMs);
+    return account;
   }
 
   /**
@@ -231,6 +264,28 @@ export class Limiter {
     const unwritten = gone.filter((each) => each.isUnwritten);
     if (unwritten.length > 0) this.#ledger.write(unwritten, nowMs, "unconfirmed");
   }
+}
+
+/** @returns the units that are lent of each policy; 0 where no slice is opened */
+function lend(
+  account: Account,
+  charges: readonly Charge[],
+  { decisions, spentAtMs }: Verdict,
+  { id, units: wantedUnits, ttlMs }: SliceWanted,
+  nowMs: number,
+): number {
+  const isLent =
+    decisions.every(({ allowed }) => allowed) && charges.every(({ isDryRun }) => isDryRun !== true);
+  if (!isLent) return 0;
+  const left = decisions.flatMap(({ limits }) => limits.map(({ remaining }) => remaining));
+  const units = Math.min(wantedUnits, Math.floor(Math.min(...left) / lentPart));
+  if (units === 0) return 0;
+  const parts = charges.map(({ policy }, index) => ({
+    policy,
+    limits: account.limitsOf(policy),
+    endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
+  }));
+  return account.lend({ id, units, ttlMs, parts });
 }
 
 /** The meter of a policy; what was stored and is not trusted is told. */

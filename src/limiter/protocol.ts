@@ -114,3 +114,38 @@ export interface Settled {
   /** Whether this call settled it; not when it is unknown, expired or settled already. */
   settled: boolean;
 }
+
+/** A check that may lend the caller units of what is left, to be spent by itself for a while. */
+export interface LeaseCall extends CheckCall {
+  /** Null where it is to lend nothing. */
+  wanted: SliceWanted | null;
+  /** Slices that are settled before it is decided; none when left out. */
+  returned?: readonly SliceReturned[];
+}
+
+/** A slice of the quota: so many units of each of the charges' policies. */
+export interface SliceWanted {
+  /** 128 random bits, as text. */
+  id: string;
+  /** Fewer may be lent. */
+  units: number;
+  /** For how long from the decision on they may be spent; then all of them stand as spent. */
+  ttlMs: number;
+}
+
+export interface SliceReturned {
+  id: string;
+  /** Units spent of each policy; the rest goes back. */
+  used: number;
+}
+
+export interface Leased extends Verdict {
+  /** 0 when no slice was opened. Beside them the charges are spent, as by a check. */
+  lentUnits: number;
+}
+
+/** Settles slices: what is unknown, settled or over changes nothing. */
+export interface ReturnCall {
+  key: string;
+  returned: readonly SliceReturned[];
+}

@@ -6,11 +6,14 @@ import type {
   BatchCall,
   CheckCall,
   ForgetCall,
+  LeaseCall,
+  Leased,
   RefundCall,
   RenewCall,
   Renewed,
   Reserved,
   ReserveCall,
+  ReturnCall,
   Settled,
   SettleCall,
   SyncCall,
@@ -28,6 +31,14 @@ export class RateLimiter extends DurableObject<Env> {
 
   check(call: CheckCall): Verdict {
     return this.#limiter.check(call);
+  }
+
+  lease(call: LeaseCall): Leased {
+    return this.#limiter.lease(call);
+  }
+
+  giveBackSlices(call: ReturnCall): void {
+    this.#limiter.giveBackSlices(call);
   }
 
   batch(call: BatchCall): Verdict[] {

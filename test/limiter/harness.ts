@@ -2,7 +2,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
-import type { Charge, CheckCall } from "../../src/limiter/protocol.ts";
+import type { Charge, CheckCall, Leased, SliceReturned } from "../../src/limiter/protocol.ts";
 import type { RateLimiter } from "../../src/limiter/rate-limiter.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
@@ -42,6 +42,32 @@ export async function remaining(object: Stub, each: Charge, key = "k"): Promise<
 
 export const remainingOf = (decisions: readonly Decision[]): unknown =>
   decisions[0]?.limits[0]?.remaining;
+
+interface Wanted {
+  readonly units?: number;
+  readonly ttlMs?: number;
+  readonly id?: string;
+  readonly returned?: SliceReturned[];
+}
+
+let slices = 0;
+
+/** Borrows; with an id of its own unless one is given. */
+export async function lease(
+  object: Stub,
+  charges: Charge | readonly Charge[],
+  { units = 10, ttlMs = 5_000, id = `slice-${slices++}`, returned = [] }: Wanted = {},
+): Promise<Leased & { id: string }> {
+  const leased = await object.lease({ ...call(charges), wanted: { id, units, ttlMs }, returned });
+  return { ...leased, id };
+}
+
+export const giveBack = (object: Stub, id: string, used: number): Promise<void> =>
+  object.giveBackSlices({ key: "k", returned: [{ id, used }] });
+
+/** 100 units in any minute. */
+export const logOf = (cost: number, policy = "p"): Charge =>
+  charge("100/minute", cost, policy, "sliding-log");
 
 /** The names of an object's rows, and when its alarm is due after the start. */
 export const stored = (object: Stub): Promise<[string[], number | null]> =>

@@ -12,8 +12,8 @@ import {
   casts,
   expectSame,
   inelasticCasts,
+  mostWithin,
   remainingOf,
-  type Spend,
   type Step,
   stories,
   type Story,
@@ -64,16 +64,6 @@ const isDraining = ({ strategy }: Variant): boolean => /^(?:token|leaky)-bucket$
 const isNoRefund = ({ kind }: Step): boolean => kind !== "refund";
 
 const deniesOutright = (cost: number) => (limit: { capacity: number }) => cost > limit.capacity;
-
-/** The most units spent in any span of one window. */
-function mostWithin(spends: readonly Spend[], windowMs: number): number {
-  const sums = spends.map(({ atMs }) =>
-    spends
-      .filter((spend) => spend.atMs >= atMs && spend.atMs < atMs + windowMs)
-      .reduce((sum, spend) => sum + spend.units, 0),
-  );
-  return Math.max(0, ...sums);
-}
 
 function expectWithinBounds({ limits }: Story, { spends }: Teller): void {
   for (const limit of limits) {

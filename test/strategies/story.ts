@@ -244,6 +244,19 @@ export class Teller {
   }
 }
 
+/** The most units spent in any span of one window. */
+export function mostWithin(
+  spends: readonly Pick<Spend, "atMs" | "units">[],
+  windowMs: number,
+): number {
+  const sums = spends.map(({ atMs }) =>
+    spends
+      .filter((spend) => spend.atMs >= atMs && spend.atMs < atMs + windowMs)
+      .reduce((sum, spend) => sum + spend.units, 0),
+  );
+  return Math.max(0, ...sums);
+}
+
 /** What a request may cost at most: the least that remains of any limit. */
 export function remainingOf(decision: Decision): number {
   return Math.min(...decision.limits.map((limit) => limit.remaining));
