@@ -12,11 +12,13 @@ import {
 import { durationFrom } from "./reading.ts";
 
 /**
- * `strict`: the object decides each request. `eventual`: an isolate decides on what the object has last told it and on
+ * `strict`: the object decides each request. `leased`: an isolate borrows a part of what is left for a moment, and spends
+ * it by itself. `eventual`: an isolate decides on what the object has last told it and on
  * what it has spent since, which it tells the object every `syncEveryMs`.
  */
 export type Consistency =
   | { readonly kind: "strict" }
+  | { readonly kind: "leased" }
   | { readonly kind: "eventual"; readonly syncEveryMs: number };
 
 const shortestSyncMs = 100;
@@ -24,9 +26,11 @@ const shortestSyncMs = 100;
 const longestSyncMs = 10_000;
 const defaultSyncMs = 1_000;
 
+const kinds = ["strict", "leased", "eventual"] as const;
+
 /** As fields of a policy. */
 export const consistencyFields = {
-  consistency: v.optional(v.picklist(["strict", "eventual"], '"strict" or "eventual"'), "strict"),
+  consistency: v.optional(v.picklist(kinds, 'one of "strict", "leased", "eventual"'), "strict"),
   syncEvery: v.optional(
     durationFrom(
       shortestSyncMs,
@@ -38,12 +42,12 @@ export const consistencyFields = {
 
 /** @param written its fields, once each is fine */
 export const consistencyOf = (written: {
-  readonly consistency: "strict" | "eventual";
+  readonly consistency: Consistency["kind"];
   readonly syncEvery?: number | undefined;
 }): Consistency =>
   written.consistency === "eventual"
     ? { kind: "eventual", syncEveryMs: written.syncEvery ?? defaultSyncMs }
-    : { kind: "strict" };
+    : { kind: written.consistency };
 
 /** What needs the object's own decision: each is named that a policy has. */
 export function refuseConsistency(
@@ -53,12 +57,12 @@ export function refuseConsistency(
 ): void {
   if (!isRecord(policy)) return;
   const { consistency, syncEvery, count, cost, ban } = policy;
-  const isStrict = consistency === undefined || consistency === "strict";
-  if (syncEvery !== undefined && isStrict) {
+  const isOther = consistency === undefined || consistency === "strict" || consistency === "leased";
+  if (syncEvery !== undefined && isOther) {
     const accepted = 'nothing unless consistency is "eventual"';
     report({ field: "syncEvery", value: syncEvery, accepted });
   }
-  if (consistency !== "eventual") return;
+  if (consistency !== "eventual" && consistency !== "leased") return;
   const isOfResponse = isRecord(cost) && asText(cost["from"]).startsWith("response-header:");
   const needing = [
     ...(limits.some(releases) ? ["limits of strategy concurrency"] : []),

@@ -3,7 +3,6 @@
  * holds when none comes, and asks the objects of different keys one after the other.
  */
 import type { Policy } from "../config/index.ts";
-import type { Decision } from "../strategies/index.ts";
 import { type Clock, platformClock } from "./clock.ts";
 import { Denials } from "./denials.ts";
 import {
@@ -11,6 +10,7 @@ import {
   callOf,
   groupsOf,
   isEventual,
+  isLeased,
   isShadow,
   newAddressOf,
   outcomesOf,
@@ -18,6 +18,7 @@ import {
   spentOf,
   timeoutOf,
 } from "./group.ts";
+import { Leases } from "./leases.ts";
 import { type Counted, LocalMeters, nothingCounted } from "./local-meters.ts";
 import { report } from "../observability/events.ts";
 import { Admission } from "./admission.ts";
@@ -45,12 +46,14 @@ export class LimiterClient {
   readonly #calls: ObjectCalls;
   readonly #local: LocalMeters;
   readonly #denials = new Denials();
+  readonly #leases: Leases;
   readonly #replicas: Replicas;
 
   constructor(objects: ConstructorParameters<typeof ObjectCalls>[0], clock = platformClock) {
     this.#clock = clock;
     this.#calls = new ObjectCalls(objects, clock);
     this.#local = new LocalMeters(clock);
+    this.#leases = new Leases(this.#calls, clock);
     this.#replicas = new Replicas(this.#calls, clock);
   }
 
@@ -135,7 +138,7 @@ export class LimiterClient {
   async look(spend: Spend): Promise<Outcome> {
     const verdict = await this.#ask("look", [spend], (stub) => stub.look(callOf([spend])));
     const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
-    return outcome ?? fallBackOf(spend, () => this.#local.look(spend, this.#clock.now()));
+    return outcome ?? this.#local.fallBackLook(spend);
   }
 
   /** Spends what `settle` corrects within `ttlMs`. */
@@ -172,6 +175,7 @@ export class LimiterClient {
     this.#local.forget(spend);
     this.#denials.forget(partitionKey);
     this.#replicas.forget(spend);
+    this.#leases.forget(partitionKey);
     const confirmed = await this.#ask("forget", [spend], async (stub) => {
       await stub.forget({ key: partitionKey, policy: policy.name });
       return true;
@@ -187,6 +191,8 @@ export class LimiterClient {
   ): Promise<readonly Outcome[]> {
     if (group.length === 0) return [];
     if (isEventual(group)) return this.#decideHere(group, admission, later);
+    const borrowed = isLeased(group) ? this.#spendBorrowed(group, admission, later) : null;
+    if (borrowed !== null) return borrowed;
     const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const address = ttls.length === 0 ? null : newAddressOf(group);
@@ -198,7 +204,7 @@ export class LimiterClient {
     };
     const verdict: Answered | null =
       address === null
-        ? await this.#check(group, late)
+        ? await this.#check(group, later, late)
         : await this.#ask(
             "reserve",
             group,
@@ -249,11 +255,38 @@ export class LimiterClient {
     return outcomes;
   }
 
-  async #check(group: readonly Spend[], late?: Call<Verdict>["late"]): Promise<Verdict | null> {
+  /** From what the isolate has borrowed; null where that does not suffice. */
+  #spendBorrowed(
+    group: readonly Spend[],
+    admission: Admission,
+    later: Later,
+  ): readonly Outcome[] | null {
+    const outcomes = this.#leases.spend(group, later);
+    if (outcomes === null) return null;
+    const counted = this.#local.book(group, this.#clock.now());
+    void admission.add({
+      address: null,
+      giveBack: async () => {
+        this.#local.settle(counted, () => 0);
+        this.#leases.giveBack(group);
+      },
+      settle: async () => undefined,
+      renew: async () => undefined,
+    });
+    return outcomes;
+  }
+
+  async #check(
+    group: readonly Spend[],
+    later: Later,
+    late: Call<Verdict>["late"],
+  ): Promise<Verdict | null> {
     const askedAtMs = this.#clock.now();
     const remembered = this.#denials.recall(group, askedAtMs);
     if (remembered !== null) return remembered;
-    const verdict = await this.#ask("check", group, (stub) => stub.check(callOf(group)), late);
+    const verdict = isLeased(group)
+      ? await this.#leases.ask(group, later, late?.settle)
+      : await this.#ask("check", group, (stub) => stub.check(callOf(group)), late);
     if (verdict !== null) this.#denials.remember(group, verdict, askedAtMs, this.#clock.now());
     return verdict;
   }
@@ -326,24 +359,10 @@ export class LimiterClient {
     });
   }
 
-  /** What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs. */
+  /** Without the object: as the policies' failure modes say. */
   #fallBack(group: readonly Spend[], admission: Admission): Outcome[] {
-    const nowMs = this.#clock.now();
-    const look = (spend: Spend): Outcome => fallBackOf(spend, () => this.#local.look(spend, nowMs));
-    const looked = group.map(look);
-    if (!looked.every(admits)) {
-      for (const spend of group.filter(isLocal)) this.#local.deny(spend, nowMs);
-      return group.map(look);
-    }
-    const outcomes = group.map((spend) =>
-      fallBackOf(spend, () => this.#local.consume(spend, nowMs)),
-    );
-    const spends = group.filter(
-      (spend, index) =>
-        isLocal(spend) && allows(outcomes[index] ?? { kind: "closed", policy: spend.policy }),
-    );
-    if (spends.length > 0) {
-      const counted = { spends, atMs: nowMs };
+    const { outcomes, counted } = this.#local.fallBack(group);
+    if (counted.spends.length > 0) {
       void admission.add({
         address: null,
         giveBack: async () => this.#local.settle(counted, () => 0),
@@ -375,13 +394,4 @@ function reportDryRun(outcome: Outcome): void {
   const limits = "decision" in outcome ? outcome.decision.limits : [];
   const violated = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
   report({ event: "dry-run-denied", policy: policy.name, violated });
-}
-
-const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
-
-function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
-  const { policy } = spend;
-  return policy.onError === "local"
-    ? { kind: "local", policy, decision: decide() }
-    : { kind: policy.onError, policy };
 }

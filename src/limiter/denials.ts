@@ -5,7 +5,7 @@
  */
 import type { Decision, Limit } from "../strategies/index.ts";
 import { sharedLimits } from "./held-meter.ts";
-import type { Spend } from "./outcome.ts";
+import { aged, type Spend } from "./outcome.ts";
 import type { Verdict } from "./protocol.ts";
 import { Recent } from "./recent.ts";
 
@@ -102,21 +102,4 @@ function lastsFor(decisions: readonly Decision[]): number {
     ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
   ]);
   return Math.min(longestMs, ...ends);
-}
-
-function aged(decision: Decision, sinceMs: number): Decision {
-  if (sinceMs === 0) return decision;
-  const left = (waitMs: number): number => Math.max(0, waitMs - sinceMs);
-  const leftOf = (waitMs: number | null): number | null => (waitMs === null ? null : left(waitMs));
-  return {
-    ...decision,
-    retryAfterMs: leftOf(decision.retryAfterMs),
-    bannedForMs: left(decision.bannedForMs),
-    limits: decision.limits.map((limit) => ({
-      ...limit,
-      retryAfterMs: leftOf(limit.retryAfterMs),
-      replenishAfterMs: left(limit.replenishAfterMs),
-      resetAfterMs: left(limit.resetAfterMs),
-    })),
-  };
 }

@@ -30,9 +30,20 @@ export const isShadow = (group: readonly Spend[]): boolean =>
   group.every(({ policy }) => policy.isDryRun);
 
 /**
- * Whether an isolate may decide: policies that share a key are as sure as the surest of them, and what may be settled is
+ * Whether an isolate may spend from what it has borrowed, which is so many units of each: policies that share a key are as sure as the surest of them, and what may be settled is
  * the object's to spend.
  */
+export const isLeased = (group: readonly Spend[]): boolean =>
+  group.every(
+    ({ policy, ttlMs, cost }) =>
+      policy.consistency.kind !== "strict" &&
+      !policy.isDryRun &&
+      ttlMs === undefined &&
+      cost > 0 &&
+      cost === group[0]?.cost,
+  ) && group.some(({ policy }) => policy.consistency.kind === "leased");
+
+/** The same, of those that need not wait for the object's word at all. */
 export const isEventual = (group: readonly Spend[]): boolean =>
   group.every(({ policy, ttlMs }) => policy.consistency.kind === "eventual" && ttlMs === undefined);
 

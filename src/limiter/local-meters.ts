@@ -5,7 +5,7 @@
 import { type Decision, type Meter, strategies } from "../strategies/index.ts";
 import type { Clock } from "./clock.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
-import type { Spend } from "./outcome.ts";
+import { admits, type Outcome, type Spend } from "./outcome.ts";
 import { Recent } from "./recent.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
@@ -32,17 +32,28 @@ export class LocalMeters {
     this.#now = now;
   }
 
-  consume(spend: Spend, nowMs: number): Decision {
-    return this.#meterOf(spend).consume(spend.cost, nowMs);
+  /** What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs. */
+  fallBack(group: readonly Spend[]): { readonly outcomes: Outcome[]; readonly counted: Counted } {
+    const atMs = this.#now();
+    const look = (spend: Spend): Outcome =>
+      fallBackOf(spend, () => this.#meterOf(spend).look(spend.cost, atMs));
+    if (!group.map(look).every(admits)) {
+      // Whichever of them denies, the request is denied to all.
+      for (const spend of group.filter(isLocal)) this.#meterOf(spend).deny(atMs);
+      return { outcomes: group.map(look), counted: nothingCounted };
+    }
+    const spends: Spend[] = [];
+    const outcomes = group.map((spend) => {
+      const outcome = fallBackOf(spend, () => this.#meterOf(spend).consume(spend.cost, atMs));
+      if (outcome.kind === "local" && outcome.decision.allowed) spends.push(spend);
+      return outcome;
+    });
+    return { outcomes, counted: { spends, atMs } };
   }
 
-  look(spend: Spend, nowMs: number): Decision {
-    return this.#meterOf(spend).look(spend.cost, nowMs);
-  }
-
-  /** Notes that a request was denied by another policy of its key. */
-  deny(spend: Spend, nowMs: number): void {
-    this.#meterOf(spend).deny(nowMs);
+  /** What `fallBack` would answer, without spending. */
+  fallBackLook(spend: Spend): Outcome {
+    return fallBackOf(spend, () => this.#meterOf(spend).look(spend.cost, this.#now()));
   }
 
   /** Counts what an object has admitted, as far as it is worth it. */
@@ -78,3 +89,12 @@ const isWorthCounting = ({ policy }: Spend): boolean =>
   policy.limits.every(
     (limit) => (strategies.get(limit.strategy)?.mostStoredBytes(limit) ?? 0) <= mostStoredBytes,
   );
+
+const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
+
+function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
+  const { policy } = spend;
+  return policy.onError === "local"
+    ? { kind: "local", policy, decision: decide() }
+    : { kind: policy.onError, policy };
+}

@@ -27,7 +27,17 @@ export type Later = (work: Promise<unknown>) => void;
 
 export interface Call<Answer> {
   /** For the log. What can be done without the object for a while is not tried again so soon; what corrects its count is. */
-  readonly name: "check" | "look" | "reserve" | "sync" | "renew" | "refund" | "forget" | "settle";
+  readonly name:
+    | "check"
+    | "look"
+    | "reserve"
+    | "lease"
+    | "sync"
+    | "renew"
+    | "refund"
+    | "return"
+    | "forget"
+    | "settle";
   readonly place: Place;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
@@ -38,7 +48,7 @@ export interface Call<Answer> {
   readonly late?: { readonly later: Later; readonly settle: (answer: Answer) => unknown };
 }
 
-const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "sync"]);
+const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "lease", "sync"]);
 
 export class ObjectCalls {
   readonly #objects: Objects;

@@ -25,3 +25,21 @@ export const allows = (outcome: Outcome): boolean =>
 
 /** Whether an outcome lets the request in. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
+
+/** What a decision comes to after so long, if nothing else happens: its waits are shorter. */
+export function aged(decision: Decision, sinceMs: number): Decision {
+  if (sinceMs === 0) return decision;
+  const left = (waitMs: number): number => Math.max(0, waitMs - sinceMs);
+  const leftOf = (waitMs: number | null): number | null => (waitMs === null ? null : left(waitMs));
+  return {
+    ...decision,
+    retryAfterMs: leftOf(decision.retryAfterMs),
+    bannedForMs: left(decision.bannedForMs),
+    limits: decision.limits.map((limit) => ({
+      ...limit,
+      retryAfterMs: leftOf(limit.retryAfterMs),
+      replenishAfterMs: left(limit.replenishAfterMs),
+      resetAfterMs: left(limit.resetAfterMs),
+    })),
+  };
+}

@@ -14,6 +14,7 @@ describe("the consistency of a policy", () => {
   it.for<[object, object]>([
     [{}, { kind: "strict" }],
     [{ consistency: "strict" }, { kind: "strict" }],
+    [{ consistency: "leased" }, { kind: "leased" }],
     [{ consistency: "eventual" }, { kind: "eventual", syncEveryMs: 1_000 }],
     [
       { consistency: "eventual", syncEvery: "100ms" },
@@ -35,6 +36,7 @@ describe("the consistency of a policy", () => {
     ["syncEvery", 1_000, { consistency: "eventual" }],
     ["syncEvery", "1s", {}],
     ["syncEvery", "1s", { consistency: "strict" }],
+    ["syncEvery", "1s", { consistency: "leased" }],
   ] as const)("may not be said by %s = %j besides %j", ([field, value, others]) => {
     expect(problemsWith({ ...others, [field]: value }).map(([name]) => name)).toEqual([field]);
   });
@@ -58,22 +60,24 @@ describe("the consistency of a policy", () => {
       /concurrency/,
     ],
   ])("is strict with %j", ([fields, what]) => {
-    expect(problemsWith({ ...fields, consistency: "eventual" })).toEqual([
-      ["consistency", expect.stringMatching(what)],
-    ]);
+    for (const consistency of ["leased", "eventual"]) {
+      expect(problemsWith({ ...fields, consistency })).toEqual([
+        ["consistency", expect.stringMatching(what)],
+      ]);
+    }
     expect(problemsWith(fields)).toEqual([]);
   });
 
-  it("may be eventual with all else", () => {
+  it.for(["leased", "eventual"])("may be %s with all else", (consistency) => {
     for (const strategy of [
       "fixed-window",
       "sliding-log",
       "sliding-window-counter",
       "token-bucket",
     ]) {
-      expect(problemsWith({ consistency: "eventual", strategy, cost: 3 })).toEqual([]);
+      expect(problemsWith({ consistency, strategy, cost: 3 })).toEqual([]);
     }
     const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
-    expect(problemsWith({ consistency: "eventual", limits: police })).toEqual([]);
+    expect(problemsWith({ consistency, limits: police })).toEqual([]);
   });
 });

@@ -188,7 +188,7 @@ describe("variables of any shape", () => {
       jurisdiction: any,
       durability: any,
       denyCache: any,
-      consistency: fc.oneof(fc.constantFrom("strict", "eventual"), any),
+      consistency: fc.oneof(fc.constantFrom("strict", "leased", "eventual"), any),
       syncEvery: any,
     },
     { requiredKeys: [] },

@@ -24,6 +24,8 @@ interface Event {
 /** Time that passes only from one event to the next. */
 export class World {
   nowMs = startMs;
+  /** Of the event that happens now. */
+  turn = 0;
   readonly #events: Event[] = [];
   #order = 0;
 
@@ -44,6 +46,7 @@ export class World {
       this.#events.shift();
       if (next.act === null) continue;
       this.nowMs = next.atMs;
+      this.turn++;
       next.act();
       // All that has been waiting for it goes on before anything else happens.
       // oxlint-disable-next-line no-await-in-loop
@@ -74,6 +77,8 @@ export interface Network {
   readonly unanswered: number;
 }
 
+type Listener = (isolate: number, name: string, call: unknown, answer: unknown) => () => void;
+
 /** An object, its storage, and all that isolates send it. */
 export class ObjectOf {
   readonly #world: World;
@@ -85,8 +90,8 @@ export class ObjectOf {
   /** Whether calls still fare as the network has it; they all arrive when not. */
   isDisturbed = true;
   calls = 0;
-  /** Hears of each call that the object has taken, and then of its answer when the isolate has it. */
-  onTaken: (isolate: number, call: unknown) => () => void = () => () => undefined;
+  /** Hears of each call that the object has taken, and once more when the isolate has the answer in time. */
+  onTaken: Listener = () => () => undefined;
 
   constructor(world: World, random: Random, network: Network) {
     this.#world = world;
@@ -105,10 +110,17 @@ export class ObjectOf {
   }
 
   /** As the Durable Object namespace of an isolate. */
-  namespace(isolate: number): ConstructorParameters<typeof LimiterClient>[0] {
-    const names = ["check", "look", "batch", "sync", "refund", "forget", "reserve", "settle"];
+  namespace(
+    isolate: number,
+    isAlive: () => boolean,
+  ): ConstructorParameters<typeof LimiterClient>[0] {
+    const names = ["check", "lease", "giveBackSlices", "sync", "refund"];
     const stub = Object.fromEntries(
-      names.map((name) => [name, (call: unknown) => this.#carry(isolate, name, call)]),
+      names.map((name) => [
+        name,
+        (call: unknown) =>
+          isAlive() ? this.#carry(isolate, name, call) : new Promise(() => undefined),
+      ]),
     );
     return { getByName: () => stub } as unknown as ConstructorParameters<typeof LimiterClient>[0];
   }
@@ -127,7 +139,7 @@ export class ObjectOf {
       }
       const methods = this.limiter as unknown as Record<string, (each: unknown) => unknown>;
       const answer = structuredClone(methods[name]?.call(this.limiter, sent));
-      const onAnswered = this.onTaken(isolate, sent);
+      const onAnswered = this.onTaken(isolate, name, sent, answer);
       const isUnanswered = this.#random() < unanswered;
       this.#later(() => {
         if (isUnanswered) {
@@ -148,24 +160,52 @@ export class ObjectOf {
   }
 }
 
-/** An isolate: what it has admitted, and when. */
+interface Admitted {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+/** An isolate: what it has admitted by itself, and when. */
 export class Isolate {
   readonly #world: World;
-  readonly #client: LimiterClient;
+  readonly #object: ObjectOf;
   readonly #policy: Policy;
-  readonly admitted: { readonly atMs: number; readonly units: number }[] = [];
+  readonly #name: number;
+  readonly #aheadMs: number;
+  #client: LimiterClient;
+  #lives = 0;
+  readonly admitted: Admitted[] = [];
 
   /** @param name by which the object's calls are told apart */
   constructor(world: World, object: ObjectOf, policy: Policy, name: number, aheadMs: number) {
     this.#world = world;
-    this.#client = new LimiterClient(object.namespace(name), world.clock(aheadMs));
+    this.#object = object;
     this.#policy = policy;
+    this.#name = name;
+    this.#aheadMs = aheadMs;
+    this.#client = this.#begin();
+  }
+
+  /** Ends without warning; another takes its place. */
+  crash(): void {
+    this.#lives++;
+    this.#client = this.#begin();
+  }
+
+  #begin(): LimiterClient {
+    const life = this.#lives;
+    const isAlive = (): boolean => life === this.#lives;
+    const { now, after } = this.#world.clock(this.#aheadMs);
+    const clock: Clock = { now, after: (afterMs, act) => after(afterMs, () => isAlive() && act()) };
+    return new LimiterClient(this.#object.namespace(this.#name, isAlive), clock);
   }
 
   /** Asks for so many units of the only key. */
   async ask(units: number): Promise<void> {
     const spend = { policy: this.#policy, partitionKey: "key", cost: units };
+    const { turn } = this.#world;
     const { outcomes } = await this.#client.admit([spend], () => undefined);
-    if (outcomes.every(allows)) this.admitted.push({ atMs: this.#world.nowMs, units });
+    const isOwn = turn === this.#world.turn;
+    if (isOwn && outcomes.every(allows)) this.admitted.push({ atMs: this.#world.nowMs, units });
   }
 }

@@ -1,0 +1,167 @@
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import { strategies } from "../../src/strategies/index.ts";
+import { forAll } from "../for-all.ts";
+import { randomFrom } from "../random.ts";
+import { Isolate, ObjectOf, startMs, World } from "./world.ts";
+
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+afterEach(() => void vi.restoreAllMocks());
+
+const policyOf = (limits: object): Policy => {
+  const policy = {
+    name: "p",
+    limits,
+    consistency: "leased",
+    // Without the object's word, or a slice of its, nothing is let in; and a crash takes nothing.
+    onError: "closed",
+    durability: "confirmed",
+  };
+  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+  if (read === undefined) throw new Error("a policy was configured");
+  return read;
+};
+
+const schedule = fc.record({
+  seed: fc.integer(),
+  isolates: fc.integer({ min: 1, max: 4 }),
+  skews: fc.array(fc.integer({ min: -2_000, max: 2_000 }), { minLength: 4, maxLength: 4 }),
+  mostDelayMs: fc.constantFrom(0, 5, 80, 600),
+  lost: fc.constantFrom(0, 0.1, 0.5),
+  unanswered: fc.constantFrom(0, 0.1, 0.5),
+  bursts: fc.array(
+    fc.record({
+      waitMs: fc.nat({ max: 900 }),
+      isolate: fc.nat({ max: 3 }),
+      times: fc.integer({ min: 1, max: 25 }),
+      everyMs: fc.nat({ max: 30 }),
+      units: fc.integer({ min: 1, max: 3 }),
+      fault: fc.constantFrom("none", "none", "none", "none", "object", "isolate", "part", "meet"),
+    }),
+    { minLength: 1, maxLength: 25 },
+  ),
+});
+type Schedule = typeof schedule extends fc.Arbitrary<infer Each> ? Each : never;
+
+interface Admitted {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+interface Played {
+  readonly object: ObjectOf;
+  /** By isolates from their slices, and by the object, each at the instant of its decision. */
+  readonly admitted: readonly Admitted[];
+  /** How much of it from slices. */
+  readonly ownUnits: number;
+}
+
+async function played(policy: Policy, told: Schedule): Promise<Played> {
+  const world = new World();
+  const object = new ObjectOf(world, randomFrom(told.seed), told);
+  const byObject: Admitted[] = [];
+  object.onTaken = (_, name, call, answer) => {
+    const atMs = world.nowMs;
+    return () => {
+      if (name !== "check" && name !== "lease") return;
+      const [charge] = (call as CheckCall).charges;
+      const isAllowed = (answer as Verdict).decisions.every(({ allowed }) => allowed);
+      if (isAllowed && charge !== undefined) byObject.push({ atMs, units: charge.cost });
+    };
+  };
+  const isolates = Array.from(
+    { length: told.isolates },
+    (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
+  );
+  let atMs = startMs;
+  for (const { waitMs, isolate: index, times, everyMs, units, fault } of told.bursts) {
+    atMs += waitMs;
+    const isolate = isolates[index % isolates.length];
+    world.at(atMs, () => {
+      if (fault === "object") object.crash();
+      if (fault === "isolate") isolate?.crash();
+      if (fault === "part" || fault === "meet") object.isReachable = fault === "meet";
+    });
+    for (let time = 0; time < times; time++) {
+      world.at(atMs + time * everyMs, () => void isolate?.ask(units));
+    }
+  }
+  await world.runUntil(atMs + 5_000);
+  const own = isolates.flatMap(({ admitted }) => admitted);
+  return {
+    object,
+    admitted: [...own, ...byObject].toSorted((a, b) => a.atMs - b.atMs),
+    ownUnits: own.reduce((sum, { units }) => sum + units, 0),
+  };
+}
+
+/** The most units admitted in any span of so many milliseconds. */
+function mostIn(spanMs: number, admitted: readonly Admitted[]): number {
+  let most = 0;
+  let sum = 0;
+  let first = 0;
+  for (const { atMs, units } of admitted) {
+    sum += units;
+    while (atMs - (admitted[first]?.atMs ?? atMs) >= spanMs) sum -= admitted[first++]?.units ?? 0;
+    most = Math.max(most, sum);
+  }
+  return most;
+}
+
+const lendable = [...strategies.keys()].filter((name) => name !== "concurrency");
+
+const limitOf = (strategy: string, limit: number, windowMs: number): object => ({
+  limit,
+  window: `${windowMs}ms`,
+  strategy,
+  ...(strategy === "leaky-bucket" && { mode: "police" }),
+  ...(strategy === "sliding-buckets" && { buckets: 10 }),
+});
+
+describe("under leases, whatever the network, the isolates and the object do", () => {
+  it("no more is admitted in any window than the strategy allows", async () => {
+    let spentFromSlices = 0;
+    await forAll(
+      [
+        schedule,
+        fc.constantFrom(...lendable),
+        fc.integer({ min: 1, max: 400 }),
+        fc.integer({ min: 20, max: 500 }),
+      ],
+      async (told, strategy, limit, tens) => {
+        const windowMs = tens * 10;
+        const policy = policyOf(limitOf(strategy, limit, windowMs));
+        const [read] = policy.limits;
+        if (read === undefined) throw new Error("a limit was configured");
+        const { admitted, ownUnits } = await played(policy, told);
+        const found = strategies.get(strategy);
+        const bound = found?.mostPerWindow(found.complete(read)) ?? 0;
+        expect(mostIn(windowMs, admitted)).toBeLessThanOrEqual(bound);
+        spentFromSlices += ownUnits;
+      },
+      3_000,
+    )();
+    // What lends nothing exceeds nothing.
+    expect(spentFromSlices).toBeGreaterThan(10_000);
+  });
+
+  it("a busy isolate asks its object a few times a second, and spends the rest of its slices", async () => {
+    const bursts = Array.from({ length: 50 }, () => ({
+      waitMs: 100,
+      isolate: 0,
+      times: 100,
+      everyMs: 1,
+      units: 1,
+      fault: "none",
+    }));
+    const quiet = { isolates: 1, skews: [], mostDelayMs: 20, lost: 0, unanswered: 0 };
+    const told = { seed: 1, ...quiet, bursts } as unknown as Schedule;
+    const policy = policyOf(limitOf("sliding-window-counter", 100_000, 60_000));
+    const { object, admitted, ownUnits } = await played(policy, told);
+    expect(mostIn(1_000_000, admitted)).toBe(5_000);
+    expect(ownUnits).toBeGreaterThan(4_900);
+    expect(object.calls).toBeLessThan(100);
+  });
+});
