@@ -56,7 +56,7 @@ class Known {
   readonly #batches = new Map<number, number>();
   readonly #told = new Map<number, ReadonlyMap<number, number>>();
 
-  readonly onTaken = (isolate: number, _: string, call: unknown): (() => void) => {
+  readonly onTaken = (isolate: number, call: unknown): (() => void) => {
     const { batch, charges } = call as SyncCall;
     if (batch > (this.#batches.get(isolate) ?? 0)) {
       this.#batches.set(isolate, batch);

@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
-import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
+import { type Admitted, mostIn } from "./admitted.ts";
 import { Isolate, ObjectOf, startMs, World } from "./world.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -45,11 +45,6 @@ const schedule = fc.record({
 });
 type Schedule = typeof schedule extends fc.Arbitrary<infer Each> ? Each : never;
 
-interface Admitted {
-  readonly atMs: number;
-  readonly units: number;
-}
-
 interface Played {
   readonly object: ObjectOf;
   /** By isolates from their slices, and by the object, each at the instant of its decision. */
@@ -61,16 +56,6 @@ interface Played {
 async function played(policy: Policy, told: Schedule): Promise<Played> {
   const world = new World();
   const object = new ObjectOf(world, randomFrom(told.seed), told);
-  const byObject: Admitted[] = [];
-  object.onTaken = (_, name, call, answer) => {
-    const atMs = world.nowMs;
-    return () => {
-      if (name !== "check" && name !== "lease") return;
-      const [charge] = (call as CheckCall).charges;
-      const isAllowed = (answer as Verdict).decisions.every(({ allowed }) => allowed);
-      if (isAllowed && charge !== undefined) byObject.push({ atMs, units: charge.cost });
-    };
-  };
   const isolates = Array.from(
     { length: told.isolates },
     (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
@@ -92,22 +77,9 @@ async function played(policy: Policy, told: Schedule): Promise<Played> {
   const own = isolates.flatMap(({ admitted }) => admitted);
   return {
     object,
-    admitted: [...own, ...byObject].toSorted((a, b) => a.atMs - b.atMs),
+    admitted: [...own, ...object.admitted].toSorted((a, b) => a.atMs - b.atMs),
     ownUnits: own.reduce((sum, { units }) => sum + units, 0),
   };
-}
-
-/** The most units admitted in any span of so many milliseconds. */
-function mostIn(spanMs: number, admitted: readonly Admitted[]): number {
-  let most = 0;
-  let sum = 0;
-  let first = 0;
-  for (const { atMs, units } of admitted) {
-    sum += units;
-    while (atMs - (admitted[first]?.atMs ?? atMs) >= spanMs) sum -= admitted[first++]?.units ?? 0;
-    most = Math.max(most, sum);
-  }
-  return most;
 }
 
 const lendable = [...strategies.keys()].filter((name) => name !== "concurrency");

@@ -6,9 +6,11 @@ import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
+import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/outcome.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import type { Random } from "../random.ts";
+import type { Admitted } from "./admitted.ts";
 
 /** How long clients wait for an answer. */
 export const timeoutMs = 1_000;
@@ -77,7 +79,7 @@ export interface Network {
   readonly unanswered: number;
 }
 
-type Listener = (isolate: number, name: string, call: unknown, answer: unknown) => () => void;
+type Listener = (isolate: number, call: unknown) => () => void;
 
 /** An object, its storage, and all that isolates send it. */
 export class ObjectOf {
@@ -90,6 +92,8 @@ export class ObjectOf {
   /** Whether calls still fare as the network has it; they all arrive when not. */
   isDisturbed = true;
   calls = 0;
+  /** What it has let in itself, of answers that came in time, at the instant of its decision. */
+  readonly admitted: Admitted[] = [];
   /** Hears of each call that the object has taken, and once more when the isolate has the answer in time. */
   onTaken: Listener = () => () => undefined;
 
@@ -139,7 +143,8 @@ export class ObjectOf {
       }
       const methods = this.limiter as unknown as Record<string, (each: unknown) => unknown>;
       const answer = structuredClone(methods[name]?.call(this.limiter, sent));
-      const onAnswered = this.onTaken(isolate, name, sent, answer);
+      const onAnswered = this.onTaken(isolate, sent);
+      const admitted = name === "check" || name === "lease" ? this.#letIn(sent, answer) : [];
       const isUnanswered = this.#random() < unanswered;
       this.#later(() => {
         if (isUnanswered) {
@@ -147,22 +152,26 @@ export class ObjectOf {
           return;
         }
         // What comes later than that nobody waits for.
-        if (this.#world.nowMs - sentAtMs < timeoutMs) onAnswered();
+        if (this.#world.nowMs - sentAtMs < timeoutMs) {
+          onAnswered();
+          this.admitted.push(...admitted);
+        }
         resolve(answer);
       });
     });
     return promise;
   }
 
+  #letIn(call: unknown, answer: unknown): readonly Admitted[] {
+    const units = (call as CheckCall).charges[0]?.cost ?? 0;
+    const isAllowed = (answer as Verdict).decisions.every(({ allowed }) => allowed);
+    return isAllowed && units > 0 ? [{ atMs: this.#world.nowMs, units }] : [];
+  }
+
   #later(act: () => void): void {
     const delayMs = Math.floor(this.#random() * (this.#network.mostDelayMs + 1));
     this.#world.at(this.#world.nowMs + delayMs, act);
   }
-}
-
-interface Admitted {
-  readonly atMs: number;
-  readonly units: number;
 }
 
 /** An isolate: what it has admitted by itself, and when. */

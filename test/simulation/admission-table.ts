@@ -1,0 +1,6 @@
+/** `npm run simulate`: how much more or less than its limit a key is let have; the same at every run. */
+import { markdownTable } from "../bench/table.ts";
+import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";
+
+const rows = (await measureAdmission()).map(admissionRow);
+console.log(markdownTable(admissionHeader, rows));

@@ -1,0 +1,21 @@
+/** What was admitted, and when. */
+export interface Admitted {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+/**
+ * The most units admitted in any span of so many milliseconds.
+ * @param admitted the first first
+ */
+export function mostIn(spanMs: number, admitted: readonly Admitted[]): number {
+  let most = 0;
+  let sum = 0;
+  let first = 0;
+  for (const { atMs, units } of admitted) {
+    sum += units;
+    while (atMs - (admitted[first]?.atMs ?? atMs) >= spanMs) sum -= admitted[first++]?.units ?? 0;
+    most = Math.max(most, sum);
+  }
+  return most;
+}
