@@ -2,13 +2,9 @@
  * Headgate as it is deployed: the bundle, in a workerd of its own, in front of an origin that counts. It can be killed
  * without warning and started again where it was.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
+import { bundle, type Running, runWorkerd } from "./workerd-process.ts";
 
 export interface Workerd {
   readonly url: URL;
@@ -27,7 +23,6 @@ export interface Workerd {
   readonly close: () => Promise<void>;
 }
 
-const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
 const compatibilityDate = "2026-11-01";
 
 /** Answers every request with how many it has seen; `/count` without counting. */
@@ -58,6 +53,8 @@ export interface Surroundings {
   readonly print?: (text: string) => void;
 }
 
+type Socket = "headgate" | "origin" | "other";
+
 /** A Worker that has Headgate bound and nothing to do with it. */
 const idle = "export default { fetch: () => new Response() };";
 
@@ -71,11 +68,7 @@ export async function startWorkerd(
   surroundings: Surroundings = {},
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
-  const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
-  execFileSync(process.execPath, [...wrangler, "--outdir", folder], {
-    encoding: "utf8",
-    stdio: "pipe",
-  });
+  bundle(folder);
   writeFileSync(join(folder, "origin.js"), surroundings.origin ?? counting);
   writeFileSync(join(folder, "other.js"), surroundings.other ?? idle);
   writeFileSync(join(folder, "entry.js"), surroundings.entry ?? itself);
@@ -83,7 +76,13 @@ export async function startWorkerd(
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
   writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound, surroundings.cfField));
   const print = surroundings.print ?? ((): void => undefined);
-  let running = await run(folder, { headgate: 0, origin: 0, other: 0 }, print);
+  const start = async (ports: Readonly<Record<Socket, number>>): Promise<Running<Socket>> => {
+    const started = await runWorkerd(folder, ports, { print });
+    // Whatever it answers, it is up.
+    await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
+    return started;
+  };
+  let running = await start({ headgate: 0, origin: 0, other: 0 });
   const { ports } = running;
   const urlOf = (port: number): URL => new URL(`http://127.0.0.1:${port}`);
   const kill = (): Promise<void> => running.kill();
@@ -99,7 +98,7 @@ export async function startWorkerd(
     kill,
     start: async () => {
       await kill();
-      running = await run(folder, ports, print);
+      running = await start(ports);
     },
     close: kill,
   };
@@ -163,55 +162,6 @@ const config :Workerd.Config = (
 `;
 }
 
-interface Ports {
-  readonly headgate: number;
-  readonly origin: number;
-  readonly other: number;
-}
-
-interface Running {
-  readonly pid: number;
-  readonly ports: Ports;
-  readonly kill: () => Promise<void>;
-}
-
-/** @param ports 0 for any that is free */
-async function run(folder: string, ports: Ports, print: (text: string) => void): Promise<Running> {
-  const sockets = Object.entries(ports).flatMap(([name, port]) => [
-    "--socket-addr",
-    `${name}=127.0.0.1:${port}`,
-  ]);
-  const child = spawn(workerd, ["serve", "workerd.capnp", "--control-fd=3", ...sockets], {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "pipe", "pipe"],
-  });
-  const ended = once(child, "exit");
-  guard(child);
-  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", print);
-  const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await ended;
-  };
-  try {
-    const listening = await portsOf(child);
-    // Whatever it answers, it is up.
-    await fetch(`http://127.0.0.1:${listening.headgate}/check/health`);
-    return { pid: child.pid ?? 0, ports: listening, kill };
-  } catch (error) {
-    await kill();
-    throw error;
-  }
-}
-
-/** Kills a process when this one has gone, however it went: a shell waits for the end of what it would be told. */
-export function guard(child: ChildProcess): void {
-  const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
-    detached: true,
-    stdio: ["pipe", "ignore", "ignore"],
-  });
-  child.once("exit", () => shell.kill("SIGKILL"));
-}
-
 /** As Linux tells it. */
 function memoryOf(pid: number): { now: number; most: number } | null {
   const path = `/proc/${pid}/status`;
@@ -220,24 +170,4 @@ function memoryOf(pid: number): { now: number; most: number } | null {
   const bytesOf = (name: string): number =>
     1_024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
   return { now: bytesOf("VmRSS"), most: bytesOf("VmHWM") };
-}
-
-/** The ports that workerd tells, a line for each. */
-async function portsOf(child: ChildProcess): Promise<Ports> {
-  let complaint = "";
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    complaint = (complaint + text).slice(-2_000);
-  });
-  const told = new Map<unknown, number>();
-  for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
-    const { socket, port } = JSON.parse(line) as { socket: unknown; port: number };
-    told.set(socket, port);
-    const [headgate, counter, other] = ["headgate", "origin", "other"].map((name) =>
-      told.get(name),
-    );
-    if (headgate !== undefined && counter !== undefined && other !== undefined) {
-      return { headgate, origin: counter, other };
-    }
-  }
-  throw new Error(`workerd did not start: ${complaint}`);
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { guard } from "../bench/workerd.ts";
+import { guard } from "../bench/workerd-process.ts";
 import { freePort } from "./checkout.ts";
 
 const [, shown = ""] = /^```nginx\n([^]*?)^```$/m.exec(readFileSync("README.md", "utf8")) ?? [];

@@ -1,0 +1,92 @@
+/** A process of workerd by the configuration in a folder, and the bundles that it serves. */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+
+const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
+
+/** Headgate as it is deployed, or what another configuration of wrangler tells of. */
+export function bundle(folder: string, configuration?: string): void {
+  const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
+  const config = configuration === undefined ? [] : ["--config", configuration];
+  execFileSync(process.execPath, [...wrangler, ...config, "--outdir", folder], {
+    encoding: "utf8",
+    stdio: "pipe",
+  });
+}
+
+export interface Running<Socket extends string> {
+  readonly pid: number;
+  readonly ports: Readonly<Record<Socket, number>>;
+  /** Ends the process as a crash would. */
+  readonly kill: () => Promise<void>;
+}
+
+export interface Options {
+  /** Takes all that workerd prints. */
+  readonly print?: (text: string) => void;
+  /** Of workerd's command line. */
+  readonly flags?: readonly string[];
+}
+
+/** @param ports of each socket; 0 for any that is free */
+export async function runWorkerd<Socket extends string>(
+  folder: string,
+  ports: Readonly<Record<Socket, number>>,
+  { print = (): void => undefined, flags = [] }: Options = {},
+): Promise<Running<Socket>> {
+  const sockets = Object.entries(ports).flatMap(([name, port]) => [
+    "--socket-addr",
+    `${name}=127.0.0.1:${String(port)}`,
+  ]);
+  const words = ["serve", "workerd.capnp", "--control-fd=3", ...flags, ...sockets];
+  const child = spawn(workerd, words, {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe", "pipe"],
+  });
+  const ended = once(child, "exit");
+  guard(child);
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", print);
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  try {
+    const listening = await portsOf(child, Object.keys(ports) as Socket[]);
+    return { pid: child.pid ?? 0, ports: listening, kill };
+  } catch (error) {
+    await kill();
+    throw error;
+  }
+}
+
+/** Kills a process when this one has gone, however it went: a shell waits for the end of what it would be told. */
+export function guard(child: ChildProcess): void {
+  const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  child.once("exit", () => shell.kill("SIGKILL"));
+}
+
+/** The ports that workerd tells, a line for each. */
+async function portsOf<Socket extends string>(
+  child: ChildProcess,
+  names: readonly Socket[],
+): Promise<Record<Socket, number>> {
+  let complaint = "";
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    complaint = (complaint + text).slice(-2_000);
+  });
+  const told = new Map<unknown, number>();
+  for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
+    const { socket, port } = JSON.parse(line) as { socket: unknown; port: number };
+    told.set(socket, port);
+    if (names.every((name) => told.has(name))) {
+      return Object.fromEntries(told) as Record<Socket, number>;
+    }
+  }
+  throw new Error(`workerd did not start: ${complaint}`);
+}
