@@ -1,0 +1,67 @@
+/** Load by autocannon, where there is no wrk: as JavaScript it takes a processor for itself, and tells less of the fast. */
+import { createRequire } from "node:module";
+import autocannon from "autocannon";
+import { type Generator, keyMark, keyText, type Load, type Measured } from "./load.ts";
+import { quantile } from "./statistics.ts";
+
+const { version } = createRequire(import.meta.url)("autocannon/package.json") as {
+  version: string;
+};
+
+export const byAutocannon: Generator = {
+  title: `autocannon ${version}`,
+  fire: async (load) => {
+    const timesMs: number[] = [];
+    const result = await autocannon({
+      url: load.url.href,
+      connections: load.connections,
+      duration: load.seconds,
+      // It looks for its end once in so many milliseconds.
+      sampleInt: 50,
+      timeout: 30,
+      requests: [requestOf(load)],
+      // Its own histogram is of whole milliseconds.
+      setupClient: (client) => {
+        client.on("response", (_status, _bytes, timeMs) => timesMs.push(timeMs));
+      },
+    });
+    return measuredOf(result, timesMs);
+  },
+};
+
+function requestOf({ url, method, fields, body, keys }: Load): autocannon.Request {
+  let asked = 0;
+  const fixed = { method, path: `${url.pathname}${url.search}` };
+  return {
+    ...fixed,
+    setupRequest: (request) => {
+      const key = keyText(keys.first + (asked++ % keys.count));
+      const marked = Object.entries(fields).map(([name, value]) => [
+        name,
+        value.replace(keyMark, key),
+      ]);
+      return {
+        ...request,
+        ...fixed,
+        headers: Object.fromEntries(marked) as Record<string, string>,
+        ...(body !== "" && { body: body.replace(keyMark, key) }),
+      };
+    },
+  };
+}
+
+export type Result = Pick<autocannon.Result, "errors" | "duration" | "statusCodeStats">;
+
+export function measuredOf(result: Result, timesMs: readonly number[]): Measured {
+  const statuses = Object.fromEntries(
+    Object.entries(result.statusCodeStats ?? {}).map(([status, { count = 0 }]) => [status, count]),
+  );
+  return {
+    requests: Object.values(statuses).reduce((total, count) => total + count, 0),
+    seconds: result.duration,
+    statuses,
+    errors: result.errors,
+    p50Ms: quantile(timesMs, 0.5),
+    p99Ms: quantile(timesMs, 0.99),
+  };
+}

@@ -1,0 +1,141 @@
+/** All that is measured against one another: what is asked of whom, and what it has to answer. */
+import { strategies, token } from "./headgates.ts";
+import { keyMark } from "./load.ts";
+
+/** One key that is asked again and again, as many keys that take turns, or one for each request. */
+export type Keys = "one" | "thousand" | "new";
+
+export interface Contestant {
+  readonly id: string;
+  readonly group: string;
+  readonly title: string;
+  /** The name of where it is asked. */
+  readonly socket: string;
+  readonly path: string;
+  /** The policy that `/check` is asked for; a plain GET where there is none. */
+  readonly policy?: string;
+  readonly keys: Keys;
+  /** The status of every answer. */
+  readonly status: 200 | 429;
+  /** Whether it passes requests on to the origin: so do then those that it is measured against. */
+  readonly isProxy?: boolean;
+  /** How many answers of other statuses a turn may see. */
+  readonly strays?: number;
+}
+
+type Told = Partial<Pick<Contestant, "keys" | "status" | "strays">>;
+
+type Answering = (
+  id: string,
+  title: string,
+  socket: string,
+  path: string,
+  told?: Told,
+) => Contestant;
+
+const defaults = { keys: "one", status: 200 } as const;
+
+const of =
+  (group: string): Answering =>
+  (id, title, socket, path, told) => ({ id, group, title, socket, path, ...defaults, ...told });
+
+const passing =
+  (group: string): Answering =>
+  (...of_) => ({ ...of(group)(...of_), isProxy: true });
+
+const floor = of("the floor");
+const passed = passing("the floor");
+const proxied = passing("Headgate, proxy");
+const peer = of("peers on workerd");
+const node = of("on Node, with Redis");
+
+const checked = (
+  id: string,
+  title: string,
+  socket: string,
+  policy: string,
+  told?: Told,
+): Contestant => {
+  // A gateway that looks at nothing but the status asks for one.
+  const path = told?.status === 429 ? "/check?deny=429" : "/check";
+  return { ...of("Headgate, /check")(id, title, socket, path, told), policy };
+};
+
+const denied = { status: 429 } as const;
+const thousand = { keys: "thousand" } as const;
+/** The binding's minutes are the clock's: of each key one request is let in when one begins. */
+const byTheClock = { status: 429, strays: 1 } as const;
+
+export const contestants: readonly Contestant[] = [
+  floor("plain", "Hono, a JSON answer", "floor", "/plain"),
+  floor("noop", "Hono, a no-op object call", "floor", "/noop"),
+  {
+    ...floor("noop-json", "the same, asked in JSON as /check is", "floor", "/noop-json"),
+    policy: "any",
+  },
+  floor("noop-thousand", "a no-op object call, 1,000 keys", "floor", "/noop", thousand),
+  passed("pass", "a bare pass-through", "pass", "/"),
+  passed("pass-noop", "pass-through and a no-op object call", "pass-noop", "/"),
+
+  checked("check", "strict", "strict", "allowed"),
+  checked("check-leased", "leased", "leased", "allowed"),
+  checked("check-eventual", "eventual", "eventual", "allowed"),
+  checked("check-confirmed", "strict, confirmed", "confirmed", "allowed"),
+  checked("check-denied", "denied", "strict", "denied", denied),
+  checked("check-denied-strict", "denied, denyCache = false", "unremembered", "denied", denied),
+  checked("check-denied-leased", "denied, leased", "leased", "denied", denied),
+  checked("check-denied-eventual", "denied, eventual", "eventual", "denied", denied),
+  checked("check-thousand", "1,000 keys, an object each", "first-seen", "allowed", thousand),
+  checked("check-thousand-sharded", "1,000 keys in 32 shards", "sharded", "allowed", thousand),
+  checked("check-new", "new keys, an object each", "first-seen", "allowed", { keys: "new" }),
+  checked("check-new-sharded", "new keys in 32 shards", "sharded", "allowed", { keys: "new" }),
+  ...Object.keys(strategies).map((strategy) =>
+    checked(`check-${strategy}`, `strict, ${strategy}`, "strategies", strategy),
+  ),
+
+  proxied("proxy", "strict", "strict", "/allowed"),
+  proxied("proxy-leased", "leased", "leased", "/allowed"),
+  proxied("proxy-eventual", "eventual", "eventual", "/allowed"),
+  proxied("proxy-concurrency", "strict, concurrency", "strategies", "/concurrency"),
+  // Nothing is passed on.
+  { ...proxied("proxy-denied", "denied", "strict", "/denied", denied), isProxy: false },
+  {
+    ...proxied(
+      "proxy-denied-strict",
+      "denied, denyCache = false",
+      "unremembered",
+      "/denied",
+      denied,
+    ),
+    isProxy: false,
+  },
+
+  peer("store", "hono-rate-limiter, object store", "peers", "/store/allowed"),
+  peer("store-denied", "hono-rate-limiter, denied", "peers", "/store/denied", denied),
+  peer("store-thousand", "hono-rate-limiter, 1,000 keys", "peers", "/store/allowed", thousand),
+  peer("binding", "rate-limit binding", "peers", "/binding/allowed"),
+  peer("binding-denied", "rate-limit binding, denied", "peers", "/binding/denied", byTheClock),
+  peer("binding-thousand", "rate-limit binding, 1,000 keys", "peers", "/binding/allowed", thousand),
+
+  node("node-plain", "Hono, a JSON answer", "node", "/plain"),
+  node("redis", "rate-limiter-flexible", "node", "/allowed"),
+  node("redis-denied", "rate-limiter-flexible, denied", "node", "/denied", denied),
+  node("redis-denied-memory", "denied, inMemoryBlockOnConsumed", "node", "/remembered", denied),
+  node("redis-thousand", "rate-limiter-flexible, 1,000 keys", "node", "/allowed", thousand),
+  node("redis-new", "rate-limiter-flexible, new keys", "node", "/allowed", { keys: "new" }),
+];
+
+/** What a contestant's requests are, but for where they go and which keys they have. */
+export function requestOf(contestant: Contestant): {
+  method: "GET" | "POST";
+  fields: Record<string, string>;
+  body: string;
+} {
+  const { policy } = contestant;
+  if (policy === undefined) return { method: "GET", fields: { "X-Key": keyMark }, body: "" };
+  return {
+    method: "POST",
+    fields: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ policy, key: keyMark }),
+  };
+}

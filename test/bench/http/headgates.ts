@@ -1,0 +1,64 @@
+/** Headgate in the configurations that are measured: an isolate, objects and a socket each. */
+import type { WorkerService } from "./services.ts";
+
+export const token = "the-benchmark's-token";
+
+/** Never reached within a turn, and within what the arithmetic of every strategy takes. */
+const plenty = "10000000/hour";
+
+type Policy = Readonly<Record<string, unknown>>;
+
+/**
+ * What a policy is, but for its limits. Its deadline is out of reach: a busy machine may take its time, and what an
+ * isolate decides by itself in the meantime is not what is measured.
+ */
+const common = { key: "header:X-Key", timeout: "30s", onError: "closed" };
+
+/** One that admits all, one that denies all but the first; a request meets the one that its path names. */
+const pair = (options: Policy = {}): Policy[] => [
+  { name: "allowed", match: { path: "/allowed" }, limits: plenty, ...common, ...options },
+  { name: "denied", match: { path: "/denied" }, limits: "1/hour", ...common, ...options },
+];
+
+/** The strategies beside the default, which all others have: a policy each. The logs keep up to 100,000. */
+export const strategies: Readonly<Record<string, Policy>> = {
+  "fixed-window": { limit: 10_000_000, window: "1h" },
+  "sliding-log": { limit: 100_000, window: "1h" },
+  "sliding-buckets": { limit: 10_000_000, window: "1h" },
+  "token-bucket": { limit: 10_000_000, window: "1h" },
+  "leaky-bucket": { limit: 10_000_000, window: "1h" },
+  concurrency: { limit: 100_000, window: "1h" },
+};
+
+const policies: Readonly<Record<string, readonly Policy[]>> = {
+  strict: pair(),
+  confirmed: pair({ durability: "confirmed" }),
+  leased: pair({ consistency: "leased" }),
+  eventual: pair({ consistency: "eventual" }),
+  unremembered: pair({ denyCache: false }),
+  "first-seen": pair(),
+  sharded: pair({ objects: "sharded" }),
+  strategies: Object.entries(strategies).map(([strategy, limit]) => ({
+    name: strategy,
+    match: { path: `/${strategy}` },
+    limits: { strategy, ...limit },
+    ...common,
+  })),
+};
+
+export const headgates: readonly WorkerService[] = Object.entries(policies).map(
+  ([name, of]): WorkerService => ({
+    name,
+    modules: { "index.js": "headgate/index.js" },
+    compatibilityDate: "2026-11-01",
+    flags: ["enable_request_signal"],
+    texts: {
+      POLICIES: JSON.stringify(of),
+      KEY_SECRET: "a secret that is the same for all",
+      CHECK_TOKENS: token,
+      ORIGIN: "http://origin.example",
+    },
+    objects: { RATE_LIMITER: "RateLimiter" },
+    outbound: "origin",
+  }),
+);

@@ -1,0 +1,33 @@
+/** What a run is measured on and with. */
+import { cpus } from "node:os";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Machine } from "./record.ts";
+
+const measured = [
+  "hono",
+  "hono-rate-limiter",
+  "@hono-rate-limiter/cloudflare",
+  "miniflare",
+  "rate-limiter-flexible",
+  "ioredis",
+  "@hono/node-server",
+];
+
+export function machine(generator: string, redis: string | undefined): Machine {
+  const processors = cpus();
+  return {
+    processor: processors[0]?.model.trim() ?? "unknown",
+    cores: processors.length,
+    node: process.versions.node,
+    workerd: versionOf("workerd"),
+    generator,
+    redis: redis ?? null,
+    packages: Object.fromEntries(measured.map((name) => [name, versionOf(name)])),
+  };
+}
+
+function versionOf(name: string): string {
+  const file = readFileSync(join("node_modules", name, "package.json"), "utf8");
+  return (JSON.parse(file) as { version: string }).version;
+}

@@ -1,0 +1,50 @@
+/**
+ * `node node-server.ts <port of Redis>`: what a user of Node has, Hono with `rate-limiter-flexible` on Redis. Prints the
+ * port that it listens at.
+ */
+import type { AddressInfo } from "node:net";
+import { serve } from "@hono/node-server";
+import { type Context, Hono } from "hono";
+import { Redis } from "ioredis";
+import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
+
+const storeClient = new Redis({ host: "127.0.0.1", port: Number(process.argv[2]) });
+const duration = 3_600;
+
+const limiters = {
+  allowed: new RateLimiterRedis({
+    storeClient,
+    keyPrefix: "allowed",
+    points: 1_000_000_000,
+    duration,
+  }),
+  denied: new RateLimiterRedis({ storeClient, keyPrefix: "denied", points: 1, duration }),
+  // What its document advises against floods: who is denied is remembered by the process.
+  remembered: new RateLimiterRedis({
+    storeClient,
+    keyPrefix: "remembered",
+    points: 1,
+    duration,
+    inMemoryBlockOnConsumed: 2,
+  }),
+};
+
+async function answer(c: Context, limiter: RateLimiterRedis): Promise<Response> {
+  try {
+    await limiter.consume(c.req.header("X-Key") ?? "");
+    return c.json({ allowed: true });
+  } catch (error) {
+    if (!(error instanceof RateLimiterRes)) throw error;
+    return c.json({ allowed: false }, 429);
+  }
+}
+
+const app = new Hono();
+app.get("/plain", (c) => c.json({ allowed: true }));
+for (const [name, limiter] of Object.entries(limiters)) {
+  app.get(`/${name}`, (c) => answer(c, limiter));
+}
+
+const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 }, () => {
+  console.log(String((server.address() as AddressInfo).port));
+});

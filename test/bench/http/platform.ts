@@ -1,0 +1,114 @@
+/** All that is measured, started: Workers in one workerd, and Node with Redis beside it. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { bundle, runWorkerd } from "../workerd-process.ts";
+import { headgates } from "./headgates.ts";
+import { redisVersion, startNodeAndRedis } from "./node-and-redis.ts";
+import {
+  bindingExtensions,
+  bindingServices,
+  copyBinding,
+  rateLimitBinding,
+} from "./rate-limit-binding.ts";
+import { configurationOf, type Socket, type WorkerService } from "./services.ts";
+
+const compatibilityDate = "2026-11-01";
+
+/** Answers for every host: nothing that is passed on leaves the process. */
+const origin = `export default { fetch: () => Response.json({ answered: true }) };`;
+
+const services: readonly WorkerService[] = [
+  {
+    name: "floor",
+    modules: { "floor.js": "floor/floor.js" },
+    compatibilityDate,
+    texts: { ORIGIN: "http://origin.example" },
+    objects: { NOOP: "Noop" },
+    outbound: "origin",
+  },
+  ...headgates,
+  {
+    name: "peers",
+    modules: { "peers.js": "peers/peers.js" },
+    compatibilityDate,
+    objects: { STORE: "DurableObjectRateLimiter" },
+    bindings: [rateLimitBinding("MANY", 1_000_000_000), rateLimitBinding("ONE", 1)],
+  },
+  ...bindingServices,
+  { name: "origin", modules: { "origin.js": "origin.js" }, compatibilityDate },
+];
+
+const sockets: readonly Socket[] = [
+  { name: "floor", service: "floor" },
+  { name: "pass", service: "floor", entrypoint: "bare" },
+  { name: "pass-noop", service: "floor", entrypoint: "bareNoop" },
+  { name: "peers", service: "peers" },
+  ...headgates.map(({ name }) => ({ name, service: name })),
+];
+
+export interface Platform {
+  /** Where each socket is; those that are missing could not be started. */
+  readonly urls: ReadonlyMap<string, URL>;
+  /** Why a socket is missing. */
+  readonly missing: ReadonlyMap<string, string>;
+  readonly close: () => Promise<void>;
+}
+
+/** @param names of the sockets that are needed: Redis is started for `node` only */
+export async function startPlatform(folder: string, names: ReadonlySet<string>): Promise<Platform> {
+  prepare(folder);
+  const ports = Object.fromEntries(sockets.map(({ name }) => [name, 0]));
+  // The services of the emulated binding have a flag that is for experiments only.
+  const workerd = await runWorkerd(folder, ports, { flags: ["--experimental"] });
+  const urls = new Map(
+    Object.entries(workerd.ports).map(([name, port]) => [
+      name,
+      new URL(`http://127.0.0.1:${String(port)}`),
+    ]),
+  );
+  const missing = new Map<string, string>();
+  if (!names.has("node")) return { urls, missing, close: workerd.kill };
+  if (redisVersion() === undefined) {
+    missing.set("node", "redis-server is not installed");
+    return { urls, missing, close: workerd.kill };
+  }
+  try {
+    const node = await startNodeAndRedis(folder);
+    urls.set("node", node.url);
+    const close = async (): Promise<void> => {
+      await Promise.all([workerd.kill(), node.close()]);
+    };
+    return { urls, missing, close };
+  } catch (error) {
+    await workerd.kill();
+    throw error;
+  }
+}
+
+function prepare(folder: string): void {
+  mkdirSync(join(folder, "storage"), { recursive: true });
+  bundle(join(folder, "headgate"));
+  bundleWorker(folder, "floor");
+  bundleWorker(folder, "peers");
+  copyBinding(folder);
+  writeFileSync(join(folder, "origin.js"), origin);
+  writeFileSync(
+    join(folder, "workerd.capnp"),
+    configurationOf(services, sockets, bindingExtensions),
+  );
+}
+
+/** As Headgate is bundled. */
+function bundleWorker(folder: string, name: string): void {
+  const file = join(folder, `${name}.json`);
+  writeFileSync(
+    file,
+    JSON.stringify({
+      name,
+      main: resolve(import.meta.dirname, "workers", `${name}.ts`),
+      compatibility_date: compatibilityDate,
+      minify: true,
+    }),
+  );
+  bundle(join(folder, name), file);
+}

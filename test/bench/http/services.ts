@@ -1,0 +1,92 @@
+/** A configuration of workerd with many Workers, each an isolate with objects of its own, and a socket where it is asked. */
+
+export interface WorkerService {
+  readonly name: string;
+  /** By what its code imports them: their files, below the folder of the configuration. The first is what is run. */
+  readonly modules: Readonly<Record<string, string>>;
+  readonly compatibilityDate: string;
+  readonly flags?: readonly string[];
+  readonly texts?: Readonly<Record<string, string>>;
+  /** The classes of its objects, by what they are bound as. */
+  readonly objects?: Readonly<Record<string, string>>;
+  /** More bindings, as the configuration's own language has them. */
+  readonly bindings?: readonly string[];
+  /** The service that answers what it fetches. */
+  readonly outbound?: string;
+}
+
+/** Code that is built into the runtime. */
+export interface Extension {
+  readonly name: string;
+  readonly file: string;
+  readonly isInternal: boolean;
+}
+
+/** Where a service is asked, at one of its entry points. */
+export interface Socket {
+  readonly name: string;
+  readonly service: string;
+  readonly entrypoint?: string;
+}
+
+const quoted = (text: string): string => JSON.stringify(text);
+
+export function configurationOf(
+  services: readonly WorkerService[],
+  sockets: readonly Socket[],
+  extensions: readonly Extension[],
+): string {
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    ${services.map(serviceOf).join("\n    ")}
+    (name = "storage", disk = (path = "storage", writable = true)),
+  ],
+  sockets = [
+    ${sockets.map(socketOf).join("\n    ")}
+  ],
+  extensions = [(modules = [
+    ${extensions.map(extensionOf).join("\n    ")}
+  ])],
+);
+`;
+}
+
+function serviceOf(service: WorkerService): string {
+  const { name, modules, compatibilityDate, flags = [], objects = {}, outbound } = service;
+  const bindings = [
+    ...Object.entries(service.texts ?? {}).map(
+      ([binding, text]) => `(name = ${quoted(binding)}, text = ${quoted(text)})`,
+    ),
+    ...Object.entries(objects).map(
+      ([binding, className]) =>
+        `(name = ${quoted(binding)}, durableObjectNamespace = ${quoted(className)})`,
+    ),
+    ...(service.bindings ?? []),
+  ];
+  const classes = Object.values(objects).map(
+    (className) =>
+      `(className = ${quoted(className)}, uniqueKey = ${quoted(`${name}-${className}`)}, enableSql = true)`,
+  );
+  const code = Object.entries(modules).map(
+    ([module, file]) => `(name = ${quoted(module)}, esModule = embed ${quoted(file)})`,
+  );
+  return `(name = ${quoted(name)}, worker = (
+      modules = [${code.join(", ")}],
+      compatibilityDate = ${quoted(compatibilityDate)},
+      compatibilityFlags = [${flags.map(quoted).join(", ")}],
+      bindings = [${bindings.join(", ")}],
+      durableObjectNamespaces = [${classes.join(", ")}],
+      ${classes.length === 0 ? "" : `durableObjectStorage = (localDisk = "storage"),`}
+      ${outbound === undefined ? "" : `globalOutbound = ${quoted(outbound)},`}
+    )),`;
+}
+
+function socketOf({ name, service, entrypoint }: Socket): string {
+  const at = entrypoint === undefined ? "" : `, entrypoint = ${quoted(entrypoint)}`;
+  return `(name = ${quoted(name)}, http = (), service = (name = ${quoted(service)}${at})),`;
+}
+
+const extensionOf = ({ name, file, isInternal }: Extension): string =>
+  `(name = ${quoted(name)}, esModule = embed ${quoted(file)}, internal = ${String(isInternal)}),`;

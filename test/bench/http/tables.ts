@@ -1,0 +1,79 @@
+/** The tables of a run: on the screen, and in the README. */
+import { markdownTable, type Row, whole } from "../table.ts";
+import type { Figures, Latency, Run } from "./record.ts";
+import type { Spread } from "./statistics.ts";
+
+const header: Row = [
+  "contestant",
+  "requests/s (least – most)",
+  "÷ plain",
+  "÷ no-op call",
+  "p50 / p99 alone, ms",
+  "p50 / p99 loaded, ms",
+];
+
+export function figuresTable({ figures, skipped, void: voided }: Run): string {
+  const groups = [...new Set([...figures, ...skipped, ...voided].map(({ group }) => group))];
+  const none = ["", "", "", "", ""];
+  const rows = groups.flatMap((group): Row[] => [
+    [`**${group}**`, ...none],
+    ...figures.filter((of) => of.group === group).map(rowOf),
+    ...skipped
+      .filter((of) => of.group === group)
+      .map(({ title }): Row => [title, "not measured", "", "", "", ""]),
+    ...voided
+      .filter((of) => of.group === group)
+      .map(({ title }): Row => [title, "void", "", "", "", ""]),
+  ]);
+  return markdownTable(header, rows);
+}
+
+function rowOf({ title, perSecond, ofPlain, ofNoop, alone, loaded }: Figures): Row {
+  return [
+    title,
+    `${whole(perSecond.median)} (${whole(perSecond.least)} – ${whole(perSecond.most)})`,
+    ratio(ofPlain),
+    ratio(ofNoop),
+    latency(alone),
+    latency(loaded),
+  ];
+}
+
+const ratio = (spread: Spread | null): string => (spread === null ? "" : spread.median.toFixed(2));
+
+const latency = ({ p50Ms, p99Ms }: Latency): string =>
+  `${p50Ms.median.toFixed(2)} / ${p99Ms.median.toFixed(2)}`;
+
+const targetsHeader: Row = ["target", "bound", "reached (least – most)", "verdict"];
+
+export function targetsTable({ targets }: Run): string {
+  const rows = targets.map(({ title, by, bound, ratio: reached, isMet }): Row => {
+    const told = by === "requests" ? `at least ${bound}` : `at most ${bound}`;
+    if (reached === null) return [title, told, "", "not measured"];
+    const { median, least, most } = reached;
+    return [
+      title,
+      told,
+      `${median.toFixed(2)} (${least.toFixed(2)} – ${most.toFixed(2)})`,
+      isMet === true ? "met" : "missed",
+    ];
+  });
+  return markdownTable(targetsHeader, rows);
+}
+
+/** What the figures were measured with, in a sentence or two. */
+export function setting({ measuredOn, command, machine, settings }: Run): string {
+  const { processor, cores, node, workerd, generator, redis, packages } = machine;
+  const { rounds, seconds, connections } = settings;
+  const versions = Object.entries(packages).map(([name, version]) => `${name} ${version}`);
+  return [
+    `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores; workerd ${workerd}, Node ${node}, ${generator}`,
+    ...(redis === null ? [] : [`, Redis ${redis}`]),
+    `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} of ${seconds} s each, ${connections} connections.`,
+  ].join("");
+}
+
+/** The part of the README that shows a run, without the heading. */
+export function shown(run: Run): string {
+  return [setting(run), figuresTable(run), targetsTable(run)].join("\n\n");
+}

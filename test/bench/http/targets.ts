@@ -1,0 +1,66 @@
+/** What Headgate is to reach, as ratios of contestants of one run. */
+import { ratioOf, type Spread } from "./statistics.ts";
+import type { Outcome, Turn } from "./turns.ts";
+
+export interface Target {
+  readonly title: string;
+  readonly of: string;
+  readonly to: string;
+  readonly by: "requests" | "p50 alone";
+  /** Requests: at least; p50: at most. */
+  readonly bound: number;
+}
+
+const atLeast = (title: string, of: string, to: string, bound: number): Target => ({
+  title,
+  of,
+  to,
+  by: "requests",
+  bound,
+});
+
+export const targets: readonly Target[] = [
+  atLeast("strict, a hot key, allowed ÷ no-op object call", "check", "noop", 0.95),
+  atLeast("strict, a hot key, allowed ÷ hono-rate-limiter", "check", "store", 2),
+  atLeast("denied flood, /check ÷ plain answer", "check-denied", "plain", 0.85),
+  atLeast("denied flood, proxy ÷ plain answer", "proxy-denied", "plain", 0.85),
+  atLeast("denied flood, /check ÷ hono-rate-limiter", "check-denied", "store-denied", 5),
+  atLeast("denied flood, proxy ÷ hono-rate-limiter", "proxy-denied", "store-denied", 5),
+  atLeast("leased, a hot key ÷ plain answer", "check-leased", "plain", 0.8),
+  atLeast("new keys in shards ÷ a hot key", "check-new-sharded", "check", 0.7),
+  atLeast("proxy, strict, allowed ÷ pass-through and a no-op call", "proxy", "pass-noop", 0.9),
+  {
+    title: "/check ÷ no-op object call, p50 alone",
+    of: "check",
+    to: "noop",
+    by: "p50 alone",
+    bound: 1.1,
+  },
+];
+
+export interface Verdict extends Target {
+  /** Null when one of the two was not measured. */
+  readonly ratio: Spread | null;
+  readonly isMet: boolean | null;
+}
+
+export function judge(outcomes: readonly Outcome[]): Verdict[] {
+  const measured = new Map(
+    outcomes
+      .filter(({ fault }) => fault === undefined)
+      .map(({ contestant, turns }) => [contestant.id, turns]),
+  );
+  return targets.map((target) => {
+    const [of, to] = [measured.get(target.of), measured.get(target.to)];
+    if (of === undefined || to === undefined) return { ...target, ratio: null, isMet: null };
+    const value = target.by === "requests" ? perSecond : p50Alone;
+    const ratio = ratioOf(of.map(value), to.map(value));
+    const isMet =
+      target.by === "requests" ? ratio.median >= target.bound : ratio.median <= target.bound;
+    return { ...target, ratio, isMet };
+  });
+}
+
+export const perSecond = ({ loaded }: Turn): number => loaded.requests / loaded.seconds;
+
+const p50Alone = ({ alone }: Turn): number => alone.p50Ms;

@@ -1,0 +1,47 @@
+/**
+ * What else a Worker could limit with: `hono-rate-limiter` on a Durable Object store, and the platform's own binding. Each
+ * is made once for an isolate; made for each request, as their documents show it, they are slower.
+ */
+import { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { rateLimiter } from "hono-rate-limiter";
+
+interface Bindings {
+  readonly STORE: DurableObjectNamespace<DurableObjectRateLimiter>;
+  readonly MANY: RateLimit;
+  readonly ONE: RateLimit;
+}
+
+type Asked = Context<{ Bindings: Bindings }>;
+
+export { DurableObjectRateLimiter };
+
+const keyOf = (c: Context): string => c.req.header("X-Key") ?? "";
+
+/** The store is bound when the first request comes. */
+function stored(limit: number): MiddlewareHandler<{ Bindings: Bindings }> {
+  let limiter: MiddlewareHandler | undefined;
+  return (c, next) => {
+    limiter ??= rateLimiter({
+      windowMs: 3_600_000,
+      limit,
+      keyGenerator: keyOf,
+      store: new DurableObjectStore({ namespace: c.env.STORE }),
+    });
+    return limiter(c, next);
+  };
+}
+
+async function bound(c: Asked, binding: RateLimit): Promise<Response> {
+  const { success } = await binding.limit({ key: keyOf(c) });
+  return success ? c.json({ allowed: true }) : c.json({ allowed: false }, 429);
+}
+
+const app = new Hono<{ Bindings: Bindings }>();
+
+app.get("/store/allowed", stored(1_000_000_000), (c) => c.json({ allowed: true }));
+app.get("/store/denied", stored(1), (c) => c.json({ allowed: true }));
+app.get("/binding/allowed", (c) => bound(c, c.env.MANY));
+app.get("/binding/denied", (c) => bound(c, c.env.ONE));
+
+export default app;
