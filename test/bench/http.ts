@@ -45,6 +45,8 @@ const settings: Settings = {
 };
 const chosen = chosenOf(values.only);
 
+const isNodeAsked = chosen.some(({ socket }) => socket === "node");
+
 const folder = mkdtempSync(join(tmpdir(), "headgate-http-"));
 try {
   const generator = generatorOf(values.generator);
@@ -54,7 +56,7 @@ try {
       command: ["npm run bench:http", ...(process.argv[2] === undefined ? [] : ["--"])]
         .concat(process.argv.slice(2).filter((word) => word !== "--record"))
         .join(" "),
-      machine: machine(generator.title, redisVersion()),
+      machine: machine(generator.title, isNodeAsked ? redisVersion() : undefined),
       settings,
     },
     await measure(generator),

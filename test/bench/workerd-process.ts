@@ -29,19 +29,21 @@ export interface Options {
   readonly print?: (text: string) => void;
   /** Of workerd's command line. */
   readonly flags?: readonly string[];
+  /** The name of the configuration in its folder. */
+  readonly configuration?: string;
 }
 
 /** @param ports of each socket; 0 for any that is free */
 export async function runWorkerd<Socket extends string>(
   folder: string,
   ports: Readonly<Record<Socket, number>>,
-  { print = (): void => undefined, flags = [] }: Options = {},
+  { print = (): void => undefined, flags = [], configuration = "workerd.capnp" }: Options = {},
 ): Promise<Running<Socket>> {
   const sockets = Object.entries(ports).flatMap(([name, port]) => [
     "--socket-addr",
     `${name}=127.0.0.1:${String(port)}`,
   ]);
-  const words = ["serve", "workerd.capnp", "--control-fd=3", ...flags, ...sockets];
+  const words = ["serve", configuration, "--control-fd=3", ...flags, ...sockets];
   const child = spawn(workerd, words, {
     cwd: folder,
     stdio: ["ignore", "pipe", "pipe", "pipe"],

@@ -36,7 +36,7 @@ const policies: Readonly<Record<string, readonly Policy[]>> = {
   leased: pair({ consistency: "leased" }),
   eventual: pair({ consistency: "eventual" }),
   unremembered: pair({ denyCache: false }),
-  "first-seen": pair(),
+  "per-key": pair(),
   sharded: pair({ objects: "sharded" }),
   strategies: Object.entries(strategies).map(([strategy, limit]) => ({
     name: strategy,

@@ -51,15 +51,24 @@ export interface Platform {
   readonly urls: ReadonlyMap<string, URL>;
   /** Why a socket is missing. */
   readonly missing: ReadonlyMap<string, string>;
+  /** Starts a process for a socket alone, with storage that lasts from one to the next. */
+  readonly startApart: (name: string) => Promise<Apart>;
   readonly close: () => Promise<void>;
 }
+
+export interface Apart {
+  readonly url: URL;
+  readonly close: () => Promise<void>;
+}
+
+// The services of the emulated binding have a flag that is for experiments only.
+const flags = ["--experimental"];
 
 /** @param names of the sockets that are needed: Redis is started for `node` only */
 export async function startPlatform(folder: string, names: ReadonlySet<string>): Promise<Platform> {
   prepare(folder);
   const ports = Object.fromEntries(sockets.map(({ name }) => [name, 0]));
-  // The services of the emulated binding have a flag that is for experiments only.
-  const workerd = await runWorkerd(folder, ports, { flags: ["--experimental"] });
+  const workerd = await runWorkerd(folder, ports, { flags });
   const urls = new Map(
     Object.entries(workerd.ports).map(([name, port]) => [
       name,
@@ -67,10 +76,12 @@ export async function startPlatform(folder: string, names: ReadonlySet<string>):
     ]),
   );
   const missing = new Map<string, string>();
-  if (!names.has("node")) return { urls, missing, close: workerd.kill };
+  const startApart = (name: string): Promise<Apart> => apart(folder, name);
+  const platform = { urls, missing, startApart, close: workerd.kill };
+  if (!names.has("node")) return platform;
   if (redisVersion() === undefined) {
     missing.set("node", "redis-server is not installed");
-    return { urls, missing, close: workerd.kill };
+    return platform;
   }
   try {
     const node = await startNodeAndRedis(folder);
@@ -78,11 +89,27 @@ export async function startPlatform(folder: string, names: ReadonlySet<string>):
     const close = async (): Promise<void> => {
       await Promise.all([workerd.kill(), node.close()]);
     };
-    return { urls, missing, close };
+    return { ...platform, close };
   } catch (error) {
     await workerd.kill();
     throw error;
   }
+}
+
+async function apart(folder: string, name: string): Promise<Apart> {
+  const [configuration, storage] = [`${name}.capnp`, `storage-${name}`];
+  const socket = sockets.find((of) => of.name === name);
+  if (socket === undefined) throw new Error(`${name} is not in workerd`);
+  const isAsked = (service: string): boolean => sockets.some((of) => of.service === service);
+  // And those that nobody asks from outside.
+  const needed = services.filter((of) => of.name === socket.service || !isAsked(of.name));
+  mkdirSync(join(folder, storage), { recursive: true });
+  writeFileSync(
+    join(folder, configuration),
+    configurationOf(needed, [socket], bindingExtensions, storage),
+  );
+  const { ports, kill } = await runWorkerd(folder, { [name]: 0 }, { flags, configuration });
+  return { url: new URL(`http://127.0.0.1:${String(ports[name])}`), close: kill };
 }
 
 function prepare(folder: string): void {
@@ -94,7 +121,7 @@ function prepare(folder: string): void {
   writeFileSync(join(folder, "origin.js"), origin);
   writeFileSync(
     join(folder, "workerd.capnp"),
-    configurationOf(services, sockets, bindingExtensions),
+    configurationOf(services, sockets, bindingExtensions, "storage"),
   );
 }
 

@@ -35,13 +35,14 @@ export function configurationOf(
   services: readonly WorkerService[],
   sockets: readonly Socket[],
   extensions: readonly Extension[],
+  storage: string,
 ): string {
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
   services = [
     ${services.map(serviceOf).join("\n    ")}
-    (name = "storage", disk = (path = "storage", writable = true)),
+    (name = "storage", disk = (path = ${quoted(storage)}, writable = true)),
   ],
   sockets = [
     ${sockets.map(socketOf).join("\n    ")}

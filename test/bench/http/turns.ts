@@ -2,6 +2,7 @@
 import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../../random.ts";
 import { type Contestant, type Keys, requestOf } from "./contestants.ts";
+import type { Apart } from "./platform.ts";
 import { faultOf, type Generator, keyMark, keyText, type Load, type Measured } from "./load.ts";
 
 export interface Settings {
@@ -34,13 +35,14 @@ export interface Outcome {
 export interface Course {
   readonly urls: ReadonlyMap<string, URL>;
   readonly missing: ReadonlyMap<string, string>;
+  readonly startApart: (socket: string) => Promise<Apart>;
   readonly generator: Generator;
   readonly settings: Settings;
   readonly tell: (text: string) => void;
 }
 
-/** What many keys leave behind is written after a second: not in the turn of the next. */
-const pausesMs: Readonly<Record<Keys, number>> = { one: 50, thousand: 1_500, new: 1_500 };
+/** Between two turns; and when rows are left to be written, not in the turn of the next. */
+const pauseMs = { least: 50, rows: 1_500 };
 /** A turn alone takes this share of one under load: there is but one answer at a time to wait for. */
 const aloneShare = 0.5;
 /** How many requests are made before a turn, and how many of them at once. */
@@ -75,6 +77,8 @@ export async function compete(
     tell(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
     for (const contest of shuffled(contests, random)) {
       if (contest.fault !== undefined) continue;
+      // They are warmed up in each turn.
+      if (round === 0 && contest.contestant.leaves === "objects") continue;
       const { turn, fault } = await runs.turnOf(contest.contestant);
       if (fault !== undefined) {
         contest.fault = fault;
@@ -114,7 +118,10 @@ class Runs {
     if (!urls.has(contestant.socket)) {
       return missing.get(contestant.socket) ?? "it has not been started";
     }
-    const response = await this.#ask(this.#loadOf(contestant, this.#keys("one"), 1, 1), 0);
+    const response = await this.#ask(
+      this.#loadOf(contestant, urls.get(contestant.socket), this.#keys("one"), 1, 1),
+      0,
+    );
     const text = await response.text();
     if (response.status !== 500) return undefined;
     return text.includes("variables have problems")
@@ -123,16 +130,36 @@ class Runs {
   }
 
   async turnOf(contestant: Contestant): Promise<{ turn: Turn; fault?: string }> {
+    const { urls, startApart, settings } = this.#course;
+    const { socket, leaves } = contestant;
+    if (leaves === "objects") {
+      const { url, close } = await startApart(socket);
+      try {
+        if (!settings.isQuick) await this.#turnAt(url, contestant);
+        return await this.#turnAt(url, contestant);
+      } finally {
+        await close();
+      }
+    }
+    const turn = await this.#turnAt(urls.get(socket), contestant);
+    if (!settings.isQuick) await setTimeout(leaves === "rows" ? pauseMs.rows : pauseMs.least);
+    return turn;
+  }
+
+  async #turnAt(
+    at: URL | undefined,
+    contestant: Contestant,
+  ): Promise<{ turn: Turn; fault?: string }> {
     const { generator, settings } = this.#course;
-    const firedAt = (load: Load): Promise<Measured> => answered(generator, load);
     const { connections, seconds } = settings;
+    const fired = (keys: Load["keys"], clients: number, forSeconds: number): Promise<Measured> =>
+      answered(generator, this.#loadOf(contestant, at, keys, clients, forSeconds));
     const keys = this.#keys(contestant.keys);
-    await this.#warmUp(this.#loadOf(contestant, keys, 1, 1));
-    // Under load new keys are used up, and alone there are others.
-    const loaded = await firedAt(this.#loadOf(contestant, keys, connections, seconds));
+    await this.#warmUp(this.#loadOf(contestant, at, keys, 1, 1));
+    const loaded = await fired(keys, connections, seconds);
+    // New keys are new once.
     const others = contestant.keys === "new" ? this.#keys("new") : keys;
-    const alone = await firedAt(this.#loadOf(contestant, others, 1, seconds * aloneShare));
-    if (!settings.isQuick) await setTimeout(pausesMs[contestant.keys]);
+    const alone = await fired(others, 1, seconds * aloneShare);
     const { status, strays = 0 } = contestant;
     const fault = faultOf(loaded, status, strays) ?? faultOf(alone, status, strays);
     return { turn: { loaded, alone }, ...(fault !== undefined && { fault }) };
@@ -147,8 +174,14 @@ class Runs {
     return { first, count };
   }
 
-  #loadOf(contestant: Contestant, keys: Load["keys"], connections: number, seconds: number): Load {
-    const url = new URL(contestant.path, this.#course.urls.get(contestant.socket));
+  #loadOf(
+    contestant: Contestant,
+    at: URL | undefined,
+    keys: Load["keys"],
+    connections: number,
+    seconds: number,
+  ): Load {
+    const url = new URL(contestant.path, at);
     return { url, ...requestOf(contestant), keys, connections, seconds };
   }
 
