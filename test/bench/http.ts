@@ -53,9 +53,7 @@ try {
   const run = runOf(
     {
       measuredOn: new Date().toISOString().slice(0, 10),
-      command: ["npm run bench:http", ...(process.argv[2] === undefined ? [] : ["--"])]
-        .concat(process.argv.slice(2).filter((word) => word !== "--record"))
-        .join(" "),
+      command: commandOf(process.argv.slice(2)),
       machine: machine(generator.title, isNodeAsked ? redisVersion() : undefined),
       settings,
     },
@@ -99,6 +97,12 @@ ${targetsTable(run)}`);
   if (!values.record) return;
   writeFileSync("README.md", withShown(readFileSync("README.md", "utf8"), shown(run)));
   execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", "README.md", out]);
+}
+
+/** Where the figures are put has no part in them. */
+function commandOf(words: readonly string[]): string {
+  const asked = words.filter((word) => word !== "--record");
+  return ["npm run bench:http", ...(asked.length > 0 ? ["--", ...asked] : [])].join(" ");
 }
 
 function chosenOf(names: string | undefined): readonly Contestant[] {

@@ -1,5 +1,5 @@
 /** What a run is measured on and with. */
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Machine } from "./record.ts";
@@ -23,6 +23,8 @@ export function machine(generator: string, redis: string | undefined): Machine {
     workerd: versionOf("workerd"),
     generator,
     redis: redis ?? null,
+    // Windows tells 0, as nothing that runs npm does.
+    loadBefore: loadavg()[0] || null,
     packages: Object.fromEntries(measured.map((name) => [name, versionOf(name)])),
   };
 }

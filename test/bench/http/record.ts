@@ -11,6 +11,8 @@ export interface Machine {
   readonly workerd: string;
   readonly generator: string;
   readonly redis: string | null;
+  /** How many processes were waiting to run in the minute before; null where the system does not tell. */
+  readonly loadBefore: number | null;
   /** Of the packages that are measured beside Headgate. */
   readonly packages: Readonly<Record<string, string>>;
 }

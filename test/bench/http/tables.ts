@@ -63,11 +63,12 @@ export function targetsTable({ targets }: Run): string {
 
 /** What the figures were measured with, in a sentence or two. */
 export function setting({ measuredOn, command, machine, settings }: Run): string {
-  const { processor, cores, node, workerd, generator, redis, packages } = machine;
+  const { processor, cores, loadBefore, node, workerd, generator, redis, packages } = machine;
   const { rounds, seconds, connections, isQuick } = settings;
   const versions = Object.entries(packages).map(([name, version]) => `${name} ${version}`);
+  const busy = loadBefore === null ? "" : ` (load before the run ${loadBefore.toFixed(1)})`;
   return [
-    `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores; workerd ${workerd}, Node ${node}, ${generator}`,
+    `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores${busy}; workerd ${workerd}, Node ${node}, ${generator}`,
     ...(redis === null ? [] : [`, Redis ${redis}`]),
     `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} of ${seconds} s each, ${connections} connections.`,
     ...(isQuick ? [" Quick: it shows that all works, and its figures count for nothing."] : []),
