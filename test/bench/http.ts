@@ -38,7 +38,7 @@ const values = readOptions({
 });
 
 const settings: Settings = {
-  rounds: positive("rounds", values.rounds ?? (values.quick ? "1" : "5"), 1_000),
+  rounds: positive("rounds", values.rounds ?? (values.quick ? "1" : "4"), 1_000),
   seconds: secondsOf(values.seconds ?? (values.quick ? "0.4" : "1")),
   connections: positive("connections", values.connections, 1_000),
   isQuick: values.quick,
