@@ -45,6 +45,9 @@ const settings: Settings = {
 };
 const chosen = chosenOf(values.only);
 
+if (!["wrk", "autocannon", undefined].includes(values.generator)) {
+  fail(`--generator is "${values.generator}": accepted is one of "wrk", "autocannon"`);
+}
 const isNodeAsked = chosen.some(({ socket }) => socket === "node");
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-http-"));
@@ -118,11 +121,8 @@ function chosenOf(names: string | undefined): readonly Contestant[] {
 
 function generatorOf(name: string | undefined): Generator {
   if (name === "autocannon") return byAutocannon;
-  if (name !== undefined && name !== "wrk") {
-    fail(`--generator is "${name}": accepted is one of "wrk", "autocannon"`);
-  }
   const wrk = findWrk(folder);
-  if (wrk === undefined && name === "wrk") fail("wrk is not installed");
+  if (wrk === undefined && name === "wrk") throw new Error("wrk is not installed");
   return wrk ?? byAutocannon;
 }
 
