@@ -1,6 +1,6 @@
+/** Remembers for a while that something has failed, so that it is not asked again by every request. */
 import { type Clock, platformClock } from "./clock.ts";
 
-/** Remembers for a while that something has failed, so that it is not asked again by every request. */
 export class Cooldown {
   readonly #lengthMs: number;
   readonly #now: Clock["now"];
