@@ -1,6 +1,8 @@
 /** What becomes of slices when the object is evicted, its clock is wrong, or what it has stored is. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Limiter } from "../../src/limiter/limiter.ts";
+import { MemoryStorage } from "../bench/memory-storage.ts";
 import {
   at,
   call,
@@ -57,6 +59,15 @@ describe("slices in storage", () => {
     expect(await remaining(object, each)).toBe(70);
     await giveBack(object, id, 0);
     expect(await stored(object)).toEqual([[], null]);
+  });
+
+  it("have what is spent beside them written too", async () => {
+    const object = newObject();
+    const each = charge("80/second", 1);
+    await lease(object, each);
+    await object.check(call(each));
+    await evictDurableObject(object);
+    expect(await remaining(object, each)).toBe(69);
   });
 
   it("keep the row until what they stand for is over, and nothing of it for longer", async () => {
@@ -145,5 +156,61 @@ describe("open slices", () => {
     expect(await remaining(object, logOf(1))).toBe(100);
     at(3_605_000);
     expect(await remaining(object, charge("80/hour", 0, "unseen"))).toBe(80);
+  });
+
+  it("of very many policies are refused before the key's row is larger than storage takes", async () => {
+    const object = newObject();
+    const charges = Array.from({ length: 60 }, (_, index) =>
+      charge("1000000/hour", 0, `a-policy-of-quite-a-long-name-that-says-what-it-is-for-${index}`),
+    );
+    let refused = 0;
+    for (let open = 0; open < 120; open++) {
+      // oxlint-disable-next-line no-await-in-loop
+      if ((await lease(object, charges)).lentUnits === 0) refused++;
+    }
+    expect(refused).toBeGreaterThan(20);
+    expect(refused).toBeLessThan(80);
+    const row = await runInDurableObject(object, (_, { storage }) => storage.kv.get<string>("k k"));
+    expect(row?.length).toBeGreaterThan(200_000);
+    expect(row?.length).toBeLessThan(600_000);
+  });
+
+  it("count in the memory that an object takes", () => {
+    const limiter = new Limiter({
+      storage: new MemoryStorage(),
+      now: () => startMs,
+      after: () => () => undefined,
+    });
+    limiter.check(call(logOf(1)));
+    const { heldBytes } = limiter;
+    const id = "of-128-random-bits-as-text";
+    limiter.lease({ ...call(logOf(0)), wanted: { id, units: 5, ttlMs: 5_000 } });
+    expect(limiter.heldBytes).toBeGreaterThan(heldBytes + 200);
+    limiter.giveBackSlices({ key: "k", returned: [{ id, used: 0 }] });
+    expect(limiter.heldBytes).toBeLessThan(heldBytes + 50);
+  });
+
+  it("end with what a meter has booked again, though they were lent before the clock was ahead", async () => {
+    const object = newObject();
+    await lease(object, logOf(1));
+    at(4_000);
+    await object.check(call(logOf(1)));
+    at(-57_000);
+    await object.check(call(logOf(1)));
+    at(7_999);
+    expect(await remaining(object, logOf(1))).toBe(90);
+    at(8_000);
+    expect(await remaining(object, logOf(1))).toBe(100);
+  });
+
+  it("last from the latest time that was seen, when they are lent while the clock lags behind", async () => {
+    const object = newObject();
+    await object.check(call(logOf(1)));
+    at(-10_000);
+    await lease(object, logOf(0));
+    at(64_999);
+    expect(await remaining(object, logOf(1))).toBe(90);
+    at(65_000);
+    expect(await remaining(object, logOf(1))).toBe(100);
   });
 });

@@ -149,6 +149,17 @@ describe("units that are lent", () => {
     expect(await remaining(object, each)).toBe(80);
   });
 
+  it("are spent in the order of their ends, when several are over at once", async () => {
+    const object = newObject();
+    const each = charge({ limit: 80, window: "2500ms" }, 0);
+    await lease(object, each, { ttlMs: 3_000 });
+    await lease(object, each, { ttlMs: 1_000 });
+    at(3_499);
+    expect(await remaining(object, each)).toBe(62);
+    at(3_500);
+    expect(await remaining(object, each)).toBe(80);
+  });
+
   it("are no more than were lent, whatever is returned, and whenever, and how often", async () => {
     const object = newObject();
     const { id, lentUnits } = await lease(object, logOf(0));
@@ -205,6 +216,20 @@ describe("waits while slices are open", () => {
     expect(limitOf(await object.check(call(logOf(101))))?.retryAfterMs).toBeNull();
     at(60_000);
     expect(allowed(await object.check(call(logOf(45))))).toEqual([true]);
+  });
+
+  it("are told alike by every kind of call", async () => {
+    const object = newObject();
+    await lease(object, logOf(0));
+    const all = call(logOf(100));
+    const told = [
+      await object.check(all),
+      await object.look(all),
+      await object.reserve({ ...all, id: "r", ttlMs: 1_000 }),
+      await lease(object, logOf(100)),
+      ...(await object.batch({ calls: [all] })),
+    ];
+    expect(told.map((verdict) => limitOf(verdict)?.retryAfterMs)).toEqual(told.map(() => 65_000));
   });
 
   it("are no shorter than until the last end, and no longer where the cost fits then", async () => {
