@@ -87,21 +87,26 @@ async function readBody(
   const type = request.headers.get("Content-Type") ?? "";
   if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
   try {
-    const bytes = await bytesOf(request.body ?? [], limitBytes);
+    // What has told its length comes at once, and is counted all the same.
+    const bytes =
+      request.headers.has("Content-Length") || request.body === null
+        ? await request.arrayBuffer()
+        : await bytesOf(request.body, limitBytes);
+    if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
     // Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one.
     const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
-    return bytes === null ? tooLarge : { json: JSON.parse(utf8.decode(bytes)) as unknown };
+    return { json: JSON.parse(utf8.decode(bytes)) as unknown };
   } catch {
     // Or it has broken off.
     return { kind: "body-malformed" };
   }
 }
 
-/** Counted as they come, whatever `Content-Length` has said; null if there are more. */
+/** Counted as they come, where nothing tells how many there are; null if there are too many. */
 async function bytesOf(
-  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  body: AsyncIterable<Uint8Array>,
   limitBytes: number,
-): Promise<ArrayBuffer | null> {
+): Promise<BufferSource | null> {
   const pieces: Uint8Array[] = [];
   let sizeBytes = 0;
   for await (const piece of body) {
