@@ -247,7 +247,7 @@ export class LimiterClient {
       address: null,
       giveBack: async () => {
         const told = this.#replicas.giveBack(spent, spentAtMs);
-        if (told.length > 0) await this.#refund(told.map((spend) => ({ spend, spentAtMs })));
+        if (told.length > 0) await this.#refund(told);
       },
       settle: async () => undefined,
       renew: async () => undefined,
@@ -323,9 +323,9 @@ export class LimiterClient {
     });
   }
 
-  #refund(spent: readonly Spent[]): Promise<unknown> {
+  async #refund(spent: readonly Spent[]): Promise<void> {
     const spends = spent.map(({ spend }) => spend);
-    return this.#ask("refund", spends, async (stub) => {
+    await this.#ask("refund", spends, async (stub) => {
       const { charges, ...call } = callOf(spends);
       const given = charges.map((charge, index) => ({
         ...charge,
@@ -333,6 +333,8 @@ export class LimiterClient {
       }));
       await stub.refund({ ...call, charges: given });
     });
+    // Who was denied meanwhile may be let in now.
+    for (const { partitionKey } of spends.slice(0, 1)) this.#denials.forget(partitionKey);
   }
 
   #renew({ partitionKey, random }: ReservationAddress, spent: readonly Spent[]): Promise<unknown> {

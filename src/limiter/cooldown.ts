@@ -4,7 +4,7 @@ import { type Clock, platformClock } from "./clock.ts";
 export class Cooldown {
   readonly #lengthMs: number;
   readonly #now: Clock["now"];
-  #untilMs = 0;
+  #beganAtMs = Number.POSITIVE_INFINITY;
 
   constructor(lengthMs: number, { now }: Pick<Clock, "now"> = platformClock) {
     this.#lengthMs = lengthMs;
@@ -12,10 +12,12 @@ export class Cooldown {
   }
 
   get isOn(): boolean {
-    return this.#now() < this.#untilMs;
+    const sinceMs = this.#now() - this.#beganAtMs;
+    // By a clock that has stepped back nothing has just failed.
+    return sinceMs >= 0 && sinceMs < this.#lengthMs;
   }
 
   begin(): void {
-    this.#untilMs = this.#now() + this.#lengthMs;
+    this.#beganAtMs = this.#now();
   }
 }

@@ -97,8 +97,9 @@ const isAlike = (asked: readonly Asked[], group: readonly Spend[]): boolean =>
 
 /** Until anything but waits is another, `remaining` included. */
 function lastsFor(decisions: readonly Decision[]): number {
-  const ends = decisions.flatMap(({ allowed, retryAfterMs, limits }) => [
+  const ends = decisions.flatMap(({ allowed, retryAfterMs, bannedForMs, limits }) => [
     ...(allowed || retryAfterMs === null ? [] : [retryAfterMs]),
+    ...(bannedForMs > 0 ? [bannedForMs] : []),
     ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
   ]);
   return Math.min(longestMs, ...ends);

@@ -40,7 +40,7 @@ interface Lease {
   readonly place: Place;
   /** By the names and limits of the policies. */
   readonly policies: readonly { readonly name: string; readonly limits: readonly unknown[] }[];
-  /** What the object told with the last of the slices, and when it was asked. */
+  /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
   told: readonly Decision[];
   toldAtMs: number;
   slices: Slice[];
@@ -121,14 +121,15 @@ export class Leases {
     const lease = this.#leaseOf(group);
     const nowMs = this.#clock.now();
     const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
-    const wanted = units < leastUnits ? null : { id: crypto.randomUUID(), units, ttlMs: heldMs };
+    const wanted =
+      units < leastUnits ? null : { id: crypto.randomUUID(), units, ttlMs: heldMs, leastUnits };
     return this.#call(lease, group, wanted, later, settle);
   }
 
   async #refill(lease: Lease, group: readonly Spend[], later: Later): Promise<void> {
     const looks = group.map((spend) => ({ ...spend, cost: 0 }));
     const units = Math.max(leastUnits, wantedUnits(lease.demand));
-    const wanted = { id: crypto.randomUUID(), units, ttlMs: heldMs };
+    const wanted = { id: crypto.randomUUID(), units, ttlMs: heldMs, leastUnits };
     await this.#call(lease, looks, wanted, later, () => undefined);
   }
 
@@ -159,10 +160,13 @@ export class Leases {
     });
     if (wanted !== null && lease.askedAtMs === askedAtMs) lease.askedAtMs = null;
     if (answer === null) return null;
-    lease.ended = lease.ended.filter((slice) => !ended.includes(slice));
+    // What is older has been booked whole.
+    lease.ended = lease.ended.filter(
+      (slice) => !ended.includes(slice) && slice.endsAtMs + heldMs > askedAtMs,
+    );
     if (wanted !== null && answer.lentUnits > 0) {
       lease.told = answer.decisions;
-      lease.toldAtMs = askedAtMs;
+      lease.toldAtMs = this.#clock.now();
       const endsAtMs = askedAtMs + sliceMs;
       lease.slices.push({ id: wanted.id, units: answer.lentUnits, used: 0, endsAtMs });
       later(this.#returnAt(lease, call.key, endsAtMs));
@@ -200,7 +204,10 @@ export class Leases {
     const { partitionKey, policy } = first;
     const leases = this.#ofKeys.get(partitionKey) ?? [];
     const known = leases.find((lease) => isFor(lease, group));
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      this.#ofKeys.set(partitionKey, leases);
+      return known;
+    }
     const lease: Lease = {
       place: placeOf(policy.objects, partitionKey),
       policies: group.map((each) => ({
@@ -231,7 +238,7 @@ const isFor = ({ policies }: Lease, group: readonly Spend[]): boolean =>
 const costOf = ([first]: readonly Spend[]): number => first?.cost ?? 0;
 
 const isAsking = ({ askedAtMs }: Lease, group: readonly Spend[], nowMs: number): boolean =>
-  askedAtMs !== null && nowMs - askedAtMs < timeoutOf(group) + lostAfterMs;
+  askedAtMs !== null && nowMs >= askedAtMs && nowMs - askedAtMs < timeoutOf(group) + lostAfterMs;
 
 const returned = ({ id, used }: Slice): SliceReturned => ({ id, used });
 

@@ -271,7 +271,7 @@ function lend(
   account: Account,
   charges: readonly Charge[],
   { decisions, spentAtMs }: Verdict,
-  { id, units: wantedUnits, ttlMs }: SliceWanted,
+  { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
   nowMs: number,
 ): number {
   const isLent =
@@ -279,7 +279,7 @@ function lend(
   if (!isLent) return 0;
   const left = decisions.flatMap(({ limits }) => limits.map(({ remaining }) => remaining));
   const units = Math.min(wantedUnits, Math.floor(Math.min(...left) / lentPart));
-  if (units === 0) return 0;
+  if (units < leastUnits) return 0;
   const parts = charges.map(({ policy }, index) => ({
     policy,
     limits: account.limitsOf(policy),

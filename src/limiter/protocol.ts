@@ -129,6 +129,8 @@ export interface SliceWanted {
   id: string;
   /** Fewer may be lent. */
   units: number;
+  /** What is less is not lent; 1 when left out. */
+  leastUnits?: number;
   /** For how long from the decision on they may be spent; then all of them stand as spent. */
   ttlMs: number;
 }

@@ -4,8 +4,9 @@
  * said that it is counted.
  */
 import type { Policy } from "../config/index.ts";
-import { createMeter, type Decision, type Meter } from "../strategies/index.ts";
+import { createMeter, type Decision, type Limit, type Meter } from "../strategies/index.ts";
 import { type Clock, passed } from "./clock.ts";
+import type { Spent } from "./group.ts";
 import { heldFor, sharedLimits } from "./held-meter.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
@@ -19,6 +20,8 @@ const mostReplicas = 1_024;
 const mostInstants = 100;
 /** Work goes on after an answer for 30 s at the most. */
 const longestWorkMs = 25_000;
+/** So long a sync is waited for at most, whatever a decision may take. */
+const longestSyncMs = 5_000;
 /** A turn that is so late will not come any more: what it was to be called by is gone. */
 const lostAfterMs = 2_000;
 
@@ -26,17 +29,25 @@ const lostAfterMs = 2_000;
 interface Counted {
   policy: Policy;
   meter: Meter;
-  /** Units by when they were spent, of those that are not on their way. */
-  unsent: Map<number, number>;
+  /** What is not on its way, for each list of limits that it was spent under: overrides and deploys change them. */
+  unsent: Unsent[];
   /** Whether the object has told how it stands. */
   isTold: boolean;
+}
+
+interface Unsent {
+  /** A list of `sharedLimits`. */
+  readonly limits: readonly Limit[];
+  /** Units by when they were spent. */
+  readonly spends: Map<number, number>;
 }
 
 /** A batch that is on its way, or will be again. */
 interface Batch {
   readonly number: number;
-  readonly charges: readonly {
-    readonly policy: Policy;
+  charges: readonly {
+    readonly policy: string;
+    readonly limits: readonly Limit[];
     readonly spends: readonly (readonly [atMs: number, units: number])[];
   }[];
 }
@@ -47,7 +58,6 @@ interface Replica {
   readonly counted: Map<string, Counted>;
   /** How far the object's clock is ahead of the isolate's. */
   aheadMs: number;
-  batches: number;
   kept: Batch | null;
   /** When the next turn to send is due; null when none is. */
   dueAtMs: number | null;
@@ -60,6 +70,8 @@ export class Replicas {
   readonly #clock: Clock;
   readonly #isolate = crypto.randomUUID();
   readonly #ofKeys = new Recent<Replica>(mostReplicas);
+  /** Of all keys, so that no replica that takes another's place sends a number of its again. */
+  #batches = 0;
 
   constructor(calls: ObjectCalls, clock: Clock) {
     this.#calls = calls;
@@ -75,36 +87,44 @@ export class Replicas {
     const looked = asked.map(({ spend, counted }) =>
       outcomeOf(counted, counted.meter.look(spend.cost, nowMs)),
     );
+    const outcomes = looked.every(admits)
+      ? asked.map(({ spend, counted }) => {
+          const outcome = outcomeOf(counted, counted.meter.consume(spend.cost, nowMs));
+          if (allows(outcome)) note(unsentOf(counted), localMs, spend.cost);
+          return outcome;
+        })
+      : looked;
+    // What is spent here goes with it.
     this.#seeToSending(replica, later);
-    if (!looked.every(admits)) return looked;
-    return asked.map(({ spend, counted }) => {
-      const outcome = outcomeOf(counted, counted.meter.consume(spend.cost, nowMs));
-      if (allows(outcome)) note(counted.unsent, localMs, spend.cost);
-      return outcome;
-    });
+    return outcomes;
   }
 
   /**
    * Gives back what was spent, as far as the object has not been told of it.
-   * @returns what it has been told of
+   * @returns what it has been told of, and when that was spent by its clock
    */
-  giveBack(group: readonly Spend[], spentAtMs: number): readonly Spend[] {
+  giveBack(group: readonly Spend[], spentAtMs: number): readonly Spent[] {
     const replica = this.#replicaOf(group);
     const nowMs = this.#clock.now() + replica.aheadMs;
-    return group.filter(({ policy, cost }) => {
+    return group.flatMap((spend) => {
+      const { policy, cost } = spend;
       const counted = countedOf(replica, policy);
       counted.meter.refund(cost, spentAtMs + replica.aheadMs, nowMs);
-      const units = counted.unsent.get(spentAtMs) ?? 0;
-      if (units < cost) return true;
-      counted.unsent.set(spentAtMs, units - cost);
-      return false;
+      const spends = unsentOf(counted);
+      const units = spends.get(spentAtMs) ?? 0;
+      if (units < cost) return [{ spend, spentAtMs: spentAtMs + replica.aheadMs }];
+      spends.set(spentAtMs, units - cost);
+      return [];
     });
   }
 
+  /** What is on its way is not to bring it back. */
   forget({ policy, partitionKey }: Spend): void {
-    this.#ofKeys
-      .get(nameOf(placeOf(policy.objects, partitionKey), partitionKey))
-      ?.counted.delete(policy.name);
+    const replica = this.#ofKeys.get(nameOf(placeOf(policy.objects, partitionKey), partitionKey));
+    if (replica === undefined) return;
+    replica.counted.delete(policy.name);
+    const { kept } = replica;
+    if (kept !== null) kept.charges = kept.charges.filter((each) => each.policy !== policy.name);
   }
 
   #replicaOf(group: readonly Spend[]): Replica {
@@ -118,7 +138,6 @@ export class Replicas {
       place,
       counted: new Map<string, Counted>(),
       aheadMs: 0,
-      batches: 0,
       kept: null,
       dueAtMs: null,
       sentAtMs: Number.NEGATIVE_INFINITY,
@@ -132,8 +151,11 @@ export class Replicas {
   #seeToSending(replica: Replica, later: Later): void {
     const nowMs = this.#clock.now();
     const { dueAtMs } = replica;
-    if (dueAtMs !== null && nowMs < dueAtMs + lostAfterMs) return;
-    const waitMs = Math.max(0, replica.sentAtMs + syncEveryMsOf(replica) - nowMs);
+    const everyMs = syncEveryMsOf(replica);
+    // A clock that has stepped back tells of turns that are far off.
+    const isDue = dueAtMs !== null && nowMs >= dueAtMs - everyMs && nowMs < dueAtMs + lostAfterMs;
+    if (isDue) return;
+    const waitMs = Math.min(everyMs, Math.max(0, replica.sentAtMs + everyMs - nowMs));
     replica.dueAtMs = nowMs + waitMs;
     later(this.#sendAfter(replica, waitMs, nowMs + longestWorkMs));
   }
@@ -158,12 +180,14 @@ export class Replicas {
 
   /** @returns whether the object has counted all that was to be sent */
   async #send(replica: Replica): Promise<boolean> {
-    const policies = [...replica.counted.values()].map(({ policy }) => policy);
+    const asked = [...replica.counted.values()];
+    const policies = asked.map(({ policy }) => policy);
     if (policies.length === 0) return true;
-    const timeoutMs = Math.min(...policies.map((policy) => policy.timeoutMs));
+    const timeoutMs = Math.min(longestSyncMs, ...policies.map((policy) => policy.timeoutMs));
     const sentAtMs = this.#clock.now();
-    if (replica.isSending && sentAtMs < replica.sentAtMs + timeoutMs + lostAfterMs) return false;
-    const batch = (replica.kept ??= batchOf(replica));
+    const sinceMs = sentAtMs - replica.sentAtMs;
+    if (replica.isSending && sinceMs >= 0 && sinceMs < timeoutMs + lostAfterMs) return false;
+    const batch = (replica.kept ??= this.#batchOf(replica));
     replica.isSending = true;
     replica.sentAtMs = sentAtMs;
     const call = this.#callOf(replica, batch, policies, sentAtMs);
@@ -179,28 +203,43 @@ export class Replicas {
     replica.isSending = false;
     if (synced === null) return false;
     replica.kept = null;
-    this.#takeOver(replica, policies, synced.snapshots, synced.atMs);
-    return [...replica.counted.values()].every(({ unsent }) => unsent.size === 0);
+    this.#takeOver(replica, asked, synced.snapshots.slice(-asked.length), synced.atMs);
+    return [...replica.counted.values()].every(({ unsent }) => unsent.length === 0);
   }
 
+  /** Takes what is to be sent; 0 is the number of a batch of nothing. */
+  #batchOf(replica: Replica): Batch {
+    const charges = [...replica.counted.values()].flatMap((counted) => {
+      const { policy, unsent } = counted;
+      counted.unsent = [];
+      return unsent.flatMap(({ limits, spends }) => {
+        const spent = [...spends].filter(([, units]) => units > 0);
+        return spent.length === 0 ? [] : { policy: policy.name, limits, spends: spent };
+      });
+    });
+    return { number: charges.length === 0 ? 0 : (this.#batches += 1), charges };
+  }
+
+  /** What was spent first, and then each policy with the limits of now, whose answers have all of it. */
   #callOf(
     { partitionKey }: Replica,
     { number, charges }: Batch,
     policies: readonly Policy[],
     sentAtMs: number,
   ): SyncCall {
+    const spent = charges.map((charge) => ({
+      ...charge,
+      spends: charge.spends.map(([atMs, units]): [number, number] => [
+        Math.max(0, sentAtMs - atMs),
+        units,
+      ]),
+    }));
+    const asked = policies.map(({ name, limits }) => ({ policy: name, limits, spends: [] }));
     return {
       key: partitionKey,
       isolate: this.#isolate,
       batch: number,
-      charges: policies.map((policy) => ({
-        policy: policy.name,
-        limits: policy.limits,
-        spends: charges
-          .filter((charge) => charge.policy.name === policy.name)
-          .flatMap(({ spends }) => spends)
-          .map(([atMs, units]) => [Math.max(0, sentAtMs - atMs), units]),
-      })),
+      charges: [...spent, ...asked],
       durability: policies.some(({ durability }) => durability === "confirmed")
         ? "confirmed"
         : "relaxed",
@@ -210,20 +249,22 @@ export class Replicas {
   /** The object's count stands for what was sent; what has been spent since comes on top. */
   #takeOver(
     replica: Replica,
-    policies: readonly Policy[],
+    asked: readonly Counted[],
     snapshots: readonly string[],
     objectMs: number,
   ): void {
-    const localMs = this.#clock.now();
     // Its clock was read before the answer was on its way: by this one nothing is free too early.
-    replica.aheadMs = objectMs - localMs;
-    for (const [index, { name, limits }] of policies.entries()) {
-      const counted = replica.counted.get(name);
-      if (counted === undefined) continue;
-      const meter = createMeter(sharedLimits(limits), JSON.parse(snapshots[index] ?? "null"));
-      for (const [atMs, units] of counted.unsent)
-        meter.book(units, atMs + replica.aheadMs, objectMs);
-      counted.meter = meter;
+    replica.aheadMs = objectMs - this.#clock.now();
+    for (const [index, counted] of asked.entries()) {
+      // Of what was forgotten meanwhile nothing is to come back.
+      if (replica.counted.get(counted.policy.name) !== counted) continue;
+      let meter = createMeter([], JSON.parse(snapshots[index] ?? "null"));
+      if (meter.refused !== null) continue;
+      for (const { limits, spends } of counted.unsent) {
+        meter = meter.withLimits(limits);
+        for (const [atMs, units] of spends) meter.book(units, atMs + replica.aheadMs, objectMs);
+      }
+      counted.meter = meter.withLimits(sharedLimits(counted.policy.limits));
       counted.isTold = true;
     }
   }
@@ -244,7 +285,7 @@ function countedOf(replica: Replica, policy: Policy): Counted {
   const before = replica.counted.get(policy.name);
   if (before === undefined) {
     const { meter } = heldFor(policy.limits, undefined);
-    const counted = { policy, meter, unsent: new Map<number, number>(), isTold: false };
+    const counted: Counted = { policy, meter, unsent: [], isTold: false };
     replica.counted.set(policy.name, counted);
     return counted;
   }
@@ -262,6 +303,16 @@ const outcomeOf = ({ policy, isTold }: Counted, decision: Decision): Outcome => 
   decision,
 });
 
+/** Of the limits that hold now. */
+function unsentOf({ policy, unsent }: Counted): Map<number, number> {
+  const limits = sharedLimits(policy.limits);
+  const known = unsent.find((each) => each.limits === limits);
+  if (known !== undefined) return known.spends;
+  const spends = new Map<number, number>();
+  unsent.push({ limits, spends });
+  return spends;
+}
+
 function note(unsent: Map<number, number>, atMs: number, units: number): void {
   if (units === 0) return;
   unsent.set(atMs, (unsent.get(atMs) ?? 0) + units);
@@ -270,14 +321,4 @@ function note(unsent: Map<number, number>, atMs: number, units: number): void {
   if (oldest === undefined || next === undefined) return;
   unsent.set(next, (unsent.get(next) ?? 0) + (unsent.get(oldest) ?? 0));
   unsent.delete(oldest);
-}
-
-/** Takes what is to be sent; 0 is the number of a batch of nothing. */
-function batchOf(replica: Replica): Batch {
-  const charges = [...replica.counted.values()].flatMap((counted) => {
-    const spends = [...counted.unsent].filter(([, units]) => units > 0);
-    counted.unsent = new Map();
-    return spends.length === 0 ? [] : { policy: counted.policy, spends };
-  });
-  return { number: charges.length === 0 ? 0 : ++replica.batches, charges };
 }

@@ -88,6 +88,7 @@ export class ObjectOf {
   readonly #network: Network;
   readonly storage = new MemoryStorage();
   limiter: Limiter;
+  #lives = 0;
   isReachable = true;
   /** Whether calls still fare as the network has it; they all arrive when not. */
   isDisturbed = true;
@@ -104,13 +105,21 @@ export class ObjectOf {
     this.limiter = this.#begin();
   }
 
-  /** Ends without warning: what is not in storage is gone. */
+  /** Ends without warning: what is not in storage is gone, and no timer of its fires. */
   crash(): void {
+    this.#lives++;
     this.limiter = this.#begin();
   }
 
   #begin(): Limiter {
-    return new Limiter({ storage: this.storage, ...this.#world.clock() });
+    const life = this.#lives;
+    const { now, after } = this.#world.clock();
+    const isAlive = (): boolean => life === this.#lives;
+    return new Limiter({
+      storage: this.storage,
+      now,
+      after: (afterMs, act) => after(afterMs, () => isAlive() && act()),
+    });
   }
 
   /** As the Durable Object namespace of an isolate. */
@@ -118,7 +127,7 @@ export class ObjectOf {
     isolate: number,
     isAlive: () => boolean,
   ): ConstructorParameters<typeof LimiterClient>[0] {
-    const names = ["check", "lease", "giveBackSlices", "sync", "refund"];
+    const names = ["check", "lease", "giveBackSlices", "sync", "refund", "forget"];
     const stub = Object.fromEntries(
       names.map((name) => [
         name,
