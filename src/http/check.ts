@@ -1,7 +1,6 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
 import type { Context, MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
-import type { Later } from "../limiter/object-calls.ts";
 import { type Authorized, requireToken } from "./auth.ts";
 import {
   type AdhocCheck,
@@ -22,6 +21,7 @@ import {
   type Reserve,
   type Settle,
 } from "./check-input.ts";
+import { laterOf } from "./enforce.ts";
 import { limitOwn } from "./own-limits.ts";
 import { posted, queried } from "./check-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./checks.ts";
@@ -153,11 +153,6 @@ const only =
   (...allowed: string[]) =>
   () =>
     problemResponse({ kind: "method-not-allowed", allowed });
-
-const laterOf =
-  (c: Context): Later =>
-  (work) =>
-    c.executionCtx.waitUntil(work);
 
 /** 200 with the decision, allowed or not; a denial answers `deny` instead where the caller looks only at the status. */
 // The answer's type is that of the parameter.

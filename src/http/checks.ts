@@ -1,19 +1,14 @@
 /** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
 import { type CheckToken, partName, type Policy } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
-import type { Outcome, Spend } from "../limiter/outcome.ts";
+import { type Outcome, type Spend, violatedLimits } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
 import { report } from "../observability/events.ts";
 import { rulingOfCaller } from "../policies/ruling.ts";
 import { createMeter, type Decision } from "../strategies/index.ts";
 import { type AdhocCheck, type Check, type Reserve, type Settle } from "./check-input.ts";
 import type { Gate } from "./gate.ts";
-import {
-  rateLimitFields,
-  type RateLimitFields,
-  retryAfterField,
-  violatedLimits,
-} from "./headers.ts";
+import { rateLimitFields, type RateLimitFields, retryAfterField } from "./headers.ts";
 import type { Failure } from "./problems.ts";
 
 type Tenant = CheckToken["tenant"];

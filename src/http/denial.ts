@@ -1,9 +1,9 @@
 /** What a client is answered whose request is not admitted. */
 import type { Admission } from "../limiter/admission.ts";
-import { admits, type Outcome, type Spend } from "../limiter/outcome.ts";
+import { admits, type Outcome, type Spend, violatedLimits } from "../limiter/outcome.ts";
 import type { Ruling } from "../policies/ruling.ts";
 import { type Decision, type Limit, windowMsAt } from "../strategies/index.ts";
-import { rateLimitFields, toldWaitMs, violatedLimits } from "./headers.ts";
+import { rateLimitFields, toldWaitMs } from "./headers.ts";
 import { legacyFields } from "./legacy-headers.ts";
 import { type Failure, problemResponse } from "./problems.ts";
 

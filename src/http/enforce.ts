@@ -1,5 +1,5 @@
 /** Decides a request by all policies that it meets: forwards it and adds its RateLimit fields, or refuses it. */
-import type { Handler } from "hono";
+import type { Context, Handler } from "hono";
 import type { Policy } from "../config/index.ts";
 import type { Admission } from "../limiter/admission.ts";
 import type { Later } from "../limiter/object-calls.ts";
@@ -22,7 +22,7 @@ import { visitOf } from "./visit.ts";
 export function enforce(gate: Gate, forward: Forward): Handler {
   return async function enforced(c) {
     const request = c.req.raw;
-    const later: Later = (work) => c.executionCtx.waitUntil(work);
+    const later = laterOf(c);
     const visit = visitOf(request);
     const met = metBy(gate, visit);
     return answered(
@@ -34,6 +34,12 @@ export function enforce(gate: Gate, forward: Forward): Handler {
     );
   };
 }
+
+/** Keeps the Worker running for work that goes on after the answer. */
+export const laterOf =
+  (c: Pick<Context, "executionCtx">): Later =>
+  (work) =>
+    c.executionCtx.waitUntil(work);
 
 /** The policies that a request meets. */
 export const metBy = ({ policies, preflights }: Gate, visit: Visit): readonly Policy[] =>

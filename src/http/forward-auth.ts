@@ -1,9 +1,8 @@
 /** Decides for a request that a gateway has, and describes: 204, or the denial. */
 import type { Context } from "hono";
-import type { Later } from "../limiter/object-calls.ts";
 import type { Authorized } from "./auth.ts";
 import { describedVisit } from "./described.ts";
-import { answered, metBy } from "./enforce.ts";
+import { answered, laterOf, metBy } from "./enforce.ts";
 import type { Gate } from "./gate.ts";
 import { isFailure, problemResponse } from "./problems.ts";
 
@@ -16,7 +15,6 @@ export async function decideDescribed(
   const { holder, isBearer } = c.var;
   const visit = describedVisit(c.req.raw, isBearer);
   if (isFailure(visit)) return problemResponse(visit);
-  const later: Later = (work) => c.executionCtx.waitUntil(work);
   const question = {
     visit,
     met: metBy(gate, visit),
@@ -25,7 +23,7 @@ export async function decideDescribed(
     deny: deny ?? null,
     areFieldsMerged: true,
   };
-  return answered(gate, question, c.req.raw, letIn, later);
+  return answered(gate, question, c.req.raw, letIn, laterOf(c));
 }
 
 const letIn = async (): Promise<Response> =>

@@ -23,13 +23,6 @@ type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 /** Values of the fields that a response carries, by their names. */
 export type RateLimitFields = { readonly [Name in FieldName]?: string };
 
-/** The names of the limits that deny. */
-export function violatedLimits(decisions: readonly Decision[]): string[] {
-  return decisions.flatMap(({ limits }) =>
-    limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
-  );
-}
-
 /**
  * @param limits all that the request met, whether they were asked or not: `RateLimit-Policy` is to be the same in every
  * answer to the like of it

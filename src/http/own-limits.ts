@@ -1,8 +1,7 @@
 /** Limits on the limiter's own calls: ordinary policies, whose path is one below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
-import type { Later } from "../limiter/object-calls.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import { answered, type Question } from "./enforce.ts";
+import { answered, laterOf, type Question } from "./enforce.ts";
 import type { Gate } from "./gate.ts";
 import { visitOf } from "./visit.ts";
 
@@ -19,12 +18,11 @@ export function limitOwn(gate: Gate): MiddlewareHandler {
       deny: null,
       areFieldsMerged: false,
     };
-    const later: Later = (work) => c.executionCtx.waitUntil(work);
     const proceed = async (): Promise<Response> => {
       await next();
       return c.res;
     };
-    const response = await answered(gate, question, c.req.raw, proceed, later);
+    const response = await answered(gate, question, c.req.raw, proceed, laterOf(c));
     // What is there already would be kept, whatever is returned, and its headers be merged.
     c.res = undefined;
     c.res = response;

@@ -21,11 +21,11 @@ import {
 import { Leases } from "./leases.ts";
 import { type Counted, LocalMeters, nothingCounted } from "./local-meters.ts";
 import { report } from "../observability/events.ts";
-import { Admission } from "./admission.ts";
+import { Admission, type CostOf, type Held } from "./admission.ts";
 import { Replicas } from "./replicas.ts";
-import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
+import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
 import { type Call, type Later, ObjectCalls } from "./object-calls.ts";
-import { placeOf } from "./place.ts";
+import { idOf, placeOf } from "./place.ts";
 import type { SettleCall, Settled, Verdict } from "./protocol.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
@@ -98,10 +98,9 @@ export class LimiterClient {
       for (const outcome of this.#replicas.decide([spend], later)) outcomes.set(spend, outcome);
     }
     const others = spends.filter((spend) => !outcomes.has(spend));
-    const byObject = Map.groupBy(others, ({ policy: { objects }, partitionKey }) => {
-      const { name, jurisdiction } = placeOf(objects, partitionKey);
-      return JSON.stringify([name, jurisdiction]);
-    });
+    const byObject = Map.groupBy(others, ({ policy: { objects }, partitionKey }) =>
+      idOf(placeOf(objects, partitionKey)),
+    );
     const asked = [...byObject.values()].map(async (all) => {
       const askedAtMs = this.#clock.now();
       const group = all.filter((spend) => {
@@ -242,16 +241,15 @@ export class LimiterClient {
     const outcomes = this.#replicas.decide(group, later);
     if (!outcomes.every(admits)) return outcomes;
     for (const outcome of outcomes) reportDryRun(outcome);
-    const spent = group.filter((_, index) => outcomes.slice(index, index + 1).every(allows));
-    void admission.add({
-      address: null,
-      giveBack: async () => {
-        const told = this.#replicas.giveBack(spent, spentAtMs);
-        if (told.length > 0) await this.#refund(told);
-      },
-      settle: async () => undefined,
-      renew: async () => undefined,
+    const spent = group.filter((_, index) => {
+      const outcome = outcomes[index];
+      return outcome !== undefined && allows(outcome);
     });
+    const giveBack = async (): Promise<void> => {
+      const told = this.#replicas.giveBack(spent, spentAtMs);
+      if (told.length > 0) await this.#refund(told);
+    };
+    void admission.add(spentHere(giveBack));
     return outcomes;
   }
 
@@ -264,15 +262,11 @@ export class LimiterClient {
     const outcomes = this.#leases.spend(group, later);
     if (outcomes === null) return null;
     const counted = this.#local.book(group, this.#clock.now());
-    void admission.add({
-      address: null,
-      giveBack: async () => {
-        this.#local.settle(counted, () => 0);
-        this.#leases.giveBack(group);
-      },
-      settle: async () => undefined,
-      renew: async () => undefined,
-    });
+    const giveBack = async (): Promise<void> => {
+      this.#local.settle(counted, () => 0);
+      this.#leases.giveBack(group);
+    };
+    void admission.add(spentHere(giveBack));
     return outcomes;
   }
 
@@ -365,16 +359,22 @@ export class LimiterClient {
   #fallBack(group: readonly Spend[], admission: Admission): Outcome[] {
     const { outcomes, counted } = this.#local.fallBack(group);
     if (counted.spends.length > 0) {
-      void admission.add({
-        address: null,
-        giveBack: async () => this.#local.settle(counted, () => 0),
-        settle: async (costOf) => this.#local.settle(counted, costOf),
-        renew: async () => undefined,
-      });
+      const settle = async (costOf: CostOf): Promise<void> => this.#local.settle(counted, costOf);
+      void admission.add(spentHere(() => settle(() => 0), settle));
     }
     return outcomes;
   }
 }
+
+const nothing = async (): Promise<void> => undefined;
+
+/** What the isolate has spent by itself: no object has it open. */
+const spentHere = (giveBack: Held["giveBack"], settle: Held["settle"] = nothing): Held => ({
+  address: null,
+  giveBack,
+  settle,
+  renew: nothing,
+});
 
 type SettledCosts = Pick<SettleCall, "cost" | "costs">;
 
@@ -393,7 +393,6 @@ const settling = (
 function reportDryRun(outcome: Outcome): void {
   const { policy } = outcome;
   if (!policy.isDryRun || allows(outcome)) return;
-  const limits = "decision" in outcome ? outcome.decision.limits : [];
-  const violated = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
+  const violated = violatedLimits("decision" in outcome ? [outcome.decision] : []);
   report({ event: "dry-run-denied", policy: policy.name, violated });
 }

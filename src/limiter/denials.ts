@@ -3,8 +3,8 @@
  * request of a flood. Nothing is allowed from memory. What other isolates spend meanwhile may leave less than is told, and
  * longer waits, as it may after every answer.
  */
-import type { Decision, Limit } from "../strategies/index.ts";
-import { sharedLimits } from "./held-meter.ts";
+import type { Decision } from "../strategies/index.ts";
+import { type Asked, askedOf, isOf } from "./group.ts";
 import { aged, type Spend } from "./outcome.ts";
 import type { Verdict } from "./protocol.ts";
 import { Recent } from "./recent.ts";
@@ -17,19 +17,14 @@ const mostKeys = 4_096;
 const mostOfKey = 8;
 
 interface Denial {
-  /** By the names, limits and costs of all that was asked together. */
+  /** All that was asked together, and the cost of each. */
   readonly asked: readonly Asked[];
+  readonly costs: readonly number[];
   readonly verdict: Verdict;
   readonly askedAtMs: number;
   /** From then on its waits are counted down: what is told suffices, however long the answer took. */
   readonly answeredAtMs: number;
   readonly lastsMs: number;
-}
-
-interface Asked {
-  readonly policy: string;
-  readonly limits: readonly Limit[];
-  readonly cost: number;
 }
 
 export class Denials {
@@ -39,7 +34,7 @@ export class Denials {
   recall(group: readonly Spend[], nowMs: number): Verdict | null {
     const [first] = group;
     const denials = first === undefined ? undefined : this.#ofKeys.get(first.partitionKey);
-    const denial = denials?.find(({ asked }) => isAlike(asked, group));
+    const denial = denials?.find((each) => isAlike(each, group));
     if (denial === undefined) return null;
     const sinceAskedMs = nowMs - denial.askedAtMs;
     // A clock that has stepped back tells nothing of how long ago it was.
@@ -60,10 +55,10 @@ export class Denials {
     if (first === undefined || verdict.isFirm !== true || !group.every(isRemembered)) return;
     const { partitionKey } = first;
     const lastsMs = lastsFor(verdict.decisions);
-    const denial = { asked: group.map(askedOf), verdict, askedAtMs, answeredAtMs, lastsMs };
-    const others = (this.#ofKeys.get(partitionKey) ?? []).filter(
-      ({ asked }) => !isAlike(asked, group),
-    );
+    const asked = group.map(askedOf);
+    const costs = group.map(({ cost }) => cost);
+    const denial = { asked, costs, verdict, askedAtMs, answeredAtMs, lastsMs };
+    const others = (this.#ofKeys.get(partitionKey) ?? []).filter((each) => !isAlike(each, group));
     this.#ofKeys.set(partitionKey, [denial, ...others].slice(0, mostOfKey));
   }
 
@@ -77,23 +72,13 @@ export class Denials {
 const isRemembered = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
-const askedOf = ({ policy, cost }: Spend): Asked => ({
-  policy: policy.name,
-  limits: sharedLimits(policy.limits),
-  cost,
-});
-
-const isAlike = (asked: readonly Asked[], group: readonly Spend[]): boolean =>
-  asked.length === group.length &&
-  asked.every(({ policy, limits, cost }, index) => {
-    const spend = group[index];
-    return (
-      spend?.cost === cost &&
-      spend.ttlMs === undefined &&
-      spend.policy.name === policy &&
-      sharedLimits(spend.policy.limits) === limits
-    );
-  });
+/** By the same policies, at the same costs. */
+const isAlike = (
+  { asked, costs }: Pick<Denial, "asked" | "costs">,
+  group: readonly Spend[],
+): boolean =>
+  isOf(asked, group) &&
+  group.every(({ cost, ttlMs }, index) => cost === costs[index] && ttlMs === undefined);
 
 /** Until anything but waits is another, `remaining` included. */
 function lastsFor(decisions: readonly Decision[]): number {

@@ -1,4 +1,6 @@
 /** Spends on one key, which are decided together: how their object is asked, and what came of each. */
+import type { Limit } from "../strategies/index.ts";
+import { sharedLimits } from "./held-meter.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { Charge, CheckCall, Reserved, Verdict } from "./protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
@@ -29,9 +31,29 @@ export function spentOf(
 export const isShadow = (group: readonly Spend[]): boolean =>
   group.every(({ policy }) => policy.isDryRun);
 
+/** Which policies were asked, and under which limits: overrides and deploys change those. */
+export interface Asked {
+  readonly policy: string;
+  /** A list of `sharedLimits`. */
+  readonly limits: readonly Limit[];
+}
+
+export const askedOf = ({ policy }: Spend): Asked => ({
+  policy: policy.name,
+  limits: sharedLimits(policy.limits),
+});
+
+/** Whether a group asks for the same, in the same order. */
+export const isOf = (asked: readonly Asked[], group: readonly Spend[]): boolean =>
+  asked.length === group.length &&
+  group.every(({ policy }, index) => {
+    const each = asked[index];
+    return each?.policy === policy.name && each.limits === sharedLimits(policy.limits);
+  });
+
 /**
- * Whether an isolate may spend from what it has borrowed, which is so many units of each: policies that share a key are as sure as the surest of them, and what may be settled is
- * the object's to spend.
+ * Whether an isolate may spend from what it has borrowed, which is so many units of each. Policies that share a key are as
+ * sure as the surest of them, and what may be settled is the object's to spend.
  */
 export const isLeased = (group: readonly Spend[]): boolean =>
   group.every(

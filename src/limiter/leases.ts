@@ -4,8 +4,7 @@
  */
 import type { Decision } from "../strategies/index.ts";
 import { type Clock, passed } from "./clock.ts";
-import { callOf, timeoutOf } from "./group.ts";
-import { sharedLimits } from "./held-meter.ts";
+import { type Asked, askedOf, callOf, isOf, timeoutOf } from "./group.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import { type Place, placeOf } from "./place.ts";
@@ -38,8 +37,7 @@ interface Slice {
 /** What is borrowed for a set of policies on a key. */
 interface Lease {
   readonly place: Place;
-  /** By the names and limits of the policies. */
-  readonly policies: readonly { readonly name: string; readonly limits: readonly unknown[] }[];
+  readonly asked: readonly Asked[];
   /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
   told: readonly Decision[];
   toldAtMs: number;
@@ -188,7 +186,7 @@ export class Leases {
     await this.#calls.make({
       name: "return",
       place: lease.place,
-      policies: lease.policies.map(({ name }) => name),
+      policies: lease.asked.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
       ask: async (stub) => {
@@ -203,17 +201,14 @@ export class Leases {
     if (first === undefined) throw new RangeError("nothing is to be spent");
     const { partitionKey, policy } = first;
     const leases = this.#ofKeys.get(partitionKey) ?? [];
-    const known = leases.find((lease) => isFor(lease, group));
+    const known = leases.find(({ asked }) => isOf(asked, group));
     if (known !== undefined) {
       this.#ofKeys.set(partitionKey, leases);
       return known;
     }
     const lease: Lease = {
       place: placeOf(policy.objects, partitionKey),
-      policies: group.map((each) => ({
-        name: each.policy.name,
-        limits: sharedLimits(each.policy.limits),
-      })),
+      asked: group.map(askedOf),
       told: [],
       toldAtMs: 0,
       slices: [],
@@ -226,13 +221,6 @@ export class Leases {
     return lease;
   }
 }
-
-const isFor = ({ policies }: Lease, group: readonly Spend[]): boolean =>
-  policies.length === group.length &&
-  group.every(({ policy }, index) => {
-    const each = policies[index];
-    return each?.name === policy.name && each.limits === sharedLimits(policy.limits);
-  });
 
 /** All have the same: see `isLeased`. */
 const costOf = ([first]: readonly Spend[]): number => first?.cost ?? 0;

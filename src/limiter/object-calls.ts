@@ -5,7 +5,7 @@
 import { errorText, report } from "../observability/events.ts";
 import type { Clock } from "./clock.ts";
 import { Cooldown } from "./cooldown.ts";
-import type { Place } from "./place.ts";
+import { idOf, type Place } from "./place.ts";
 import { Recent } from "./recent.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 
@@ -64,7 +64,7 @@ export class ObjectCalls {
   /** The object's answer; null if there is none in time. */
   async make<Answer>(call: Call<Answer>): Promise<Answer | null> {
     const { name, place, policies, timeoutMs, ask, late } = call;
-    const id = `${place.jurisdiction ?? ""} ${place.name}`;
+    const id = idOf(place);
     if (decisions.has(name) && this.#silent.get(id)?.isOn === true) {
       report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
       return null;

@@ -26,6 +26,13 @@ export const allows = (outcome: Outcome): boolean =>
 /** Whether an outcome lets the request in. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
 
+/** The names of the limits that deny. */
+export function violatedLimits(decisions: readonly Decision[]): string[] {
+  return decisions.flatMap(({ limits }) =>
+    limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
+  );
+}
+
 /** What a decision comes to after so long, if nothing else happens: its waits are shorter. */
 export function aged(decision: Decision, sinceMs: number): Decision {
   if (sinceMs === 0) return decision;

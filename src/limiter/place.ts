@@ -21,6 +21,9 @@ export function placeOf(settings: ObjectSettings, partitionKey: string): Place {
   return { name, locationHint, jurisdiction };
 }
 
+/** What tells an object from all others: the same name in another jurisdiction is another. */
+export const idOf = ({ name, jurisdiction }: Place): string => `${jurisdiction ?? ""} ${name}`;
+
 /** 48 bits in base64. */
 const hashedCharacters = 8;
 

@@ -10,7 +10,7 @@ import type { Spent } from "./group.ts";
 import { heldFor, sharedLimits } from "./held-meter.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
-import { type Place, placeOf } from "./place.ts";
+import { idOf, type Place, placeOf } from "./place.ts";
 import type { SyncCall } from "./protocol.ts";
 import { Recent } from "./recent.ts";
 
@@ -162,20 +162,15 @@ export class Replicas {
 
   /** What fails is tried again as long as there is time; after that with the next request. */
   async #sendAfter(replica: Replica, waitMs: number, untilMs: number): Promise<void> {
-    let isDone = false;
-    let nextMs = waitMs;
-    while (!isDone) {
-      // oxlint-disable-next-line no-await-in-loop
-      if (nextMs > 0) await passed(this.#clock, nextMs);
-      replica.dueAtMs = null;
-      // oxlint-disable-next-line no-await-in-loop
-      isDone = await this.#send(replica);
-      nextMs = syncEveryMsOf(replica);
-      const nowMs = this.#clock.now();
-      // Another request may have taken over.
-      if (isDone || replica.dueAtMs !== null || nowMs + nextMs > untilMs) return;
-      replica.dueAtMs = nowMs + nextMs;
-    }
+    if (waitMs > 0) await passed(this.#clock, waitMs);
+    replica.dueAtMs = null;
+    const isDone = await this.#send(replica);
+    const nextMs = syncEveryMsOf(replica);
+    const nowMs = this.#clock.now();
+    // Another request may have taken over.
+    if (isDone || replica.dueAtMs !== null || nowMs + nextMs > untilMs) return;
+    replica.dueAtMs = nowMs + nextMs;
+    await this.#sendAfter(replica, nextMs, untilMs);
   }
 
   /** @returns whether the object has counted all that was to be sent */
@@ -270,8 +265,7 @@ export class Replicas {
   }
 }
 
-const nameOf = ({ name, jurisdiction }: Place, partitionKey: string): string =>
-  `${jurisdiction ?? ""} ${name} ${partitionKey}`;
+const nameOf = (place: Place, partitionKey: string): string => `${idOf(place)} ${partitionKey}`;
 
 const syncEveryMsOf = ({ counted }: Replica): number =>
   Math.min(

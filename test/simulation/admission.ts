@@ -1,7 +1,7 @@
 /** How much more or less than its limit a key is let have, by who decides and in how many isolates: simulated. */
-import { parseConfig } from "../../src/config/index.ts";
 import { type Random, randomFrom } from "../random.ts";
 import { mostIn } from "./admitted.ts";
+import { policyWith } from "./schedule.ts";
 import { Isolate, ObjectOf, startMs, World } from "./world.ts";
 
 export const shape = {
@@ -30,9 +30,7 @@ export async function measured(consistency: string, count: number, seed = 1): Pr
   const random = randomFrom(seed);
   const object = new ObjectOf(world, randomFrom(seed + 1), { mostDelayMs, lost: 0, unanswered: 0 });
   const limits = { limit, window: `${windowMs}ms`, strategy: "sliding-log" };
-  const POLICIES = [{ name: "p", limits, consistency }];
-  const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES }).policies;
-  if (policy === undefined) throw new Error("a policy was configured");
+  const policy = policyWith({ limits, consistency });
   const isolates = Array.from(
     { length: count },
     (_, index) => new Isolate(world, object, policy, index, 0),

@@ -1,36 +1,27 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { Policy } from "../../src/config/index.ts";
 import type { SyncCall } from "../../src/limiter/protocol.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
+import { disturbed, policyWith } from "./schedule.ts";
 import { Isolate, ObjectOf, startMs, timeoutMs, World } from "./world.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-const policyOf = (limits: object): Policy => {
-  const policy = {
-    name: "p",
+const policyOf = (limits: object): Policy =>
+  policyWith({
     limits,
     consistency: "eventual",
     syncEvery: "500ms",
     // A crash takes nothing.
     durability: "confirmed",
     timeout: `${timeoutMs}ms`,
-  };
-  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
-  if (read === undefined) throw new Error("a policy was configured");
-  return read;
-};
+  });
 
 const schedule = fc.record({
-  seed: fc.integer(),
-  isolates: fc.integer({ min: 1, max: 5 }),
-  skews: fc.array(fc.integer({ min: -2_000, max: 2_000 }), { minLength: 5, maxLength: 5 }),
-  mostDelayMs: fc.constantFrom(0, 5, 80, 900),
-  lost: fc.constantFrom(0, 0.1, 0.5),
-  unanswered: fc.constantFrom(0, 0.1, 0.5),
+  ...disturbed(5, [0, 5, 80, 900]),
   asks: fc.array(
     fc.record({
       waitMs: fc.nat({ max: 400 }),

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
+import type { FailureMode, Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
 import { admits } from "../../src/limiter/outcome.ts";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
+import { policyWith } from "./schedule.ts";
 import { startMs, World } from "./world.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
@@ -17,10 +18,7 @@ const timeoutMs = 200;
 
 const policyOf = (onError: FailureMode): Policy => {
   const limits = { limit, window: `${windowMs}ms`, strategy: "sliding-log" };
-  const policy = { name: "p", limits, onError, timeout: `${timeoutMs}ms`, denyCache: false };
-  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
-  if (read === undefined) throw new Error("a policy was configured");
-  return read;
+  return policyWith({ limits, onError, timeout: `${timeoutMs}ms`, denyCache: false });
 };
 
 const failing =

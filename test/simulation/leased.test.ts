@@ -1,36 +1,27 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { Policy } from "../../src/config/index.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
+import { disturbed, policyWith } from "./schedule.ts";
 import { Isolate, ObjectOf, startMs, World } from "./world.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-const policyOf = (limits: object): Policy => {
-  const policy = {
-    name: "p",
+const policyOf = (limits: object): Policy =>
+  policyWith({
     limits,
     consistency: "leased",
     // Without the object's word, or a slice of its, nothing is let in; and a crash takes nothing.
     onError: "closed",
     durability: "confirmed",
-  };
-  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
-  if (read === undefined) throw new Error("a policy was configured");
-  return read;
-};
+  });
 
 const schedule = fc.record({
-  seed: fc.integer(),
-  isolates: fc.integer({ min: 1, max: 4 }),
-  skews: fc.array(fc.integer({ min: -2_000, max: 2_000 }), { minLength: 4, maxLength: 4 }),
-  mostDelayMs: fc.constantFrom(0, 5, 80, 600),
-  lost: fc.constantFrom(0, 0.1, 0.5),
-  unanswered: fc.constantFrom(0, 0.1, 0.5),
+  ...disturbed(4, [0, 5, 80, 600]),
   bursts: fc.array(
     fc.record({
       waitMs: fc.nat({ max: 900 }),

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import { admits } from "../../src/limiter/outcome.ts";
 import { randomFrom } from "../random.ts";
+import { policyWith } from "./schedule.ts";
 import { ObjectOf, World } from "./world.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -10,10 +11,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 const policyOf = (limit: number, window: string): Policy => {
   const limits = { limit, window, strategy: "sliding-log" };
-  const POLICIES = [{ name: "p", limits, consistency: "eventual", durability: "confirmed" }];
-  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES }).policies;
-  if (read === undefined) throw new Error("a policy was configured");
-  return read;
+  return policyWith({ limits, consistency: "eventual", durability: "confirmed" });
 };
 
 function isolate(mostDelayMs = 5) {
