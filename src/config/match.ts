@@ -2,13 +2,13 @@
 import * as v from "valibot";
 import { asText, fields, isRecord } from "../strategies/index.ts";
 import { token } from "./key.ts";
-import { hostPattern, pathPattern } from "./path.ts";
+import { hostPattern, type PathPattern, pathPattern } from "./path.ts";
 import { readBy } from "./reading.ts";
 
 /** What is null holds for every request. */
 export interface Match {
   readonly methods: ReadonlySet<string> | null;
-  readonly path: URLPattern | null;
+  readonly path: PathPattern | null;
   readonly host: URLPattern | null;
   /** The values that headers must have, by their names in lower case; true where any will do. */
   readonly headers: ReadonlyMap<string, string | true> | null;

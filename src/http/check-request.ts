@@ -77,6 +77,9 @@ function bringsLimits(json: unknown): boolean {
   return limits !== undefined || (Array.isArray(checks) && checks.some(bringsLimits));
 }
 
+/** Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+
 /** The JSON that a request carries. */
 async function readBody(
   request: Request,
@@ -93,8 +96,6 @@ async function readBody(
         ? await request.arrayBuffer()
         : await bytesOf(request.body, limitBytes);
     if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
-    // Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one.
-    const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
     return { json: JSON.parse(utf8.decode(bytes)) as unknown };
   } catch {
     // Or it has broken off.

@@ -1,5 +1,5 @@
 /** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
-import type { Context, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler, TypedResponse } from "hono";
 import { Hono } from "hono/tiny";
 import { type Authorized, requireToken } from "./auth.ts";
 import {
@@ -74,7 +74,7 @@ const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .get("/", may("look"), limited, queried<LookQuery, Check>(readLook), async (c) => {
       const asked = c.req.valid("query");
-      return respond(c, asked.deny, await look(gate, asked, c.var.holder.tenant));
+      return respond(asked.deny, await look(gate, asked, c.var.holder.tenant));
     })
     .post(
       "/",
@@ -84,7 +84,7 @@ const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       async (c) => {
         const asked = c.req.valid("json");
         const answer = await check(gate, asked, c.var.holder.tenant, laterOf(c));
-        return respond(c, asked.deny, answer);
+        return respond(asked.deny, answer);
       },
     )
     .delete(
@@ -122,7 +122,7 @@ const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       async (c) => {
         const asked = c.req.valid("json");
         const answer = await reserve(gate, asked, c.var.holder.tenant, laterOf(c));
-        return respond(c, asked.deny, answer);
+        return respond(asked.deny, answer);
       },
     )
     .post(
@@ -132,7 +132,7 @@ const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       posted<Settle, Settle, object>(body, readNoOptions, readSettle),
       async (c) => {
         const answer = await settle(gate, c.req.valid("json"), c.var.holder.tenant);
-        return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
+        return isFailure(answer) ? problemResponse(answer) : told(answer, 200);
       },
     )
     .get("/forward", may("check"), limited, queried<Options, Options>(readOptions), (c) =>
@@ -155,12 +155,20 @@ const only =
     problemResponse({ kind: "method-not-allowed", allowed });
 
 /** 200 with the decision, allowed or not; a denial answers `deny` instead where the caller looks only at the status. */
-// The answer's type is that of the parameter.
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-function respond<Told extends Answer>(c: Context, deny: Check["deny"], answer: Told | Failure) {
+function respond<Told extends Answer>(deny: Check["deny"], answer: Told | Failure) {
   if (isFailure(answer)) return problemResponse(answer);
   const isRefused = deny !== undefined && !answer.allowed;
-  return isRefused
-    ? c.json(answer, deny, { ...noStore, ...answer.headers })
-    : c.json(answer, 200, noStore);
+  return isRefused ? told(answer, deny, answer.headers) : told(answer, 200);
+}
+
+/** As `c.json` of Hono, which takes three times as long to give a response its headers. */
+function told<Told extends object, Status extends 200 | 403 | 429>(
+  answer: Told,
+  status: Status,
+  headers: Readonly<Record<string, string>> = {},
+): Response & TypedResponse<Told, Status, "json"> {
+  const response = Response.json(answer, { status, headers: { ...noStore, ...headers } });
+  // What is beyond a Response is not there: it only tells clients of the routes what they get.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return response as Response & TypedResponse<Told, Status, "json">;
 }

@@ -33,8 +33,12 @@ export function hasPassed(headers: Headers, pseudonym: string): boolean {
 }
 
 /** Tells the origin of us, and of who asks: in each field what is last is what we have seen ourselves. */
-export function addWay(headers: Headers, received: Request, pseudonym: string): void {
-  const { protocol, host } = new URL(received.url);
+export function addWay(
+  headers: Headers,
+  received: Request,
+  { protocol, host }: URL,
+  pseudonym: string,
+): void {
   const proto = protocol.slice(0, -1);
   const visitor = visitorOf(received.headers, { ipv6Prefix: 128, trustedProxies: null });
   const address = visitor?.address.toString() ?? "unknown";

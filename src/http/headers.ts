@@ -119,6 +119,10 @@ function limitItem(decision: LimitDecision): Item {
  * it uses a name of ours, as another Headgate may, ours is told by another: one name is one policy.
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
+  if (!hasRateLimitFields(headers)) {
+    for (const [name, value] of Object.entries(fields)) headers.append(name, value);
+    return;
+  }
   const existing = lists.map((name) => namesIn(headers.get(name)));
   if (existing.includes(null)) return;
   const origins = existing.flatMap((names) => names ?? []);

@@ -7,6 +7,7 @@ import type { Config, Origin } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { addWay, forwardsLeft, hasPassed, removeHopByHop } from "./gateway.ts";
 import { problemResponse } from "./problems.ts";
+import { urlOf } from "./visit.ts";
 
 const secretField = "X-Headgate-Secret";
 
@@ -28,7 +29,7 @@ export function refuseUnforwardable(
     }
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
     // Fetching one's own host comes back here; only a Worker on a route reaches the zone's origin that way.
-    if (origin.kind === "url" && origin.url.host === new URL(c.req.url).host) {
+    if (origin.kind === "url" && origin.url.host === urlOf(c.req.raw)?.host) {
       return problemResponse({ kind: "origin-is-self" });
     }
     if (headers.has("Via") && hasPassed(headers, await pseudonym())) {
@@ -74,13 +75,15 @@ export function proxy(config: Config, pseudonym: () => Promise<string>): Forward
 }
 
 function originRequest(config: Config, received: Request, pseudonym: string): Request {
-  const addressed = new Request(originUrl(config.origin, received.url), received);
+  const url = urlOf(received) ?? new URL(received.url);
+  const addressed = new Request(originUrl(config.origin, url), received);
   // The edge makes requests that follow no redirects; whoever else calls may not.
-  const request = new Request(addressed, { redirect: "manual" });
+  const request =
+    addressed.redirect === "manual" ? addressed : new Request(addressed, { redirect: "manual" });
   const { headers } = request;
   const isUpgrade = isWebSocket(received);
   removeHopByHop(headers);
-  addWay(headers, received, pseudonym);
+  addWay(headers, received, url, pseudonym);
   const forwards = forwardsLeft(received);
   if (forwards !== null) headers.set("Max-Forwards", String(forwards - 1));
   if (isUpgrade) headers.set("Upgrade", "websocket");
@@ -97,9 +100,9 @@ const isWebSocket = ({ method, body, headers }: Request): boolean =>
   method === "GET" && body === null && headers.get("Upgrade")?.toLowerCase() === "websocket";
 
 /** The URL parser has resolved dot segments; nothing else of path and query is touched. */
-function originUrl(origin: Origin, received: string): URL {
+function originUrl(origin: Origin, received: URL): URL {
+  if (origin.kind !== "url") return received;
   const url = new URL(received);
-  if (origin.kind !== "url") return url;
   url.protocol = origin.url.protocol;
   url.host = origin.url.host;
   // Setting a host without a port keeps the port that was there.
@@ -109,17 +112,11 @@ function originUrl(origin: Origin, received: string): URL {
 
 /** The origin's response with headers of its own, since those of a fetched one cannot be changed. */
 function cleaned(fetched: Response): Response {
-  const { status, statusText, headers, webSocket } = fetched;
+  const { status } = fetched;
   if (status !== 101 && (status < 200 || status > 599)) {
     return problemResponse({ kind: "origin-unintelligible" });
   }
-  const response = new Response(fetched.body, {
-    status,
-    statusText,
-    headers,
-    webSocket,
-    encodeBody: "manual",
-  });
+  const response = new Response(fetched.body, fetched);
   removeHopByHop(response.headers);
   return response;
 }

@@ -3,10 +3,11 @@ import type { Context, Next } from "hono";
 import { normalizedPath } from "../config/index.ts";
 import { problemResponse } from "./problems.ts";
 import { forwardable } from "./proxy.ts";
+import { urlOf } from "./visit.ts";
 
 /** What has no path is refused on any. */
-export const routedPath = ({ url }: Request): string =>
-  normalizedPath(URL.parse(url)?.pathname ?? "/");
+export const routedPath = (request: Request): string =>
+  normalizedPath(urlOf(request)?.pathname ?? "/");
 
 /** What URLs allow besides would be read as more than a host in the fields that tell the origin of it. */
 const hostName = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/;
@@ -18,7 +19,7 @@ const isOfServer = ({ method, url }: Request): boolean =>
 /** A `Host` may be anything, and makes a URL that is none, or of no host (RFC 9112, section 3.2). */
 export async function refuseUnreadable(c: Context, next: Next): Promise<Response | undefined> {
   if (isOfServer(c.req.raw)) return c.body(null, 204, { Allow: forwardable.join(", ") });
-  const url = URL.parse(c.req.url);
+  const url = urlOf(c.req.raw);
   if (url === null || !hostName.test(url.hostname))
     return problemResponse({ kind: "url-malformed" });
   await next();

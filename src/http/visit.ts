@@ -2,11 +2,22 @@
 import { parse } from "hono/utils/cookie";
 import type { Visit } from "../policies/visit.ts";
 
+const urls = new WeakMap<Request, URL | null>();
+
+/** The URL of a request, parsed once and not to be changed; null where it is none. */
+export function urlOf(request: Request): URL | null {
+  const known = urls.get(request);
+  if (known !== undefined) return known;
+  const url = URL.parse(request.url);
+  urls.set(request, url);
+  return url;
+}
+
 export function visitOf(request: Request): Visit {
   const { method, headers } = request;
   return {
     method,
-    url: new URL(request.url),
+    url: urlOf(request) ?? new URL(request.url),
     headers,
     cf: (name) => (request.cf === undefined ? undefined : Reflect.get(request.cf, name)),
     cookies: (name) => cookiesOf(headers.get("Cookie") ?? "", name),

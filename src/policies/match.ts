@@ -12,7 +12,7 @@ function matches(match: Match, { method, url, headers }: Visit, path: string): b
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
     (match.host === null || match.host.test({ hostname: normalizedHost(url.hostname) })) &&
-    (match.path === null || matchesPath(match.path, path)) &&
+    (match.path === null || match.path.test(path)) &&
     (match.headers === null || matchesHeaders(match.headers, headers))
   );
 }
@@ -20,11 +20,6 @@ function matches(match: Match, { method, url, headers }: Visit, path: string): b
 /** A HEAD is a GET without its answer's body: a limit on one that the other could dodge would be none. */
 function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {
   return methods.has(method) || (method === "HEAD" && methods.has("GET"));
-}
-
-/** With and without a slash at the end, so that neither form dodges a pattern that was written for the other. */
-function matchesPath(pattern: URLPattern, path: string): boolean {
-  return pattern.test({ pathname: path }) || pattern.test({ pathname: `${path}/` });
 }
 
 function matchesHeaders(wanted: ReadonlyMap<string, string | true>, headers: Headers): boolean {

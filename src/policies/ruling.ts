@@ -39,11 +39,9 @@ export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
 
 /** @param claims those of the request's verified token; none without one */
 export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
-  const { key, onMissingKey, addresses, exceptions } = policy;
+  const { key, onMissingKey, addresses } = policy;
   const values = valuesOfRequest(policy, visit, claims);
-  const isExceptional =
-    exceptions.overrides.length + exceptions.allow.length + exceptions.deny.length > 0;
-  const subject: Subject | null = isExceptional
+  const subject: Subject | null = hasExceptions(policy)
     ? {
         address: visitorOf(visit.headers, addresses)?.address ?? null,
         key,
@@ -94,6 +92,7 @@ export function rulingOfCaller(
   const { key } = policy;
   const values = keyOfCaller(policy, texts);
   if (values === null) return null;
+  if (!hasExceptions(policy)) return { kind: "charged", policy, values };
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
   const names = key.map(partName);
   const subject: Subject = {
@@ -114,6 +113,9 @@ export function rulingOfCaller(
     values,
   };
 }
+
+const hasExceptions = ({ exceptions: { overrides, allow, deny } }: Policy): boolean =>
+  overrides.length + allow.length + deny.length > 0;
 
 /** Whoever is on both lists is refused. */
 function listedIn({ exceptions }: Policy, subject: Subject): "passed" | "barred" | null {

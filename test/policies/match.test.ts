@@ -10,6 +10,15 @@ import { segments, spelling } from "./paths.ts";
 const pathOf = (path: string): string =>
   normalizedPath(new URL(`https://h.example${path}`).pathname);
 
+/** Null when the text is none. */
+function urlPatternOf(pathname: string): URLPattern | null {
+  try {
+    return new URLPattern({ pathname });
+  } catch {
+    return null;
+  }
+}
+
 describe("the policies that a request meets", () => {
   it.for<[string, string]>([
     ["/%61pi", "/api"],
@@ -26,6 +35,27 @@ describe("the policies that a request meets", () => {
     expect(meets({ path: "/%2A" }, "/anything")).toBe(false);
     expect(meets({ path: "/%3Aname" }, "/anything")).toBe(false);
     expect(meets({ path: "/%3Aname" }, "/:name")).toBe(true);
+  });
+
+  it("are those that a URLPattern tells, with and without a slash at the end", () => {
+    const piece = fc.constantFrom("a", "b-1", "_c~", "d.e", ".f", ":x", "(y)?", "{z}", "%41", "*");
+    const pieces = fc.array(piece, { maxLength: 3 }).map((each) => `/${each.join("/")}`);
+    const patterns = fc.tuple(pieces, fc.constantFrom("", "/", "*", "/*", "**"));
+    const path = fc.array(fc.constantFrom("a", "b-1", "_c~", "d.e", ".f", "A", "x"), {
+      maxLength: 4,
+    });
+    forAll(
+      [patterns, path],
+      (parts, names) => {
+        const text = parts.join("").replace(/\/{2,}/g, "/");
+        const pattern = urlPatternOf(text.replaceAll("%41", "A"));
+        fc.pre(pattern !== null);
+        const asked = `/${names.join("/")}`;
+        const isMet = pattern.test({ pathname: asked }) || pattern.test({ pathname: `${asked}/` });
+        expect(meets({ path: text }, asked)).toBe(isMet);
+      },
+      2_000,
+    );
   });
 
   it("are all that match, in the order of the configuration", () => {
