@@ -77,6 +77,10 @@ const byTheClock = { status: 429, strays: 1 } as const;
 
 export const contestants: readonly Contestant[] = [
   floor("plain", "Hono, a JSON answer", "floor", "/plain"),
+  {
+    ...floor("plain-json", "the same, asked in JSON as /check is", "floor", "/plain-json"),
+    policy: "any",
+  },
   floor("noop", "Hono, a no-op object call", "floor", "/noop"),
   {
     ...floor("noop-json", "the same, asked in JSON as /check is", "floor", "/noop-json"),
@@ -96,6 +100,14 @@ export const contestants: readonly Contestant[] = [
   checked("check-denied-eventual", "denied, eventual", "eventual", "denied", denied),
   checked("check-thousand", "1,000 keys, an object each", "per-key", "allowed", thousandObjects),
   checked("check-thousand-sharded", "1,000 keys in 32 shards", "sharded", "allowed", thousandRows),
+  checked("check-thousand-leased", "the same, leased", "leased-sharded", "allowed", thousandRows),
+  checked(
+    "check-thousand-eventual",
+    "the same, eventual",
+    "eventual-sharded",
+    "allowed",
+    thousandRows,
+  ),
   checked("check-new", "new keys, an object each", "per-key", "allowed", newObjects),
   checked("check-new-sharded", "new keys in 32 shards", "sharded", "allowed", newRows),
   ...Object.keys(strategies).map((strategy) =>
@@ -106,6 +118,8 @@ export const contestants: readonly Contestant[] = [
   proxied("proxy-leased", "leased", "leased", "/allowed"),
   proxied("proxy-eventual", "eventual", "eventual", "/allowed"),
   proxied("proxy-concurrency", "strict, concurrency", "strategies", "/concurrency"),
+  proxied("proxy-thousand-sharded", "1,000 keys in 32 shards", "sharded", "/allowed", thousandRows),
+  proxied("proxy-new-sharded", "new keys in 32 shards", "sharded", "/allowed", newRows),
   // Nothing is passed on.
   { ...proxied("proxy-denied", "denied", "strict", "/denied", denied), isProxy: false },
   {

@@ -38,6 +38,8 @@ const policies: Readonly<Record<string, readonly Policy[]>> = {
   unremembered: pair({ denyCache: false }),
   "per-key": pair(),
   sharded: pair({ objects: "sharded" }),
+  "leased-sharded": pair({ objects: "sharded", consistency: "leased" }),
+  "eventual-sharded": pair({ objects: "sharded", consistency: "eventual" }),
   strategies: Object.entries(strategies).map(([strategy, limit]) => ({
     name: strategy,
     match: { path: `/${strategy}` },

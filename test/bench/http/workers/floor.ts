@@ -19,12 +19,18 @@ const app = new Hono<{ Bindings: Bindings }>();
 
 app.get("/plain", (c) => c.json({ allowed: true }));
 
+/** What `/check` is asked, read and answered at once. */
+app.post("/plain-json", async (c) => {
+  const { key } = await c.req.json<{ key: string }>();
+  return c.json({ allowed: true, key });
+});
+
 app.get("/noop", async (c) => {
   await c.env.NOOP.getByName(c.req.header("X-Key") ?? "").noop();
   return c.json({ allowed: true });
 });
 
-/** What `/check` is asked, read and answered by nobody who limits. */
+/** The same, answered by nobody who limits. */
 app.post("/noop-json", async (c) => {
   const { key } = await c.req.json<{ key: string }>();
   await c.env.NOOP.getByName(key).noop();
