@@ -13,7 +13,7 @@ import {
 import type { Ban } from "../config/index.ts";
 import { Batches } from "./batches.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
-import type { Charge, SliceReturned } from "./protocol.ts";
+import type { Charge, Settlement, SliceReturned } from "./protocol.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 import { type Lent, type Slice, Slices } from "./slices.ts";
 
@@ -167,14 +167,17 @@ export class Account {
   }
 
   /** What of a slice was used is spent now; the rest was never spent. */
-  settleSlice({ id, used }: SliceReturned, nowMs: number): void {
+  settleSlice({ id, used }: SliceReturned, nowMs: number): Settlement {
     const slice = this.#slices?.take(id) ?? null;
-    if (slice === null) return;
-    for (const { policy, limits } of slice.parts) {
-      this.meterOf(policy, limits).book(Math.min(used, slice.units), nowMs, nowMs);
-    }
+    if (slice === null) return [];
+    const settled = slice.parts.map(({ policy, limits }) => {
+      const meter = this.meterOf(policy, limits);
+      meter.book(Math.min(used, slice.units), nowMs, nowMs);
+      return { policy, atMs: Math.max(nowMs, meter.seenMs) };
+    });
     this.#ownChanges++;
     this.#dropSlices();
+    return settled;
   }
 
   #dropSlices(): void {

@@ -259,15 +259,16 @@ export class LimiterClient {
     admission: Admission,
     later: Later,
   ): readonly Outcome[] | null {
-    const outcomes = this.#leases.spend(group, later);
-    if (outcomes === null) return null;
+    const borrowed = this.#leases.spend(group, later);
+    if (borrowed === null) return null;
     const counted = this.#local.book(group, this.#clock.now());
     const giveBack = async (): Promise<void> => {
       this.#local.settle(counted, () => 0);
-      this.#leases.giveBack(group);
+      const booked = await borrowed.giveBack();
+      if (booked.length > 0) await this.#refund(booked);
     };
     void admission.add(spentHere(giveBack));
-    return outcomes;
+    return borrowed.outcomes;
   }
 
   async #check(

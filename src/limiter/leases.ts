@@ -4,11 +4,18 @@
  */
 import type { Decision } from "../strategies/index.ts";
 import { type Clock, passed } from "./clock.ts";
-import { type Asked, askedOf, callOf, isOf, timeoutOf } from "./group.ts";
+import { type Asked, askedOf, callOf, isOf, type Spent, timeoutOf } from "./group.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import { type Place, placeOf } from "./place.ts";
-import type { Leased, SliceReturned, SliceWanted, Verdict } from "./protocol.ts";
+import type {
+  Leased,
+  Returned,
+  Settlement,
+  SliceReturned,
+  SliceWanted,
+  Verdict,
+} from "./protocol.ts";
 import { Recent } from "./recent.ts";
 
 /** How long a slice is spent from, counted from when it was asked for. */
@@ -32,6 +39,19 @@ interface Slice {
   readonly units: number;
   used: number;
   readonly endsAtMs: number;
+  /** When its time is up by the object's clock, by policy. */
+  readonly ends: Settlement;
+  /** What the object makes of it, from when it is told; resolves to null where there is no answer. */
+  told: Promise<Settlement | null> | null;
+  /** Whether it may have been booked by a call that had no answer: nobody knows to which instant. */
+  isUnsure: boolean;
+}
+
+/** What was spent from a slice. */
+export interface Borrowed {
+  readonly outcomes: readonly Outcome[];
+  /** Gives it back, as far as the object has not booked it. @returns what it has, and to which instants */
+  readonly giveBack: () => Promise<readonly Spent[]>;
 }
 
 /** What is borrowed for a set of policies on a key. */
@@ -68,7 +88,7 @@ export class Leases {
   }
 
   /** Spends from what is borrowed; null when the object has to be asked. */
-  spend(group: readonly Spend[], later: Later): Outcome[] | null {
+  spend(group: readonly Spend[], later: Later): Borrowed | null {
     const lease = this.#leaseOf(group);
     const cost = costOf(group);
     const nowMs = this.#clock.now();
@@ -82,24 +102,31 @@ export class Leases {
     }
     const { told, toldAtMs } = lease;
     const spareUnits = spareOf(lease);
-    return group.flatMap(({ policy }, index) => {
+    const outcomes = group.flatMap(({ policy }, index): Outcome[] => {
       const decision = told[index];
       if (decision === undefined) return [];
-      return {
-        kind: "decided",
-        policy,
-        decision: spentFrom(decision, cost, spareUnits, nowMs - toldAtMs),
-      };
+      const spent = spentFrom(decision, cost, spareUnits, nowMs - toldAtMs);
+      return [{ kind: "decided", policy, decision: spent }];
     });
+    return { outcomes, giveBack: () => this.#giveBack(lease, slice, group) };
   }
 
-  /** Gives back what was spent, as far as its slice is still at hand. */
-  giveBack(group: readonly Spend[]): void {
-    const lease = this.#leaseOf(group);
-    const cost = costOf(group);
-    const slice = [...lease.slices, ...lease.ended].find(({ used }) => used >= cost);
-    if (slice === undefined) return;
-    slice.used -= cost;
+  async #giveBack(lease: Lease, slice: Slice, group: readonly Spend[]): Promise<readonly Spent[]> {
+    const isKnown = slice.told !== null;
+    if (!isKnown) {
+      slice.used -= costOf(group);
+      if (lease.slices.includes(slice)) return [];
+      // Nobody else may come to tell it.
+      await this.#returnEnded(lease, group[0]?.partitionKey ?? "");
+    }
+    const settled = await slice.told;
+    if (settled === null || slice.isUnsure) return [];
+    return group.flatMap((spend): Spent[] => {
+      const bookedAtMs = instantOf(settled, spend);
+      if (bookedAtMs !== null && !isKnown) return [];
+      const spentAtMs = bookedAtMs ?? instantOf(slice.ends, spend);
+      return spentAtMs === null ? [] : [{ spend, spentAtMs }];
+    });
   }
 
   forget(partitionKey: string): void {
@@ -139,7 +166,8 @@ export class Leases {
     settle: (verdict: Verdict) => unknown,
   ): Promise<Leased | null> {
     const askedAtMs = this.#clock.now();
-    const ended = lease.ended.filter(({ endsAtMs }) => endsAtMs + heldMs > askedAtMs);
+    dropOld(lease, askedAtMs);
+    const ended = lease.ended.filter(isUntold);
     if (wanted !== null) lease.askedAtMs = askedAtMs;
     const call = { ...callOf(group), wanted, returned: ended.map(returned) };
     const answer = await this.#calls.make<Leased>({
@@ -147,26 +175,29 @@ export class Leases {
       place: lease.place,
       policies: group.map(({ policy }) => policy.name),
       timeoutMs: timeoutOf(group),
-      ask: (stub) => stub.lease(call),
+      ask: (stub) => telling(ended, stub.lease(call)),
       late: {
         later,
-        settle: async (verdict) => {
-          await settle(verdict);
-          if (wanted !== null) await this.#return(lease, call.key, [{ id: wanted.id, used: 0 }]);
+        // The slice's time is running while the rest is put right.
+        settle: (verdict) => {
+          const unused = wanted === null ? [] : [{ id: wanted.id, used: 0 }];
+          return Promise.all([settle(verdict), this.#return(lease, call.key, unused, [])]);
         },
       },
     });
     if (wanted !== null && lease.askedAtMs === askedAtMs) lease.askedAtMs = null;
     if (answer === null) return null;
-    // What is older has been booked whole.
-    lease.ended = lease.ended.filter(
-      (slice) => !ended.includes(slice) && slice.endsAtMs + heldMs > askedAtMs,
-    );
+    lease.ended = lease.ended.filter((slice) => !ended.includes(slice));
     if (wanted !== null && answer.lentUnits > 0) {
       lease.told = answer.decisions;
       lease.toldAtMs = this.#clock.now();
       const endsAtMs = askedAtMs + sliceMs;
-      lease.slices.push({ id: wanted.id, units: answer.lentUnits, used: 0, endsAtMs });
+      const ends = group.map(({ policy }, index) => ({
+        policy: policy.name,
+        atMs: (answer.spentAtMs[index] ?? 0) + heldMs,
+      }));
+      const { id } = wanted;
+      lease.slices.push({ id, units: answer.lentUnits, used: 0, endsAtMs, ends, ...untold });
       later(this.#returnAt(lease, call.key, endsAtMs));
     }
     return answer;
@@ -176,23 +207,32 @@ export class Leases {
   async #returnAt(lease: Lease, key: string, endsAtMs: number): Promise<void> {
     await passed(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
     retire(lease, this.#clock.now());
-    const { ended } = lease;
-    if (!ended.some(({ units, used }) => used < units)) return;
-    lease.ended = [];
-    await this.#return(lease, key, ended.map(returned));
+    const hasMore = lease.ended.some((slice) => isUntold(slice) && slice.used < slice.units);
+    if (hasMore) await this.#returnEnded(lease, key);
   }
 
-  async #return(lease: Lease, key: string, slices: readonly SliceReturned[]): Promise<void> {
-    await this.#calls.make({
+  async #returnEnded(lease: Lease, key: string): Promise<void> {
+    dropOld(lease, this.#clock.now());
+    const ended = lease.ended.filter(isUntold);
+    lease.ended = lease.ended.filter((slice) => !isUntold(slice));
+    await this.#return(lease, key, ended.map(returned), ended);
+  }
+
+  /** @param told the slices that are returned, as far as they are known */
+  async #return(
+    lease: Lease,
+    key: string,
+    slices: readonly SliceReturned[],
+    told: readonly Slice[],
+  ): Promise<void> {
+    if (slices.length === 0) return;
+    await this.#calls.make<Returned>({
       name: "return",
       place: lease.place,
       policies: lease.asked.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
-      ask: async (stub) => {
-        await stub.giveBackSlices({ key, returned: slices });
-        return true;
-      },
+      ask: (stub) => telling(told, stub.giveBackSlices({ key, returned: slices })),
     });
   }
 
@@ -229,6 +269,38 @@ const isAsking = ({ askedAtMs }: Lease, group: readonly Spend[], nowMs: number):
   askedAtMs !== null && nowMs >= askedAtMs && nowMs - askedAtMs < timeoutOf(group) + lostAfterMs;
 
 const returned = ({ id, used }: Slice): SliceReturned => ({ id, used });
+
+const untold = { told: null, isUnsure: false } as const;
+
+const isUntold = ({ told }: Slice): boolean => told === null;
+
+/** Each slice is told by one call at a time: of two, the first to arrive would settle it, and the other's answer be taken. */
+function telling<Answer extends Returned>(
+  slices: readonly Slice[],
+  answer: Promise<Answer>,
+): Promise<Answer> {
+  for (const [index, slice] of slices.entries()) {
+    slice.told = answer.then(
+      ({ settled }) => settled[index] ?? [],
+      () => {
+        slice.told = null;
+        slice.isUnsure = true;
+        return null;
+      },
+    );
+  }
+  return answer;
+}
+
+/** What the object has booked whole by now. */
+function dropOld(lease: Lease, nowMs: number): void {
+  const isOld = ({ endsAtMs }: Slice): boolean => endsAtMs + heldMs <= nowMs;
+  for (const slice of lease.ended.filter(isOld)) slice.told ??= Promise.resolve([]);
+  lease.ended = lease.ended.filter((slice) => !isOld(slice));
+}
+
+const instantOf = (settled: Settlement, { policy }: Spend): number | null =>
+  settled.find((each) => each.policy === policy.name)?.atMs ?? null;
 
 function demanded(demand: Demand, units: number, nowMs: number): void {
   const sinceMs = nowMs - demand.beganAtMs;

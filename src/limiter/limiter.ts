@@ -25,6 +25,7 @@ import type {
   Reserved,
   ReserveCall,
   ReturnCall,
+  Returned,
   Settled,
   SettleCall,
   SliceWanted,
@@ -79,22 +80,23 @@ export class Limiter {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
-    for (const each of returned) account.settleSlice(each, nowMs);
+    const settled = returned.map((each) => account.settleSlice(each, nowMs));
     const verdict = charges.some(({ cost }) => cost > 0)
       ? decide(account, charges, nowMs, meterOf, spendNow)
       : lookAt(account, charges, nowMs, meterOf);
     const lentUnits = wanted === null ? 0 : lend(account, charges, verdict, wanted, nowMs);
     this.#keep(account, changes, nowMs, lentUnits > 0 || durability === "confirmed");
-    return { ...withSlices(account, charges, verdict, nowMs), lentUnits };
+    return { ...withSlices(account, charges, verdict, nowMs), lentUnits, settled };
   }
 
   /** Settles slices of which no more is to be used. */
-  giveBackSlices({ key, returned }: ReturnCall): void {
+  giveBackSlices({ key, returned }: ReturnCall): Returned {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
-    for (const each of returned) account.settleSlice(each, nowMs);
+    const settled = returned.map((each) => account.settleSlice(each, nowMs));
     this.#keep(account, changes, nowMs, false);
+    return { settled };
   }
 
   /** A verdict for each call. */

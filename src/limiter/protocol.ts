@@ -141,7 +141,19 @@ export interface SliceReturned {
   used: number;
 }
 
-export interface Leased extends Verdict {
+/**
+ * Of a slice that was returned: the instants that what was used of it is booked to, by policy. Where one is missing its
+ * time was up before, and all that was lent is booked to that instant.
+ */
+export type Settlement = readonly { policy: string; atMs: number }[];
+
+/** One for each slice that was returned, in their order. */
+export interface Returned {
+  settled: readonly Settlement[];
+}
+
+/** A slice's time is up its `ttlMs` after `spentAtMs`. */
+export interface Leased extends Verdict, Returned {
   /** 0 when no slice was opened. Beside them the charges are spent, as by a check. */
   lentUnits: number;
 }

@@ -14,6 +14,7 @@ import type {
   Reserved,
   ReserveCall,
   ReturnCall,
+  Returned,
   Settled,
   SettleCall,
   SyncCall,
@@ -37,8 +38,8 @@ export class RateLimiter extends DurableObject<Env> {
     return this.#limiter.lease(call);
   }
 
-  giveBackSlices(call: ReturnCall): void {
-    this.#limiter.giveBackSlices(call);
+  giveBackSlices(call: ReturnCall): Returned {
+    return this.#limiter.giveBackSlices(call);
   }
 
   batch(call: BatchCall): Verdict[] {

@@ -2,7 +2,13 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
-import type { Charge, CheckCall, Leased, SliceReturned } from "../../src/limiter/protocol.ts";
+import type {
+  Charge,
+  CheckCall,
+  Leased,
+  Returned,
+  SliceReturned,
+} from "../../src/limiter/protocol.ts";
 import type { RateLimiter } from "../../src/limiter/rate-limiter.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
@@ -62,7 +68,7 @@ export async function lease(
   return { ...leased, id };
 }
 
-export const giveBack = (object: Stub, id: string, used: number): Promise<void> =>
+export const giveBack = (object: Stub, id: string, used: number): Promise<Returned> =>
   object.giveBackSlices({ key: "k", returned: [{ id, used }] });
 
 /** 100 units in any minute. */

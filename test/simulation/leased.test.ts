@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
+import { LimiterClient } from "../../src/limiter/client.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
@@ -11,9 +12,10 @@ import { Isolate, ObjectOf, startMs, World } from "./world.ts";
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-const policyOf = (limits: object): Policy =>
+const policyOf = (limits: object, timeout = "1s"): Policy =>
   policyWith({
     limits,
+    timeout,
     consistency: "leased",
     // Without the object's word, or a slice of its, nothing is let in; and a crash takes nothing.
     onError: "closed",
@@ -108,6 +110,50 @@ describe("under leases, whatever the network, the isolates and the object do", (
     )();
     // What lends nothing exceeds nothing.
     expect(spentFromSlices).toBeGreaterThan(10_000);
+  });
+
+  it("what another key denies has not been charged, however long its denial took", async () => {
+    await forAll(
+      [
+        fc.integer(),
+        fc.constantFrom(0, 20, 300, 900),
+        fc.integer({ min: 1, max: 40 }),
+        fc.constantFrom("1s", "10s"),
+      ],
+      async (seed, mostDelayMs, everyMs, timeout) => {
+        const world = new World();
+        const random = randomFrom(seed);
+        const object = new ObjectOf(world, random, { mostDelayMs, lost: 0, unanswered: 0 });
+        const client = new LimiterClient(
+          object.namespace(0, () => true),
+          world.clock(),
+        );
+        const leased = policyOf(limitOf("sliding-log", 5_000, 3_600_000), timeout);
+        const strict = policyWith({ limits: "20/second", timeout: "10s" });
+        let admitted = 0;
+        const ask = async (): Promise<void> => {
+          const { isRefused } = await client.admit(
+            [
+              { policy: leased, partitionKey: "a", cost: 1 },
+              { policy: strict, partitionKey: "b", cost: 1 },
+            ],
+            () => undefined,
+          );
+          if (!isRefused) admitted += 1;
+        };
+        for (let time = 0; time < 200; time++) {
+          world.at(startMs + time * everyMs + Math.floor(random() * everyMs), () => void ask());
+        }
+        await world.runUntil(startMs + 30_000);
+        const { limits } = leased;
+        const { decisions } = object.limiter.look({
+          key: "a",
+          charges: [{ policy: leased.name, limits, cost: 0 }],
+        });
+        expect(decisions[0]?.limits[0]?.remaining).toBe(5_000 - admitted);
+      },
+      100,
+    )();
   });
 
   it("a busy isolate asks its object a few times a second, and spends the rest of its slices", async () => {
