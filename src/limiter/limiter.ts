@@ -17,6 +17,7 @@ import type {
   Charge,
   CheckCall,
   ForgetCall,
+  KeySync,
   LeaseCall,
   Leased,
   RefundCall,
@@ -42,6 +43,9 @@ export interface Platform extends Clock {
 }
 
 const spendNow: Spending = (meter, cost, nowMs, heldUnits) => meter.consume(cost, nowMs, heldUnits);
+
+/** A call of the platform's takes 32 MiB. */
+const mostAnsweredBytes = 8 * 2 ** 20;
 
 /** So much of what is left is lent at once: near the limit nothing is, and every request asks. */
 const lentPart = 8;
@@ -154,8 +158,23 @@ export class Limiter {
     return { ...withSlices(account, charges, verdict, nowMs), isOpen, fullForMs: 0 };
   }
 
-  /** Books what an isolate has spent by itself, and tells how things stand then. */
-  sync({ key, isolate, batch, charges, durability }: SyncCall): Synced {
+  /**
+   * Books what an isolate has spent by itself, and tells how things stand then: of the first keys, as far as there is room
+   * in an answer. The others are sent again.
+   */
+  sync({ isolate, syncs }: SyncCall): Synced[] {
+    const answers: Synced[] = [];
+    let answeredBytes = 0;
+    for (const each of syncs) {
+      if (answeredBytes > mostAnsweredBytes) break;
+      const answer = this.#syncKey(isolate, each);
+      answeredBytes += answer.snapshots.reduce((sum, { length }) => sum + length, 0);
+      answers.push(answer);
+    }
+    return answers;
+  }
+
+  #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): Synced {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;

@@ -43,11 +43,16 @@ export interface BatchCall {
   calls: readonly CheckCall[];
 }
 
-/** What an isolate has spent by itself, and when; the answer is how things stand. */
-export interface SyncCall extends KeyCall {
+/** What an isolate has spent by itself, on each of some keys. */
+export interface SyncCall {
   /** Who sends it: 128 random bits, as text. */
   isolate: string;
-  /** Its number among the isolate's for the key, from 1 on, which counts once; 0 of one without spends. */
+  syncs: readonly KeySync[];
+}
+
+/** What was spent on a key, and when; the answer is how things stand. */
+export interface KeySync extends KeyCall {
+  /** Its number among the isolate's, from 1 on, which counts once; 0 of one without spends. */
   batch: number;
   charges: readonly SyncedCharge[];
 }

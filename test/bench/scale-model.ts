@@ -15,8 +15,6 @@ export interface Way {
   readonly deniedShare?: number;
   readonly hasDenyCache?: boolean;
   readonly syncSeconds?: number;
-  /** Whether a sync would bring all that an isolate has spent in a shard, and not one key's. */
-  readonly isSyncJoint?: boolean;
 }
 
 export interface Load {
@@ -47,6 +45,11 @@ const sliceSeconds = 1;
 export const worthwhileUnits = 1 + prices.rowsWritten.dollars / prices.objectRequests.dollars;
 /** The default of `syncEvery`. */
 const defaultSyncSeconds = 1;
+/** Keys of a shard are synced together (`syncs.ts`): so many in a call, and those seen first after so long. */
+const keysOfCall = 100;
+const firstSeconds = 0.1;
+/** Keys that an isolate knows the state of (`replicas.ts`): the least recently asked for are seen first again. */
+const knownKeys = 1_024;
 /** Under a flood a limit of 100 a minute has room each 0.6 s: what is remembered of a denial holds no longer, nor than 1 s. */
 const deniedSeconds = 0.6;
 
@@ -64,7 +67,10 @@ export function loadOf(groups: readonly KeyGroup[], way: Way): Load {
   const { shards, deniedShare = 0 } = way;
   const asked = groups.map((group) => askedOf(group, way));
   const decisions = sumOf(groups, ({ keys, perSecond }) => keys * perSecond);
-  const calls = way.isSyncJoint === true ? jointCalls(decisions, way) : total(asked, "calls");
+  const isJoint = way.consistency === "eventual" && shards !== null;
+  const calls = isJoint
+    ? jointCalls(groups, { ...way, shards }, total(asked, "calls"))
+    : total(asked, "calls");
   const changes = total(asked, "changes");
   const lives = sumOf(asked, ({ keys, ...key }) => keys * livesOf(key.changes + key.slices));
   const alarms =
@@ -127,9 +133,42 @@ function askedOf({ keys, perSecond }: KeyGroup, way: Way): Asked {
 
 const syncSecondsOf = ({ syncSeconds = defaultSyncSeconds }: Way): number => syncSeconds;
 
-function jointCalls(decisions: number, way: Way): number {
-  const pairs = way.isolates * (way.shards ?? 1);
-  return pairs * begun(decisions / pairs, syncSecondsOf(way));
+/** @param syncs of keys a second, of which so many go together as are due */
+function jointCalls(
+  groups: readonly KeyGroup[],
+  way: Way & { readonly shards: number },
+  syncs: number,
+): number {
+  const { isolates, shards } = way;
+  const pairs = isolates * shards;
+  const first = isolates * firstSeen(groups, isolates);
+  const allowed = (1 - (way.deniedShare ?? 0)) * sumOf(groups, (key) => key.keys * key.perSecond);
+  const lines =
+    begun(first / pairs, firstSeconds) +
+    begun(Math.max(0, allowed - first) / pairs, syncSecondsOf(way));
+  return Math.min(syncs, Math.max(pairs * lines, syncs / keysOfCall));
+}
+
+/**
+ * How many requests a second of an isolate are for keys that it does not know: it knows those asked for within so long that
+ * they are as many as it can (the approximation of H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, 2002).
+ */
+function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
+  const askedWithin = (seconds: number): number =>
+    sumOf(groups, ({ keys, perSecond }) => keys * -Math.expm1((-perSecond / isolates) * seconds));
+  let [least, most] = [0, 1];
+  while (askedWithin(most) < knownKeys && most < 1e9) most *= 2;
+  if (most >= 1e9) return 0;
+  for (let step = 0; step < 60; step++) {
+    const middle = (least + most) / 2;
+    if (askedWithin(middle) < knownKeys) least = middle;
+    else most = middle;
+  }
+  return sumOf(
+    groups,
+    ({ keys, perSecond }) =>
+      keys * (perSecond / isolates) * Math.exp((-perSecond / isolates) * most),
+  );
 }
 
 /** How likely a change is within the gathering time of the one before the last, so that it waits. */
@@ -177,10 +216,11 @@ function alarmsOf({ changes, slices }: Pick<Asked, "changes" | "slices">): numbe
 const wokenOf = (calls: number): number => calls * Math.exp(-calls * idleMemorySeconds);
 
 function hottestOf(asked: readonly Asked[], calls: number, way: Way): number {
-  const { shards, isSyncJoint = false } = way;
+  const { shards, consistency } = way;
   const hottestKey = Math.max(...asked.map((key) => key.calls));
   if (shards === null) return hottestKey;
-  if (isSyncJoint) return calls / shards;
+  // A shard is asked by each isolate as often, whatever its keys.
+  if (consistency === "eventual") return calls / shards;
   // Beside its share a shard has the hottest key, or as many more keys than others as the unluckiest of them gets.
   const spread = Math.sqrt(sumOf(asked, (key) => key.keys * key.calls ** 2) / shards);
   return calls / shards + Math.max(hottestKey, Math.sqrt(2 * Math.log(shards)) * spread);

@@ -38,15 +38,12 @@ type Setting = Omit<Way, "isolates">;
 
 const layouts = [null, 32, 4096] as const;
 const consistencies = ["strict", "leased", "eventual"] as const;
-const settings: readonly Setting[] = [
-  ...consistencies.flatMap((consistency) => layouts.map((shards) => ({ consistency, shards }))),
-  { consistency: "eventual", shards: 32, isSyncJoint: true },
-];
+const settings: readonly Setting[] = consistencies.flatMap((consistency) =>
+  layouts.map((shards) => ({ consistency, shards })),
+);
 
-function nameOf({ consistency, shards, isSyncJoint = false }: Setting): string {
-  const layout = shards === null ? "per-key" : `${whole(shards)} shards`;
-  return `${consistency}, ${layout}${isSyncJoint ? ", joint syncs ‡" : ""}`;
-}
+const nameOf = ({ consistency, shards }: Setting): string =>
+  `${consistency}, ${shards === null ? "per-key" : `${whole(shards)} shards`}`;
 
 const power = (count: number): string => `10^${Math.round(Math.log10(count))}`;
 const thousands = (count: number): string => `${rough(count / 1_000)}k`;

@@ -14,6 +14,8 @@ const policyOf = (limits: object): Policy =>
   policyWith({
     limits,
     consistency: "eventual",
+    objects: "sharded",
+    shards: 1,
     syncEvery: "500ms",
     // A crash takes nothing.
     durability: "confirmed",
@@ -26,6 +28,7 @@ const schedule = fc.record({
     fc.record({
       waitMs: fc.nat({ max: 400 }),
       isolate: fc.nat({ max: 4 }),
+      key: fc.nat({ max: 3 }),
       units: fc.integer({ min: 1, max: 3 }),
       fault: fc.constantFrom("none", "none", "none", "none", "crash", "part", "meet"),
     }),
@@ -48,7 +51,7 @@ class Known {
   readonly #told = new Map<number, ReadonlyMap<number, number>>();
 
   readonly onTaken = (isolate: number, call: unknown): (() => void) => {
-    const { batch, charges } = call as SyncCall;
+    const { batch = 0, charges = [] } = (call as SyncCall).syncs[0] ?? {};
     if (batch > (this.#batches.get(isolate) ?? 0)) {
       this.#batches.set(isolate, batch);
       const units = charges
@@ -70,6 +73,7 @@ class Known {
 async function played(
   policy: Policy,
   told: Schedule,
+  keys: readonly string[] = ["key"],
   onAsked: (played: Played, isolate: number, isAdmitted: boolean) => void = () => undefined,
 ): Promise<Played> {
   const world = new World();
@@ -81,47 +85,53 @@ async function played(
     (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
   );
   const all = { world, object, isolates, known };
-  const asking = async (index: number, units: number): Promise<void> => {
+  const asking = async (index: number, units: number, key?: string): Promise<void> => {
     const isolate = isolates[index];
     const before = isolate?.admitted.length;
-    await isolate?.ask(units);
+    await isolate?.ask(units, key);
     onAsked(all, index, before !== isolate?.admitted.length);
   };
   let atMs = startMs;
-  for (const { waitMs, isolate, units, fault } of told.asks) {
+  for (const { waitMs, isolate, units, key, fault } of told.asks) {
     atMs += waitMs;
     world.at(atMs, () => {
       if (fault === "crash") object.crash();
       if (fault !== "none") object.isReachable = fault !== "part";
-      void asking(isolate % isolates.length, units);
+      void asking(isolate % isolates.length, units, keys[key % keys.length]);
     });
   }
   await world.runUntil(atMs);
   return all;
 }
 
-const unitsOf = (isolate: Isolate): number =>
-  isolate.admitted.reduce((sum, { units }) => sum + units, 0);
+const unitsOf = (isolate: Isolate, of: string): number =>
+  isolate.admitted.reduce((sum, { units, key }) => sum + (key === of ? units : 0), 0);
 
 describe("under eventual consistency, whatever the network and the object do", () => {
   it(
     "what isolates have spent is counted once, all of it",
     forAll(
-      [schedule],
-      async (told) => {
+      [schedule, fc.integer({ min: 1, max: 4 })],
+      async (told, count) => {
+        const keys = ["key", "a", "b", "c"].slice(0, count);
         const policy = policyOf({ limit: 1_000, window: "1d", strategy: "sliding-log" });
-        const { world, object, isolates } = await played(policy, told);
+        const { world, object, isolates } = await played(policy, told, keys);
         object.isReachable = true;
         object.isDisturbed = false;
         for (let turn = 0; turn < 4; turn++) {
           // oxlint-disable-next-line no-await-in-loop
           await world.runUntil(world.nowMs + 5_000);
-          for (const isolate of isolates) void isolate.ask(0);
+          for (const isolate of isolates) for (const key of keys) void isolate.ask(0, key);
         }
         await world.runUntil(world.nowMs + 5_000);
-        const look = { key: "key", charges: [{ policy: "p", limits: policy.limits, cost: 0 }] };
-        const left = object.limiter.look(look).decisions[0]?.limits[0]?.remaining;
-        expect(1_000 - (left ?? 0)).toBe(isolates.reduce((sum, each) => sum + unitsOf(each), 0));
+        const charges = [{ policy: "p", limits: policy.limits, cost: 0 }];
+        const counted = keys.map((key) => {
+          const left = object.limiter.look({ key, charges }).decisions[0]?.limits[0]?.remaining;
+          return 1_000 - (left ?? 0);
+        });
+        expect(counted).toEqual(
+          keys.map((key) => isolates.reduce((sum, each) => sum + unitsOf(each, key), 0)),
+        );
       },
       2_000,
     ),
@@ -134,7 +144,7 @@ describe("under eventual consistency, whatever the network and the object do", (
       async (told, limit, windowMs) => {
         const policy = policyOf({ limit, window: `${windowMs}ms`, strategy: "sliding-log" });
         const excesses: number[] = [];
-        await played(policy, told, ({ world, isolates, known }, index, isAdmitted) => {
+        await played(policy, told, ["key"], ({ world, isolates, known }, index, isAdmitted) => {
           if (!isAdmitted) return;
           const inWindow = (atMs: number): boolean => world.nowMs - atMs < windowMs;
           let used = 0;

@@ -100,6 +100,21 @@ describe("an isolate that decides by itself", () => {
     expect(left(policy)).toBe(9);
   });
 
+  it("asks a shard for all of its keys at once, and for those seen first ten times a second", async () => {
+    const { object, ask, pass } = isolate(50);
+    const sharded = { ...policyOf(100, "1h").objects, shards: 1 };
+    const policy = { ...policyOf(100, "1h"), objects: sharded };
+    for (let request = 0; request < 5_000; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, `key-${(request * 7) % 250}`);
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(2);
+    }
+    // 250 keys are first seen within half a second; a call has a hundred of them.
+    expect(object.calls).toBeGreaterThan(15);
+    expect(object.calls).toBeLessThan(45);
+  });
+
   it("asks the object once for each request of a key that is asked for seldom", async () => {
     const { object, ask, pass } = isolate();
     for (let request = 0; request < 20; request++) {

@@ -192,7 +192,7 @@ export class Isolate {
   readonly #aheadMs: number;
   #client: LimiterClient;
   #lives = 0;
-  readonly admitted: Admitted[] = [];
+  readonly admitted: (Admitted & { readonly key: string })[] = [];
 
   /** @param name by which the object's calls are told apart */
   constructor(world: World, object: ObjectOf, policy: Policy, name: number, aheadMs: number) {
@@ -218,12 +218,13 @@ export class Isolate {
     return new LimiterClient(this.#object.namespace(this.#name, isAlive), clock);
   }
 
-  /** Asks for so many units of the only key. */
-  async ask(units: number): Promise<void> {
-    const spend = { policy: this.#policy, partitionKey: "key", cost: units };
+  /** Asks for so many units of a key. */
+  async ask(units: number, key = "key"): Promise<void> {
+    const spend = { policy: this.#policy, partitionKey: key, cost: units };
     const { turn } = this.#world;
     const { outcomes } = await this.#client.admit([spend], () => undefined);
     const isOwn = turn === this.#world.turn;
-    if (isOwn && outcomes.every(allows)) this.admitted.push({ atMs: this.#world.nowMs, units });
+    if (isOwn && outcomes.every(allows))
+      this.admitted.push({ atMs: this.#world.nowMs, units, key });
   }
 }

@@ -1,0 +1,240 @@
+/**
+ * What an isolate knows of a key under eventual consistency: how the key's object has last told that it stands, and what
+ * the isolate has spent since. Spends are exchanged, and not verdicts: each batch of them counts once, and is kept until
+ * the object has said that it is counted.
+ */
+import type { Policy } from "../config/index.ts";
+import { createMeter, type Decision, type Limit, type Meter } from "../strategies/index.ts";
+import type { Spent } from "./group.ts";
+import { heldFor, sharedLimits } from "./held-meter.ts";
+import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
+import type { Place } from "./place.ts";
+import type { KeySync, Synced } from "./protocol.ts";
+
+/** Of more instants the oldest are told as one, the later of them: what is spent counts for longer, never for less. */
+const mostInstants = 100;
+
+/** What is counted for one policy. */
+interface Counted {
+  policy: Policy;
+  meter: Meter;
+  /** What is not on its way, for each list of limits that it was spent under: overrides and deploys change them. */
+  unsent: Unsent[];
+  /** Whether the object has told how it stands. */
+  isTold: boolean;
+}
+
+interface Unsent {
+  /** A list of `sharedLimits`. */
+  readonly limits: readonly Limit[];
+  /** Units by when they were spent. */
+  readonly spends: Map<number, number>;
+}
+
+/** A batch that is on its way, or will be again. */
+interface Batch {
+  readonly number: number;
+  charges: readonly {
+    readonly policy: string;
+    readonly limits: readonly Limit[];
+    readonly spends: readonly (readonly [atMs: number, units: number])[];
+  }[];
+}
+
+/** What is sent of a key, and which of its policies the answer tells of. */
+export interface Sending {
+  readonly call: KeySync;
+  readonly batch: Batch;
+  readonly asked: readonly Counted[];
+}
+
+export class Replica {
+  readonly partitionKey: string;
+  readonly place: Place;
+  /** When it was last sent, whatever came of it. */
+  sentAtMs = Number.NEGATIVE_INFINITY;
+  isSending = false;
+  readonly #counted = new Map<string, Counted>();
+  /** How far the object's clock is ahead of the isolate's. */
+  #aheadMs = 0;
+  #kept: Batch | null = null;
+
+  constructor(partitionKey: string, place: Place) {
+    this.partitionKey = partitionKey;
+    this.place = place;
+  }
+
+  /** How often it is sent: as the most impatient of its policies says. */
+  get syncEveryMs(): number {
+    const all = [...this.#counted.values()].map(({ policy: { consistency } }) =>
+      consistency.kind === "eventual" ? consistency.syncEveryMs : Number.MAX_SAFE_INTEGER,
+    );
+    return Math.min(...all);
+  }
+
+  get policies(): readonly Policy[] {
+    return [...this.#counted.values()].map(({ policy }) => policy);
+  }
+
+  /** Spends all or nothing. @param localMs by the isolate's clock */
+  decide(group: readonly Spend[], localMs: number): readonly Outcome[] {
+    const nowMs = localMs + this.#aheadMs;
+    const asked = group.map((spend) => ({ spend, counted: this.#countedOf(spend.policy) }));
+    const looked = asked.map(({ spend, counted }) =>
+      outcomeOf(counted, counted.meter.look(spend.cost, nowMs)),
+    );
+    if (!looked.every(admits)) return looked;
+    return asked.map(({ spend, counted }) => {
+      const outcome = outcomeOf(counted, counted.meter.consume(spend.cost, nowMs));
+      if (allows(outcome)) note(unsentOf(counted), localMs, spend.cost);
+      return outcome;
+    });
+  }
+
+  /**
+   * Gives back what was spent, as far as the object has not been told of it.
+   * @returns what it has been told of, and when that was spent by its clock
+   */
+  giveBack(group: readonly Spend[], spentAtMs: number, localMs: number): readonly Spent[] {
+    return group.flatMap((spend) => {
+      const { policy, cost } = spend;
+      const counted = this.#countedOf(policy);
+      const atMs = spentAtMs + this.#aheadMs;
+      counted.meter.refund(cost, atMs, localMs + this.#aheadMs);
+      const spends = unsentOf(counted);
+      const units = spends.get(spentAtMs) ?? 0;
+      if (units < cost) return [{ spend, spentAtMs: atMs }];
+      spends.set(spentAtMs, units - cost);
+      return [];
+    });
+  }
+
+  /** What is on its way is not to bring it back. */
+  forget(policy: string): void {
+    this.#counted.delete(policy);
+    const kept = this.#kept;
+    if (kept !== null) kept.charges = kept.charges.filter((each) => each.policy !== policy);
+  }
+
+  /**
+   * What is to be sent: what was sent before until it is known to be counted.
+   * @param nextNumber of a batch
+   * @returns null when there is nothing to ask about
+   */
+  sending(nextNumber: () => number, localMs: number): Sending | null {
+    const asked = [...this.#counted.values()];
+    if (asked.length === 0) return null;
+    const batch = (this.#kept ??= this.#batch(nextNumber));
+    this.sentAtMs = localMs;
+    this.isSending = true;
+    return { call: this.#callOf(batch, localMs), batch, asked };
+  }
+
+  /** Takes what is to be sent; 0 is the number of a batch of nothing. */
+  #batch(nextNumber: () => number): Batch {
+    const charges = [...this.#counted.values()].flatMap((counted) => {
+      const { policy, unsent } = counted;
+      counted.unsent = [];
+      return unsent.flatMap(({ limits, spends }) => {
+        const spent = [...spends].filter(([, units]) => units > 0);
+        return spent.length === 0 ? [] : { policy: policy.name, limits, spends: spent };
+      });
+    });
+    return { number: charges.length === 0 ? 0 : nextNumber(), charges };
+  }
+
+  /** What was spent first, and then each policy with the limits of now, whose answers have all of it. */
+  #callOf({ number, charges }: Batch, localMs: number): KeySync {
+    const spent = charges.map((charge) => ({
+      ...charge,
+      spends: charge.spends.map(([atMs, units]): [number, number] => [
+        Math.max(0, localMs - atMs),
+        units,
+      ]),
+    }));
+    const asked = this.policies.map(({ name, limits }) => ({ policy: name, limits, spends: [] }));
+    const isConfirmed = this.policies.some(({ durability }) => durability === "confirmed");
+    return {
+      key: this.partitionKey,
+      batch: number,
+      charges: [...spent, ...asked],
+      durability: isConfirmed ? "confirmed" : "relaxed",
+    };
+  }
+
+  /**
+   * @param synced null when there was no answer
+   * @returns whether all that was spent until now is known to be counted
+   */
+  answered(sending: Sending, synced: Synced | null, localMs: number): boolean {
+    // One that was given up may come back after another has been sent.
+    if (this.#kept !== sending.batch) return true;
+    this.isSending = false;
+    if (synced === null) return false;
+    this.#kept = null;
+    this.#takeOver(sending, synced, localMs);
+    return [...this.#counted.values()].every(({ unsent }) => unsent.length === 0);
+  }
+
+  /** The object's count stands for what was sent; what has been spent since comes on top. */
+  #takeOver({ asked }: Sending, { snapshots, atMs: objectMs }: Synced, localMs: number): void {
+    // Its clock was read before the answer was on its way: by this one nothing is free too early.
+    this.#aheadMs = objectMs - localMs;
+    for (const [index, snapshot] of snapshots.slice(-asked.length).entries()) {
+      const counted = asked[index];
+      // Of what was forgotten meanwhile nothing is to come back.
+      if (counted === undefined || this.#counted.get(counted.policy.name) !== counted) continue;
+      let meter = createMeter([], JSON.parse(snapshot));
+      if (meter.refused !== null) continue;
+      for (const { limits, spends } of counted.unsent) {
+        meter = meter.withLimits(limits);
+        for (const [atMs, units] of spends) meter.book(units, atMs + this.#aheadMs, objectMs);
+      }
+      counted.meter = meter.withLimits(sharedLimits(counted.policy.limits));
+      counted.isTold = true;
+    }
+  }
+
+  /** With the limits of this request: overrides and deploys change them. */
+  #countedOf(policy: Policy): Counted {
+    const before = this.#counted.get(policy.name);
+    if (before === undefined) {
+      const { meter } = heldFor(policy.limits, undefined);
+      const counted: Counted = { policy, meter, unsent: [], isTold: false };
+      this.#counted.set(policy.name, counted);
+      return counted;
+    }
+    if (before.policy.limits !== policy.limits) {
+      before.meter = before.meter.withLimits(sharedLimits(policy.limits));
+    }
+    before.policy = policy;
+    return before;
+  }
+}
+
+/** Before the object has told anything a decision is the isolate's own. */
+const outcomeOf = ({ policy, isTold }: Counted, decision: Decision): Outcome => ({
+  kind: isTold ? "decided" : "local",
+  policy,
+  decision,
+});
+
+/** Of the limits that hold now. */
+function unsentOf({ policy, unsent }: Counted): Map<number, number> {
+  const limits = sharedLimits(policy.limits);
+  const known = unsent.find((each) => each.limits === limits);
+  if (known !== undefined) return known.spends;
+  const spends = new Map<number, number>();
+  unsent.push({ limits, spends });
+  return spends;
+}
+
+function note(unsent: Map<number, number>, atMs: number, units: number): void {
+  if (units === 0) return;
+  unsent.set(atMs, (unsent.get(atMs) ?? 0) + units);
+  if (unsent.size <= mostInstants) return;
+  const [oldest, next] = unsent.keys();
+  if (oldest === undefined || next === undefined) return;
+  unsent.set(next, (unsent.get(next) ?? 0) + (unsent.get(oldest) ?? 0));
+  unsent.delete(oldest);
+}
