@@ -12,6 +12,8 @@ interface Warning {
 
 /** Slots of a shorter lease may be lost before they are renewed. */
 const shortestLeaseMs = 1_000;
+/** More is felt: an isolate reads it for each of its keys once every `syncEvery`. */
+const mostSyncedBytes = 100_000;
 /** No client waits longer for its turn. */
 const longestDelayMs = 3_600_000;
 
@@ -40,13 +42,20 @@ export function warningsOf(policy: Policy): Warning[] {
 }
 
 function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
-  const { cost, key, objects, ban, onMissingKey } = policy;
+  const { cost, key, objects, ban, onMissingKey, consistency } = policy;
   const warnings: Warning[] = [];
   const isTooMuch = (list: readonly Limit[]): boolean =>
     createMeter(list).look(reservedCost(cost), 0).retryAfterMs === null;
   if (lists.some(isTooMuch)) {
     const text = "a request costs more than the limits ever hold: every one is denied";
     warnings.push({ field: "cost", text });
+  }
+  const syncedBytes = Math.max(...lists.map(storedBytesOf));
+  if (consistency.kind === "eventual" && syncedBytes > mostSyncedBytes) {
+    warnings.push({
+      field: "consistency",
+      text: `each sync of a key may bring ${Math.ceil(syncedBytes / 1_000)} kB: counters and buckets take less than 1`,
+    });
   }
   const text = objects.shards === null ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
@@ -60,6 +69,12 @@ function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): W
   }
   return warnings;
 }
+
+const storedBytesOf = (list: readonly Limit[]): number =>
+  list.reduce(
+    (sum, limit) => sum + (strategies.get(limit.strategy)?.mostStoredBytes(limit) ?? 0),
+    0,
+  );
 
 function limitWarnings(limit: Limit): string[] {
   const warnings: string[] = [];

@@ -68,6 +68,19 @@ describe("the consistency of a policy", () => {
     expect(problemsWith(fields)).toEqual([]);
   });
 
+  it("is warned of where isolates would be told of long logs again and again", () => {
+    const warningsOf = (limit: number, consistency: string): readonly string[] =>
+      parseConfig({
+        KEY_SECRET: "s",
+        POLICIES: [{ name: "p", limits: `${limit}/hour`, strategy: "sliding-log", consistency }],
+      }).warnings;
+    expect(warningsOf(100_000, "eventual")).toEqual([
+      expect.stringMatching(/^POLICIES\[0\]\.consistency: .* each sync of a key may bring \d+ kB/),
+    ]);
+    expect(warningsOf(100_000, "leased")).toEqual([]);
+    expect(warningsOf(1_000, "eventual")).toEqual([]);
+  });
+
   it.for(["leased", "eventual"])("may be %s with all else", (consistency) => {
     for (const strategy of [
       "fixed-window",
