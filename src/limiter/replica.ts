@@ -8,7 +8,7 @@ import { createMeter, type Decision, type Limit, type Meter } from "../strategie
 import type { Spent } from "./group.ts";
 import { heldFor, sharedLimits } from "./held-meter.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
-import type { Place } from "./place.ts";
+import { idOf, type Place } from "./place.ts";
 import type { KeySync, Synced } from "./protocol.ts";
 
 /** Of more instants the oldest are told as one, the later of them: what is spent counts for longer, never for less. */
@@ -41,6 +41,10 @@ interface Batch {
   }[];
 }
 
+/** What tells a key from all others of an isolate. */
+export const nameOf = (place: Place, partitionKey: string): string =>
+  `${idOf(place)} ${partitionKey}`;
+
 /** What is sent of a key, and which of its policies the answer tells of. */
 export interface Sending {
   readonly call: KeySync;
@@ -51,6 +55,7 @@ export interface Sending {
 export class Replica {
   readonly partitionKey: string;
   readonly place: Place;
+  readonly name: string;
   /** When it was last sent, whatever came of it. */
   sentAtMs = Number.NEGATIVE_INFINITY;
   isSending = false;
@@ -62,6 +67,7 @@ export class Replica {
   constructor(partitionKey: string, place: Place) {
     this.partitionKey = partitionKey;
     this.place = place;
+    this.name = nameOf(place, partitionKey);
   }
 
   /** How often it is sent: as the most impatient of its policies says. */

@@ -3,9 +3,9 @@ import type { Clock } from "./clock.ts";
 import type { Spent } from "./group.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { idOf, type Place, placeOf } from "./place.ts";
+import { placeOf } from "./place.ts";
 import { Recent } from "./recent.ts";
-import { Replica } from "./replica.ts";
+import { nameOf, Replica } from "./replica.ts";
 import { Syncs } from "./syncs.ts";
 
 /** Bounds the memory of an isolate. What one that has to go has not sent yet is sent all the same. */
@@ -36,8 +36,8 @@ export class Replicas {
   }
 
   forget({ policy, partitionKey }: Spend): void {
-    const place = placeOf(policy.objects, partitionKey);
-    this.#ofKeys.get(nameOf(place, partitionKey))?.forget(policy.name);
+    const name = nameOf(placeOf(policy.objects, partitionKey), partitionKey);
+    (this.#ofKeys.get(name) ?? this.#syncs.open(name))?.forget(policy.name);
   }
 
   #replicaOf(group: readonly Spend[]): Replica {
@@ -46,10 +46,9 @@ export class Replicas {
     const { policy, partitionKey } = first;
     const place = placeOf(policy.objects, partitionKey);
     const name = nameOf(place, partitionKey);
-    const replica = this.#ofKeys.get(name) ?? new Replica(partitionKey, place);
+    const replica =
+      this.#ofKeys.get(name) ?? this.#syncs.open(name) ?? new Replica(partitionKey, place);
     this.#ofKeys.set(name, replica);
     return replica;
   }
 }
-
-const nameOf = (place: Place, partitionKey: string): string => `${idOf(place)} ${partitionKey}`;

@@ -18,8 +18,9 @@ const longestWorkMs = 25_000;
 const longestSyncMs = 5_000;
 /** A turn that is so late will not come any more: what it was to be called by is gone. */
 const lostAfterMs = 2_000;
-/** Bounds the memory of an isolate. */
+/** Bound the memory of an isolate. What has to go while an object is silent is lost. */
 const mostLines = 2_048;
+const mostOpen = 16_384;
 
 /** Keys of an object that are sent together. */
 interface Line {
@@ -37,6 +38,8 @@ export class Syncs {
   readonly #clock: Clock;
   readonly #isolate = crypto.randomUUID();
   readonly #lines = new Recent<Line>(mostLines);
+  /** By their names, those of which not all is known to be counted, those asked for longest ago first. */
+  readonly #open = new Map<string, Replica>();
   /** Of all keys, so that no replica that takes another's place sends a number of its again. */
   #batches = 0;
 
@@ -49,6 +52,9 @@ export class Syncs {
   add(replica: Replica, later: Later, untilMs = this.#clock.now() + longestWorkMs): void {
     const line = this.#lineOf(replica);
     line.waiting.add(replica);
+    this.#open.delete(replica.name);
+    this.#open.set(replica.name, replica);
+    if (this.#open.size > mostOpen) this.#drop();
     const nowMs = this.#clock.now();
     const { dueAtMs, everyMs } = line;
     // A clock that has stepped back tells of turns that are far off.
@@ -62,6 +68,21 @@ export class Syncs {
     later(this.#turn(line, waitMs, later, untilMs));
   }
 
+  /**
+   * The replica of that name that is still to be sent: one that took its place would be counted before it, and batches
+   * that come after later ones are taken for counted.
+   */
+  open(name: string): Replica | undefined {
+    return this.#open.get(name);
+  }
+
+  #drop(): void {
+    const [oldest] = this.#open.values();
+    if (oldest === undefined) return;
+    this.#open.delete(oldest.name);
+    this.#lineOf(oldest).waiting.delete(oldest);
+  }
+
   async #turn(line: Line, waitMs: number, later: Later, untilMs: number): Promise<void> {
     if (waitMs > 0) await passed(this.#clock, waitMs);
     line.dueAtMs = null;
@@ -69,16 +90,21 @@ export class Syncs {
     const due = [...line.waiting];
     line.waiting.clear();
     const left = await this.#send(line.place, due);
+    for (const replica of due) {
+      const isWaiting = this.#lineOf(replica).waiting.has(replica);
+      if (!isWaiting && !left.has(replica)) this.#open.delete(replica.name);
+    }
     for (const replica of left) this.add(replica, later, untilMs);
   }
 
   /** @returns those of which not all is known to be counted */
-  async #send(place: Place, replicas: readonly Replica[]): Promise<readonly Replica[]> {
-    const left: Replica[] = [];
+  async #send(place: Place, replicas: readonly Replica[]): Promise<ReadonlySet<Replica>> {
+    const left = new Set<Replica>();
     for (let from = 0; from < replicas.length; from += mostKeysOfCall) {
       // What fails the first need not be asked of the rest at once.
       // oxlint-disable-next-line no-await-in-loop
-      left.push(...(await this.#call(place, replicas.slice(from, from + mostKeysOfCall))));
+      const called = await this.#call(place, replicas.slice(from, from + mostKeysOfCall));
+      for (const replica of called) left.add(replica);
     }
     return left;
   }

@@ -58,6 +58,23 @@ describe("an isolate that decides by itself", () => {
     expect([admitted, left(policy)]).toEqual([30, 970]);
   });
 
+  it("has counted what it has to send again of a key that it had to forget in between", async () => {
+    const { object, ask, pass, left } = isolate();
+    const policy = policyOf(1_000, "1h");
+    object.isReachable = false;
+    await ask(policy, 8);
+    await pass(100);
+    for (let key = 0; key < 1_100; key++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, `other-${key}`);
+    }
+    object.isReachable = true;
+    await pass(800);
+    await ask(policy, 2);
+    await pass(10_000);
+    expect(left(policy)).toBe(990);
+  });
+
   it("counts one spend for all limits that differ in number alone, as the object does", async () => {
     const { ask, pass, left } = isolate();
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1h")];
