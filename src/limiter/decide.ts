@@ -34,7 +34,7 @@ export function lookAt(
 ): Verdict {
   const asked = askedOf(account, charges, nowMs, meterOf);
   const decisions = asked.map((each) => refusedFor(each.bannedForMs, lookOf(each, nowMs)));
-  return { decisions, spentAtMs: asked.map(({ meter }) => meter.seenMs) };
+  return { decisions, spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)) };
 }
 
 /** @param spend by which each is spent */

@@ -281,7 +281,8 @@ function telling<Answer extends Returned>(
 ): Promise<Answer> {
   for (const [index, slice] of slices.entries()) {
     slice.told = answer.then(
-      ({ settled }) => settled[index] ?? [],
+      // Objects of an older version do not say.
+      (answered) => answered?.settled?.[index] ?? null,
       () => {
         slice.told = null;
         slice.isUnsure = true;

@@ -159,19 +159,20 @@ export class Limiter {
   }
 
   /**
-   * Books what an isolate has spent by itself, and tells how things stand then: of the first keys, as far as there is room
-   * in an answer. The others are sent again.
+   * Books what an isolate has spent by itself, and tells how things stand then: of as many keys as there is room for in an
+   * answer. The others are sent again.
    */
-  sync({ isolate, syncs }: SyncCall): Synced[] {
+  sync({ isolate, others = [], ...first }: SyncCall): Synced {
+    const answer = this.#syncKey(isolate, first);
     const answers: Synced[] = [];
-    let answeredBytes = 0;
-    for (const each of syncs) {
+    let answeredBytes = bytesOf(answer);
+    for (const each of others) {
       if (answeredBytes > mostAnsweredBytes) break;
-      const answer = this.#syncKey(isolate, each);
-      answeredBytes += answer.snapshots.reduce((sum, { length }) => sum + length, 0);
-      answers.push(answer);
+      const next = this.#syncKey(isolate, each);
+      answeredBytes += bytesOf(next);
+      answers.push(next);
     }
-    return answers;
+    return { ...answer, others: answers };
   }
 
   #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): Synced {
@@ -286,6 +287,9 @@ export class Limiter {
     if (unwritten.length > 0) this.#ledger.write(unwritten, nowMs, "unconfirmed");
   }
 }
+
+const bytesOf = ({ snapshots }: Synced): number =>
+  snapshots.reduce((sum, { length }) => sum + length, 0);
 
 /** @returns the units that are lent of each policy; 0 where no slice is opened */
 function lend(

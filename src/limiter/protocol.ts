@@ -43,11 +43,12 @@ export interface BatchCall {
   calls: readonly CheckCall[];
 }
 
-/** What an isolate has spent by itself, on each of some keys. */
-export interface SyncCall {
+/** What an isolate has spent by itself, on one key or on several. */
+export interface SyncCall extends KeySync {
   /** Who sends it: 128 random bits, as text. */
   isolate: string;
-  syncs: readonly KeySync[];
+  /** None when left out. */
+  others?: readonly KeySync[];
 }
 
 /** What was spent on a key, and when; the answer is how things stand. */
@@ -63,6 +64,8 @@ export interface SyncedCharge extends Pick<Charge, "policy" | "limits"> {
 }
 
 export interface Synced {
+  /** Of the first of the others, as far as there was room for them; none when left out. */
+  others?: Synced[];
   /** Of each charge's meter, as JSON, in their order. */
   snapshots: string[];
   /** The object's time, integer milliseconds since the Unix epoch. */
@@ -152,9 +155,9 @@ export interface SliceReturned {
  */
 export type Settlement = readonly { policy: string; atMs: number }[];
 
-/** One for each slice that was returned, in their order. */
+/** One for each slice that was returned, in their order; nobody knows when left out. */
 export interface Returned {
-  settled: readonly Settlement[];
+  settled?: readonly Settlement[];
 }
 
 /** A slice's time is up its `ttlMs` after `spentAtMs`. */

@@ -62,7 +62,7 @@ export class RateLimiter extends DurableObject<Env> {
     return this.#limiter.reserve(call);
   }
 
-  sync(call: SyncCall): Synced[] {
+  sync(call: SyncCall): Synced {
     return this.#limiter.sync(call);
   }
 

@@ -47,6 +47,7 @@ export const nameOf = (place: Place, partitionKey: string): string =>
 
 /** What is sent of a key, and which of its policies the answer tells of. */
 export interface Sending {
+  readonly replica: Replica;
   readonly call: KeySync;
   readonly batch: Batch;
   readonly asked: readonly Counted[];
@@ -56,9 +57,12 @@ export class Replica {
   readonly partitionKey: string;
   readonly place: Place;
   readonly name: string;
-  /** When it was last sent, whatever came of it. */
-  sentAtMs = Number.NEGATIVE_INFINITY;
-  isSending = false;
+  /** When it is to be sent again; null before it was sent. */
+  dueAtMs: number | null = null;
+  /** While it is on its way: when no answer will come any more. */
+  lostAtMs: number | null = null;
+  /** Whether it was asked for since it was last sent. */
+  isAsked = false;
   readonly #counted = new Map<string, Counted>();
   /** How far the object's clock is ahead of the isolate's. */
   #aheadMs = 0;
@@ -125,15 +129,17 @@ export class Replica {
   /**
    * What is to be sent: what was sent before until it is known to be counted.
    * @param nextNumber of a batch
+   * @param lostAtMs when no answer will come any more
    * @returns null when there is nothing to ask about
    */
-  sending(nextNumber: () => number, localMs: number): Sending | null {
+  sending(nextNumber: () => number, localMs: number, lostAtMs: number): Sending | null {
     const asked = [...this.#counted.values()];
     if (asked.length === 0) return null;
     const batch = (this.#kept ??= this.#batch(nextNumber));
-    this.sentAtMs = localMs;
-    this.isSending = true;
-    return { call: this.#callOf(batch, localMs), batch, asked };
+    this.dueAtMs = localMs + this.syncEveryMs;
+    this.lostAtMs = lostAtMs;
+    this.isAsked = false;
+    return { replica: this, call: this.#callOf(batch, localMs), batch, asked };
   }
 
   /** Takes what is to be sent; 0 is the number of a batch of nothing. */
@@ -168,18 +174,22 @@ export class Replica {
     };
   }
 
-  /**
-   * @param synced null when there was no answer
-   * @returns whether all that was spent until now is known to be counted
-   */
-  answered(sending: Sending, synced: Synced | null, localMs: number): boolean {
+  /** Whether not all that was spent is known to be counted. */
+  get hasUnsent(): boolean {
+    return (
+      (this.#kept?.number ?? 0) > 0 ||
+      [...this.#counted.values()].some(({ unsent }) => unsent.length > 0)
+    );
+  }
+
+  /** @param synced null when there was no answer */
+  answered(sending: Sending, synced: Synced | null, localMs: number): void {
     // One that was given up may come back after another has been sent.
-    if (this.#kept !== sending.batch) return true;
-    this.isSending = false;
-    if (synced === null) return false;
-    this.#kept = null;
+    if (this.#kept !== sending.batch) return;
+    this.lostAtMs = null;
+    if (synced !== null || sending.batch.number === 0) this.#kept = null;
+    if (synced === null) return;
     this.#takeOver(sending, synced, localMs);
-    return [...this.#counted.values()].every(({ unsent }) => unsent.length === 0);
   }
 
   /** The object's count stands for what was sent; what has been spent since comes on top. */

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
-import type { SyncCall } from "../../src/limiter/protocol.ts";
+import type { KeySync, SyncCall } from "../../src/limiter/protocol.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
 import { disturbed, policyWith } from "./schedule.ts";
@@ -44,28 +44,36 @@ interface Played {
   readonly known: Known;
 }
 
-/** How many units of each isolate the object has counted, and had when it last told each isolate how things stand. */
+/** How many units of each isolate the object has counted on each key, and had when it last told each isolate of the key. */
 class Known {
-  readonly #counted = new Map<number, number>();
-  readonly #batches = new Map<number, number>();
-  readonly #told = new Map<number, ReadonlyMap<number, number>>();
+  readonly #counted = new Map<string, Map<number, number>>();
+  readonly #batches = new Map<string, number>();
+  readonly #told = new Map<string, ReadonlyMap<number, number>>();
 
   readonly onTaken = (isolate: number, call: unknown): (() => void) => {
-    const { batch = 0, charges = [] } = (call as SyncCall).syncs[0] ?? {};
-    if (batch > (this.#batches.get(isolate) ?? 0)) {
-      this.#batches.set(isolate, batch);
+    const { others = [], ...first } = call as SyncCall;
+    const told = [first, ...others].map((each) => [each.key, this.#count(isolate, each)] as const);
+    return () => {
+      for (const [key, counted] of told) this.#told.set(`${isolate} ${key}`, counted);
+    };
+  };
+
+  #count(isolate: number, { key, batch, charges }: KeySync): ReadonlyMap<number, number> {
+    const counted = this.#counted.get(key) ?? new Map<number, number>();
+    this.#counted.set(key, counted);
+    if (batch > (this.#batches.get(`${isolate} ${key}`) ?? 0)) {
+      this.#batches.set(`${isolate} ${key}`, batch);
       const units = charges
         .flatMap(({ spends }) => spends)
         .reduce((sum, [, each]) => sum + each, 0);
-      this.#counted.set(isolate, (this.#counted.get(isolate) ?? 0) + units);
+      counted.set(isolate, (counted.get(isolate) ?? 0) + units);
     }
-    const told = new Map(this.#counted);
-    return () => this.#told.set(isolate, told);
-  };
+    return new Map(counted);
+  }
 
-  /** Of the units of one isolate the first that another knows of. */
-  units(knower: number, isolate: number): number {
-    return this.#told.get(knower)?.get(isolate) ?? 0;
+  /** Of the units of one isolate on a key the first that another knows of. */
+  units(knower: number, isolate: number, key: string): number {
+    return this.#told.get(`${knower} ${key}`)?.get(isolate) ?? 0;
   }
 }
 
@@ -74,7 +82,8 @@ async function played(
   policy: Policy,
   told: Schedule,
   keys: readonly string[] = ["key"],
-  onAsked: (played: Played, isolate: number, isAdmitted: boolean) => void = () => undefined,
+  onAsked: (played: Played, isolate: number, key: string, isAdmitted: boolean) => void = () =>
+    undefined,
 ): Promise<Played> {
   const world = new World();
   const object = new ObjectOf(world, randomFrom(told.seed), told);
@@ -85,11 +94,11 @@ async function played(
     (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
   );
   const all = { world, object, isolates, known };
-  const asking = async (index: number, units: number, key?: string): Promise<void> => {
+  const asking = async (index: number, units: number, key: string): Promise<void> => {
     const isolate = isolates[index];
     const before = isolate?.admitted.length;
     await isolate?.ask(units, key);
-    onAsked(all, index, before !== isolate?.admitted.length);
+    onAsked(all, index, key, before !== isolate?.admitted.length);
   };
   let atMs = startMs;
   for (const { waitMs, isolate, units, key, fault } of told.asks) {
@@ -97,7 +106,7 @@ async function played(
     world.at(atMs, () => {
       if (fault === "crash") object.crash();
       if (fault !== "none") object.isReachable = fault !== "part";
-      void asking(isolate % isolates.length, units, keys[key % keys.length]);
+      void asking(isolate % isolates.length, units, keys[key % keys.length] ?? "key");
     });
   }
   await world.runUntil(atMs);
@@ -140,18 +149,25 @@ describe("under eventual consistency, whatever the network and the object do", (
   it(
     "an isolate admits too much by no more than what others have that it has not been told of",
     forAll(
-      [schedule, fc.integer({ min: 1, max: 12 }), fc.integer({ min: 200, max: 4_000 })],
-      async (told, limit, windowMs) => {
+      [
+        schedule,
+        fc.integer({ min: 1, max: 12 }),
+        fc.integer({ min: 200, max: 4_000 }),
+        fc.constantFrom(["key"], ["key"], ["key", "a", "b"]),
+      ],
+      async (told, limit, windowMs, keys) => {
         const policy = policyOf({ limit, window: `${windowMs}ms`, strategy: "sliding-log" });
         const excesses: number[] = [];
-        await played(policy, told, ["key"], ({ world, isolates, known }, index, isAdmitted) => {
+        await played(policy, told, keys, ({ world, isolates, known }, index, asked, isAdmitted) => {
           if (!isAdmitted) return;
           const inWindow = (atMs: number): boolean => world.nowMs - atMs < windowMs;
           let used = 0;
           let unknown = 0;
           for (const [other, { admitted }] of isolates.entries()) {
-            let toldOf = other === index ? Number.POSITIVE_INFINITY : known.units(index, other);
-            for (const { atMs, units } of admitted) {
+            let toldOf =
+              other === index ? Number.POSITIVE_INFINITY : known.units(index, other, asked);
+            for (const { atMs, units, key } of admitted) {
+              if (key !== asked) continue;
               const untold = Math.max(0, units - toldOf);
               toldOf = Math.max(0, toldOf - units);
               if (!inWindow(atMs)) continue;

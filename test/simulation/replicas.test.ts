@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
+import type { Clock } from "../../src/limiter/clock.ts";
 import { admits } from "../../src/limiter/outcome.ts";
+import type { SyncCall, Synced } from "../../src/limiter/protocol.ts";
 import { randomFrom } from "../random.ts";
 import { policyWith } from "./schedule.ts";
 import { ObjectOf, World } from "./world.ts";
@@ -14,13 +16,31 @@ const policyOf = (limit: number, window: string): Policy => {
   return policyWith({ limits, consistency: "eventual", durability: "confirmed" });
 };
 
-function isolate(mostDelayMs = 5) {
+const sharded = (policy: Policy): Policy => ({
+  ...policy,
+  objects: { ...policy.objects, shards: 1 },
+});
+
+const keysOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `key-${index}`);
+
+/** The object, as it answers syncs by `answering`, which has the code of now at hand. */
+function answersSyncs(
+  object: ObjectOf,
+  answering: (call: SyncCall, sync: (call: SyncCall) => Synced) => unknown,
+): void {
+  const { limiter } = object;
+  const sync = limiter.sync.bind(limiter);
+  Object.assign(limiter, { sync: (call: SyncCall) => answering(call, sync) });
+}
+
+function isolate(
+  mostDelayMs = 5,
+  { clockOf = (world: World): Clock => world.clock(), isAlive = (): boolean => true } = {},
+) {
   const world = new World();
   const object = new ObjectOf(world, randomFrom(1), { mostDelayMs, lost: 0, unanswered: 0 });
-  const client = new LimiterClient(
-    object.namespace(0, () => true),
-    world.clock(),
-  );
+  const client = new LimiterClient(object.namespace(0, isAlive), clockOf(world));
   /** @returns how many of so many requests are let in */
   const ask = async (policy: Policy, times: number, key = "key"): Promise<number> => {
     let admitted = 0;
@@ -33,9 +53,9 @@ function isolate(mostDelayMs = 5) {
     return admitted;
   };
   const pass = (ms: number): Promise<void> => world.runUntil(world.nowMs + ms);
-  const left = ({ limits }: Policy): number | undefined => {
+  const left = ({ limits }: Policy, key = "key"): number | undefined => {
     const charges = [{ policy: "p", limits, cost: 0 }];
-    return object.limiter.look({ key: "key", charges }).decisions[0]?.limits[0]?.remaining;
+    return object.limiter.look({ key, charges }).decisions[0]?.limits[0]?.remaining;
   };
   return { world, object, client, ask, pass, left };
 }
@@ -119,8 +139,7 @@ describe("an isolate that decides by itself", () => {
 
   it("asks a shard for all of its keys at once, and for those seen first ten times a second", async () => {
     const { object, ask, pass } = isolate(50);
-    const sharded = { ...policyOf(100, "1h").objects, shards: 1 };
-    const policy = { ...policyOf(100, "1h"), objects: sharded };
+    const policy = sharded(policyOf(100, "1h"));
     for (let request = 0; request < 5_000; request++) {
       // oxlint-disable-next-line no-await-in-loop
       await ask(policy, 1, `key-${(request * 7) % 250}`);
@@ -130,6 +149,86 @@ describe("an isolate that decides by itself", () => {
     // 250 keys are first seen within half a second; a call has a hundred of them.
     expect(object.calls).toBeGreaterThan(15);
     expect(object.calls).toBeLessThan(45);
+  });
+
+  it("comes to every key in turn of which an answer has no room for all", async () => {
+    const { object, ask, pass, left } = isolate();
+    const policy = sharded(policyOf(1_000, "1h"));
+    answersSyncs(object, (call, sync) => sync({ ...call, others: call.others?.slice(0, 3) ?? [] }));
+    const keys = keysOf(30);
+    for (let turn = 0; turn < 60; turn++) {
+      // oxlint-disable-next-line no-await-in-loop
+      for (const key of keys) await ask(policy, 1, key);
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(50);
+    }
+    for (const key of keys) expect(left(policy, key)).toBeLessThan(980);
+    await pass(5_000);
+    for (const key of keys) expect(left(policy, key)).toBe(940);
+  });
+
+  it("has all counted by an object of an older version, which hears of one key of a call", async () => {
+    const { object, ask, pass, left } = isolate();
+    const policy = sharded(policyOf(1_000, "1h"));
+    answersSyncs(object, (call, sync) => {
+      const { snapshots, atMs } = sync({ ...call, others: [] });
+      return { snapshots, atMs };
+    });
+    const keys = keysOf(30);
+    for (const key of keys) expect(await ask(policy, 2, key)).toBe(2);
+    await pass(5_000);
+    for (const key of keys) expect(left(policy, key)).toBe(998);
+  });
+
+  it("has all counted though a request was cut off that was to send it", async () => {
+    let calls = 0;
+    let cuts = 0;
+    // Neither an answer comes to it nor its deadline.
+    const isAlive = (): boolean => (calls += 1) !== 2;
+    const clockOf = (world: World): Clock => {
+      const { now, after } = world.clock();
+      const isCut = (): boolean => calls === 2 && (cuts += 1) === 1;
+      return { now, after: (ms, act) => (isCut() ? () => undefined : after(ms, act)) };
+    };
+    const { ask, pass, left } = isolate(5, { clockOf, isAlive });
+    const policy = sharded(policyOf(1_000, "1h"));
+    const keys = keysOf(250);
+    for (const key of keys) await ask(policy, 1, key);
+    for (let turn = 0; turn < 40; turn++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(500);
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, "another");
+    }
+    await pass(5_000);
+    expect([calls > 2, cuts > 0]).toEqual([true, true]);
+    expect(keys.filter((key) => left(policy, key) !== 999)).toEqual([]);
+  });
+
+  it("keeps so many keys for an object that is silent, and no more", async () => {
+    const { object, ask, pass } = isolate();
+    const policy = sharded(policyOf(1_000, "1h"));
+    const counted = new Set<string>();
+    answersSyncs(object, (call, sync) => {
+      for (const { key } of [call, ...(call.others ?? [])]) counted.add(key);
+      return sync(call);
+    });
+    object.isReachable = false;
+    for (const [index, key] of keysOf(20_000).entries()) {
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, key);
+      // oxlint-disable-next-line no-await-in-loop
+      if (index % 1_000 === 0) await pass(100);
+    }
+    object.isReachable = true;
+    for (let turn = 0; turn < 30; turn++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(1_000);
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, "another");
+    }
+    expect(counted.size).toBeGreaterThan(16_000);
+    expect(counted.size).toBeLessThan(16_500);
   });
 
   it("asks the object once for each request of a key that is asked for seldom", async () => {
