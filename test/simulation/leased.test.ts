@@ -2,6 +2,8 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
+import { Limiter } from "../../src/limiter/limiter.ts";
+import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
@@ -125,8 +127,9 @@ describe("whatever the network, the isolates and the object do", () => {
         fc.constantFrom(0, 20, 300, 900),
         fc.integer({ min: 1, max: 40 }),
         fc.constantFrom("1s", "10s"),
+        fc.constantFrom("sliding-log", "fixed-window", "sliding-window-counter"),
       ],
-      async (seed, mostDelayMs, everyMs, timeout) => {
+      async (seed, mostDelayMs, everyMs, timeout, strategy) => {
         const world = new World();
         const random = randomFrom(seed);
         const object = new ObjectOf(world, random, { mostDelayMs, lost: 0, unanswered: 0 });
@@ -134,7 +137,7 @@ describe("whatever the network, the isolates and the object do", () => {
           object.namespace(0, () => true),
           world.clock(),
         );
-        const leased = policyOf(limitOf("sliding-log", 5_000, 3_600_000), "leased", timeout);
+        const leased = policyOf(limitOf(strategy, 5_000, 3_600_000), "leased", timeout);
         const strict = policyWith({ limits: "20/second", timeout: "10s" });
         let admitted = 0;
         const ask = async (): Promise<void> => {
@@ -160,6 +163,38 @@ describe("whatever the network, the isolates and the object do", () => {
       },
       100,
     )();
+  });
+
+  it("leased: an object of an older version, which does not say what it has booked, is no fault", async () => {
+    const world = new World();
+    const network = { mostDelayMs: 20, lost: 0, unanswered: 0 };
+    const object = new ObjectOf(world, randomFrom(1), network);
+    const { limiter } = object;
+    const lease = limiter.lease.bind(limiter);
+    Object.assign(limiter, {
+      lease: (call: LeaseCall) => ({ ...lease(call), settled: undefined }),
+      giveBackSlices: (call: ReturnCall) =>
+        void Limiter.prototype.giveBackSlices.call(limiter, call),
+    });
+    const client = new LimiterClient(
+      object.namespace(0, () => true),
+      world.clock(),
+    );
+    const leased = policyOf(limitOf("sliding-log", 5_000, 3_600_000));
+    const strict = policyWith({ limits: "5/second" });
+    const work: Promise<unknown>[] = [];
+    const asked = [
+      { policy: leased, partitionKey: "a", cost: 1 },
+      { policy: strict, partitionKey: "b", cost: 1 },
+    ];
+    for (let time = 0; time < 400; time++) {
+      world.at(startMs + time * 5, () => {
+        work.push(client.admit(asked, (later) => void work.push(later)));
+      });
+    }
+    await world.runUntil(startMs + 30_000);
+    const ended = await Promise.allSettled(work);
+    expect(ended.filter(({ status }) => status === "rejected")).toEqual([]);
   });
 
   it("leased: a busy isolate asks its object a few times a second, and spends the rest of its slices", async () => {
