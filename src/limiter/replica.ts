@@ -178,7 +178,7 @@ export class Replica {
   get hasUnsent(): boolean {
     return (
       (this.#kept?.number ?? 0) > 0 ||
-      [...this.#counted.values()].some(({ unsent }) => unsent.length > 0)
+      [...this.#counted.values()].some(({ unsent }) => unsent.some(({ spends }) => spends.size > 0))
     );
   }
 

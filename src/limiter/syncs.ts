@@ -11,6 +11,8 @@ import type { Replica, Sending } from "./replica.ts";
 /** Keys that are seen first come in floods: those that come within so long of a call go with the next. */
 const gatheredMs = 100;
 const mostKeysOfCall = 100;
+/** An object that gave no answer is not asked again by calls either. */
+const silentMs = 1_000;
 /** Work goes on after an answer for 30 s at the most. */
 const longestWorkMs = 25_000;
 /** So long a sync is waited for at most, whatever a decision may take. */
@@ -29,6 +31,8 @@ interface Line {
   /** When the next turn to send is due; null when none is. */
   turnAtMs: number | null;
   calledAtMs: number;
+  /** After a call that failed: until then none is made. */
+  silentUntilMs: number;
 }
 
 export class Syncs {
@@ -123,6 +127,7 @@ export class Syncs {
     });
     const answers = answer === null ? [] : [answer, ...(answer.others ?? [])];
     const answeredAtMs = this.#clock.now();
+    if (answer === null) line.silentUntilMs = answeredAtMs + silentMs;
     for (const [index, sending] of sent.entries()) {
       const { replica } = sending;
       const synced = answers[index] ?? null;
@@ -148,6 +153,7 @@ export class Syncs {
       waiting: new Set<Replica>(),
       turnAtMs: null,
       calledAtMs: Number.NEGATIVE_INFINITY,
+      silentUntilMs: Number.NEGATIVE_INFINITY,
     };
     this.#lines.set(name, line);
     return line;
@@ -155,11 +161,13 @@ export class Syncs {
 }
 
 /** When a key would best be sent; a clock that has stepped back puts nothing off for longer than it would be anyway. */
-function wantedAtMs({ calledAtMs }: Line, replica: Replica, nowMs: number): number {
+function wantedAtMs(line: Line, replica: Replica, nowMs: number): number {
+  const { calledAtMs, silentUntilMs } = line;
   const { dueAtMs, syncEveryMs } = replica;
   const [atMs, paceMs] =
     dueAtMs === null ? [calledAtMs + gatheredMs, gatheredMs] : [dueAtMs, syncEveryMs];
-  return Math.min(Math.max(nowMs, atMs), nowMs + paceMs);
+  const paced = Math.min(Math.max(nowMs, atMs), nowMs + paceMs);
+  return Math.max(paced, Math.min(silentUntilMs, nowMs + silentMs));
 }
 
 /** What will be due before half its time is over goes along, so that keys of an object come to be due together. */

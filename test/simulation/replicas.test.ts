@@ -205,6 +205,21 @@ describe("an isolate that decides by itself", () => {
     expect(keys.filter((key) => left(policy, key) !== 999)).toEqual([]);
   });
 
+  it("tries a silent object once a second, and says so as often, however many keys are waiting", async () => {
+    const { object, ask, pass } = isolate();
+    const policy = sharded(policyOf(1_000, "1h"));
+    object.isReachable = false;
+    for (let request = 0; request < 2_000; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await ask(policy, 1, `key-${request}`);
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(5);
+    }
+    expect(object.calls).toBeGreaterThan(5);
+    expect(object.calls).toBeLessThan(13);
+    expect(vi.mocked(console.error).mock.calls.length).toBeLessThan(30);
+  });
+
   it("keeps so many keys for an object that is silent, and no more", async () => {
     const { object, ask, pass } = isolate();
     const policy = sharded(policyOf(1_000, "1h"));
