@@ -35,7 +35,7 @@ it("npm run bench:http measures Headgate beside the floor, judges, and draws", a
 });
 
 it.each([
-  ["--only", "check,nothing", /^--only has "nothing": accepted are plain, noop, /],
+  ["--only", "check,nothing", /^--only has "nothing": accepted are plain, plain-json, noop, /],
   ["--seconds", "11", /^--seconds is "11": accepted is a number from 0\.1 to 10\n$/],
   ["--generator", "ab", /^--generator is "ab": accepted is one of "wrk", "autocannon"\n$/],
 ])("npm run bench:http refuses %s %s", async (option, value, accepted) => {

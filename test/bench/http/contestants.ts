@@ -78,12 +78,12 @@ const byTheClock = { status: 429, strays: 1 } as const;
 export const contestants: readonly Contestant[] = [
   floor("plain", "Hono, a JSON answer", "floor", "/plain"),
   {
-    ...floor("plain-json", "the same, asked in JSON as /check is", "floor", "/plain-json"),
+    ...floor("plain-json", "a JSON answer, asked in JSON as /check is", "floor", "/plain-json"),
     policy: "any",
   },
   floor("noop", "Hono, a no-op object call", "floor", "/noop"),
   {
-    ...floor("noop-json", "the same, asked in JSON as /check is", "floor", "/noop-json"),
+    ...floor("noop-json", "a no-op object call, asked in JSON as /check is", "floor", "/noop-json"),
     policy: "any",
   },
   floor("noop-thousand", "a no-op object call, 1,000 keys", "floor", "/noop", thousandObjects),
@@ -100,10 +100,16 @@ export const contestants: readonly Contestant[] = [
   checked("check-denied-eventual", "denied, eventual", "eventual", "denied", denied),
   checked("check-thousand", "1,000 keys, an object each", "per-key", "allowed", thousandObjects),
   checked("check-thousand-sharded", "1,000 keys in 32 shards", "sharded", "allowed", thousandRows),
-  checked("check-thousand-leased", "the same, leased", "leased-sharded", "allowed", thousandRows),
+  checked(
+    "check-thousand-leased",
+    "1,000 keys in 32 shards, leased",
+    "leased-sharded",
+    "allowed",
+    thousandRows,
+  ),
   checked(
     "check-thousand-eventual",
-    "the same, eventual",
+    "1,000 keys in 32 shards, eventual",
     "eventual-sharded",
     "allowed",
     thousandRows,
