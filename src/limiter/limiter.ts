@@ -160,7 +160,7 @@ export class Limiter {
 
   /**
    * Books what an isolate has spent by itself, and tells how things stand then: of as many keys as there is room for in an
-   * answer. The others are sent again.
+   * answer, and up to one that throws. The others are sent again, and that one as the first.
    */
   sync({ isolate, others = [], ...first }: SyncCall): Synced {
     const answer = this.#syncKey(isolate, first);
@@ -168,9 +168,13 @@ export class Limiter {
     let answeredBytes = bytesOf(answer);
     for (const each of others) {
       if (answeredBytes > mostAnsweredBytes) break;
-      const next = this.#syncKey(isolate, each);
-      answeredBytes += bytesOf(next);
-      answers.push(next);
+      try {
+        const next = this.#syncKey(isolate, each);
+        answeredBytes += bytesOf(next);
+        answers.push(next);
+      } catch {
+        break;
+      }
     }
     return { ...answer, others: answers };
   }

@@ -102,8 +102,8 @@ export class Replica {
   }
 
   /**
-   * Gives back what was spent, as far as the object has not been told of it.
-   * @returns what it has been told of, and when that was spent by its clock
+   * Gives back what was spent, as far as it is still to be sent by itself.
+   * @returns what the object is or will be told of, and when that was spent by its clock
    */
   giveBack(group: readonly Spend[], spentAtMs: number, localMs: number): readonly Spent[] {
     return group.flatMap((spend) => {

@@ -1,6 +1,6 @@
 /**
- * When what an isolate has spent by itself is sent: keys of an object that are due go in one call, each as often as its
- * policies say. A key that was never sent goes at once, or shortly after the call before.
+ * When what an isolate has spent by itself is sent: keys of an object that are due go in one call, each at least as often as
+ * its policies say. A key that was never sent goes at once, or shortly after the call before.
  */
 import { type Clock, passed } from "./clock.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
@@ -15,6 +15,8 @@ const mostKeysOfCall = 100;
 const silentMs = 1_000;
 /** Work goes on after an answer for 30 s at the most. */
 const longestWorkMs = 25_000;
+/** Who has less left is relieved by the next request: what fails is to be tried for so long at least. */
+const leastWorkMs = 15_000;
 /** So long a sync is waited for at most, whatever a decision may take. */
 const longestSyncMs = 5_000;
 /** A turn, or an answer, that is so late will not come any more: whoever waited for it is gone. */
@@ -28,8 +30,8 @@ interface Line {
   readonly place: Place;
   /** Asked for since they were last sent, or not known to be counted. Who has an answer goes to the end. */
   readonly waiting: Set<Replica>;
-  /** When the next turn to send is due; null when none is. */
-  turnAtMs: number | null;
+  /** When the next turn to send is due, and the work of whoever waits for it must be over; null when none is. */
+  turn: { readonly atMs: number; readonly untilMs: number } | null;
   calledAtMs: number;
   /** After a call that failed: until then none is made. */
   silentUntilMs: number;
@@ -41,7 +43,7 @@ export class Syncs {
   readonly #isolate = crypto.randomUUID();
   readonly #lines = new Recent<Line>(mostLines);
   /** All that are waiting, by their names; those asked for longest ago first. */
-  readonly #open = new Map<string, Replica>();
+  readonly #open = new Map<string, { readonly replica: Replica; readonly line: Line }>();
   /** Of all keys, so that no replica that takes another's place sends a number of its again. */
   #batches = 0;
 
@@ -56,8 +58,9 @@ export class Syncs {
     replica.isAsked = true;
     line.waiting.add(replica);
     this.#open.delete(replica.name);
-    this.#open.set(replica.name, replica);
-    if (this.#open.size > mostOpen) this.#drop(this.#open.values().next().value);
+    this.#open.set(replica.name, { replica, line });
+    const [oldest] = this.#open.values();
+    if (this.#open.size > mostOpen && oldest !== undefined) this.#drop(oldest.line, oldest.replica);
     const nowMs = this.#clock.now();
     this.#seeTo(line, wantedAtMs(line, replica, nowMs), later, nowMs + longestWorkMs);
   }
@@ -67,39 +70,44 @@ export class Syncs {
    * and its own be taken for counted.
    */
   open(name: string): Replica | undefined {
-    return this.#open.get(name);
+    return this.#open.get(name)?.replica;
   }
 
-  #drop(replica: Replica | undefined): void {
-    if (replica === undefined) return;
-    this.#open.delete(replica.name);
-    this.#lineOf(replica.place).waiting.delete(replica);
+  #drop(line: Line, replica: Replica): void {
+    line.waiting.delete(replica);
+    if (this.#isOpen(replica)) this.#open.delete(replica.name);
+  }
+
+  #isOpen(replica: Replica): boolean {
+    return this.#open.get(replica.name)?.replica === replica;
   }
 
   /** @param untilMs when work must be over: what is left then is for the next request */
   #seeTo(line: Line, atMs: number, later: Later, untilMs: number): void {
-    const { turnAtMs } = line;
-    const isDue =
-      turnAtMs !== null && turnAtMs <= atMs && this.#clock.now() < turnAtMs + lostAfterMs;
-    if (isDue || atMs > untilMs) return;
-    line.turnAtMs = atMs;
+    const { turn } = line;
+    const isSeenTo =
+      turn !== null &&
+      turn.atMs <= atMs &&
+      this.#clock.now() < turn.atMs + lostAfterMs &&
+      turn.untilMs - atMs >= Math.min(leastWorkMs, untilMs - atMs);
+    if (isSeenTo || atMs > untilMs) return;
+    line.turn = { atMs, untilMs };
     later(this.#turn(line, atMs, later, untilMs));
   }
 
   async #turn(line: Line, atMs: number, later: Later, untilMs: number): Promise<void> {
     const waitMs = atMs - this.#clock.now();
     if (waitMs > 0) await passed(this.#clock, waitMs);
-    if (line.turnAtMs === atMs) line.turnAtMs = null;
+    if (line.turn?.atMs === atMs && line.turn.untilMs === untilMs) line.turn = null;
     const turnAtMs = this.#clock.now();
     const due = [...line.waiting].filter((replica) => isDueAt(replica, turnAtMs));
     await this.#send(line, due.slice(0, mostKeysOfCall));
     const nowMs = this.#clock.now();
-    const others = [...line.waiting].filter((replica) => !isOnItsWay(replica, nowMs));
-    if (others.length === 0) return;
-    const nextAtMs = others.reduce(
-      (leastMs, replica) => Math.min(leastMs, wantedAtMs(line, replica, nowMs)),
-      Number.POSITIVE_INFINITY,
-    );
+    const nextAtMs = [...line.waiting].reduce((leastMs, replica) => {
+      // Whoever was to have its answer may have been cut off.
+      const lostAtMs = isOnItsWay(replica, nowMs) ? replica.lostAtMs : null;
+      return Math.min(leastMs, lostAtMs ?? wantedAtMs(line, replica, nowMs));
+    }, Number.POSITIVE_INFINITY);
     this.#seeTo(line, nextAtMs, later, untilMs);
   }
 
@@ -112,7 +120,7 @@ export class Syncs {
     const nextBatch = (): number => (this.#batches += 1);
     const sent = replicas.flatMap((replica): Sending[] => {
       const sending = replica.sending(nextBatch, sentAtMs, lostAtMs);
-      if (sending === null) this.#drop(replica);
+      if (sending === null) this.#drop(line, replica);
       return sending === null ? [] : [sending];
     });
     const [first, ...others] = sent.map(({ call }) => call);
@@ -132,18 +140,21 @@ export class Syncs {
       const { replica } = sending;
       const synced = answers[index] ?? null;
       replica.answered(sending, synced, answeredAtMs);
-      const isCut = answer !== null && synced === null;
+      if (synced !== null) this.#requeue(line, replica);
       // What there was no room for in the answer is the first to be sent then, and nothing else comes before it.
-      if (isCut) replica.dueAtMs = answeredAtMs;
-      else this.#requeue(line, replica);
+      else if (answer !== null) replica.dueAtMs = answeredAtMs;
+    }
+    // The first may be what an object cannot take: another is to be the first of the next call.
+    for (const { replica } of answer === null ? [...sent.slice(1), ...sent.slice(0, 1)] : []) {
+      this.#requeue(line, replica);
     }
   }
 
-  /** One that fails must not keep others from being sent, either. */
+  /** At the end, as far as there is anything left to send. */
   #requeue(line: Line, replica: Replica): void {
     line.waiting.delete(replica);
-    if (replica.isAsked || replica.hasUnsent) line.waiting.add(replica);
-    else if (this.#open.get(replica.name) === replica) this.#open.delete(replica.name);
+    if (this.#isOpen(replica) && (replica.isAsked || replica.hasUnsent)) line.waiting.add(replica);
+    else this.#drop(line, replica);
   }
 
   #lineOf(place: Place): Line {
@@ -151,7 +162,7 @@ export class Syncs {
     const line = this.#lines.get(name) ?? {
       place,
       waiting: new Set<Replica>(),
-      turnAtMs: null,
+      turn: null,
       calledAtMs: Number.NEGATIVE_INFINITY,
       silentUntilMs: Number.NEGATIVE_INFINITY,
     };

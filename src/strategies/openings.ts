@@ -15,27 +15,21 @@ export type Openings = readonly Opening[];
 
 const mostOpenings = 3;
 
-/** In the place of the last, when there are more: they are not known, and a later one is not the next. */
-const endAt = (atMs: number): Opening => ({ atMs, units: 0 });
-const isEnd = ({ units }: Opening): boolean => units === 0;
-
 export const noOpenings: Openings = [];
 
 /** With units spent at an instant, if that is one of the first; to none nothing is added: their first is not known. */
 export function opened(openings: Openings, atMs: number, units: number): Openings {
   const last = openings.at(-1);
-  if (last === undefined || isEnd(last) || atMs < last.atMs) return openings;
+  if (last === undefined || atMs < last.atMs) return openings;
   if (atMs === last.atMs) return [...openings.slice(0, -1), { atMs, units: last.units + units }];
-  return openings.length < mostOpenings
-    ? [...openings, { atMs, units }]
-    : [...openings.slice(0, -1), endAt(last.atMs)];
+  return openings.length < mostOpenings ? [...openings, { atMs, units }] : openings;
 }
 
 /** Without units that were spent at an instant. */
 export function withdrawn(openings: Openings, spentAtMs: number, units: number): Openings {
   const index = openings.findIndex(({ atMs }) => atMs === spentAtMs);
   const found = openings[index];
-  if (found === undefined || isEnd(found)) return openings;
+  if (found === undefined) return openings;
   const left = found.units - units;
   return openings.toSpliced(index, 1, ...(left > 0 ? [{ atMs: spentAtMs, units: left }] : []));
 }

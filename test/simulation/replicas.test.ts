@@ -205,6 +205,68 @@ describe("an isolate that decides by itself", () => {
     expect(keys.filter((key) => left(policy, key) !== 999)).toEqual([]);
   });
 
+  it("has all counted of a key that is asked for again while nobody waits for its answer", async () => {
+    let calls = 0;
+    let cuts = 0;
+    const isAlive = (): boolean => (calls += 1) !== 1;
+    const clockOf = (world: World): Clock => {
+      const { now, after } = world.clock();
+      const isCut = (): boolean => calls === 1 && (cuts += 1) === 1;
+      return { now, after: (ms, act) => (isCut() ? () => undefined : after(ms, act)) };
+    };
+    const { ask, pass, left } = isolate(5, { clockOf, isAlive });
+    const policy = policyOf(1_000, "1h");
+    await ask(policy, 1);
+    await pass(1_500);
+    await ask(policy, 1);
+    await pass(60_000);
+    expect([cuts > 0, left(policy)]).toEqual([true, 998]);
+  });
+
+  it("has all counted but what the object cannot take", async () => {
+    const { object, ask, pass, left } = isolate();
+    const policy = sharded(policyOf(1_000, "1h"));
+    answersSyncs(object, (call, sync) => {
+      const others = call.others ?? [];
+      const index = others.findIndex(({ key }) => key === "key-3");
+      if (call.key === "key-3") throw new RangeError('unknown strategy "new-one"');
+      return sync({ ...call, others: index < 0 ? others : others.slice(0, index) });
+    });
+    const keys = keysOf(10);
+    for (let turn = 0; turn < 60; turn++) {
+      // oxlint-disable-next-line no-await-in-loop
+      for (const key of keys) await ask(policy, 1, key);
+      // oxlint-disable-next-line no-await-in-loop
+      await pass(1_000);
+    }
+    await pass(20_000);
+    const counted = keys.map((key) => 1_000 - (left(policy, key) ?? 0));
+    expect(counted).toEqual(keys.map((key) => (key === "key-3" ? 0 : 60)));
+  });
+
+  it("has nothing more to send of a key that was forgotten meanwhile", async () => {
+    let reads = 0;
+    const clockOf = (world: World): Clock => {
+      const { now, after } = world.clock();
+      // What goes on and on without waiting would not let a test end.
+      const read = (): number => {
+        reads += 1;
+        if (reads > 200_000) throw new Error("asked for the time again and again");
+        return now();
+      };
+      return { now: read, after };
+    };
+    const { client, ask, pass } = isolate(5, { clockOf });
+    const policy = policyOf(1_000, "1h");
+    await ask(policy, 2);
+    await pass(100);
+    await ask(policy, 1);
+    for (const key of keysOf(2_100)) await ask(policy, 1, key);
+    void client.forget(policy, "key");
+    await pass(10_000);
+    expect(reads).toBeLessThan(100_000);
+  });
+
   it("tries a silent object once a second, and says so as often, however many keys are waiting", async () => {
     const { object, ask, pass } = isolate();
     const policy = sharded(policyOf(1_000, "1h"));

@@ -151,7 +151,13 @@ export class ObjectOf {
         return;
       }
       const methods = this.limiter as unknown as Record<string, (each: unknown) => unknown>;
-      const answer = structuredClone(methods[name]?.call(this.limiter, sent));
+      let answer: unknown;
+      try {
+        answer = structuredClone(methods[name]?.call(this.limiter, sent));
+      } catch (error) {
+        this.#later(() => reject(error));
+        return;
+      }
       const onAnswered = this.onTaken(isolate, sent);
       const admitted = name === "check" || name === "lease" ? this.#letIn(sent, answer) : [];
       const isUnanswered = this.#random() < unanswered;

@@ -79,22 +79,6 @@ describe("fixed-window, opened by the first request", () => {
   });
 });
 
-describe.each(["fixed-window", "sliding-window-counter"])("%s", (strategy) => {
-  test("gives back all that was spent first, whatever has been spent since", () => {
-    expectCorrections({ limit: 10, window: "1m", strategy }, [
-      ["0:00", "spend", 1, "", 9],
-      ["0:01", "spend", 1, "", 8],
-      ["0:02", "spend", 1, "", 7],
-      ["0:03", "spend", 1, "", 6],
-      ["0:03", "refund", 1, "0:00", 7],
-      ["0:10", "spend", 1, "", 6],
-      ["0:11", "refund", 1, "0:01", 7],
-      ["0:11", "refund", 1, "0:02", 8],
-      ["0:11", "refund", 1, "0:03", 9],
-    ]);
-  });
-});
-
 describe("fixed-window, by the clock", () => {
   const limit = { limit: 10, window: "1m", strategy: "fixed-window", align: "clock" };
 
