@@ -89,8 +89,8 @@ const limitOf = (strategy: string, limit: number, windowMs: number): object => (
 
 describe("whatever the network, the isolates and the object do", () => {
   it.for([
-    ["strict", 1_000],
-    ["leased", 4_000],
+    ["strict", 500],
+    ["leased", 3_000],
   ] as const)(
     "%s: no more is admitted in any window than the strategy allows",
     async ([consistency, schedules]) => {
