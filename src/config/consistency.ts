@@ -13,8 +13,8 @@ import { durationFrom } from "./reading.ts";
 
 /**
  * `strict`: the object decides each request. `leased`: an isolate borrows a part of what is left for a moment, and spends
- * it by itself. `eventual`: an isolate decides on what the object has last told it and on
- * what it has spent since, which it tells the object every `syncEveryMs`.
+ * it by itself. `eventual`: an isolate decides on what the object has last told it and on what it has spent since, which
+ * it tells the object every `syncEveryMs`.
  */
 export type Consistency =
   | { readonly kind: "strict" }

@@ -1,5 +1,12 @@
 /** What is accepted of a policy and should rather not be used. */
-import { createMeter, isQueue, type Limit, releases, strategies } from "../strategies/index.ts";
+import {
+  createMeter,
+  isQueue,
+  type Limit,
+  mostStoredBytesOf,
+  releases,
+  strategies,
+} from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
 import { isSent, keyWarning } from "./key.ts";
 import type { Policy } from "./policy.ts";
@@ -71,10 +78,7 @@ function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): W
 }
 
 const storedBytesOf = (list: readonly Limit[]): number =>
-  list.reduce(
-    (sum, limit) => sum + (strategies.get(limit.strategy)?.mostStoredBytes(limit) ?? 0),
-    0,
-  );
+  list.reduce((sum, limit) => sum + mostStoredBytesOf(limit), 0);
 
 function limitWarnings(limit: Limit): string[] {
   const warnings: string[] = [];

@@ -119,14 +119,12 @@ function limitItem(decision: LimitDecision): Item {
  * it uses a name of ours, as another Headgate may, ours is told by another: one name is one policy.
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
-  if (!hasRateLimitFields(headers)) {
-    for (const [name, value] of Object.entries(fields)) headers.append(name, value);
-    return;
-  }
   const existing = lists.map((name) => namesIn(headers.get(name)));
   if (existing.includes(null)) return;
   const origins = existing.flatMap((names) => names ?? []);
-  const ours = lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
+  // Most origins send none, and ours need not be read again then.
+  const ours =
+    origins.length === 0 ? [] : lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
   const prefixes = prefixesOf(ours, new Set(origins));
   for (const [name, value] of Object.entries(fields)) {
     const isList = lists.some((each) => each === name);

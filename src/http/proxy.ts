@@ -7,7 +7,7 @@ import type { Config, Origin } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
 import { addWay, forwardsLeft, hasPassed, removeHopByHop } from "./gateway.ts";
 import { problemResponse } from "./problems.ts";
-import { urlOf } from "./visit.ts";
+import { knownUrlOf, urlOf } from "./visit.ts";
 
 const secretField = "X-Headgate-Secret";
 
@@ -75,7 +75,7 @@ export function proxy(config: Config, pseudonym: () => Promise<string>): Forward
 }
 
 function originRequest(config: Config, received: Request, pseudonym: string): Request {
-  const url = urlOf(received) ?? new URL(received.url);
+  const url = knownUrlOf(received);
   const addressed = new Request(originUrl(config.origin, url), received);
   // The edge makes requests that follow no redirects; whoever else calls may not.
   const request =

@@ -13,11 +13,14 @@ export function urlOf(request: Request): URL | null {
   return url;
 }
 
+/** The same of a request that is known to have one. @throws TypeError of another */
+export const knownUrlOf = (request: Request): URL => urlOf(request) ?? new URL(request.url);
+
 export function visitOf(request: Request): Visit {
   const { method, headers } = request;
   return {
     method,
-    url: urlOf(request) ?? new URL(request.url),
+    url: knownUrlOf(request),
     headers,
     cf: (name) => (request.cf === undefined ? undefined : Reflect.get(request.cf, name)),
     cookies: (name) => cookiesOf(headers.get("Cookie") ?? "", name),

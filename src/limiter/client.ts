@@ -246,8 +246,7 @@ export class LimiterClient {
       return outcome !== undefined && allows(outcome);
     });
     const giveBack = async (): Promise<void> => {
-      const told = this.#replicas.giveBack(spent, spentAtMs);
-      if (told.length > 0) await this.#refund(told);
+      await this.#refund(this.#replicas.giveBack(spent, spentAtMs));
     };
     void admission.add(spentHere(giveBack));
     return outcomes;
@@ -264,8 +263,7 @@ export class LimiterClient {
     const counted = this.#local.book(group, this.#clock.now());
     const giveBack = async (): Promise<void> => {
       this.#local.settle(counted, () => 0);
-      const booked = await borrowed.giveBack();
-      if (booked.length > 0) await this.#refund(booked);
+      await this.#refund(await borrowed.giveBack());
     };
     void admission.add(spentHere(giveBack));
     return borrowed.outcomes;
@@ -318,6 +316,7 @@ export class LimiterClient {
     });
   }
 
+  /** Of nothing nobody is asked. */
   async #refund(spent: readonly Spent[]): Promise<void> {
     const spends = spent.map(({ spend }) => spend);
     await this.#ask("refund", spends, async (stub) => {

@@ -146,16 +146,14 @@ export class Leases {
     const lease = this.#leaseOf(group);
     const nowMs = this.#clock.now();
     const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
-    const wanted =
-      units < leastUnits ? null : { id: crypto.randomUUID(), units, ttlMs: heldMs, leastUnits };
+    const wanted = units < leastUnits ? null : sliceOf(units);
     return this.#call(lease, group, wanted, later, settle);
   }
 
   async #refill(lease: Lease, group: readonly Spend[], later: Later): Promise<void> {
     const looks = group.map((spend) => ({ ...spend, cost: 0 }));
     const units = Math.max(leastUnits, wantedUnits(lease.demand));
-    const wanted = { id: crypto.randomUUID(), units, ttlMs: heldMs, leastUnits };
-    await this.#call(lease, looks, wanted, later, () => undefined);
+    await this.#call(lease, looks, sliceOf(units), later, () => undefined);
   }
 
   async #call(
@@ -316,6 +314,13 @@ function demanded(demand: Demand, units: number, nowMs: number): void {
 /** As many as are asked for in the time of a slice, and a quarter more. */
 const wantedUnits = ({ before, units }: Demand): number =>
   Math.ceil(1.25 * Math.max(before, units));
+
+const sliceOf = (units: number): SliceWanted => ({
+  id: crypto.randomUUID(),
+  units,
+  ttlMs: heldMs,
+  leastUnits,
+});
 
 /** Nothing is spent from what is over, nor by a clock that has stepped back. */
 function retire(lease: Lease, nowMs: number): void {

@@ -2,7 +2,7 @@
  * Limits that an isolate enforces by itself while an object gives no answer. It has counted what objects admitted
  * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
  */
-import { type Decision, type Meter, strategies } from "../strategies/index.ts";
+import { type Decision, type Meter, mostStoredBytesOf } from "../strategies/index.ts";
 import type { Clock } from "./clock.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
@@ -86,9 +86,7 @@ const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${pa
 
 const isWorthCounting = ({ policy }: Spend): boolean =>
   policy.onError === "local" &&
-  policy.limits.every(
-    (limit) => (strategies.get(limit.strategy)?.mostStoredBytes(limit) ?? 0) <= mostStoredBytes,
-  );
+  policy.limits.every((limit) => mostStoredBytesOf(limit) <= mostStoredBytes);
 
 const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
 

@@ -24,5 +24,12 @@ export {
   joinPath,
   problemsOf,
 } from "./problems.ts";
-export { changesByDenial, defaultStrategy, releases, strategies, windowMsAt } from "./registry.ts";
+export {
+  changesByDenial,
+  defaultStrategy,
+  mostStoredBytesOf,
+  releases,
+  strategies,
+  windowMsAt,
+} from "./registry.ts";
 export type { Decision, Limit, LimitDecision, Stored, Strategy } from "./strategy.ts";

@@ -18,7 +18,7 @@ import {
   joinPath,
   problemsOf,
 } from "./problems.ts";
-import { defaultStrategy, ruleOf, strategies } from "./registry.ts";
+import { defaultStrategy, mostStoredBytesOf, ruleOf, strategies } from "./registry.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields all limits have, and those of its strategy. */
@@ -106,17 +106,15 @@ export function readLimits(
     reportAt("", input, acceptedCount);
     return [];
   }
-  const storedBytes = drafts.reduce((sum, { limit }) => sum + storedBytesOf(limit), 0);
+  const storedBytes = drafts.reduce(
+    (sum, { limit }) => sum + mostStoredBytesOf({ ...limit, name: "" }),
+    0,
+  );
   if (storedBytes > mostStoredBytes) {
     const accepted = `limits whose states together take at most ${mostStoredBytes} bytes; these take ${storedBytes}`;
     reportAt("", input, accepted);
   }
   return named(drafts, defaults.policy ?? "default", reportAt);
-}
-
-function storedBytesOf(draft: Draft["limit"]): number {
-  const { strategy, limit } = ruleOf({ ...draft, name: "" });
-  return strategy.mostStoredBytes(limit);
 }
 
 function readNotation(

@@ -87,6 +87,12 @@ export function windowMsAt(written: Limit, nowMs: number): number {
   return strategy.windowMs === null ? limit.windowMs : strategy.windowMs(limit, nowMs);
 }
 
+/** The most bytes that the state of a limit takes in storage. */
+export function mostStoredBytesOf(written: Limit): number {
+  const { strategy, limit } = ruleOf(written);
+  return strategy.mostStoredBytes(limit);
+}
+
 /** By so much a period is longer at the most than its window says, when clocks are set back. */
 const mostSetBackMs = 2 * 3_600_000;
 
