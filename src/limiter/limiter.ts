@@ -138,7 +138,7 @@ export class Limiter {
     const fullForMs = account.fullForMs(charges, isDryRun, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
     const reserveNow: Spending = (meter, cost, _, heldUnits) =>
-      meter.reserve(cost, ttlMs, nowMs, heldUnits);
+      meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
     const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";
     const isAdmitted = verdict.decisions.every(
@@ -202,7 +202,7 @@ export class Limiter {
     const { changes } = account;
     const isOpen = account.renew(id, nowMs, (charge, ttlMs) => {
       const meter = meterOf(account, charge);
-      meter.renew(charge.cost, charge.heldAtMs, ttlMs, nowMs);
+      meter.renew({ ...charge, ttlMs }, nowMs);
       return Math.max(nowMs, meter.seenMs);
     });
     this.#keep(account, changes, nowMs, false);
@@ -220,7 +220,7 @@ export class Limiter {
       const actualCost = costs?.[index] ?? cost;
       const ttlMs = reservation?.ttlMs ?? 0;
       const meter = meterOf(account, charge);
-      meter.settle(charge.cost, actualCost, charge.spentAtMs, ttlMs, nowMs, charge.heldAtMs);
+      meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
     }
     this.#keep(account, changes, nowMs, reservation?.isConfirmed === true);
     return { settled: reservation !== null };

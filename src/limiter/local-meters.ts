@@ -66,7 +66,8 @@ export class LocalMeters {
   /** Corrects what was consumed or booked to what it cost; slots are free again. */
   settle({ spends, atMs }: Counted, costOf: (spend: Spend) => number): void {
     for (const spend of spends) {
-      this.#meterOf(spend).settle(spend.cost, costOf(spend), atMs, wholeWindow, this.#now());
+      const reserved = { cost: spend.cost, spentAtMs: atMs, ttlMs: wholeWindow };
+      this.#meterOf(spend).settle({ ...reserved, actualCost: costOf(spend) }, this.#now());
     }
   }
 

@@ -33,6 +33,28 @@ import {
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 
+/** A spend that will be settled. */
+export interface ReservedSpend {
+  readonly cost: number;
+  /** After so long an unsettled reservation stands as spent; an integer of at least 1. */
+  readonly ttlMs: number;
+}
+
+/** A reservation that ends, as its owner remembers it. */
+export interface OpenReservation extends ReservedSpend {
+  readonly actualCost: number;
+  /** The meter's `seenMs` right after the reservation. */
+  readonly spentAtMs: number;
+  /** The meter's `seenMs` right after the last renewal; `spentAtMs` if there was none. */
+  readonly heldAtMs?: number;
+}
+
+/** A reservation that goes on. */
+export interface RenewedReservation extends ReservedSpend {
+  /** The meter's `seenMs` right after the reservation, or right after the last renewal. */
+  readonly heldAtMs: number;
+}
+
 export interface Meter {
   /**
    * Spends `cost` if every limit allows it. A cost of 0 looks.
@@ -44,31 +66,18 @@ export interface Meter {
   /** What `consume` would answer, without spending; never changes anything. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Spends `cost` if every limit allows it, to be settled once it is known what the work took, and when it is done. What
-   * is given back then, such as slots of concurrency, is free again after `ttlMs` at the latest.
-   * @param ttlMs an integer of at least 1
+   * Spends `cost` if every limit allows it, to be settled when the work is done and its cost is known. Slots of
+   * concurrency are free again after `ttlMs` at the latest. Until then, what `settle` needs for law 10 is kept.
    */
-  reserve(cost: number, ttlMs: number, nowMs: number, heldUnits?: number): Decision;
+  reserve(spend: ReservedSpend, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Corrects what was reserved to what the work took: less is given back, as a refund is; more is booked, now. Slots of
-   * concurrency are all given back, whatever it took. To be called once at most for each reservation.
-   * @param spentAtMs the meter's `seenMs` right after the reservation
-   * @param ttlMs of the reservation
-   * @param heldAtMs the meter's `seenMs` right after it was last renewed, if it was
+   * Corrects a reservation to the actual cost: a lower cost is a refund, booked to the instant of the spend; a higher
+   * cost is booked in full now. Slots of concurrency are all given back, whatever the actual cost is. The caller settles
+   * each reservation once at most, and before its ttl is over.
    */
-  settle(
-    cost: number,
-    actualCost: number,
-    spentAtMs: number,
-    ttlMs: number,
-    nowMs: number,
-    heldAtMs?: number,
-  ): void;
-  /**
-   * What is given back when work is done, such as slots of concurrency, is held for `ttlMs` from now on.
-   * @param heldAtMs the meter's `seenMs` right after it was reserved, or last renewed
-   */
-  renew(cost: number, heldAtMs: number, ttlMs: number, nowMs: number): void;
+  settle(reservation: OpenReservation, nowMs: number): void;
+  /** Extends a reservation by `ttlMs` from now: slots of concurrency are held for so much longer. */
+  renew(reservation: RenewedReservation, nowMs: number): void;
   /** Notes that a request was denied by other limits, which restarts an elastic window; nothing else changes by it. */
   deny(nowMs: number): void;
   /** Counts units that were spent elsewhere at `atMs`; never denies, and may leave a debt. */
@@ -167,7 +176,7 @@ class LimitsMeter implements Meter {
     return this.#spend(cost, Number.POSITIVE_INFINITY, nowMs, heldUnits);
   }
 
-  reserve(cost: number, ttlMs: number, nowMs: number, heldUnits = 0): Decision {
+  reserve({ cost, ttlMs }: ReservedSpend, nowMs: number, heldUnits = 0): Decision {
     requireTtl(ttlMs);
     return this.#spend(cost, ttlMs, nowMs, heldUnits);
   }
@@ -241,12 +250,8 @@ class LimitsMeter implements Meter {
   }
 
   settle(
-    cost: number,
-    actualCost: number,
-    spentAtMs: number,
-    ttlMs: number,
+    { cost, actualCost, spentAtMs, ttlMs, heldAtMs = spentAtMs }: OpenReservation,
     nowMs: number,
-    heldAtMs = spentAtMs,
   ): void {
     requireCount("cost", cost);
     requireCount("actualCost", actualCost);
@@ -262,7 +267,7 @@ class LimitsMeter implements Meter {
     );
   }
 
-  renew(cost: number, heldAtMs: number, ttlMs: number, nowMs: number): void {
+  renew({ cost, heldAtMs, ttlMs }: RenewedReservation, nowMs: number): void {
     requireCount("cost", cost);
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);

@@ -32,12 +32,12 @@ interface Reserved {
 }
 
 function reserved(meter: Meter, cost: number, ttlMs: number, time: string): Reserved {
-  expect(meter.reserve(cost, ttlMs, at(time)).allowed).toBe(true);
+  expect(meter.reserve({ cost, ttlMs }, at(time)).allowed).toBe(true);
   return { cost, ttlMs, spentAtMs: meter.seenMs };
 }
 
 const settle = (meter: Meter, its: Reserved, actualCost: number, time: string): void =>
-  meter.settle(its.cost, actualCost, its.spentAtMs, its.ttlMs, at(time));
+  meter.settle({ ...its, actualCost }, at(time));
 
 describe("concurrency", () => {
   const limit = { limit: 2, window: "1m", strategy: "concurrency" };
@@ -53,7 +53,7 @@ describe("concurrency", () => {
 
   test("slots that are not settled are free when the time is up, and not a millisecond earlier", () => {
     const meter = meterOf(limit);
-    expect(meter.reserve(2, 30_000, at("1:00"))).toMatchObject({
+    expect(meter.reserve({ cost: 2, ttlMs: 30_000 }, at("1:00"))).toMatchObject({
       allowed: true,
       limits: [{ remaining: 0, replenishAfterMs: 30_000, resetAfterMs: 30_000 }],
     });
@@ -106,7 +106,7 @@ describe("concurrency", () => {
     const meter = meterOf([limit, { limit: 3, window: "1h", strategy: "fixed-window" }]);
     const first = reserved(meter, 2, 30_000, "1:00");
     const before = meter.snapshot();
-    expect(meter.reserve(1, 30_000, at("1:01")).allowed).toBe(false);
+    expect(meter.reserve({ cost: 1, ttlMs: 30_000 }, at("1:01")).allowed).toBe(false);
     expect(meter.snapshot()).toStrictEqual(before);
     settle(meter, first, 1, "1:02");
     expect(meter.look(1, at("1:02")).limits.map(({ remaining }) => remaining)).toEqual([2, 2]);
@@ -181,29 +181,36 @@ describe("an argument", () => {
     const its = reserved(meter, 2, 30_000, "1:00");
     const before = meter.snapshot();
     const nowMs = at("1:01");
+    const open = { ...its, cost: 1, actualCost: 1 };
+    const held = { cost: 1, heldAtMs: its.spentAtMs, ttlMs: 1_000 };
     for (const value of [-1, 0.5, Number.NaN, Infinity, 2 ** 53]) {
       for (const call of [
-        () => meter.reserve(value, 1_000, nowMs),
-        () => meter.reserve(1, value, nowMs),
-        () => meter.reserve(1, 1_000, value),
-        () => meter.reserve(1, 1_000, nowMs, value),
-        () => meter.settle(value, 1, its.spentAtMs, 1_000, nowMs),
-        () => meter.settle(1, value, its.spentAtMs, 1_000, nowMs),
-        () => meter.settle(1, 1, value, 1_000, nowMs),
-        () => meter.settle(1, 1, its.spentAtMs, value, nowMs),
-        () => meter.settle(1, 1, its.spentAtMs, 1_000, value),
+        () => meter.reserve({ cost: value, ttlMs: 1_000 }, nowMs),
+        () => meter.reserve({ cost: 1, ttlMs: value }, nowMs),
+        () => meter.reserve({ cost: 1, ttlMs: 1_000 }, value),
+        () => meter.reserve({ cost: 1, ttlMs: 1_000 }, nowMs, value),
+        () => meter.settle({ ...open, cost: value }, nowMs),
+        () => meter.settle({ ...open, actualCost: value }, nowMs),
+        () => meter.settle({ ...open, spentAtMs: value }, nowMs),
+        () => meter.settle({ ...open, ttlMs: value }, nowMs),
+        () => meter.settle({ ...open, heldAtMs: value }, nowMs),
+        () => meter.settle(open, value),
+        () => meter.renew({ ...held, cost: value }, nowMs),
+        () => meter.renew({ ...held, heldAtMs: value }, nowMs),
+        () => meter.renew({ ...held, ttlMs: value }, nowMs),
+        () => meter.renew(held, value),
       ]) {
         expect(call).toThrow(RangeError);
       }
     }
-    expect(() => meter.reserve(1, 0, nowMs)).toThrow(RangeError);
+    expect(() => meter.reserve({ cost: 1, ttlMs: 0 }, nowMs)).toThrow(RangeError);
     expect(meter.snapshot()).toStrictEqual(before);
   });
 
   test("of no cost spends nothing and settles nothing", () => {
     const meter = meterOf({ limit: 5, window: "1m", strategy: "concurrency" });
-    expect(meter.reserve(0, 1_000, at("1:00")).allowed).toBe(true);
-    meter.settle(0, 0, at("1:00"), 1_000, at("1:01"));
+    expect(meter.reserve({ cost: 0, ttlMs: 1_000 }, at("1:00")).allowed).toBe(true);
+    meter.settle({ cost: 0, actualCost: 0, spentAtMs: at("1:00"), ttlMs: 1_000 }, at("1:01"));
     expect([meter.changes, meter.seenMs]).toEqual([0, 0]);
   });
 });
@@ -227,10 +234,10 @@ describe.each(casts)("a reservation: $title", (cast) => {
       const other = createMeter(story.limits, meter.snapshot());
       // No sooner than leases end.
       const ttlMs = story.longestWindowMs + ticks * story.tickMs;
-      const decision = meter.reserve(cost, ttlMs, nowMs, heldUnits);
+      const decision = meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
       expectSame(decision, other.consume(cost, nowMs, heldUnits));
       if (decision.allowed && !story.forms.some(releases))
-        meter.settle(cost, cost, meter.seenMs, ttlMs, nowMs);
+        meter.settle({ cost, actualCost: cost, spentAtMs: meter.seenMs, ttlMs }, nowMs);
       expectSame(meter.snapshot(), other.snapshot());
     }),
   );
@@ -241,7 +248,10 @@ describe.each(casts)("a reservation: $title", (cast) => {
       [stories(cast), fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 9 })],
       (story, cost, ticks) => {
         const { meter, nowMs } = told(story);
-        const reserve = meter.reserve(cost, Math.ceil((ticks * story.tickMs) / 3), nowMs);
+        const reserve = meter.reserve(
+          { cost, ttlMs: Math.ceil((ticks * story.tickMs) / 3) },
+          nowMs,
+        );
         const decision = meter.look(cost, nowMs);
         const waitMs = decision.retryAfterMs;
         expectSame(
@@ -275,13 +285,13 @@ describe.each(inelasticCasts)("a reservation that is settled: $title", (cast) =>
         const other = createMeter(story.limits, meter.snapshot());
         const actualCost = part % cost;
         const ttlMs = 4 * story.tickMs;
-        if (!meter.reserve(cost, ttlMs, nowMs).allowed) return;
+        if (!meter.reserve({ cost, ttlMs }, nowMs).allowed) return;
         if (actualCost > 0) expectSame(other.consume(actualCost, nowMs).allowed, true);
         const { seenMs } = meter;
         let atMs = Math.max(nowMs, seenMs);
         ticks.forEach((idle, index) => {
           atMs += idle * story.tickMs;
-          if (index === 0) meter.settle(cost, actualCost, seenMs, ttlMs, atMs);
+          if (index === 0) meter.settle({ cost, actualCost, spentAtMs: seenMs, ttlMs }, atMs);
           // Slots are free, whatever the work took: what the other has spent of them may still be held.
           const [left, most] = [remainders(meter, atMs), remainders(other, atMs)];
           left.forEach((remaining, limit) => {
@@ -323,13 +333,13 @@ describe.each(steady)("a reservation that is settled, others between: $title", (
         };
         tellBoth(story.steps.slice(0, 5));
         const ttlMs = 5 * story.tickMs;
-        if (!meter.reserve(cost, ttlMs, teller.nowMs).allowed) return;
+        if (!meter.reserve({ cost, ttlMs }, teller.nowMs).allowed) return;
         const spentAtMs = meter.seenMs;
         const actualCost = releases(cast.forms[0] as Variant) ? 0 : part % cost;
         other.book(actualCost, spentAtMs, spentAtMs);
         tellBoth(story.steps.slice(5));
         const before = JSON.stringify(meter.look(1, teller.nowMs));
-        meter.settle(cost, actualCost, spentAtMs, ttlMs, teller.nowMs);
+        meter.settle({ cost, actualCost, spentAtMs, ttlMs }, teller.nowMs);
         // What time has given back all of is not given again: the spend stands.
         if (JSON.stringify(meter.look(1, teller.nowMs)) === before) return;
         let nowMs = teller.nowMs;
