@@ -1,7 +1,14 @@
 /** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
 import { type CheckToken, partName, type Policy } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
-import { type Outcome, type Spend, violatedLimits } from "../limiter/outcome.ts";
+import {
+  admits,
+  denialReason,
+  type DenialReason,
+  type Outcome,
+  type Spend,
+  violatedLimits,
+} from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
 import { report } from "../observability/events.ts";
 import { rulingOfCaller } from "../policies/ruling.ts";
@@ -16,7 +23,9 @@ type Tenant = CheckToken["tenant"];
 /** A decision, and what a caller needs to pass it on. */
 export interface Answer extends Decision {
   policy: string;
-  /** The names of the limits that deny. */
+  /** What decided: the limits, a list of the policy, or why the check is denied. */
+  reason: DenialReason | "allow" | "dry-run";
+  /** The names of the limits that deny; none where a ban or a list denies. */
   violated: string[];
   headers: RateLimitFields;
 }
@@ -105,7 +114,10 @@ export async function reserve(
   }
   const { spend } = ruled;
   const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
-  if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
+  // A key that is denied anyway must not be advised to settle reservations.
+  if (fullForMs > 0 && admits(outcome)) {
+    return { kind: "reservations-full", retryAfterMs: fullForMs };
+  }
   const answer = answerTo(outcome, ruled);
   if ("kind" in answer) return answer;
   return {
@@ -183,11 +195,13 @@ function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
   const violated = violatedLimits([decision]);
   if (isDryRun) {
     if (!decision.allowed) report({ event: "dry-run-denied", policy: policy.name, violated });
-    return { ...decision, ...letIn, policy: policy.name, violated, headers: {} };
+    const reason = decision.allowed ? "limit" : "dry-run";
+    return { ...decision, ...letIn, policy: policy.name, reason, violated, headers: {} };
   }
+  const reason = decision.allowed ? "limit" : denialReason([outcome]);
   const headers =
     kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterField([decision]);
-  return { ...decision, policy: policy.name, violated, headers };
+  return { ...decision, policy: policy.name, reason, violated, headers };
 }
 
 const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
@@ -208,6 +222,7 @@ function listedAnswer(outcome: Outcome, { spend, listed, isDryRun }: Ruled): Ans
     ...(isAllowed ? letIn : refused),
     cost: spend.cost,
     policy: policy.name,
+    reason: listed === "deny" && isDryRun ? "dry-run" : (listed ?? "limit"),
     violated: [],
     headers: {},
   };

@@ -1,6 +1,12 @@
 /** What a client is answered whose request is not admitted. */
 import type { Admission } from "../limiter/admission.ts";
-import { admits, type Outcome, type Spend, violatedLimits } from "../limiter/outcome.ts";
+import {
+  admits,
+  denialReason,
+  type Outcome,
+  type Spend,
+  violatedLimits,
+} from "../limiter/outcome.ts";
 import type { Ruling } from "../policies/ruling.ts";
 import { type Decision, type Limit, windowMsAt } from "../strategies/index.ts";
 import { rateLimitFields, toldWaitMs } from "./headers.ts";
@@ -64,7 +70,8 @@ function failureOf(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
   const violated = violatedLimits(decisions);
   const retryAfterMs = toldWaitMs(decisions);
-  return decisions.some(({ bannedForMs }) => bannedForMs > 0)
+  const reason = denialReason(denying);
+  return reason === "ban"
     ? { kind: "abnormal-usage", violated, retryAfterMs }
-    : { kind: "quota-exceeded", violated, retryAfterMs };
+    : { kind: "quota-exceeded", reason, violated, retryAfterMs };
 }

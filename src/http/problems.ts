@@ -5,6 +5,7 @@
 import type { TypedResponse } from "hono";
 import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
 import type { ConfigProblem, DenialAnswer } from "../config/index.ts";
+import type { DenialReason } from "../limiter/outcome.ts";
 
 /** A field of a request that is wrong, and what is accepted there. */
 export interface FieldError {
@@ -14,10 +15,14 @@ export interface FieldError {
 
 /** What can be refused, and the facts that come with it. */
 interface Failures {
-  "quota-exceeded": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
+  "quota-exceeded": {
+    readonly reason: DenialReason;
+    readonly violated: readonly string[];
+    readonly retryAfterMs: number | null;
+  };
   /** The parts by their names alone. */
   "key-missing": { readonly parts: readonly string[] };
-  /** Of a ban: denied so often that the quota is not even asked. */
+  /** The key is banned, whether or not a limit is exceeded as well. */
   "abnormal-usage": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
   /** On a policy's list of those it refuses. */
   barred: object;
@@ -59,6 +64,8 @@ export const isFailure = <Refused extends Failure>(value: object | Refused): val
 
 /** What only some problems have. */
 interface Members {
+  /** Of every denial; `/check` gives the same reasons. */
+  readonly reason?: DenialReason;
   readonly "violated-policies"?: readonly string[];
   readonly missing_parts?: readonly string[];
   readonly errors?: readonly FieldError[];
@@ -165,7 +172,7 @@ const challenge = (error: "invalid_token" | "insufficient_scope" | null): string
   `Bearer realm="headgate"${error === null ? "" : `, error="${error}"`}`;
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
-  "quota-exceeded": ({ violated, retryAfterMs }) => {
+  "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
     const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
@@ -177,7 +184,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       type: quotaExceeded,
       title: "Quota Exceeded",
       detail: `The request exceeds the quota of ${names}. ${outlook}`,
-      members: { "violated-policies": violated },
+      members: { reason, "violated-policies": violated },
       headers: seconds === null ? {} : { "Retry-After": String(seconds) },
     };
   },
@@ -189,8 +196,8 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       status: 429,
       type: abnormalUsage,
       title: "Abnormal Usage Detected",
-      detail: `Too many requests were denied: for a time all of them are.${outlook}`,
-      members: { "violated-policies": violated },
+      detail: `Temporarily blocked after repeated rate-limit violations.${outlook}`,
+      members: { reason: "ban", "violated-policies": violated },
       headers: seconds === null ? {} : { "Retry-After": String(seconds) },
     };
   },
@@ -199,15 +206,16 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 403,
     proxyError: "http_request_denied",
     title: "Forbidden",
-    detail: "Requests like this one are not let in.",
+    detail: "Access denied by policy.",
+    members: { reason: "deny" },
   }),
 
   "key-missing": ({ parts }) => ({
     status: 403,
     proxyError: "http_request_denied",
     title: "Forbidden",
-    detail: `The request does not tell by what it is to be counted: ${parts.join(", ")}.`,
-    members: { missing_parts: parts },
+    detail: `The request is missing a required key part: ${parts.join(", ")}.`,
+    members: { reason: "deny", missing_parts: parts },
   }),
 
   "reservations-full": ({ retryAfterMs }) => {
@@ -216,6 +224,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
       status: 429,
       title: "Too Many Requests",
       detail: `The key has as many open reservations as it may: settle some, or retry in ${inSeconds(seconds)}.`,
+      members: { reason: "reservations" },
       headers: { "Retry-After": String(seconds) },
     };
   },
@@ -224,6 +233,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 429,
     title: "Too Many Requests",
     detail: "Too many requests of this key are in flight. Retry in 1 second.",
+    members: { reason: "reservations" },
     headers: { "Retry-After": "1" },
   }),
 

@@ -1,6 +1,6 @@
 /** What is asked of the limiter, and what comes of it. */
 import type { Policy } from "../config/index.ts";
-import type { Decision } from "../strategies/index.ts";
+import { type Decision, isBoundByDelay } from "../strategies/index.ts";
 
 /** What a policy is to spend on a key. */
 export interface Spend {
@@ -31,6 +31,33 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
   return decisions.flatMap(({ limits }) =>
     limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
   );
+}
+
+/**
+ * Why a request is denied: a limit is exceeded; the key is banned; it is on the policy's `deny` list, or lacks what the
+ * policy demands; the cost can never fit; the key has too many open reservations; it would wait longer than `maxDelay`.
+ */
+export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
+
+/** Where several apply, the first is the reason: waiting for the others would not help. */
+const precedence = ["ban", "cost", "limit", "delay"] as const satisfies DenialReason[];
+
+/** The reason of a denial by decisions of which at least one denies. */
+export function denialReason(denying: readonly Outcome[]): DenialReason {
+  const reasons = new Set(denying.map(reasonOf));
+  return precedence.find((reason) => reasons.has(reason)) ?? "limit";
+}
+
+function reasonOf(outcome: Outcome): DenialReason {
+  if (!("decision" in outcome)) return "limit";
+  const { policy, decision } = outcome;
+  if (decision.bannedForMs > 0) return "ban";
+  if (decision.retryAfterMs === null) return "cost";
+  const isDelay = decision.limits.every(({ allowed, capacity }, index) => {
+    const limit = policy.limits[index];
+    return allowed || (limit !== undefined && isBoundByDelay(limit, capacity));
+  });
+  return isDelay ? "delay" : "limit";
 }
 
 /** What a decision comes to after so long, if nothing else happens: its waits are shorter. */

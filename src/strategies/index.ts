@@ -3,7 +3,7 @@ export type { Meter } from "./meter.ts";
 export { longestWaitMs } from "./entry.ts";
 export { integerFrom, isCount } from "./integers.ts";
 export { attachSegments, detachSegments } from "./detached.ts";
-export { isQueue, withMaxDelay } from "./leaky-bucket.ts";
+export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export { createMeter } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";

@@ -35,6 +35,13 @@ interface LeakyBucketLimit extends DrainingLimit {
 export const isQueue = (limit: Limit): boolean =>
   limit.strategy === leakyBucket.name && Reflect.get(limit, "mode") !== "police";
 
+/**
+ * Whether `maxDelay`, and not the burst, bounds how much may wait in the queue of a limit.
+ * @param capacity of the limit, in units; a queue of its whole burst holds one more than that
+ */
+export const isBoundByDelay = (limit: Limit, capacity: number): boolean =>
+  isQueue(limit) && capacity <= Number(Reflect.get(limit, "burst") ?? limit.limit);
+
 /** The limits, of which no queue holds a unit for longer than so long; null for as long as its burst takes. */
 export function withMaxDelay(
   limits: readonly Limit[],

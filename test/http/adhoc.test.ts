@@ -51,6 +51,7 @@ describe("limits that a check brings", () => {
         },
       ],
       policy: "adhoc",
+      reason: "limit",
       violated: [],
       headers: { "RateLimit-Policy": '"adhoc";q=5;w=60', RateLimit: '"adhoc";r=3;t=60' },
     });

@@ -45,6 +45,7 @@ describe("POST /check", () => {
         },
       ],
       policy: "default",
+      reason: "limit",
       violated: [],
       headers: { "RateLimit-Policy": '"default";q=3;w=60', RateLimit: '"default";r=1;t=60' },
     });

@@ -37,7 +37,8 @@ describe("a ban", () => {
       type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
       title: "Abnormal Usage Detected",
       status: 429,
-      detail: "Too many requests were denied: for a time all of them are. Retry in 3600 seconds.",
+      detail: "Temporarily blocked after repeated rate-limit violations. Retry in 3600 seconds.",
+      reason: "ban",
       "violated-policies": ["p"],
     });
   });

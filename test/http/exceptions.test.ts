@@ -165,7 +165,7 @@ describe("the lists of a policy", () => {
     expect(await toldTo(lists, requests.map(at))).toEqual(["200", "200", "403", "403", "0 of 1"]);
   });
 
-  it("refuse with problem details that tell nobody why", async () => {
+  it("refuse with problem details that do not name the entry that matched", async () => {
     const { send } = headgate({ POLICIES: [{ ...strict, ...lists }] });
     const response = await send("/", from("203.0.113.66"));
     expect([response.status, response.headers.get("RateLimit")]).toEqual([403, null]);
@@ -173,7 +173,8 @@ describe("the lists of a policy", () => {
       type: "about:blank",
       title: "Forbidden",
       status: 403,
-      detail: "Requests like this one are not let in.",
+      detail: "Access denied by policy.",
+      reason: "deny",
     });
   });
 

@@ -180,7 +180,8 @@ describe("K05: a request without its key", () => {
       type: "about:blank",
       title: "Forbidden",
       status: 403,
-      detail: "The request does not tell by what it is to be counted: cookie:sid.",
+      detail: "The request is missing a required key part: cookie:sid.",
+      reason: "deny",
       missing_parts: ["cookie:sid"],
     });
     const look = await check("GET", "/check?policy=address&key=203.0.113.7");

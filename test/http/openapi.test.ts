@@ -55,6 +55,7 @@ describe("S11: what the tests of /check compare each answer with", () => {
       },
     ],
     policy: "default",
+    reason: "limit",
     violated: [],
     headers: { RateLimit: '"default";r=4;t=1' },
   };

@@ -60,6 +60,7 @@ describe("POST /check/reserve", () => {
       bannedForMs: 0,
       limits: [expect.objectContaining({ name: "default", allowed: true, remaining: 6 })],
       policy: "default",
+      reason: "limit",
       violated: [],
       headers: { "RateLimit-Policy": '"default";q=10;w=60', RateLimit: '"default";r=6;t=60' },
       id: expect.stringMatching(/^[0-9a-f]{32}\./),
@@ -266,6 +267,7 @@ describe("a key with 1,000 open reservations", () => {
       status: 429,
       detail:
         "The key has as many open reservations as it may: settle some, or retry in 31 seconds.",
+      reason: "reservations",
     });
     expect(await remaining(own)).toEqual([999_999]);
     expect(await settle(own, id, 1)).toEqual(settled);

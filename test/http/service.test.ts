@@ -70,6 +70,7 @@ describe("the service", () => {
         },
       ],
       policy: "default",
+      reason: "limit",
       violated: [],
       headers: { "RateLimit-Policy": '"default";q=10;w=60', RateLimit: '"default";r=7;t=60' },
     });
