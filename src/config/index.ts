@@ -30,6 +30,7 @@ export {
 export type { Origin } from "./origin.ts";
 export type { AllowedOrigins } from "./cors.ts";
 export { normalizedHost, normalizedPath, writtenPath } from "./path.ts";
+export { hasLimits } from "./policies.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";

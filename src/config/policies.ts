@@ -62,6 +62,13 @@ export function readPolicies(env: Variables, checkPath: string, report: Report):
   };
 }
 
+/** Whether any variable is meant for policies. A misnamed list counts: it is a problem, and not the absence of limits. */
+export const hasLimits = (env: Variables): boolean =>
+  Object.entries(env).some(
+    ([name, value]) =>
+      isSet(value) && (Object.values(shortForm).includes(name) || name.startsWith("POLICIES")),
+  );
+
 function toldOf(written: Written): string[] {
   const { policy } = written;
   if (policy === null) return [];

@@ -1,6 +1,12 @@
 /** The variables that a Worker would get, read where a developer writes them: wrangler.toml and `.dev.vars`. */
 import { unstable_readConfig } from "wrangler";
-import { type Config, ConfigProblems, describeProblem, parseConfig } from "../config/index.ts";
+import {
+  type Config,
+  ConfigProblems,
+  describeProblem,
+  hasLimits,
+  parseConfig,
+} from "../config/index.ts";
 import { fail, messageOf } from "./command.ts";
 import { readDevVars } from "./dev-vars.ts";
 
@@ -52,6 +58,13 @@ function lineOf(error: unknown): string {
     ? `:${String(location.line)}`
     : "";
 }
+
+/**
+ * Whether the demo limits are in effect: no limits are set, neither as variables nor as secrets. A secret that is listed
+ * and not set yet is a missing secret, and no reason to limit by something else.
+ */
+export const isDemo = ({ vars, secrets, listed }: Settings): boolean =>
+  !hasLimits({ ...Object.fromEntries(listed.map((name) => [name, name])), ...secrets, ...vars });
 
 /** What the Worker would make of its variables, or a line for each of their problems. */
 export function readConfig(

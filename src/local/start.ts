@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 import { fail, readOptions } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { readConfig, readSettings, warningsOf } from "./settings.ts";
+import { isDemo, readConfig, readSettings, warningsOf } from "./settings.ts";
 import { complaint, jurisdictionWarnings, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
@@ -49,10 +49,8 @@ async function start(): Promise<void> {
   const settings = readSettings({});
   const { vars, secrets } = settings;
   const origin = vars["ORIGIN"] ? null : await startDemoOrigin();
-  const isDemo = !Object.keys(vars).some((name) =>
-    /^(?:LIMITS|STRATEGY|KEY|POLICIES.*)$/.test(name),
-  );
-  const made = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemo && demoPolicy) };
+  const isDemoPolicy = isDemo(settings);
+  const made = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemoPolicy && demoPolicy) };
   const { config, problems } = readConfig({ ...secrets, ...vars, ...made });
   const stop = stopTogether(startWrangler(port, made), origin);
   const url = `http://localhost:${port}`;
@@ -65,7 +63,7 @@ async function start(): Promise<void> {
   console.log(
     config === null
       ? complaint(url, problems)
-      : welcome({ url, config, isDemoOrigin: origin !== null, isDemoPolicy: isDemo }),
+      : welcome({ url, config, isDemoOrigin: origin !== null, isDemoPolicy }),
   );
 }
 
