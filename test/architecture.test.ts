@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 /** Who may import whom, by the first folder or file below `src`. */
 const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
-  strategies: { rooms: [], packages: /^(?:valibot|@date-fns\/tz\/tzOffset)$/ },
+  strategies: { rooms: [], packages: /^valibot$/ },
   config: { rooms: ["strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
   observability: { rooms: [], packages: /^$/ },
   policies: { rooms: ["config", "strategies"], packages: /^$/ },

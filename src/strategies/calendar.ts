@@ -5,8 +5,8 @@
  */
 // Dates are computed here, of instants that are given; none asks what time it is.
 // oxlint-disable no-restricted-globals
-import { tzOffset } from "@date-fns/tz/tzOffset";
 import type { Period } from "./strategy.ts";
+import { offsetMs } from "./time-zones.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -22,17 +22,6 @@ export const longestPeriodMs: Readonly<Record<Period, number>> = {
 export interface Span {
   readonly startMs: number;
   readonly endMs: number;
-}
-
-/** Whether the runtime knows a time zone of this name; offsets such as `+01:00` are not names. */
-export function isTimeZone(name: string): boolean {
-  try {
-    return (
-      /^[a-z]/i.test(name) && typeof new Intl.DateTimeFormat("en", { timeZone: name }) === "object"
-    );
-  } catch {
-    return false;
-  }
 }
 
 /** The spans last asked for, by time zone: requests of one time ask for the same ones, one decision several times. */
@@ -63,9 +52,6 @@ function spanAt(period: Period, timezone: string, atMs: number): Span {
   // Clocks that were set back across midnight show the last day again: it has ended all the same.
   return { startMs: endMs, endMs: firstInstant(timezone, nextFirstDay(period, nextMs)) };
 }
-
-const offsetMs = (timezone: string, atMs: number): number =>
-  Math.round(tzOffset(timezone, new Date(atMs)) * 60_000);
 
 /** What clocks show at an instant, as if it were UTC: all local times and days below are written so. */
 const localTime = (timezone: string, atMs: number): number => atMs + offsetMs(timezone, atMs);

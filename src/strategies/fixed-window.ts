@@ -8,7 +8,7 @@
  */
 import * as v from "valibot";
 import { alignOption, opensAt } from "./align.ts";
-import { isTimeZone, periodAt } from "./calendar.ts";
+import { periodAt } from "./calendar.ts";
 import {
   noOpenings,
   opened,
@@ -19,6 +19,7 @@ import {
 } from "./openings.ts";
 import { packed, packedDates, unpacked } from "./packing.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
+import { canonicalTimeZone } from "./time-zones.ts";
 
 interface FixedWindowLimit extends Limit {
   readonly align: "first-request" | "clock" | "calendar";
@@ -38,6 +39,16 @@ interface Window {
 }
 
 const acceptedZone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
+
+const timezoneSchema = v.pipe(
+  v.string(acceptedZone),
+  v.rawTransform<string, string>(({ dataset, addIssue, NEVER }) => {
+    const canonical = canonicalTimeZone(dataset.value);
+    if (canonical !== null) return canonical;
+    addIssue({ message: acceptedZone });
+    return NEVER;
+  }),
+);
 
 const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0, openings: noOpenings };
 
@@ -62,7 +73,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   name: "fixed-window",
   options: {
     ...alignOption(["first-request", "clock", "calendar"]),
-    timezone: v.optional(v.pipe(v.string(acceptedZone), v.check(isTimeZone, acceptedZone))),
+    timezone: v.optional(timezoneSchema),
     elastic: v.optional(v.boolean("true or false"), false),
   },
   complete: (limit) =>
@@ -90,7 +101,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
-    // However it is spelled, a time zone is the same.
+    // Isolates of the previous version send a time zone as it was written.
     return align === "calendar"
       ? `calendar ${timezone?.toLowerCase()}`
       : align === "clock"
