@@ -1,68 +1,39 @@
-/** nginx by the configuration that the README shows, but for ports, hosts and the token. */
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { guard } from "../bench/workerd-process.ts";
-import { freePort } from "./checkout.ts";
+/** nginx with the configuration that the README shows, except for ports, hosts and the token. */
+import { spawnSync } from "node:child_process";
+import {
+  env,
+  type Gateway,
+  readmeBlock,
+  replaced,
+  startGateway,
+  type Upstreams,
+} from "./gateway-process.ts";
 
-const [, shown = ""] = /^```nginx\n([^]*?)^```$/m.exec(readFileSync("README.md", "utf8")) ?? [];
+export type Nginx = Gateway;
 
-export interface Nginx {
-  readonly url: string;
-  readonly close: () => Promise<void>;
-}
-
-export interface Behind {
-  readonly headgate: URL;
-  readonly origin: string;
-  readonly token: string;
-  /** What a reader may change besides. */
+export interface Behind extends Upstreams {
+  /** A change that the README leaves to its reader. */
   readonly change?: (block: string) => string;
 }
 
-/** Debian's is not on the path of everyone. */
-const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin` };
-
-/** Whether there is one that has what the README uses. */
+/** Whether an nginx is installed that has the module which the README uses. */
 export const hasNginx = String(spawnSync("nginx", ["-V"], { env }).stderr).includes(
   "--with-http_auth_request_module",
 );
 
-/** @throws with what nginx says, if it does not start */
-export async function startNginx(behind: Behind): Promise<Nginx> {
-  const folder = mkdtempSync(join(tmpdir(), "headgate-nginx-"));
-  const port = await freePort();
-  writeFileSync(join(folder, "nginx.conf"), configOf(behind, port));
-  // One process: killed, it leaves no workers behind, and none of them is of another user.
-  const alone = "daemon off; master_process off;";
-  const words = ["-p", `${folder}/`, "-e", "stderr", "-c", "nginx.conf", "-g", alone];
-  const nginx = spawn("nginx", words, { env, stdio: ["ignore", "ignore", "pipe"] });
-  guard(nginx);
-  let complaint = "";
-  nginx.stderr.setEncoding("utf8").on("data", (text: string) => {
-    complaint += text;
-  });
-  const ended = once(nginx, "close");
-  const url = `http://127.0.0.1:${port}`;
-  const close = async (): Promise<void> => {
-    nginx.kill("SIGKILL");
-    await ended;
-    rmSync(folder, { recursive: true });
-  };
-  try {
-    await answers(`${url}/.headgate`, () => nginx.exitCode === null);
-  } catch (error) {
-    await close();
-    throw new Error(`nginx did not start: ${complaint}`, { cause: error });
-  }
-  return { url, close };
-}
+/** @throws with what nginx prints, if it does not start */
+export const startNginx = (behind: Behind): Promise<Nginx> =>
+  startGateway((port, folder) => ({
+    program: "nginx",
+    // A single process leaves no workers behind when it is killed.
+    args: `-p ${folder}/ -e stderr -c nginx.conf -g`
+      .split(" ")
+      .concat("daemon off; master_process off;"),
+    files: { "nginx.conf": configOf(behind, port) },
+  }));
 
 function configOf({ headgate, origin, token, change }: Behind, port: number): string {
-  const block = replaced(shown, {
+  const block = replaced(readmeBlock("nginx"), {
     "listen 80;": `listen 127.0.0.1:${port};`,
     "server headgate.example.com:443;": `server ${headgate.host};`,
     "https://headgate/": "http://headgate/",
@@ -80,23 +51,4 @@ ${folders.join("\n")}
 ${change === undefined ? block : change(block)}
 }
 `;
-}
-
-function replaced(block: string, words: Readonly<Record<string, string>>): string {
-  return Object.entries(words).reduce((text, [theirs, ours]) => {
-    if (!text.includes(theirs)) throw new Error(`the README's nginx has no ${theirs}`);
-    return text.replaceAll(theirs, ours);
-  }, block);
-}
-
-/** Resolves when something answers there, whatever it is. */
-async function answers(url: string, mayAnswer: () => boolean): Promise<void> {
-  try {
-    const response = await fetch(url);
-    await response.text();
-  } catch (error) {
-    if (!mayAnswer()) throw error;
-    await setTimeout(20);
-    await answers(url, mayAnswer);
-  }
 }

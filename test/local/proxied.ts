@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import {
+  type ClientRequest,
   createServer,
   type IncomingMessage,
   request as requestOf,
@@ -97,9 +98,11 @@ export interface Asking {
 export class Client {
   readonly socket: Promise<Socket>;
   readonly answer: Promise<IncomingMessage>;
+  readonly #request: ClientRequest;
 
   constructor(url: string, { body, ...asking }: Asking) {
     const request = requestOf(url, { agent: false, ...asking });
+    this.#request = request;
     const { promise: connected, resolve: connect } = Promise.withResolvers<Socket>();
     const { promise: answer, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     this.socket = connected;
@@ -118,6 +121,16 @@ export class Client {
     answer.resume();
     if (!answer.readableEnded) await once(answer, "end");
     return answer.statusCode ?? 0;
+  }
+
+  /** The status of the answer to an upgrade, which is 101 where the server switches protocols. */
+  async upgraded(): Promise<number> {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.#request.once("upgrade", ({ statusCode = 0 }, socket) => {
+      socket.destroy();
+      resolve(statusCode);
+    });
+    return Promise.race([promise, this.status()]);
   }
 
   /** The first bytes of the body, when they have come. */
