@@ -1,6 +1,7 @@
 /** How much a request spends of a policy. Whatever a client or an origin says, it spends and never gains. */
 import { type Count, greatestCost, type Policy } from "../config/index.ts";
 import { membersOf } from "./fields.ts";
+import { parameterValues } from "./query-parameters.ts";
 import type { Visit } from "./visit.ts";
 
 /** What is spent before the request goes on: at least 1. */
@@ -9,8 +10,8 @@ export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: Visit): num
     case "fixed":
       return cost.units;
     case "request":
-      return told(cost.from, cost.name, visit).reduce((most, text) => {
-        // Who tells what is no number may be understood by others: it is no way to pay less.
+      return writtenCosts(cost.from, cost.name, visit).reduce((most, text) => {
+        // An origin may read a number where we read none.
         return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
       }, 1);
     case "response":
@@ -31,10 +32,10 @@ export function costOfResponse(
   return unitsIn(response.headers.get(cost.name), cost.max) ?? spent;
 }
 
-/** Of several values nobody knows which one the origin takes: the greatest counts. */
-function told(from: "header" | "query", name: string, visit: Visit): string[] {
+/** All of them, since an origin may take any of several. */
+function writtenCosts(from: "header" | "query", name: string, visit: Visit): string[] {
   const texts =
-    from === "header" ? membersOf(visit.headers, name) : visit.url.searchParams.getAll(name);
+    from === "header" ? membersOf(visit.headers, name) : parameterValues(visit.url, name);
   return texts.filter((text) => text !== "");
 }
 

@@ -7,6 +7,7 @@ import {
   type Policy,
 } from "../config/index.ts";
 import { chargedAddress, chargedVisitor, visitorOf } from "./address.ts";
+import { parameterValues } from "./query-parameters.ts";
 import type { Claims, Visit } from "./visit.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
@@ -46,7 +47,7 @@ export function valueOf(
     case "cookie":
       return onlyOne(visit.cookies(part.name));
     case "query":
-      return onlyOne(visit.url.searchParams.getAll(part.name));
+      return parameterOf(visit.url, part.name);
     case "jwt":
       return Object.hasOwn(claims, part.name) ? textOf(claims[part.name]) : null;
     case "path":
@@ -73,7 +74,11 @@ function headerOf(headers: Headers, name: string): KeyValue {
   return value === "" || value.includes(",") ? null : value;
 }
 
-/** Of several values nobody knows which one the origin takes. */
+/** The value under exactly this name; missing where the origin may read another one. */
+const parameterOf = (url: URL, name: string): KeyValue =>
+  url.searchParams.has(name) ? onlyOne(parameterValues(url, name)) : null;
+
+/** Missing where there are several, since the origin may take any of them. */
 function onlyOne(values: readonly string[]): KeyValue {
   const [first = "", ...others] = new Set(values);
   return first === "" || others.length > 0 ? null : first;

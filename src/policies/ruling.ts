@@ -18,6 +18,7 @@ import {
   valueOf,
   valuesOfRequest,
 } from "./key.ts";
+import { parameterValues } from "./query-parameters.ts";
 import type { Claims, Visit } from "./visit.ts";
 
 /** Charges a key, passes it over, or refuses it: for what it lacks, or for who it is. */
@@ -139,7 +140,7 @@ function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): s
     return [visit.headers.get(part.name) ?? "", ...membersOf(visit.headers, part.name)];
   }
   if (part.kind === "cookie") return [...visit.cookies(part.name)];
-  if (part.kind === "query") return visit.url.searchParams.getAll(part.name);
+  if (part.kind === "query") return parameterValues(visit.url, part.name);
   const value = valueOf(part, policy.addresses, visit, claims);
   return value === null ? [] : [value];
 }

@@ -81,10 +81,18 @@ describe("a cost that a client tells", () => {
     expect(await leftAfter({ cost: header }, "/")).toEqual([200, 99]);
     expect(await leftAfter({ cost: header }, "/", { "x-cost": "7, 9 ,1" })).toEqual([200, 91]);
     expect(await leftAfter({ cost: header }, "/", { "x-cost": "7,, x" })).toEqual([200, 50]);
-    expect(await leftAfter({ cost: query }, "/?C=7")).toEqual([200, 99]);
+    expect(await leftAfter({ cost: query }, "/?x=7")).toEqual([200, 99]);
     expect(await leftAfter({ cost: query }, "/?c=7&c=9&c=")).toEqual([200, 91]);
   });
 });
+
+it.each(["C=7", "c[]=7", "C%5B0%5D=7", "c=1&C[]=7&[c]=2", "x=1;c=7", "c%5B%5D=0007"])(
+  "a cost in the query is charged in the form %s, which an origin may read as the parameter",
+  async (query) => {
+    const cost = { from: "query:c", max: 50 };
+    expect(await leftAfter({ cost }, `/?${query}`)).toEqual([200, 93]);
+  },
+);
 
 describe("a cost that the origin tells", () => {
   const cost = { from: "response-header:X-Tokens", reserve: 20, max: 60 };

@@ -93,9 +93,9 @@ describe("the cost of a request", () => {
 
   it("is 1 where nothing is told, or 0", () => {
     expect([null, "", " ", "0", "00"].map((told) => byHeader(told))).toEqual([1, 1, 1, 1, 1]);
-    expect(["", "cost", "cost=", "cost=0", "COST=5", "x=5"].map((query) => byQuery(query))).toEqual(
-      [1, 1, 1, 1, 1, 1],
-    );
+    expect(["", "cost", "cost=", "cost=0", "x=5"].map((query) => byQuery(query))).toEqual([
+      1, 1, 1, 1, 1,
+    ]);
   });
 
   it("is told around spaces in a header, which are not of it", () => {
@@ -124,6 +124,106 @@ describe("the cost of a request", () => {
     expect(byQuery("cost=%00")).toBe(100);
     expect(byQuery("cost=5%0A")).toBe(100);
   });
+
+  /** A parameter that some origin reads as `cost`: by its case, in a list, in a map, or after another separator. */
+  const forms = [
+    "COST=50",
+    "cOsT=50",
+    "co\u017Ft=50",
+    "cost[]=50",
+    "cost[0]=50",
+    "cost[a]=50",
+    "cost[a][b]=50",
+    "cost[0=50",
+    "cost]=50",
+    "COST%5B%5D=50",
+    "cost%5b1%5d=50",
+    "[cost]=50",
+    "%5Bcost%5D=50",
+    "+cost=50",
+    "%20%09cost=50",
+    "cost%00=50",
+    "cost%00x=50",
+    "%63%6F%73%74=50",
+    "x=1;cost=50",
+    "x=1;COST[]=50;y=2",
+    "x;cost=50",
+    "&cost=50&",
+    "amp;cost=50",
+    "cost=%35%30",
+    "cost=0050",
+  ];
+
+  it.for(forms)("is told by the parameter in %j as an origin may read it", (query) => {
+    expect(byQuery(query)).toBe(50);
+    expect(byQuery(`cost=5&${query}`)).toBe(50);
+  });
+
+  it("is the most where a semicolon may end a number or be part of the value", () => {
+    const queries = ["cost=5;cost=50", "cost=5;q=1", "x=1;cost=5;q=1&cost=6", "cost=;5"];
+    expect(queries.map((query) => byQuery(query))).toEqual([100, 100, 6, 100]);
+  });
+
+  it.for([
+    "%2563ost=50",
+    "%2543OST=50",
+    "xcost=50",
+    "cost_=50",
+    "costs=50",
+    "x[cost]=50",
+    "x=cost=50",
+  ])("is not told by %j, which no origin reads as the parameter", (query) =>
+    expect(byQuery(query)).toBe(1),
+  );
+
+  it("is told by a parameter whose name has a dot, a space or a bracket in place of an underscore", () => {
+    const policy = policyOf({ cost: { from: "query:page_size", max: 100 } });
+    const queries = [
+      "page_size",
+      "page.size",
+      "page+size",
+      "Page%20Size",
+      "page[size",
+      "page_size[]",
+    ];
+    for (const query of queries) {
+      expect(costOfRequest(policy, visitTo(`/?${query}=50`))).toBe(50);
+    }
+  });
+
+  it("is told by a parameter whose name in the configuration has a case and brackets", () => {
+    const policy = policyOf({ cost: { from: "query:Filter[Rows]", max: 100 } });
+    for (const query of ["Filter[Rows]", "filter[rows]", "filter%5Brows%5D[]", "FILTER[ROWS][0]"]) {
+      expect(costOfRequest(policy, visitTo(`/?${query}=50`))).toBe(50);
+    }
+    expect(costOfRequest(policy, visitTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
+  });
+
+  it("is the most where an invalid number stands beside a valid one", () => {
+    const invalid = ["x", "-1", "+5", "%2B5", "5;q=1", "1e1", "1,2", "0x1", "%EF%BC%95"];
+    for (const text of invalid) {
+      expect(byQuery(`cost=5&cost=${text}`)).toBe(100);
+      expect(byQuery(`cost[]=${text}&cost=5`)).toBe(100);
+    }
+    expect(["5, x", "x, 5", "5,,-1"].map((told) => byHeader(told))).toEqual([100, 100, 100]);
+  });
+
+  it(
+    "never falls when a parameter is added to the query",
+    forAll(
+      [
+        fc.array(fc.constantFrom(...forms, "cost=5", "cost=x", "cost=", "x=9;y", "a=b"), {
+          maxLength: 4,
+        }),
+        fc.constantFrom(...forms, "cost=5", "cost=x", "cost=", "x=9;y"),
+        fc.nat(4),
+      ],
+      (queries, added, index) => {
+        const more = queries.toSpliced(index, 0, added);
+        expect(byQuery(more.join("&"))).toBeGreaterThanOrEqual(byQuery(queries.join("&")));
+      },
+    ),
+  );
 
   it("is what is reserved where the response tells it", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });

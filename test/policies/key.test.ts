@@ -119,6 +119,18 @@ describe("a part of a key", () => {
     ["k=", null],
     ["k", null],
     ["K=x", null],
+    ["k=x&K=x", "x"],
+    ["k=x&K=y", null],
+    ["K=y&k=x", null],
+    ["k=x&k[]=y", null],
+    ["k[0]=y&k=x", null],
+    ["k=x&%5Bk%5D=y", null],
+    ["k=x;k=y", null],
+    ["k=x;y", null],
+    ["k=x%3By", "x;y"],
+    ["k=x&a=1;k=y", null],
+    ["k=x&%256B=y", "x"],
+    ["k=x&kk=y&a[k]=z", "x"],
     ["", null],
   ])("of the parameter k in %j is %j", ([text, expected]) => {
     expect(query(text)).toEqual([expected]);
