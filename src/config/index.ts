@@ -13,10 +13,10 @@ export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban, DenialAnswer } from "./denial.ts";
 export { type Override, partsAskedFor } from "./exceptions.ts";
-export type { Condition, Listed, Pattern } from "./listed.ts";
+export { type Condition, type Listed, type Pattern, spelled } from "./listed.ts";
 export type { Match } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
-export { type AddressSettings, type KeyPart, mostKeyParts, partName } from "./key.ts";
+export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";
 export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
 export {
   defaultShards,

@@ -127,7 +127,7 @@ function isStarredAddress(text: string): boolean {
 }
 
 /** As the parts of a request are spelled. */
-function spelled(text: string, { kind }: KeyPart): string {
+export function spelled(text: string, { kind }: KeyPart): string {
   if (kind === "host") return normalizedHost(text);
   if (kind === "path") return writtenPath(text);
   if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");

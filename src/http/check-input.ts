@@ -3,6 +3,13 @@ import * as v from "valibot";
 import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../limiter/reservations.ts";
 import { fields, integerFrom, isRecord, problemsOf } from "../strategies/index.ts";
+import type { CallerAttributes } from "../policies/caller-attributes.ts";
+import {
+  attributes,
+  type AttributesInput,
+  attributesText,
+  describedAttributesText,
+} from "./attributes-input.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "./problems.ts";
 
 /** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
@@ -14,6 +21,8 @@ export interface CheckInput {
   cost?: number;
   limits?: unknown;
   strategy?: string;
+  /** What `overrides`, `allow` and `deny` of the policy are checked against, beside the key. */
+  attributes?: AttributesInput;
 }
 
 export interface ReserveInput extends CheckInput {
@@ -27,15 +36,16 @@ export interface BatchInput {
 
 export type ForgetInput = Pick<CheckInput, "policy" | "key">;
 
-/** As a query holds them. */
+/** As a query holds them; attributes as JSON text. */
 export type ForgetQuery = ForgetInput;
-export type LookQuery = ForgetQuery & { cost?: string; deny?: "403" | "429" };
+export type LookQuery = ForgetQuery & { cost?: string; attributes?: string; deny?: "403" | "429" };
 
 export interface Check {
   readonly policy?: string | undefined;
   /** One text for each part of the policy's key. */
   readonly key?: readonly string[] | undefined;
   readonly cost: number;
+  readonly attributes?: CallerAttributes | undefined;
   /** The status of a denial, for gateways that look at nothing else. */
   readonly deny?: 403 | 429 | undefined;
 }
@@ -119,6 +129,7 @@ const spendFields = {
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: nothing("without limits"),
+  attributes: v.optional(attributes),
 };
 const adhocFields = {
   policy: nothing("beside limits"),
@@ -126,6 +137,7 @@ const adhocFields = {
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: anything,
+  attributes: nothing("beside limits"),
 };
 const spendBody = fields(spendFields);
 const adhocBody = fields(adhocFields);
@@ -142,7 +154,14 @@ const batchBody = fields({
 });
 const settleBody = fields({ id: v.string(acceptedId), cost });
 const spendQuery = fields({ deny });
-const lookQuery = fields({ policy, key, cost: v.optional(costText, "1"), deny });
+const forwardQuery = fields({ deny, attributes: v.optional(describedAttributesText) });
+const lookQuery = fields({
+  policy,
+  key,
+  cost: v.optional(costText, "1"),
+  attributes: v.optional(attributesText),
+  deny,
+});
 const forgetQuery = fields({ policy, key });
 
 type Queries = Readonly<Record<string, string[]>>;
@@ -162,6 +181,12 @@ export function readForgetQuery(queries: Queries): Check | FieldsInvalid {
 /** What a spend has in its query, beside the body. */
 export function readOptions(queries: Queries): Pick<Check, "deny"> | FieldsInvalid {
   const parsed = v.safeParse(spendQuery, valuesOf(queries));
+  return parsed.success ? parsed.output : invalidFields(parsed.issues);
+}
+
+/** What a gateway states beside the request that it describes. */
+export function readForward(queries: Queries): Pick<Check, "deny" | "attributes"> | FieldsInvalid {
+  const parsed = v.safeParse(forwardQuery, valuesOf(queries));
   return parsed.success ? parsed.output : invalidFields(parsed.issues);
 }
 

@@ -10,6 +10,7 @@ import {
   type ForgetQuery,
   type LookQuery,
   readBatch,
+  readForward,
   readForgetQuery,
   readLook,
   readNoOptions,
@@ -67,6 +68,8 @@ export type CheckRoutes = ReturnType<typeof checkRoutes>;
 
 type May = ReturnType<typeof requireToken>;
 type Options = Pick<Check, "deny">;
+type ForwardOptions = Pick<Check, "deny" | "attributes">;
+type ForwardQuery = Pick<LookQuery, "deny" | "attributes">;
 type Spending = Check | AdhocCheck;
 type Batch = { readonly checks: readonly Spending[] };
 
@@ -135,8 +138,12 @@ const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
         return isFailure(answer) ? problemResponse(answer) : told(answer, 200);
       },
     )
-    .get("/forward", may("check"), limited, queried<Options, Options>(readOptions), (c) =>
-      decideDescribed(gate, c, c.req.valid("query").deny),
+    .get(
+      "/forward",
+      may("check"),
+      limited,
+      queried<ForwardQuery, ForwardOptions>(readForward),
+      (c) => decideDescribed(gate, c, c.req.valid("query")),
     );
 
 /** The document of these routes, which names the path that they are found at, and whether looks need a token. */

@@ -11,6 +11,7 @@ import {
 } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
 import { report } from "../observability/events.ts";
+import { contradictedPart, noAttributes } from "../policies/caller-attributes.ts";
 import { rulingOfCaller } from "../policies/ruling.ts";
 import { createMeter, type Decision } from "../strategies/index.ts";
 import { type AdhocCheck, type Check, type Reserve, type Settle } from "./check-input.ts";
@@ -159,8 +160,11 @@ async function ruledOf(
   }
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
-  const ruling = rulingOfCaller(policy, asked.key);
+  const { key, attributes = noAttributes } = asked;
+  const ruling = rulingOfCaller(policy, key, attributes);
   if (ruling === null) return invalidKey(policy);
+  const contradicted = contradictedPart(policy, ruling.values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
   const partitionKey = await partitions.partitionKey(policy.key, ruling.values, tenant);
   const { isDryRun } = policy;
   // The caller waits for the decision, whatever is made of it.
@@ -186,6 +190,12 @@ function invalidKey(policy: Policy): Failure {
   const addresses = parts.includes("ip") ? "; ip is an IPv4 or IPv6 address" : "";
   const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
   return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
+}
+
+function contradiction(part: string): Failure {
+  const field = `attributes.${part}`;
+  const accepted = `nothing, or the value that key has for ${part}`;
+  return { kind: "fields-invalid", errors: [{ field, accepted }] };
 }
 
 function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {

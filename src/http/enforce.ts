@@ -8,7 +8,7 @@ import { report } from "../observability/events.ts";
 import { costOfRequest } from "../policies/cost.ts";
 import { matchingPolicies } from "../policies/match.ts";
 import { asksForClaims, type Ruling, rulingOf } from "../policies/ruling.ts";
-import type { Visit } from "../policies/visit.ts";
+import type { Claims, Visit } from "../policies/visit.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
 import type { Gate } from "./gate.ts";
 import { addRateLimitFields, hasRateLimitFields, rateLimitFields } from "./headers.ts";
@@ -50,6 +50,8 @@ export interface Question {
   readonly visit: Visit;
   /** The policies that it meets. */
   readonly met: readonly Policy[];
+  /** Claims that a trusted caller states, in addition to those of the request's token; none when left out. */
+  readonly claims?: Claims;
   /** Whose keys are charged; null: the proxy's. */
   readonly tenant: string | null;
   /** Whether it will be known what came of it; where not, what is spent is spent. */
@@ -93,8 +95,12 @@ interface Ruled {
  * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
  * dry run refuses nobody.
  */
-async function rulingsOf({ readClaims }: Gate, { met, visit }: Question): Promise<Ruled[]> {
-  const claims = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
+async function rulingsOf(
+  { readClaims }: Gate,
+  { met, visit, claims: stated }: Question,
+): Promise<Ruled[]> {
+  const own = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
+  const claims = stated === undefined ? own : { ...own, ...stated };
   const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
   return rulings.filter(({ policy, ruling }) => {
     const isRefused = ruling.kind === "lacking" || ruling.kind === "barred";

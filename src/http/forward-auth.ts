@@ -1,22 +1,28 @@
 /** Decides for a request that a gateway has, and describes: 204, or the denial. */
 import type { Context } from "hono";
+import { readKeyPart } from "../config/index.ts";
+import { type CallerAttributes, noAttributes, statedTexts } from "../policies/caller-attributes.ts";
+import type { Claims, Visit } from "../policies/visit.ts";
 import type { Authorized } from "./auth.ts";
+import type { Check } from "./check-input.ts";
 import { describedVisit } from "./described.ts";
 import { answered, laterOf, metBy } from "./enforce.ts";
 import type { Gate } from "./gate.ts";
 import { isFailure, problemResponse } from "./problems.ts";
 
-/** What comes of the request nobody tells: what is spent for it is spent. */
+/** The gateway never reports the outcome, so the charge is final. */
 export async function decideDescribed(
   gate: Gate,
   c: Context<Authorized>,
-  deny: number | undefined,
+  { deny, attributes = noAttributes }: Pick<Check, "deny" | "attributes">,
 ): Promise<Response> {
   const { holder, isBearer } = c.var;
-  const visit = describedVisit(c.req.raw, isBearer);
-  if (isFailure(visit)) return problemResponse(visit);
+  const described = describedVisit(c.req.raw, isBearer);
+  if (isFailure(described)) return problemResponse(described);
+  const visit = { ...described, cf: placeIn(attributes) };
   const question = {
     visit,
+    claims: claimsIn(attributes),
     met: metBy(gate, visit),
     tenant: holder.tenant,
     isSettled: false,
@@ -24,6 +30,23 @@ export async function decideDescribed(
     areFieldsMerged: true,
   };
   return answered(gate, question, c.req.raw, letIn, laterOf(c));
+}
+
+/** Where the visitor is, in the spelling of Cloudflare's own data. */
+const placeIn =
+  (attributes: CallerAttributes): Visit["cf"] =>
+  (name) => {
+    const part = readKeyPart(name);
+    return part === null ? undefined : statedTexts(part, [], [], attributes)[0];
+  };
+
+/** The claims of a token that the gateway has verified itself. */
+function claimsIn(attributes: CallerAttributes): Claims {
+  const claims = [...attributes].flatMap(([name, texts]) => {
+    const [, claim] = /^jwt:(.+)$/.exec(name) ?? [];
+    return claim === undefined ? [] : [[claim, texts.length === 1 ? texts[0] : texts] as const];
+  });
+  return Object.fromEntries(claims);
 }
 
 const letIn = async (): Promise<Response> =>

@@ -90,7 +90,12 @@ export function textOf(value: unknown): KeyValue {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-function valueOfCaller({ kind }: KeyPart, addresses: AddressSettings, text: string): KeyValue {
+/** What a caller states for one part, as it is charged; null when it is no value of the part. */
+export function valueOfCaller(
+  { kind }: KeyPart,
+  addresses: AddressSettings,
+  text: string,
+): KeyValue {
   if (kind === "global") return null;
   if (kind === "ip") return chargedAddress(text, addresses.ipv6Prefix);
   if (kind === "host") return normalizedHost(text);

@@ -1,6 +1,5 @@
 /** What a policy does with a request that it meets, before anything is counted. */
 import {
-  addressOf,
   type KeyPart,
   partName,
   partsAskedFor,
@@ -8,6 +7,12 @@ import {
   writtenPath,
 } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
+import {
+  type CallerAttributes,
+  noAttributes,
+  statedAddress,
+  statedTexts,
+} from "./caller-attributes.ts";
 import { membersOf } from "./fields.ts";
 import { isBarred, isListed, overrideFor, type Subject } from "./exceptions.ts";
 import {
@@ -82,31 +87,28 @@ export interface CallerRuling {
 }
 
 /**
- * Of claims and places a caller tells what is in the key, and no more.
+ * Conditions see the parts of the key and the attributes that the caller brings.
  * @param texts one for each part of the key
  * @returns null when they are no such key
  */
 export function rulingOfCaller(
   policy: Policy,
   texts: readonly string[] | undefined,
+  attributes: CallerAttributes = noAttributes,
 ): CallerRuling | null {
   const { key } = policy;
   const values = keyOfCaller(policy, texts);
   if (values === null) return null;
   if (!hasExceptions(policy)) return { kind: "charged", policy, values };
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
-  const names = key.map(partName);
   const subject: Subject = {
-    address: addressOf(texts?.[addressIndex] ?? ""),
+    address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
     key,
     // A caller's path is charged as it is written.
     values: values.map((value, index) =>
       value !== null && key[index]?.kind === "path" ? writtenPath(value) : value,
     ),
-    textsOf: (part) => {
-      const value = values[names.indexOf(partName(part))] ?? null;
-      return value === null ? [] : [value];
-    },
+    textsOf: (part) => statedTexts(part, key, values, attributes),
   };
   return {
     kind: listedIn(policy, subject) ?? "charged",

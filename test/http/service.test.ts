@@ -106,6 +106,20 @@ describe("the service", () => {
     expect(await service.look(adhoc)).toMatchObject({ limits: [{ remaining: 3 }, {}] });
   });
 
+  it("takes attributes, with which exceptions hold as in the proxy", async () => {
+    const overrides = [{ when: "country=DE", limits: "20/minute" }];
+    configure({ POLICIES: [{ name: "p", limits: "10/minute", overrides, deny: ["9.9.9.9"] }] });
+    const attributes = { country: "DE" };
+    const german = { reason: "limit", limits: [{ limit: 20 }] };
+    expect(await service.check({ key, attributes })).toMatchObject(german);
+    expect(await service.look({ key, attributes })).toMatchObject(german);
+    expect(await service.reserve({ key, attributes, ttlMs: 1_000 })).toMatchObject(german);
+    expect(await service.look({ key })).toMatchObject({ limits: [{ limit: 10 }] });
+    expect(await service.check({ key: "9.9.9.9", attributes })).toMatchObject({ reason: "deny" });
+    const { problem } = await thrownBy(service.check({ key, attributes: { country: "" } }));
+    expect(problem).toMatchObject({ status: 422, errors: [{ field: "attributes.country" }] });
+  });
+
   it("reserves and settles, once, what /check may settle too", async () => {
     const { check } = configure(variables);
     const first = await service.reserve({ key, cost: 6, ttlMs: 60_000 });
@@ -139,7 +153,7 @@ describe("what it throws", () => {
   it("is an Error that names every wrong field, with problem details", async () => {
     configure(variables);
     const wrong = { key: 5, cost: -1, colour: 1 };
-    const known = "one of the fields policy, key, cost, limits, strategy";
+    const known = "one of the fields policy, key, cost, limits, strategy, attributes";
     const detail = `key: accepted is ${keys}; cost: accepted is ${costs}; colour: accepted is ${known}`;
     for (const method of ["check", "look"]) {
       // oxlint-disable-next-line no-await-in-loop

@@ -1,0 +1,45 @@
+/** What a caller of `/check` states about the request that it decides for, which Headgate does not see itself. */
+import { addressOf, type KeyPart, partName, type Policy, spelled } from "../config/index.ts";
+import { type KeyValue, valueOfCaller } from "./key.ts";
+
+/** At least one text for each part, by the name of the part. */
+export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
+
+export const noAttributes: CallerAttributes = new Map();
+
+/**
+ * The first part of a policy's key that an attribute states differently: then it is unclear who is charged.
+ * @param values of the key, one for each part
+ * @returns the name of the part; null when key and attributes agree
+ */
+export function contradictedPart(
+  { key, addresses }: Pick<Policy, "key" | "addresses">,
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+): string | null {
+  const contradicted = key.find((part, index) => {
+    const texts = attributes.get(partName(part)) ?? [];
+    const value = values[index] ?? "";
+    return texts.some((text) => {
+      const stated = valueOfCaller(part, addresses, text) ?? "";
+      return spelled(stated, part) !== spelled(value, part);
+    });
+  });
+  return contradicted === undefined ? null : partName(contradicted);
+}
+
+/** The address that conditions are checked against: exact where the key may stand for a whole network. */
+export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
+  addressOf(attributes.get("ip")?.[0] ?? keyText);
+
+/** The texts of a part, from the key or else from the attributes. */
+export function statedTexts(
+  part: KeyPart,
+  key: readonly KeyPart[],
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+): readonly string[] {
+  const name = partName(part);
+  const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
+  return value === null ? (attributes.get(name) ?? []).map((text) => spelled(text, part)) : [value];
+}
