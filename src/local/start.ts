@@ -11,10 +11,12 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { fail, readOptions } from "./command.ts";
+import { check } from "./check.ts";
+import { fail, readOptions, runCommand } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { isDemo, readConfig, readSettings, warningsOf } from "./settings.ts";
+import { isDemo, localVariables, readSettings } from "./settings.ts";
+import { type Source, sourceOf, sourceOptions } from "./source.ts";
 import { complaint, jurisdictionWarnings, welcome } from "./welcome.ts";
 
 /** Small enough to be refused within a few requests and let in again within a few seconds. */
@@ -27,17 +29,22 @@ const quiet = ["--show-interactive-dev-session=false", "--inspector-port", "0"];
 const patienceMs = 60_000;
 const graceMs = 5_000;
 
-const options = readOptions({
-  port: { type: "string", default: "8787" },
-  "persist-to": { type: "string" },
+const {
+  port: portText,
+  "persist-to": persistTo,
+  ...values
+} = readOptions({
+  port: { type: "string", default: "8787", value: "port", about: "Where to listen." },
+  "persist-to": { type: "string", value: "folder", about: "Where to keep counters." },
+  ...sourceOptions,
 });
 
-await start();
+await runCommand(start);
 
 async function start(): Promise<void> {
-  const port = /^[1-9]\d{0,4}$/.test(options.port) ? Number(options.port) : 0;
+  const port = /^[1-9]\d{0,4}$/.test(portText) ? Number(portText) : 0;
   if (port < 1 || port > 65_535) {
-    fail(`--port is "${options.port}": accepted is a port from 1 to 65535`);
+    fail(`--port is "${portText}": accepted is a port from 1 to 65535`);
   }
   if (await isTaken(port)) {
     const other = port === 65_535 ? 8788 : port + 1;
@@ -45,21 +52,23 @@ async function start(): Promise<void> {
       `Port ${port} is taken by another program. Stop that one, or choose another port: npm start -- --port ${other}`,
     );
   }
-  ensureDevVars();
-  const settings = readSettings({});
-  const { vars, secrets } = settings;
+  const source = sourceOf(values);
+  ensureDevVars(source);
+  const settings = readSettings(source);
+  const vars = localVariables(settings);
   const origin = vars["ORIGIN"] ? null : await startDemoOrigin();
   const isDemoPolicy = isDemo(settings);
   const made = { ...(origin !== null && { ORIGIN: origin.url }), ...(isDemoPolicy && demoPolicy) };
-  const { config, problems } = readConfig({ ...secrets, ...vars, ...made });
-  const stop = stopTogether(startWrangler(port, made), origin);
+  const { config, problems, warnings } = check(settings, { ...vars, ...made });
+  const stop = stopTogether(startWrangler(port, source, made), origin);
   const url = `http://localhost:${port}`;
   if (!(await isAnswering(`${url}${config?.checkPath ?? "/check"}/health`))) {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
-  const warnings = [...warningsOf(settings), ...jurisdictionWarnings(config?.policies ?? [])];
-  for (const warning of warnings) console.error(warning);
+  for (const warning of [...warnings, ...jurisdictionWarnings(config?.policies ?? [])]) {
+    console.error(warning);
+  }
   console.log(
     config === null
       ? complaint(url, problems)
@@ -67,13 +76,17 @@ async function start(): Promise<void> {
   );
 }
 
-function startWrangler(port: number, vars: Readonly<Record<string, string>>): ChildProcess {
+function startWrangler(
+  port: number,
+  { file, environment }: Source,
+  vars: Readonly<Record<string, string>>,
+): ChildProcess {
   const given = Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]);
-  const persistTo =
-    options["persist-to"] === undefined ? [] : ["--persist-to", options["persist-to"]];
+  const persisted = persistTo === undefined ? [] : ["--persist-to", persistTo];
+  const chosen = [`--config=${file}`, `--env=${environment}`];
   const child = spawn(
     process.execPath,
-    [wranglerBin, "dev", "--port", String(port), ...quiet, ...given, ...persistTo],
+    [wranglerBin, "dev", "--port", String(port), ...quiet, ...chosen, ...given, ...persisted],
     {
       // A group of its own: wrangler's own children are ended with it, however it ends.
       detached: true,

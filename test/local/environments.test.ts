@@ -1,0 +1,207 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { check, sizeProblems } from "../../src/local/check.ts";
+import {
+  deployedVariables,
+  localVariables,
+  readSettings,
+  type Settings,
+} from "../../src/local/settings.ts";
+import { type SourceValues, sourceOf } from "../../src/local/source.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "headgate-environments-"));
+  writeFileSync(join(folder, "index.ts"), "");
+  // Without .dev.vars, wrangler reads secrets from the environment of the process.
+  vi.stubEnv("KEY_SECRET", undefined);
+  vi.stubEnv("CHECK_TOKENS", undefined);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true });
+});
+
+const binding = `name = "RATE_LIMITER"\nclass_name = "RateLimiter"\n`;
+const topLevel = `
+name = "headgate"
+main = "index.ts"
+compatibility_date = "2026-11-01"
+[vars]
+ORIGIN = "https://api.example.com"
+LIMITS = "100/minute"
+[secrets]
+required = ["KEY_SECRET", "CHECK_TOKENS"]
+[[durable_objects.bindings]]
+${binding}
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["RateLimiter"]
+`;
+const staging = `
+[env.staging.vars]
+ORIGIN = "https://staging.example.com"
+LIMITS = "5/minute"
+[env.staging.secrets]
+required = ["KEY_SECRET", "JWT_KEY"]
+[[env.staging.durable_objects.bindings]]
+${binding}`;
+const secret = "a secret of thirty-two characters or more";
+
+const file = (name: string): string => join(folder, name);
+
+const settingsOf = (values: SourceValues = {}): Settings =>
+  readSettings(sourceOf({ config: file("wrangler.toml"), ...values }, {}, folder));
+
+/** The first limit that holds, and every problem. */
+const found = (settings: Settings): [number | undefined, readonly string[]] => {
+  const { config, problems } = check(settings, deployedVariables(settings));
+  return [config?.policies[0]?.limits[0]?.limit, problems];
+};
+
+describe("an environment of wrangler.toml", () => {
+  it("is checked with its own variables", () => {
+    writeFileSync(file("wrangler.toml"), topLevel + staging);
+    expect(found(settingsOf())).toEqual([100, []]);
+    expect(found(settingsOf({ env: "staging" }))).toEqual([5, []]);
+  });
+
+  it("is an error when it does not exist, which lists those that do", () => {
+    writeFileSync(file("wrangler.toml"), `${topLevel}${staging}[env.production]\n`);
+    expect(() => settingsOf({ env: "stagin" })).toThrow(
+      `--env is "stagin": accepted is one of the environments of ${file("wrangler.toml")}: "staging", "production"`,
+    );
+    const named = sourceOf({ config: file("wrangler.toml") }, { CLOUDFLARE_ENV: "test" }, folder);
+    expect(() => readSettings(named)).toThrow(/^CLOUDFLARE_ENV is "test": accepted is one of /);
+  });
+
+  it("is an error when the file has no environments", () => {
+    writeFileSync(file("wrangler.toml"), topLevel);
+    expect(() => settingsOf({ env: "staging" })).toThrow(
+      /^--env is "staging": accepted is nothing, because .*wrangler\.toml has no environments$/,
+    );
+  });
+
+  it("needs variables and a binding of its own, because it inherits neither", () => {
+    writeFileSync(file("wrangler.toml"), `${topLevel}[env.bare]\nroutes = []\n`);
+    const settings = settingsOf({ env: "bare" });
+    const { problems, warnings } = check(settings, deployedVariables(settings));
+    expect(problems).toEqual([
+      `RATE_LIMITER is missing in the environment "bare" of ${file("wrangler.toml")}: accepted is ` +
+        '[[env.bare.durable_objects.bindings]] with name = "RATE_LIMITER" and class_name = "RateLimiter". ' +
+        "Environments do not inherit bindings.",
+      expect.stringMatching(/^POLICIES is missing: /),
+    ]);
+    expect(warnings).toEqual([
+      `[env.bare.secrets] is missing in ${file("wrangler.toml")}: wrangler does not check that KEY_SECRET is set ` +
+        "before it deploys.",
+    ]);
+  });
+});
+
+it("a top level without the binding of the Durable Objects is a problem", () => {
+  const other = topLevel.replace('name = "RATE_LIMITER"', 'name = "LIMITER"');
+  writeFileSync(file("wrangler.toml"), other);
+  const { problems } = check(settingsOf(), deployedVariables(settingsOf()));
+  expect(problems).toEqual([
+    `RATE_LIMITER is missing in ${file("wrangler.toml")}: accepted is [[durable_objects.bindings]] with ` +
+      'name = "RATE_LIMITER" and class_name = "RateLimiter".',
+  ]);
+});
+
+it("a file that is missing, and one that is not TOML, are named with what is wrong", () => {
+  expect(() => settingsOf()).toThrow(`${file("wrangler.toml")} does not exist.`);
+  writeFileSync(file("wrangler.toml"), "broken");
+  expect(() => settingsOf()).toThrow(/wrangler\.toml:1: Invalid TOML/);
+});
+
+describe("variables and secrets", () => {
+  it("of a local run come from the environment's own .dev.vars, else from the common one", () => {
+    writeFileSync(file("wrangler.toml"), topLevel + staging);
+    writeFileSync(file(".dev.vars"), `KEY_SECRET="${secret}"\n`);
+    expect(localVariables(settingsOf({ env: "staging" }))["KEY_SECRET"]).toBe(secret);
+    writeFileSync(file(".dev.vars.staging"), `KEY_SECRET="${secret}, of staging"\nEXTRA="1"\n`);
+    const settings = settingsOf({ env: "staging" });
+    expect(localVariables(settings)["KEY_SECRET"]).toBe(`${secret}, of staging`);
+    expect(localVariables(settingsOf())["KEY_SECRET"]).toBe(secret);
+    expect(check(settings, localVariables(settings)).warnings).toContain(
+      `EXTRA is in .dev.vars, but not listed under [env.staging.secrets] in ${file("wrangler.toml")}: ` +
+        "the Worker does not get it.",
+    );
+  });
+
+  it("of a local run may be replaced in .dev.vars, which a deployment does not read", () => {
+    writeFileSync(file("wrangler.toml"), topLevel);
+    writeFileSync(file(".dev.vars"), `KEY_SECRET="${secret}"\nLIMITS="7/minute"\nORIGIN=""\n`);
+    const settings = settingsOf();
+    expect(localVariables(settings)).toEqual({
+      ORIGIN: "",
+      LIMITS: "7/minute",
+      KEY_SECRET: secret,
+    });
+    expect(settings.unlisted).toEqual([]);
+    expect(deployedVariables(settings)).toMatchObject({
+      ORIGIN: "https://api.example.com",
+      LIMITS: "100/minute",
+    });
+  });
+
+  it("of a deployment include those of the command line, as text", () => {
+    writeFileSync(file("wrangler.toml"), topLevel);
+    expect(found(settingsOf({ var: ["LIMITS:9/minute"] }))).toEqual([9, []]);
+    const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
+    expect(problems).toEqual([expect.stringMatching(/^LIMITS is "soon"/)]);
+    const [, long] = found(settingsOf({ var: [`JWT_ISSUER:${"x".repeat(5_121)}`] }));
+    expect(long).toEqual([expect.stringMatching(/^JWT_ISSUER is 5121 bytes long/)]);
+  });
+
+  it("of a deployment include secrets that are uploaded with it, as JSON or as lines", () => {
+    writeFileSync(file("wrangler.toml"), topLevel + staging);
+    const texts = [
+      JSON.stringify({ KEY_SECRET: secret, JWT_KEY: secret }),
+      `KEY_SECRET="${secret}"\nJWT_KEY="${secret}"\n`,
+    ];
+    for (const text of texts) {
+      writeFileSync(file("secrets"), text);
+      const settings = settingsOf({ env: "staging", "secrets-file": file("secrets") });
+      expect(deployedVariables(settings)).toMatchObject({ KEY_SECRET: secret, JWT_KEY: secret });
+    }
+    const missing = settingsOf({ "secrets-file": file("nothing") });
+    expect(Object.keys(missing.uploaded)).toEqual([]);
+  });
+
+  it("of a deployment are taken for set when they are listed and not at hand", () => {
+    writeFileSync(file("wrangler.toml"), topLevel + staging);
+    expect(Object.keys(deployedVariables(settingsOf({ env: "staging" }))).toSorted()).toEqual([
+      "JWT_KEY",
+      "KEY_SECRET",
+      "LIMITS",
+      "ORIGIN",
+    ]);
+    expect(Object.keys(deployedVariables(settingsOf())).toSorted()).toEqual([
+      "KEY_SECRET",
+      "LIMITS",
+      "ORIGIN",
+    ]);
+  });
+});
+
+describe("the size of a variable", () => {
+  it("may be exactly 5 KB, in bytes and not in characters", () => {
+    expect(sizeProblems({ A: "x".repeat(5_120), B: "é".repeat(2_560) })).toEqual([]);
+    expect(sizeProblems({ A: "x".repeat(5_121), B: `${"é".repeat(2_560)}x` })).toEqual([
+      expect.stringMatching(/^A is 5121 bytes long: accepted are 5120;/),
+      expect.stringMatching(/^B is 5121 bytes long: accepted are 5120;/),
+    ]);
+  });
+
+  it("is that of its JSON text where it is a list", () => {
+    const list = [{ name: "x".repeat(5_120 - '[{"name":""}]'.length) }];
+    expect(sizeProblems({ POLICIES: list })).toEqual([]);
+    expect(sizeProblems({ POLICIES: [...list, 1] })).toEqual([
+      expect.stringMatching(/^POLICIES is 5122 bytes long/),
+    ]);
+  });
+});

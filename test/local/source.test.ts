@@ -1,0 +1,117 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { readDeployWords } from "../../src/local/deploy-words.ts";
+import { sourceOf } from "../../src/local/source.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "headgate-source-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe("the environment of a command", () => {
+  it("is the top level when nothing names one", () => {
+    expect(sourceOf({}, {}, folder)).toEqual({
+      file: "wrangler.toml",
+      environment: "",
+      namedBy: "CLOUDFLARE_ENV",
+      vars: {},
+      secretsFile: null,
+    });
+  });
+
+  it("is the one of --env, before that of CLOUDFLARE_ENV", () => {
+    const processEnv = { CLOUDFLARE_ENV: "production" };
+    const named = sourceOf({ env: "staging" }, processEnv, folder);
+    expect([named.environment, named.namedBy]).toEqual(["staging", "--env"]);
+    const inherited = sourceOf({}, processEnv, folder);
+    expect([inherited.environment, inherited.namedBy]).toEqual(["production", "CLOUDFLARE_ENV"]);
+  });
+
+  it("is the top level for an empty --env, whatever CLOUDFLARE_ENV names", () => {
+    expect(sourceOf({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment).toBe("");
+  });
+
+  it("may stand in .env and .env.local, where the later file wins over the earlier one", () => {
+    writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=first\n");
+    expect(sourceOf({}, {}, folder).environment).toBe("first");
+    writeFileSync(join(folder, ".env.local"), "CLOUDFLARE_ENV=second\n");
+    expect(sourceOf({}, {}, folder).environment).toBe("second");
+    writeFileSync(join(folder, ".env.local"), "OTHER=1\n");
+    expect(sourceOf({}, {}, folder).environment).toBe("first");
+    expect(sourceOf({}, { CLOUDFLARE_ENV: "third" }, folder).environment).toBe("third");
+  });
+});
+
+it("the configuration is the file that wrangler finds first, unless --config names another", () => {
+  for (const name of ["wrangler.toml", "wrangler.jsonc", "wrangler.json"]) {
+    writeFileSync(join(folder, name), "");
+    expect(sourceOf({}, {}, folder).file).toBe(name);
+  }
+  expect(sourceOf({ config: "other.toml" }, {}, folder).file).toBe("other.toml");
+});
+
+it("a variable of the command line may contain colons, and may be empty", () => {
+  const pairs = ["ORIGIN:http://127.0.0.1:9", "LIMITS:", "KEY"];
+  expect(sourceOf({ var: pairs }, {}, folder).vars).toEqual({
+    ORIGIN: "http://127.0.0.1:9",
+    LIMITS: "",
+    KEY: "",
+  });
+});
+
+describe("the words of npm run deploy", () => {
+  it.each([
+    [["--env", "staging"]],
+    [["--env=staging"]],
+    [["-e", "staging"]],
+    [["-estaging"]],
+    [["-e=staging"]],
+    [["--dry-run", "--outdir", "dist", "-e", "staging"]],
+  ])("name the environment as wrangler reads it: %j", (words) => {
+    expect(sourceOf(readDeployWords(words), {}, folder).environment).toBe("staging");
+  });
+
+  it("name the file and the secrets to upload, in each of wrangler's spellings", () => {
+    for (const words of [
+      ["-c", "a.toml", "--secretsFile", "s.json"],
+      ["--config=a.toml", "--secrets-file=s.json"],
+      ["--secretsFile=s.json", "--no-bundle", "-c=a.toml"],
+    ]) {
+      const { file, secretsFile } = sourceOf(readDeployWords(words), {}, folder);
+      expect([file, secretsFile]).toEqual(["a.toml", "s.json"]);
+    }
+  });
+
+  it("name variables: one or several after --var, and nothing after another option", () => {
+    const words = [
+      "--var",
+      "A:1",
+      "B:2",
+      "--outdir",
+      "D:4",
+      "--var=C:3",
+      "E:5",
+      "--dry-run",
+      "F:6",
+    ];
+    expect(readDeployWords(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
+  });
+
+  it("are left to wrangler after two dashes", () => {
+    expect(readDeployWords(["--var", "A:1", "--", "--env", "staging"])).toEqual({ var: ["A:1"] });
+  });
+
+  it.each([[["--env"]], [["-e"]], [["--var", "A:1", "--var"]], [["--config"]]])(
+    "need a value where an option needs one: %j",
+    (words) => {
+      expect(() => readDeployWords(words)).toThrow(`${words.at(-1) ?? ""} needs a value.`);
+    },
+  );
+
+  it("cannot choose another folder, where wrangler would find other files than the check", () => {
+    expect(() => readDeployWords(["--cwd", "elsewhere"])).toThrow("--cwd is not accepted");
+  });
+});
