@@ -65,7 +65,9 @@ describe("the README", () => {
 
   it.each(ours)("shows configuration that is sound: %#", async ({ text }) => {
     configure(text.trim().split("\n"));
-    const check = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
+    const environment = /^\[env\.(\w+)\./m.exec(text)?.[1] ?? "";
+    const options = ["--secrets-deployed", `--env=${environment}`];
+    const check = runNpm(folder, "run", "--silent", "check-config", "--", ...options);
     expect([await check.ended, check.output()]).toEqual([
       0,
       expect.stringContaining("The configuration is sound."),
