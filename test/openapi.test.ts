@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { type Schema, Validator } from "@cfworker/json-schema";
 import spectral from "@stoplight/spectral-core";
 import { Json } from "@stoplight/spectral-parsers";
 import { describe, expect, it } from "vitest";
@@ -39,5 +40,84 @@ describe("S11: the OpenAPI document", () => {
         "owasp:api4:2023-string-restricted",
       ]),
     );
+  });
+});
+
+interface Example {
+  readonly place: string;
+  readonly schema: Schema;
+  readonly value: unknown;
+}
+
+type Json = Record<string, unknown>;
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null;
+
+const document = JSON.parse(text) as Json & {
+  readonly info: { readonly version: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Json>>>>;
+};
+
+/** A part of the document, or what its `$ref` points to. */
+function resolved(value: unknown): unknown {
+  if (!isObject(value) || typeof value["$ref"] !== "string") return value;
+  const places = value["$ref"].split("/").slice(1);
+  return places.reduce<unknown>((at, place) => Reflect.get(Object(at), place), document);
+}
+
+/** Every example within a part of the document, with the schema beside it. */
+function examplesIn(part: unknown, place: string): Example[] {
+  const value = resolved(part);
+  if (!isObject(value)) return [];
+  const { schema, example, examples } = value;
+  const named = isObject(examples) && !Array.isArray(examples) ? Object.entries(examples) : [];
+  const examplesHere = [
+    ...(example === undefined ? [] : [["example", { value: example }] as const]),
+    ...named,
+  ];
+  const own = isObject(schema)
+    ? examplesHere.map(([name, each]) => ({
+        place: `${place}/${name}`,
+        schema: schema as Schema,
+        value: Object(each).value as unknown,
+      }))
+    : [];
+  const within = Object.entries(value).filter(
+    ([name]) => !["schema", "example", "examples"].includes(name),
+  );
+  return [...own, ...within.flatMap(([name, each]) => examplesIn(each, `${place}/${name}`))];
+}
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    operation,
+  })),
+);
+
+describe("the OpenAPI document", () => {
+  it("has the version of the package", () => {
+    const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+    expect(document.info.version).toBe(version);
+  });
+
+  it.each(operations)("has examples of what $name takes and answers", ({ operation }) => {
+    const { parameters = [], requestBody, responses } = operation;
+    const asked = [...examplesIn(parameters, ""), ...examplesIn(requestBody, "")];
+    const takesNothing = operation["parameters"] === undefined && requestBody === undefined;
+    expect(asked.length > 0).toBe(!takesNothing);
+    const [[status, success]] = Object.entries(responses as object) as [[string, unknown]];
+    const isEmpty = status === "204";
+    expect(examplesIn(success, "").length > 0).toBe(!isEmpty);
+  });
+
+  it("has no example that its schema refuses", () => {
+    const examples = operations.flatMap(({ name, operation }) => examplesIn(operation, name));
+    const wrong = examples.flatMap(({ place, schema, value }) => {
+      const whole = { ...schema, components: document["components"] };
+      const { errors } = new Validator(whole, "2020-12", false).validate(value);
+      return errors.map(({ instanceLocation, error }) => `${place} ${instanceLocation}: ${error}`);
+    });
+    expect(wrong).toEqual([]);
+    expect(examples.length).toBeGreaterThan(30);
   });
 });

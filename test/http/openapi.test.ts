@@ -33,6 +33,30 @@ describe("GET /check/openapi.json", () => {
   });
 });
 
+describe("the examples of the document", () => {
+  const examplesOf = (operation: object): { readonly value: unknown }[] => {
+    const { requestBody } = operation as { requestBody?: { content: Record<string, object> } };
+    const { examples = {} } = (requestBody?.content["application/json"] ?? {}) as {
+      examples?: Record<string, { value: unknown }>;
+    };
+    return Object.values(examples);
+  };
+
+  it("are accepted when they are sent", async () => {
+    const { check } = headgate({
+      POLICIES: [{ name: "login", key: "ip", limits: { limit: 5, window: "1m" } }],
+    });
+    const sent = Object.entries(document.paths).flatMap(([path, methods]) =>
+      "post" in methods ? examplesOf(methods.post).map(({ value }) => [path, value] as const) : [],
+    );
+    const answers = sent.map(async ([path, value]) =>
+      statusOf(check("POST", `/check${path === "/" ? "" : path}`, value)),
+    );
+    expect(await Promise.all(answers)).toEqual(sent.map(() => 200));
+    expect(sent.length).toBeGreaterThan(6);
+  });
+});
+
 describe("S11: what the tests of /check compare each answer with", () => {
   const answer = {
     allowed: true,

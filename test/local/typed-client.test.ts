@@ -37,11 +37,18 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What the compiler says of a file of the caller's. */
-function compiled(file: string): string {
+/** How TypeScript projects of today resolve modules. */
+const resolutions = [
+  { module: "nodenext", moduleResolution: "nodenext" },
+  { module: "esnext", moduleResolution: "bundler" },
+] as const;
+type Resolution = (typeof resolutions)[number];
+
+/** What the compiler reports about a file of the caller's. */
+function compiled(file: string, { module, moduleResolution }: Resolution, types = "node"): string {
   const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
-  const found = ["--module", "esnext", "--moduleResolution", "bundler"];
-  const words = [...strict, ...found, "--ignoreConfig", "--types", "node", `src/${file}`];
+  const found = ["--module", module, "--moduleResolution", moduleResolution];
+  const words = [...strict, ...found, "--ignoreConfig", "--types", types, `src/${file}`];
   const options = { cwd: folder, encoding: "utf8" } as const;
   return spawnSync(resolve("node_modules/.bin/tsc"), words, options).stdout;
 }
@@ -56,9 +63,12 @@ const printed = (code: string, bearer = token): unknown => {
 };
 
 describe("the typed client of the README", () => {
-  it("compiles without Headgate's own environment", () => {
-    expect(compiled("client.ts")).toBe("");
-  });
+  it.each(resolutions)(
+    "compiles without Headgate's own environment under $moduleResolution",
+    (resolution) => {
+      expect(compiled("client.ts", resolution)).toBe("");
+    },
+  );
 
   it("is let in up to the limit, and then told how long to wait", () => {
     const waits = printed(`
@@ -75,17 +85,28 @@ describe("the typed client of the README", () => {
 });
 
 describe("its types", () => {
-  it("know what each route takes and answers", () => {
-    writeFileSync(
-      join(folder, "src/typed.ts"),
-      `import { hc } from "hono/client";
-      import type { CheckRoutes } from "./headgate/app";
+  it.each(resolutions)(
+    "know what each route takes and answers under $moduleResolution",
+    (resolution) => {
+      writeFileSync(
+        join(folder, "src/typed.ts"),
+        `import { hc } from "hono/client";
+      import type { CheckRoutes } from "./headgate/app.js";
       const { index, batch, reserve, settle, health } = hc<CheckRoutes>("https://h.example/check");
       export async function use(): Promise<unknown> {
         const looked = await index.$get({ query: { policy: "p", key: ["a", "b"], deny: "429" } });
         const answer = await looked.json();
         if (!("allowed" in answer)) return answer.errors?.map(({ field }) => field.trim());
         const left: number[] = answer.limits.map(({ remaining }) => remaining);
+        const { reason } = answer;
+        const isFinal: boolean = reason === "deny" || reason === "cost";
+        // @ts-expect-error a reason that there is not
+        const isUnknown: boolean = reason === "weather";
+        const attributes = { country: "DE", "jwt:level": 3, "jwt:beta": true, "jwt:groups": ["a"] };
+        await index.$post({ json: { key: "k", attributes } });
+        await index.$get({ query: { key: "k", attributes: JSON.stringify(attributes) } });
+        // @ts-expect-error a value that is none
+        await index.$post({ json: { key: "k", attributes: { country: null } } });
         const made = await reserve.$post({ json: { key: "k", limits: "5/minute", ttlMs: 1_000 } });
         if (!made.ok) return made.status;
         const { id } = await made.json();
@@ -101,9 +122,26 @@ describe("its types", () => {
         await index.$post({ json: { colour: 1 } });
         // @ts-expect-error one that is missing
         await reserve.$post({ json: { key: "k" } });
-        return [left, titles, forgotten, status];
+        return [left, titles, forgotten, status, isFinal, isUnknown];
+      }`,
+      );
+      expect(compiled("typed.ts", resolution)).toBe("");
+    },
+  );
+
+  it.each(resolutions)("know what the service answers under $moduleResolution", (resolution) => {
+    const [, binding = ""] = /^`(Service<typeof import\(".+"\)\.Headgate>)`:$/m.exec(readme) ?? [];
+    writeFileSync(
+      join(folder, "src/bound.ts"),
+      `interface Env { readonly HEADGATE: ${binding} }
+      export async function use({ HEADGATE }: Env): Promise<unknown> {
+        const { reason, violated } = await HEADGATE.check({ key: "k", attributes: { ip: "::1" } });
+        // @ts-expect-error a reason that there is not
+        if (reason === "weather") return null;
+        const first: string | undefined = violated[0];
+        return [reason === "ban", first];
       }`,
     );
-    expect(compiled("typed.ts")).toBe("");
+    expect(compiled("bound.ts", resolution, "@cloudflare/workers-types")).toBe("");
   });
 });
