@@ -23,7 +23,7 @@ export default defineConfig({
           testTimeout: 60_000,
           include: [
             "test/*.test.ts",
-            "test/{strategies,config,policies,simulation,bench}/**/*.test.ts",
+            "test/{validation,strategies,config,policies,simulation,bench}/**/*.test.ts",
           ],
         },
       },

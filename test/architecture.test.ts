@@ -4,8 +4,9 @@ import { describe, expect, it } from "vitest";
 
 /** Who may import whom, by the first folder or file below `src`. */
 const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
+  validation: { rooms: [], packages: /^$/ },
   strategies: { rooms: [], packages: /^valibot$/ },
-  config: { rooms: ["strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
+  config: { rooms: ["validation", "strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
   observability: { rooms: [], packages: /^$/ },
   policies: { rooms: ["config", "strategies"], packages: /^$/ },
   limiter: {
@@ -13,7 +14,7 @@ const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
     packages: /^cloudflare:workers$/,
   },
   http: {
-    rooms: ["strategies", "config", "policies", "limiter", "observability"],
+    rooms: ["validation", "strategies", "config", "policies", "limiter", "observability"],
     packages: /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/,
   },
   "app.ts": { rooms: ["http", "config"], packages: /^hono\/tiny$/ },

@@ -1,5 +1,6 @@
 /** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
 import type { ConfigProblem } from "../strategies/index.ts";
+import { parseJson } from "../validation/json.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
@@ -21,7 +22,7 @@ const beginsLikeJson = (value: unknown): value is string =>
 export function typed(value: unknown): unknown {
   if (!beginsLikeJson(value)) return value;
   try {
-    return JSON.parse(value) as unknown;
+    return parseJson(value);
   } catch {
     return value;
   }

@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { addressOf, type KeyPart, partName, readKeyPart } from "../config/index.ts";
 import type { CallerAttributes } from "../policies/caller-attributes.ts";
 import { isRecord } from "../strategies/index.ts";
+import { parseJson } from "../validation/json.ts";
 
 /** A list states several values of a claim, or of a field that is sent several times. */
 export type AttributesInput = Record<string, Scalar | readonly Scalar[]>;
@@ -49,7 +50,7 @@ export const describedAttributesText = v.pipe(
 function fromJson() {
   return v.rawTransform<string, unknown>(({ dataset, addIssue, NEVER }) => {
     try {
-      return JSON.parse(dataset.value) as unknown;
+      return parseJson(dataset.value);
     } catch {
       addIssue({ message: acceptedText });
       return NEVER;

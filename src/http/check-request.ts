@@ -1,6 +1,7 @@
 /** Reads what a caller of `/check` asks for, from the query and the body; what is wrong with them is told at once. */
 import type { Context, MiddlewareHandler } from "hono";
 import { isRecord } from "../strategies/index.ts";
+import { JsonTooDeep, parseJson, refuseDeepJson } from "../validation/json.ts";
 import type { Authorized } from "./auth.ts";
 import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "./problems.ts";
 
@@ -14,6 +15,8 @@ export const queried = <Sent extends object, Asked extends object>(
 ): MiddlewareHandler<Authorized, string, { in: { query: Sent }; out: { query: Asked } }> =>
   async function queryRead(c, next) {
     if (!isDecodable(c.req.url)) return problemResponse({ kind: "query-malformed" });
+    const deep = deepAttributes(c.req.queries("attributes"));
+    if (deep !== null) return problemResponse(deep);
     const asked = read(c.req.queries());
     if (isFailure(asked)) return problemResponse(asked);
     c.req.addValidatedData("query", asked);
@@ -29,6 +32,20 @@ function isDecodable(url: string): boolean {
     return false;
   }
 }
+
+/** The problem of a query whose JSON is nested too deep; null when there is none. */
+function deepAttributes(texts: readonly string[] = []): Failure | null {
+  try {
+    for (const text of texts) refuseDeepJson(text);
+    return null;
+  } catch (error) {
+    return deepJson("query", error);
+  }
+}
+
+/** The problem of JSON that is nested too deep; null for any other error. */
+const deepJson = (place: string, error: unknown): Failure | null =>
+  error instanceof JsonTooDeep ? { kind: "json-too-deep", place, position: error.position } : null;
 
 /** The same of `c.req.valid("json")`, of a request with a body of at most so many bytes. */
 // Clients are told by it what to send; nothing here is.
@@ -96,10 +113,10 @@ async function readBody(
         ? await request.arrayBuffer()
         : await bytesOf(request.body, limitBytes);
     if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
-    return { json: JSON.parse(utf8.decode(bytes)) as unknown };
-  } catch {
+    return { json: parseJson(utf8.decode(bytes)) };
+  } catch (error) {
     // Or it has broken off.
-    return { kind: "body-malformed" };
+    return deepJson("body", error) ?? { kind: "body-malformed" };
   }
 }
 

@@ -13,9 +13,14 @@ import { Cooldown } from "../limiter/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
 import { bearerIn } from "../policies/fields.ts";
 import type { Claims } from "../policies/visit.ts";
+import { JsonTooDeep } from "../validation/json.ts";
+import type { Failure } from "./problems.ts";
+import { claimsIn, refuseDeepToken } from "./token-json.ts";
 
-/** No claims without a token that can be verified: a client's fault is nobody's news, a missing key is. */
-export type ReadClaims = (headers: Headers) => Promise<Claims>;
+/** There are no claims without a token that can be verified. An invalid token is not logged; an unavailable key is. */
+export type ReadClaims = (headers: Headers) => Promise<{ readonly claims: Claims } | Failure>;
+
+const noClaims = { claims: {} } as const;
 
 /** No request waits longer for the keys of an issuer, and none asks for them again so soon after it was in vain. */
 const fetchTimeoutMs = 2_000;
@@ -28,6 +33,12 @@ class KeyUnavailable extends Error {
 
 export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadClaims {
   const rest = new Cooldown(restMs);
+  const reportRest = new Cooldown(restMs);
+  const reportMissing = (): void => {
+    if (reportRest.isOn) return;
+    reportRest.begin();
+    report({ event: "token-number-inexact" });
+  };
   const key = orUnavailable(keys.kind === "set" ? publishedKeys(keys.url, rest) : ownKey(keys));
   const options: JWTVerifyOptions = {
     // A public key is no secret: whoever signs with it for HS256 is refused.
@@ -37,15 +48,20 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
   };
   return async (headers) => {
     const token = bearerIn(headers);
-    if (token === null) return {};
+    if (token === null) return noClaims;
     try {
-      return await verified(token, key, options);
+      refuseDeepToken(token);
+      const payload = await verified(token, key, options);
+      return { claims: claimsIn(token, payload, reportMissing) };
     } catch (error) {
+      if (error instanceof JsonTooDeep) {
+        return { kind: "json-too-deep", place: "bearer token", position: error.position };
+      }
       if (!(error instanceof errors.JOSEError) && !rest.isOn) {
         rest.begin();
         report({ event: "token-key-unavailable", error: errorText(error) });
       }
-      return {};
+      return noClaims;
     }
   };
 }

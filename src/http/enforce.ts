@@ -15,6 +15,7 @@ import { addRateLimitFields, hasRateLimitFields, rateLimitFields } from "./heade
 import { InFlight, openForMs } from "./in-flight.ts";
 import { addLegacyFields, legacyFields } from "./legacy-headers.ts";
 import { isPreflight } from "./own-answers.ts";
+import { type Failure, isFailure, problemResponse } from "./problems.ts";
 import type { Forward } from "./proxy.ts";
 import { visitOf } from "./visit.ts";
 
@@ -71,6 +72,7 @@ export async function answered(
   later: Later,
 ): Promise<Response> {
   const rulings = await rulingsOf(gate, question);
+  if (isFailure(rulings)) return problemResponse(rulings);
   const refused = refusalOf(rulings.map(({ ruling }) => ruling));
   if (refused !== null) return refused;
   const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, question)));
@@ -98,8 +100,12 @@ interface Ruled {
 async function rulingsOf(
   { readClaims }: Gate,
   { met, visit, claims: stated }: Question,
-): Promise<Ruled[]> {
-  const own = met.some(asksForClaims) ? await readClaims(visit.headers) : {};
+): Promise<Ruled[] | Failure> {
+  const asking = met.filter(asksForClaims);
+  const read = asking.length > 0 ? await readClaims(visit.headers) : { claims: {} };
+  const isUnreadable = isFailure<Failure>(read);
+  if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
+  const own = isUnreadable ? {} : read.claims;
   const claims = stated === undefined ? own : { ...own, ...stated };
   const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
   return rulings.filter(({ policy, ruling }) => {

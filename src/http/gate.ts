@@ -38,7 +38,7 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter: new LimiterClient(objects),
-    readClaims: config.jwt === null ? async () => ({}) : claimsReader(config.jwt),
+    readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt),
     hasLegacyHeaders: config.hasLegacyHeaders,
   };
 }

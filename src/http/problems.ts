@@ -5,6 +5,7 @@
 import type { TypedResponse } from "hono";
 import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
 import type { ConfigProblem, DenialAnswer } from "../config/index.ts";
+import { mostJsonDepth } from "../validation/json.ts";
 import type { DenialReason } from "../limiter/outcome.ts";
 
 /** A field of a request that is wrong, and what is accepted there. */
@@ -45,6 +46,8 @@ interface Failures {
   "url-malformed": object;
   "query-malformed": object;
   "body-malformed": object;
+  /** JSON of a request. */
+  "json-too-deep": { readonly place: string; readonly position: number };
   "body-too-large": { readonly limitBytes: number };
   "body-of-other-type": object;
   "fields-invalid": { readonly errors: readonly FieldError[] };
@@ -170,6 +173,8 @@ const mostErrors = 500;
 /** RFC 6750, section 3; without credentials there is nothing wrong with them. */
 const challenge = (error: "invalid_token" | "insufficient_scope" | null): string =>
   `Bearer realm="headgate"${error === null ? "" : `, error="${error}"`}`;
+
+const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad Request", detail });
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
@@ -346,23 +351,16 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     headers: { "WWW-Authenticate": challenge("insufficient_scope") },
   }),
 
-  "url-malformed": () => ({
-    status: 400,
-    title: "Bad Request",
-    detail: "Host and target of the request are no URL of a host.",
-  }),
+  "url-malformed": () => badRequest("Host and target of the request are no URL of a host."),
 
-  "query-malformed": () => ({
-    status: 400,
-    title: "Bad Request",
-    detail: "The query is not UTF-8 in percent-encoding.",
-  }),
+  "query-malformed": () => badRequest("The query is not UTF-8 in percent-encoding."),
 
-  "body-malformed": () => ({
-    status: 400,
-    title: "Bad Request",
-    detail: "The body is not valid JSON in UTF-8.",
-  }),
+  "body-malformed": () => badRequest("The body is not valid JSON in UTF-8."),
+
+  "json-too-deep": ({ place, position }) =>
+    badRequest(
+      `The JSON of the ${place} is nested deeper than ${mostJsonDepth} levels, at character ${position}.`,
+    ),
 
   "body-too-large": ({ limitBytes }) => ({
     status: 413,

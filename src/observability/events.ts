@@ -29,6 +29,8 @@ export type Event =
   | { readonly event: "sweep-failed"; readonly error: string }
   /** Bearer tokens could not be verified for want of a key; until there is one they count as missing. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
+  /** The runtime does not report the digits of a number beyond 2^53 in a token; that claim counts as missing. */
+  | { readonly event: "token-number-inexact" }
   | { readonly event: "origin-unreachable"; readonly error: string }
   /** A fault of Headgate itself: it answered 500. */
   | { readonly event: "internal-error"; readonly error: string };
