@@ -1,6 +1,6 @@
 /** Every route, and the order in which a request meets what stands before it. */
 import { Hono } from "hono/tiny";
-import { type Config, ConfigProblems, parseConfig } from "./config/index.ts";
+import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
 import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
@@ -24,13 +24,16 @@ export interface App {
 
 /** An app answers everything with its problems while its variables are broken. */
 export function createApp(env: Env): App {
+  const variables = { ...env };
+  const unsolved = deploymentProblems(variables);
   try {
-    const config = parseConfig({ ...env });
-    warnOfConfiguration(config.warnings);
+    const config = parseConfig(variables);
+    warnOfConfiguration([...config.warnings, ...unsolved]);
     const gate = createGate(config, env.RATE_LIMITER);
     return { routes: routes(config, gate), service: createService(gate) };
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
+    warnOfConfiguration(unsolved);
     const { problems } = error;
     return {
       routes: new Hono().all("*", brokenConfiguration(problems)),

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 /** Who may import whom, by the first folder or file below `src`. */
 const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
   validation: { rooms: [], packages: /^$/ },
-  strategies: { rooms: [], packages: /^valibot$/ },
+  strategies: { rooms: [], packages: /^(?:valibot|leven)$/ },
   config: { rooms: ["validation", "strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
   observability: { rooms: [], packages: /^$/ },
   policies: { rooms: ["config", "strategies"], packages: /^$/ },

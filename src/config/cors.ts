@@ -1,7 +1,7 @@
 /** What holds for scripts in browsers, as written (Fetch, section 3.3). */
-import { isRecord } from "../strategies/index.ts";
+import { acceptedFields, isRecord } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import { isSet, listed, type Report, typed } from "./variables.ts";
+import { isSet, jsonErrorNote, listed, type Report, typed } from "./variables.ts";
 
 /** The web origins whose scripts may read what the limiter answers itself. */
 export type AllowedOrigins =
@@ -19,7 +19,12 @@ export function readCorsOrigins(value: unknown, report: Report): AllowedOrigins 
     return { kind: "list", origins: new Set(texts) };
   }
   const accepted = `"*", or up to ${mostOrigins} origins as browsers send them, such as "https://app.example.com"`;
-  report({ variable: "CORS_ORIGINS", field: "", value, accepted });
+  report({
+    variable: "CORS_ORIGINS",
+    field: "",
+    value,
+    accepted: accepted + jsonErrorNote(value),
+  });
   return { kind: "none" };
 }
 
@@ -45,7 +50,7 @@ export function readPreflights(value: unknown, report: Report): Policy | null {
   const fields = isPolicy ? written : { limits: written };
   const others = Object.entries(fields).filter(([name]) => !ofPreflights.includes(name));
   for (const [field, other] of others) {
-    report({ variable, field, value: other, accepted: `one of ${ofPreflights.join(", ")}` });
+    report({ variable, field, value: other, accepted: acceptedFields(field, ofPreflights) });
   }
   if (others.length > 0) return null;
   const policy = { ...fields, name: "headgate.preflights", objects: "sharded" };

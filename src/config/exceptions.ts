@@ -1,5 +1,6 @@
 /** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
 import {
+  acceptedFields,
   acceptedStrategy,
   asText,
   type ConfigProblem,
@@ -7,6 +8,7 @@ import {
   joinPath,
   type Limit,
   type LimitDefaults,
+  nearestName,
   readLimits,
   strategies,
 } from "../strategies/index.ts";
@@ -91,7 +93,7 @@ function readList<Item>(
   const list = policy[name];
   if (list === undefined) return [];
   if (!Array.isArray(list) || list.length > mostListed) {
-    reportAt(name, list, accepted);
+    reportAt(name, mayBeKey(list) ? hidden : list, accepted);
     return [];
   }
   // A copy has no empty places, which would be passed over.
@@ -116,10 +118,11 @@ function listedIn(
   return null;
 }
 
+/** Whether a value is or has a text that is no address. */
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string"
     ? value !== "" && !looksLikeAddress(value)
-    : Array.isArray(value) && value.some(mayBeKey);
+    : typeof value === "object" && value !== null && Object.values(value).some(mayBeKey);
 
 function readOverride(
   value: unknown,
@@ -136,7 +139,9 @@ function readOverride(
   }
   for (const name of Object.keys(value)) {
     if (overrideFields.includes(name)) continue;
-    reportAt(name, value[name], `one of the fields ${overrideFields.join(", ")}`);
+    const isOfLimits = ["limits", "strategy"].includes(asText(nearestName(name, overrideFields)));
+    const quoted = mayBeKey(value[name]) && !isOfLimits ? hidden : value[name];
+    reportAt(name, quoted, acceptedFields(name, overrideFields));
   }
   const target = targetOf(value, key, reportAt);
   const limits = overridingLimits(value, defaults, reportAt);

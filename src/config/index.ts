@@ -1,13 +1,15 @@
 /** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
-import { type ConfigProblem, ConfigProblems } from "../strategies/index.ts";
+import { ConfigProblems } from "../strategies/index.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, readCorsOrigins, readPreflights } from "./cors.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
-import { type CheckToken, isVisible, readCheckAuth, readCheckTokens } from "./tokens.ts";
+import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
 import { readFlag } from "./flags.ts";
-import { hidden, isSet, type Report, type Variables } from "./variables.ts";
+import { type KnownVariables, unknownVariables } from "./known-variables.ts";
+import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
+import { isSet, type Report, type Variables } from "./variables.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
@@ -59,57 +61,46 @@ export interface Config extends Policies {
 }
 
 /** @throws ConfigProblems with every problem in the variables */
-export function parseConfig(env: Variables): Config {
-  const problems: ConfigProblem[] = [];
-  const report: Report = (problem) => problems.push(problem);
-  const origin = readOrigin(env["ORIGIN"], report);
-  const originSecret = readOriginSecret(env["ORIGIN_SECRET"], report);
-  const checkPath = readCheckPath(env["CHECK_PATH"], report);
-  const { policies, ownPolicies, warnings } = readPolicies(env, checkPath, report);
+export function parseConfig(variables: Variables): Config {
+  const env: KnownVariables = variables;
+  const problems = placeholderProblems(env);
+  const placeholders = new Set(problems.map(({ variable }) => variable));
+  const report: Report = (problem) => {
+    if (!placeholders.has(problem.variable)) problems.push(problem);
+  };
+  const origin = readOrigin(env.ORIGIN, report);
+  const originSecret = readOriginSecret(env.ORIGIN_SECRET, report);
+  const checkPath = readCheckPath(env.CHECK_PATH, report);
+  const { policies, ownPolicies, warnings } = readPolicies(variables, checkPath, report);
   const jwt = readJwt(env, report);
   const config: Config = {
     origin,
-    originTimeoutMs: readOriginTimeout(env["ORIGIN_TIMEOUT"], report),
+    originTimeoutMs: readOriginTimeout(env.ORIGIN_TIMEOUT, report),
     originSecret,
     policies,
     ownPolicies,
     jwt,
     warnings: [...warnings, ...jwtWarnings(jwt)],
-    preflights: readPreflights(env["PREFLIGHT_LIMITS"], report),
-    corsOrigins: readCorsOrigins(env["CORS_ORIGINS"], report),
-    hasLegacyHeaders: readFlag("LEGACY_HEADERS", env["LEGACY_HEADERS"], report),
+    preflights: readPreflights(env.PREFLIGHT_LIMITS, report),
+    corsOrigins: readCorsOrigins(env.CORS_ORIGINS, report),
+    hasLegacyHeaders: readFlag("LEGACY_HEADERS", env.LEGACY_HEADERS, report),
     checkPath,
-    isLookOpen: readCheckAuth(env["CHECK_AUTH"], report),
-    checkTokens: readCheckTokens(env["CHECK_TOKENS"], report),
-    keySecret: readKeySecret(env["KEY_SECRET"], report),
+    isLookOpen: readCheckAuth(env.CHECK_AUTH, report),
+    checkTokens: readCheckTokens(env.CHECK_TOKENS, report),
+    keySecret: readKeySecret(env.KEY_SECRET, report),
   };
   if (problems.length > 0) throw new ConfigProblems(problems);
   return config;
 }
 
-function readOriginSecret(value: unknown, report: Report): string | null {
-  if (!isSet(value)) return null;
-  if (isVisible(value)) return value;
-  report({
-    variable: "ORIGIN_SECRET",
-    field: "",
-    value: hidden,
-    accepted: "text of visible ASCII characters",
-  });
-  return null;
-}
-
-function readKeySecret(value: unknown, report: Report): string {
-  if (typeof value === "string" && value !== "") return value;
-  report({
-    variable: "KEY_SECRET",
-    field: "",
-    value: isSet(value) ? hidden : undefined,
-    accepted:
-      "a secret text, the same in every deployment: `wrangler secret put KEY_SECRET`, or .dev.vars locally",
-  });
-  return "";
-}
+/**
+ * A line for each problem that has to be solved before a deployment, although the Worker runs with it: variables that it
+ * does not know, and secrets that are too short.
+ */
+export const deploymentProblems = (variables: Variables): string[] => [
+  ...unknownVariables(variables),
+  ...shortSecrets(variables),
+];
 
 function readCheckPath(value: unknown, report: Report): string {
   if (!isSet(value)) return "/check";

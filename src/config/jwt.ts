@@ -1,7 +1,8 @@
 /** How bearer tokens are verified, for the claims that keys are made of: by one key, or by those of an issuer. */
 import * as v from "valibot";
 import { isRecord } from "../strategies/index.ts";
-import { hidden, isSet, listed, type Report, typed, type Variables } from "./variables.ts";
+import type { KnownVariables } from "./known-variables.ts";
+import { hidden, isSet, jsonErrorNote, listed, type Report, typed } from "./variables.ts";
 
 /** One key, for the one algorithm that its shape allows. */
 export type JwtKey =
@@ -38,7 +39,7 @@ const acceptedUrl =
   'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
 
 /** Null when neither a key nor a set of them is set. */
-export function readJwt(env: Variables, report: Report): JwtSettings | null {
+export function readJwt(env: KnownVariables, report: Report): JwtSettings | null {
   const keys = readKeys(env, report);
   const issuers = readTexts("JWT_ISSUER", env, report);
   const audiences = readTexts("JWT_AUDIENCE", env, report);
@@ -46,8 +47,8 @@ export function readJwt(env: Variables, report: Report): JwtSettings | null {
 }
 
 /** Whether anything is set that tokens could be verified by, sound or not. */
-export const hasJwt = (env: Variables): boolean =>
-  isSet(env["JWT_KEY"]) || isSet(env["JWT_JWKS_URL"]);
+export const hasJwt = (env: KnownVariables): boolean =>
+  isSet(env.JWT_KEY) || isSet(env.JWT_JWKS_URL);
 
 /** What should rather not be used, a line each. */
 export function jwtWarnings(jwt: JwtSettings | null): string[] {
@@ -60,7 +61,7 @@ export function jwtWarnings(jwt: JwtSettings | null): string[] {
     : [];
 }
 
-function readKeys(env: Variables, report: Report): JwtKeys | null {
+function readKeys(env: KnownVariables, report: Report): JwtKeys | null {
   const { JWT_KEY: key, JWT_JWKS_URL: url } = env;
   if (isSet(key) && isSet(url)) {
     report({
@@ -73,7 +74,12 @@ function readKeys(env: Variables, report: Report): JwtKeys | null {
   if (isSet(key)) {
     const read = readKey(key);
     if (read === null) {
-      report({ variable: "JWT_KEY", field: "", value: hidden, accepted: acceptedKey });
+      report({
+        variable: "JWT_KEY",
+        field: "",
+        value: hidden,
+        accepted: acceptedKey + jsonErrorNote(key),
+      });
     }
     return read;
   }
@@ -164,12 +170,16 @@ function readUrl(value: unknown, report: Report): JwtKeys | null {
 const isText = (value: unknown): value is string =>
   typeof value === "string" && value.trim() !== "";
 
-function readTexts(variable: string, env: Variables, report: Report): readonly string[] | null {
+function readTexts(
+  variable: "JWT_ISSUER" | "JWT_AUDIENCE",
+  env: KnownVariables,
+  report: Report,
+): readonly string[] | null {
   const value = env[variable];
   if (!isSet(value)) return null;
   const texts = listed(value);
   if (texts.length > 0 && texts.every(isText)) return texts;
   const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
-  report({ variable, field: "", value, accepted });
+  report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
   return null;
 }

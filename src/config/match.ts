@@ -37,25 +37,30 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
   return headers.size > 0 && headers.size === entries.length ? headers : null;
 }
 
+const matchEntries = {
+  methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
+  path: v.optional(
+    readBy((value) => pathPattern(asText(value)), 'a path pattern such as "/login" or "/api/*"'),
+  ),
+  host: v.optional(
+    readBy(
+      (value) => hostPattern(asText(value)),
+      'a host such as "api.example.com" or "*.example.com"',
+    ),
+  ),
+  header: v.optional(
+    readBy(
+      readHeaders,
+      'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
+    ),
+  ),
+};
+
+/** The names of its fields. */
+export const matchFields: readonly string[] = Object.keys(matchEntries);
+
 export const matchSchema = v.pipe(
-  fields({
-    methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
-    path: v.optional(
-      readBy((value) => pathPattern(asText(value)), 'a path pattern such as "/login" or "/api/*"'),
-    ),
-    host: v.optional(
-      readBy(
-        (value) => hostPattern(asText(value)),
-        'a host such as "api.example.com" or "*.example.com"',
-      ),
-    ),
-    header: v.optional(
-      readBy(
-        readHeaders,
-        'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
-      ),
-    ),
-  }),
+  fields(matchEntries),
   v.transform(({ methods, path, host, header }): Match => ({
     methods: methods ?? null,
     path: path ?? null,

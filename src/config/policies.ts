@@ -4,10 +4,12 @@ import { acceptedNotation, isRecord, joinPath } from "../strategies/index.ts";
 import { writtenParts } from "./exceptions.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
+import type { VariableName } from "./known-variables.ts";
 import { type Policy, readPolicy } from "./policy.ts";
+import { readLists, type Written } from "./policy-lists.ts";
 import {
+  acceptedJson,
   isBrokenJson,
-  isNumbered,
   isSet,
   numbered,
   type Report,
@@ -16,16 +18,8 @@ import {
 } from "./variables.ts";
 import { warningsOf } from "./warnings.ts";
 
-/** A policy that was written somewhere; null if it could not be read. */
-interface Written {
-  readonly variable: string;
-  readonly field: string;
-  readonly value: unknown;
-  readonly policy: Policy | null;
-}
-
 /** The variables of the short form, by the field of a policy that each of them is. */
-const shortForm: Readonly<Record<string, string>> = {
+const shortForm: Readonly<Record<string, VariableName>> = {
   limits: "LIMITS",
   strategy: "STRATEGY",
   key: "KEY",
@@ -43,7 +37,6 @@ export interface Policies {
 /** @param checkPath below which everything is the limiter's own */
 export function readPolicies(env: Variables, checkPath: string, report: Report): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
-  refuseMisnamed(env, report);
   refuseDuplicates(written, report);
   refuseUnverifiable(written, env, report);
   refuseOwnWords(written, checkPath, report);
@@ -66,7 +59,8 @@ export function readPolicies(env: Variables, checkPath: string, report: Report):
 export const hasLimits = (env: Variables): boolean =>
   Object.entries(env).some(
     ([name, value]) =>
-      isSet(value) && (Object.values(shortForm).includes(name) || name.startsWith("POLICIES")),
+      isSet(value) &&
+      (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
   );
 
 function toldOf(written: Written): string[] {
@@ -87,12 +81,8 @@ function readShortForm(env: Variables, report: Report): Written[] {
     set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])),
   );
   for (const variable of broken) {
-    report({
-      variable,
-      field: "",
-      value: env[variable],
-      accepted: "valid JSON, where it begins like JSON",
-    });
+    const accepted = acceptedJson(env[variable]);
+    report({ variable, field: "", value: env[variable], accepted });
   }
   const value = {
     name: "default",
@@ -104,32 +94,6 @@ function readShortForm(env: Variables, report: Report): Written[] {
     if (!broken.has(variable)) report({ ...problem, variable, field });
   });
   return [{ variable: "LIMITS", field: "", value, policy }];
-}
-
-/** `POLICIES`, `POLICIES_2`, … one after the other. */
-function readLists(env: Variables, report: Report): Written[] {
-  return numbered(env, "POLICIES").flatMap((variable) => {
-    const list = typed(env[variable]);
-    if (!Array.isArray(list) || list.length === 0) {
-      const accepted = "a list of one or more policies; as text, valid JSON";
-      report({ variable, field: "", value: env[variable], accepted });
-      return [];
-    }
-    const values: unknown[] = list;
-    return values.map((value, index) => {
-      const field = `[${index}]`;
-      return { variable, field, value, policy: readPolicy(variable, field, value, report) };
-    });
-  });
-}
-
-/** A list under a name that is not read would be no protection at all. */
-function refuseMisnamed(env: Variables, report: Report): void {
-  for (const variable of Object.keys(env)) {
-    if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
-    const accepted = "nothing: policies go in POLICIES, POLICIES_2, POLICIES_3, …";
-    report({ variable, field: "", value: env[variable], accepted });
-  }
 }
 
 /**

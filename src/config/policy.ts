@@ -6,6 +6,7 @@ import {
   acceptedStrategy,
   asText,
   type ConfigProblem,
+  didYouMeanField,
   fields,
   integerFrom,
   isRecord,
@@ -13,7 +14,9 @@ import {
   isQueue,
   type Limit,
   type LimitDefaults,
+  limitFields,
   namePattern,
+  nearestName,
   problemsOf,
   readLimits,
   strategies,
@@ -36,10 +39,10 @@ import {
   missingKeys,
   readKey,
 } from "./key.ts";
-import { everything, type Match, matchSchema } from "./match.ts";
+import { everything, type Match, matchFields, matchSchema } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
 import { durationFrom, readBy } from "./reading.ts";
-import type { Report } from "./variables.ts";
+import { hidden, type Report } from "./variables.ts";
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";
@@ -82,7 +85,10 @@ const acceptedMissingKey = 'one of "shared", "ip", "deny", "skip"';
 const acceptedFailureMode = 'one of "local", "open", "closed"';
 const acceptedDurability = '"relaxed" or "confirmed"';
 
-const policySchema = fields({
+const costFields = ["from", "max", "reserve"];
+const countFields = ["status", "exceptStatus"];
+
+const policyEntries = {
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
   match: v.optional(matchSchema),
   key: v.optional(readBy(readKey, acceptedKey), "ip"),
@@ -101,8 +107,13 @@ const policySchema = fields({
     ),
     "1s",
   ),
-  cost: v.optional(readBy(readCost, acceptedCost), 1),
-  count: v.optional(readBy(readCount, acceptedCount)),
+  cost: v.optional(
+    readBy(readCost, (value) => acceptedCost + didYouMeanField(value, costFields)),
+    1,
+  ),
+  count: v.optional(
+    readBy(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
+  ),
   // What is in them is for `readExceptions`, which knows the key that they are to fit.
   overrides: v.optional(v.unknown()),
   allow: v.optional(v.unknown()),
@@ -117,7 +128,12 @@ const policySchema = fields({
   ...consistencyFields,
   denyCache: v.optional(v.boolean("true or false"), true),
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
-});
+};
+
+/** The names of its fields. */
+export const policyFields: readonly string[] = Object.keys(policyEntries);
+
+const policySchema = fields(policyEntries);
 
 /** The policy in a value, or null if it has a problem; every problem is handed to `report`. */
 export function readPolicy(
@@ -127,7 +143,9 @@ export function readPolicy(
   report: Report,
 ): Policy | null {
   const parsed = v.safeParse(policySchema, value);
-  const problems = problemsOf(variable, field, parsed.issues ?? []);
+  const problems = problemsOf("", "", parsed.issues ?? [])
+    .map(unknownFieldProblem)
+    .map((problem) => ({ ...problem, variable, field: joinPath(field, problem.field) }));
   const reportWithin = (problem: Omit<ConfigProblem, "variable">): void => {
     problems.push({ ...problem, variable, field: joinPath(field, problem.field) });
   };
@@ -176,6 +194,28 @@ export function readPolicy(
     durability: output.durability,
     consistency: consistencyOf(output),
     isDenyCached: output.denyCache,
+  };
+}
+
+const keyFields = ["key", "overrides", "allow", "deny"];
+
+/**
+ * Of a field that policies do not have, the problem says where else it belongs, and does not quote what may be a list of
+ * customers' keys.
+ */
+function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
+  const { field, value, accepted } = problem;
+  if (field === "" || /[.[]/.test(field) || policyFields.includes(field)) return problem;
+  const near = nearestName(field, policyFields);
+  const mayBeKeys =
+    near === null ? typeof value === "object" && value !== null : keyFields.includes(near);
+  return {
+    ...problem,
+    value: mayBeKeys ? hidden : value,
+    accepted:
+      accepted +
+      (matchFields.includes(field) ? `; ${field} is a field of match` : "") +
+      (limitFields.includes(field) ? `; ${field} is a field of a limit` : ""),
   };
 }
 

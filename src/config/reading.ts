@@ -2,17 +2,20 @@
 import * as v from "valibot";
 import { asText, parseDuration } from "../strategies/index.ts";
 
-/** A schema that reads a value with one function, whose null stands for all that is not accepted. */
+/**
+ * A schema that reads a value with one function, whose null stands for all that is not accepted.
+ * @param accepted may depend on the value, which is wrong
+ */
 export function readBy<Value>(
   read: (value: unknown) => Value | null,
-  accepted: string,
+  accepted: string | ((value: unknown) => string),
 ): v.GenericSchema<unknown, Value> {
   return v.pipe(
     v.unknown(),
     v.rawTransform<unknown, Value>(({ dataset, addIssue, NEVER }) => {
       const value = read(dataset.value);
       if (value !== null) return value;
-      addIssue({ message: accepted });
+      addIssue({ message: typeof accepted === "string" ? accepted : accepted(dataset.value) });
       return NEVER;
     }),
   );

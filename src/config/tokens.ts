@@ -1,7 +1,15 @@
 /** Who may use `/check`: bearer tokens, as written, and what each of them is for. */
 import * as v from "valibot";
-import { fields, isRecord } from "../strategies/index.ts";
-import { hidden, isBrokenJson, isSet, listed, type Report, typed } from "./variables.ts";
+import { didYouMeanField, fields, isRecord } from "../strategies/index.ts";
+import {
+  hidden,
+  isBrokenJson,
+  isSet,
+  jsonErrorNote,
+  listed,
+  type Report,
+  typed,
+} from "./variables.ts";
 
 /** What a token may be for. */
 export type Right = (typeof rights)[number];
@@ -14,6 +22,7 @@ export interface CheckToken {
   readonly may: ReadonlySet<Right>;
 }
 
+const tokenFields = ["token", "tenant", "may"];
 const longestTenant = 128;
 
 /** Of visible characters of ASCII, as a header carries them. */
@@ -50,6 +59,14 @@ export function readCheckAuth(value: unknown, report: Report): boolean {
   return false;
 }
 
+/** The tokens in a value that may be wrong. */
+export function tokenTexts(value: unknown): string[] {
+  return listed(value).flatMap((each) => {
+    const text = isRecord(each) ? each["token"] : each;
+    return typeof text === "string" && text !== "" ? [text] : [];
+  });
+}
+
 /** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
 export function readCheckTokens(value: unknown, report: Report): readonly CheckToken[] {
   if (!isSet(value)) return [];
@@ -71,7 +88,11 @@ export function readCheckTokens(value: unknown, report: Report): readonly CheckT
     value: hidden,
     accepted:
       "a bearer token of visible ASCII characters, or a JSON list of such tokens, each once, by themselves or as " +
-      `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}`,
+      `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}` +
+      jsonErrorNote(value) +
+      (listed(value)
+        .map((each) => didYouMeanField(each, tokenFields))
+        .find((suggestion) => suggestion !== "") ?? ""),
   });
   return [];
 }

@@ -1,6 +1,7 @@
 /** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
-import type { ConfigProblem } from "../strategies/index.ts";
-import { parseJson } from "../validation/json.ts";
+import { asText, type ConfigProblem } from "../strategies/index.ts";
+import { mostJsonDepth, parseJson } from "../validation/json.ts";
+import { jsonErrorAt } from "./json-error.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
@@ -37,6 +38,18 @@ export function listed(value: unknown): readonly unknown[] {
 /** Text that begins like JSON and is none. */
 export function isBrokenJson(value: unknown): boolean {
   return beginsLikeJson(value) && typed(value) === value;
+}
+
+/** What is accepted in the place of broken JSON, and where it is broken. */
+export const acceptedJson = (value: unknown): string => `valid JSON${jsonErrorNote(value)}`;
+
+/** Where a text that begins like JSON is broken, as the end of a sentence; nothing for any other value. */
+export function jsonErrorNote(value: unknown): string {
+  if (!isBrokenJson(value)) return "";
+  const position = jsonErrorAt(asText(value));
+  return position === null
+    ? `; it is nested deeper than ${mostJsonDepth} levels`
+    : `; as JSON it is wrong at line ${position.line}, column ${position.column}`;
 }
 
 /** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */

@@ -6,7 +6,14 @@ export { attachSegments, detachSegments } from "./detached.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export { createMeter } from "./meter.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
-export { acceptedName, acceptedStrategy, namePattern, parseLimits, readLimits } from "./limits.ts";
+export {
+  acceptedName,
+  acceptedStrategy,
+  limitFields,
+  namePattern,
+  parseLimits,
+  readLimits,
+} from "./limits.ts";
 export {
   acceptedDuration,
   acceptedNotation,
@@ -16,13 +23,18 @@ export {
 } from "./notation.ts";
 export type { ConfigProblem } from "./problems.ts";
 export {
+  acceptedFields,
   asText,
   ConfigProblems,
   describeProblem,
+  didYouMean,
+  didYouMeanField,
   fields,
   isRecord,
   joinPath,
+  nearestName,
   problemsOf,
+  textOf,
 } from "./problems.ts";
 export {
   changesByDenial,

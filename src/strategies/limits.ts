@@ -56,6 +56,15 @@ const limitEntries = {
   name: v.optional(v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName))),
 };
 
+/** The names of all fields of limits, of every strategy. */
+export const limitFields: readonly string[] = [
+  ...new Set(
+    [limitEntries, ...[...strategies.values()].map(({ options }) => options)].flatMap((entries) =>
+      Object.keys(entries),
+    ),
+  ),
+];
+
 /** A limit whose name is not settled yet, and where it was written. */
 interface Draft {
   readonly field: string;

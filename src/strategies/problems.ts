@@ -1,4 +1,5 @@
 /** What is wrong with a value from outside: each problem names the place, the value and what is accepted there. */
+import { closestMatch } from "leven";
 import * as v from "valibot";
 
 export interface ConfigProblem {
@@ -41,7 +42,7 @@ function quote(value: unknown): string {
 }
 
 /** As JSON, which nearly everything that a variable can hold has. */
-function textOf(value: unknown): string {
+export function textOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
@@ -56,7 +57,7 @@ function textOf(value: unknown): string {
 export function fields<const Entries extends v.ObjectEntries>(
   entries: Entries,
 ): v.GenericSchema<unknown, v.InferOutput<v.ObjectSchema<Entries, undefined>>> {
-  const known = `one of the fields ${Object.keys(entries).join(", ")}`;
+  const names = Object.keys(entries);
   const schema = v.object(entries, (issue) => {
     const missing = entries[String(issue.path?.at(-1)?.key)];
     const [asked] = missing === undefined ? [] : (v.safeParse(missing, undefined).issues ?? []);
@@ -72,7 +73,7 @@ export function fields<const Entries extends v.ObjectEntries>(
       for (const [key, each] of Object.entries(value)) {
         if (Object.hasOwn(entries, key)) continue;
         addIssue({
-          message: known,
+          message: acceptedFields(key, names),
           path: [{ type: "object", origin: "value", input: value, key, value: each }],
         });
       }
@@ -80,6 +81,42 @@ export function fields<const Entries extends v.ObjectEntries>(
     }),
   );
 }
+
+/** What is accepted instead of a field of an unknown name. */
+export const acceptedFields = (name: string, known: readonly string[]): string =>
+  `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
+
+/** `; did you mean limits?`, or nothing where no known name is near. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known);
+  return near === null ? "" : `; did you mean ${near}?`;
+}
+
+/** The same for the first field of an object that is near a known one without being it. */
+export const didYouMeanField = (value: unknown, known: readonly string[]): string =>
+  Object.keys(isRecord(value) ? value : {})
+    .filter((name) => !known.includes(name))
+    .map((name) => didYouMean(name, known))
+    .find((suggestion) => suggestion !== "") ?? "";
+
+/** No name is longer. */
+const longestName = 64;
+
+/**
+ * The known name that was probably meant: the nearest of those that differ in less than a third of their letters. Case,
+ * separators and plurals do not count. Null where none is near.
+ */
+export function nearestName(name: string, known: readonly string[]): string | null {
+  if (name.length > longestName) return null;
+  const names = new Map(known.toReversed().map((each) => [letters(each), each]));
+  const written = letters(name);
+  const maxDistance = Math.max(1, Math.floor(written.length / 3));
+  const near = closestMatch(written, [...names.keys()].toReversed(), { maxDistance });
+  return near === undefined ? null : (names.get(near) ?? null);
+}
+
+const letters = (name: string): string =>
+  name.toLowerCase().replace(/[_-]/g, "").replace(/ies$/, "y").replace(/s$/, "");
 
 /** Whether a value has fields, as a list has not. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>

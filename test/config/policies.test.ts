@@ -244,18 +244,35 @@ describe("POLICIES", () => {
   const namesOf = (variables: Record<string, unknown>): string[] =>
     configOf({ POLICIES: undefined, ...variables }).policies.map(({ name }) => name);
 
-  it("are concatenated in the order of their numbers, whatever that of the variables", () => {
-    const variables = {
-      POLICIES_10: [named("d")],
-      POLICIES_2: [named("b"), named("c")],
-      POLICIES: [named("a")],
-      POLICIES_101: [named("e")],
-    };
-    expect(namesOf(variables)).toEqual(["a", "b", "c", "d", "e"]);
+  it("are concatenated in the order of their numbers, whatever the order of the variables", () => {
+    const variables = Object.fromEntries([
+      ...[10, 9, 8, 7, 6, 5, 4, 3].map((number) => [`POLICIES_${number}`, [named(`p${number}`)]]),
+      ["POLICIES_2", [named("b"), named("c")]],
+      ["POLICIES", [named("a")]],
+    ]);
+    const numbered = ["p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10"];
+    expect(namesOf(variables)).toEqual(["a", "b", "c", ...numbered]);
   });
 
-  it("may begin with any number, and leave numbers out", () => {
-    expect(namesOf({ POLICIES_7: [named("b")], POLICIES_3: [named("a")] })).toEqual(["a", "b"]);
+  it("may begin with the second variable, where LIMITS or nothing stands before it", () => {
+    expect(namesOf({ POLICIES_2: [named("b")] })).toEqual(["b"]);
+    expect(namesOf({ LIMITS: "1/s", POLICIES_2: [named("b")] })).toEqual(["default", "b"]);
+  });
+
+  it.for<[string[], string, string]>([
+    [["POLICIES", "POLICIES_3"], "POLICIES_2", "POLICIES_3"],
+    [["POLICIES_3"], "POLICIES_2", "POLICIES_3"],
+    [["POLICIES", "POLICIES_2", "POLICIES_7", "POLICIES_4"], "POLICIES_3", "POLICIES_7"],
+  ])("may not leave numbers out, as %j do", ([names, missing, last]) => {
+    const variables = Object.fromEntries(names.map((name) => [name, [named(name.toLowerCase())]]));
+    expect(problemsOf({ ...secret, ...variables })).toEqual([
+      {
+        variable: missing,
+        field: "",
+        value: undefined,
+        accepted: `a list of policies, because ${last} is set: the numbers go up without gaps`,
+      },
+    ]);
   });
 
   it("may be typed in one variable and JSON text in the next", () => {

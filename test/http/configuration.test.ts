@@ -99,6 +99,61 @@ describe("a configuration that should rather not be used", () => {
   });
 });
 
+describe("a configuration that cannot be deployed as it is", () => {
+  const sound = { LIMITS: "5/minute", CHECK_TOKENS: "a-token-of-24-characters" };
+
+  it("serves requests, and reports unknown variables and short secrets in one event per isolate", async () => {
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const { send } = headgate({
+      ...sound,
+      STRATEGEY: "sliding-log",
+      REGION: "eu",
+      KEY_SECRET: "a short secret",
+    });
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
+    expect(warnings.mock.calls.map(([line]) => JSON.parse(String(line)) as unknown)).toEqual([
+      {
+        event: "configuration-warning",
+        warnings: [
+          "unknown variable STRATEGEY; did you mean STRATEGY?",
+          "unknown variable REGION; EXTRA_VARS lists variables of your own",
+          "KEY_SECRET is 14 characters long: accepted are at least 32 random characters",
+        ],
+      },
+    ]);
+    warnings.mockRestore();
+  });
+
+  it("takes no binding for a variable, and reports nothing where all is known", async () => {
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const { send } = headgate({ ...sound, REGION: "eu", EXTRA_VARS: "REGION" });
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
+    expect(warnings).not.toHaveBeenCalled();
+    warnings.mockRestore();
+  });
+
+  it("answers 500 on every path with the placeholder of a secret", async () => {
+    for (const path of ["/", "/check/health"]) {
+      const own = headgate({ ...sound, KEY_SECRET: "at least 32 random characters" });
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await statusOf(own.send(path))).toBe(500);
+    }
+    expect(await problemsOf({ ...sound, CHECK_TOKENS: ["at least 32 random characters"] })).toEqual(
+      ["CHECK_TOKENS"],
+    );
+  });
+
+  it("names unknown variables beside the problems of a broken configuration", async () => {
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    expect(await problemsOf({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual([
+      "POLICIES",
+    ]);
+    expect(warnings.mock.calls.join()).toContain("unknown variable LIMTS; did you mean LIMITS?");
+    warnings.mockRestore();
+  });
+});
+
 describe("variables", () => {
   it("may come as JSON text, as the dashboard and --var give them", async () => {
     const policies = JSON.stringify([{ name: "text", limits: ["7/minute"], key: ["global"] }]);

@@ -1,0 +1,69 @@
+/** Where a text stops being JSON (RFC 8259), which the errors of `JSON.parse` say only for some mistakes. */
+
+export interface Position {
+  /** Counted from 1. */
+  readonly line: number;
+  /** In UTF-16 units, counted from 1. */
+  readonly column: number;
+}
+
+/** The position of the first character that cannot stand where it does, or of the text's end; null for JSON. */
+export function jsonErrorAt(text: string): Position | null {
+  const index = errorIndex(text);
+  if (index === null) return null;
+  const lines = text.slice(0, index).split("\n");
+  return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
+}
+
+/** "more": a comma or the end of what is open; "first-…": what follows an opening bracket, which may close again. */
+type Expected = "value" | "first-value" | "key" | "first-key" | "colon" | "more";
+
+const space = /[\t\n\r ]*/y;
+const scalar = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+/** A string without the quotation mark that ends it. */
+const beginningOfString = /"(?:[ !#-[\]-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
+
+function errorIndex(text: string): number | null {
+  const open: string[] = [];
+  let expected: Expected = "value";
+  let index = 0;
+  for (;;) {
+    index = endOf(space, text, index);
+    const character = text[index];
+    const opened = open.at(-1);
+    if (expected === "more" && opened === undefined) {
+      return character === undefined ? null : index;
+    }
+    const isFirst = expected === "first-value" || expected === "first-key";
+    const isKey: boolean = expected === "key" || expected === "first-key";
+    if ((isFirst || expected === "more") && character === (opened === "[" ? "]" : "}")) {
+      open.pop();
+      index++;
+      expected = "more";
+    } else if (expected === "more" || expected === "colon") {
+      if (character !== (expected === "more" ? "," : ":")) return index;
+      index++;
+      expected = expected === "more" && opened === "{" ? "key" : "value";
+    } else if (character === '"') {
+      index = endOf(beginningOfString, text, index);
+      if (text[index] !== '"') return index;
+      index++;
+      expected = isKey ? "colon" : "more";
+    } else if (!isKey && (character === "[" || character === "{")) {
+      open.push(character);
+      index++;
+      expected = character === "[" ? "first-value" : "first-key";
+    } else {
+      const end = isKey ? index : endOf(scalar, text, index);
+      if (end === index) return index;
+      index = end;
+      expected = "more";
+    }
+  }
+}
+
+/** Where a match that begins at an index ends; the index itself where there is none. */
+function endOf(pattern: RegExp, text: string, index: number): number {
+  pattern.lastIndex = index;
+  return pattern.test(text) ? pattern.lastIndex : index;
+}

@@ -1,0 +1,100 @@
+/** Every variable that Headgate reads, and what is said of one that it does not know. */
+import { asText, limitFields, nearestName } from "../strategies/index.ts";
+import { matchFields } from "./match.ts";
+import { policyFields } from "./policy.ts";
+import { isNumbered, isSet, listed, type Variables } from "./variables.ts";
+
+/** Readers ask for no others. `POLICIES` stands for `POLICIES_2`, `POLICIES_3`, … too. */
+export const variableNames = [
+  "ORIGIN",
+  "ORIGIN_TIMEOUT",
+  "ORIGIN_SECRET",
+  "LIMITS",
+  "STRATEGY",
+  "KEY",
+  "POLICIES",
+  "PREFLIGHT_LIMITS",
+  "CORS_ORIGINS",
+  "LEGACY_HEADERS",
+  "CHECK_PATH",
+  "CHECK_AUTH",
+  "CHECK_TOKENS",
+  "KEY_SECRET",
+  "JWT_KEY",
+  "JWT_JWKS_URL",
+  "JWT_ISSUER",
+  "JWT_AUDIENCE",
+  "EXTRA_VARS",
+] as const;
+
+export type VariableName = (typeof variableNames)[number];
+
+/** The variables as their readers see them: to read one that is not in the table is a type error. */
+export type KnownVariables = Readonly<Partial<Record<VariableName, unknown>>>;
+
+/** Whether Headgate reads a variable of this name. */
+export const isKnown = (name: string): boolean =>
+  variableNames.some((known) => known === name) || isNumbered(name, "POLICIES");
+
+/**
+ * A line for each variable that Headgate does not know: a misspelt name would silently leave a default in force. Values
+ * are not quoted, since a misspelt secret is still a secret.
+ */
+export function unknownVariables(env: Variables): string[] {
+  const { EXTRA_VARS: extra }: KnownVariables = env;
+  const own = readNames(extra);
+  const unknown = Object.keys(env).filter(
+    (name) =>
+      !isKnown(name) &&
+      // Tools add variables of such names, such as __STATIC_CONTENT_MANIFEST.
+      !name.startsWith("__") &&
+      // A misnamed list of policies is a problem of its own.
+      !name.startsWith("POLICIES") &&
+      own?.has(name) !== true &&
+      isVariable(env[name]),
+  );
+  return [
+    ...(own === null
+      ? [
+          'EXTRA_VARS must be the names of your own variables, such as "REGION, BUILD_ID" or a list of names',
+        ]
+      : []),
+    ...unknown.map((name) => `unknown variable ${name}; ${suggestionFor(name)}`),
+  ];
+}
+
+/** A list of names, or names with commas between; null for anything else. */
+function readNames(value: unknown): ReadonlySet<string> | null {
+  if (!isSet(value)) return new Set();
+  const names = listed(value)
+    .flatMap((each) => (typeof each === "string" ? each.split(",") : [""]))
+    .map((name) => name.trim());
+  return names.every((name) => /^[a-z_$][\w$]*$/i.test(name)) ? new Set(names) : null;
+}
+
+/**
+ * Whether a value can be that of a variable: text, a number, a boolean, a list, or an object as JSON has them. Bindings
+ * are objects of classes, except for the metadata of the Worker's version.
+ */
+function isVariable(value: unknown): boolean {
+  if (value === undefined || value === null || typeof value === "function") return false;
+  if (typeof value !== "object" || Array.isArray(value)) return true;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === null || prototype === Object.prototype;
+  return isPlain && Object.keys(value).toSorted().join() !== "id,tag,timestamp";
+}
+
+/** Where the fields of a policy, of its match and of its limits are written. */
+const fieldPlaces: readonly (readonly [fields: readonly string[], place: string])[] = [
+  [policyFields, "a field of a policy: write the policy as an entry of [[vars.POLICIES]]"],
+  [matchFields, "a field of match, in a policy under [[vars.POLICIES]]"],
+  [limitFields, "a field of a limit, in LIMITS or in the limits of a policy"],
+];
+
+function suggestionFor(name: string): string {
+  const fields = fieldPlaces.flatMap(([names]) => names);
+  const near = nearestName(name, [...variableNames, ...fields]);
+  const [, place] = fieldPlaces.find(([names]) => names.includes(asText(near))) ?? [];
+  if (near === null) return "EXTRA_VARS lists variables of your own";
+  return place === undefined ? `did you mean ${near}?` : `${near} is ${place}`;
+}

@@ -1,0 +1,156 @@
+/**
+ * `POLICIES`, `POLICIES_2`, … one after the other: policies, and entries that continue the lists of a policy. A variable
+ * holds 5 KB, which the overrides of one policy may exceed.
+ */
+import { acceptedFields, isRecord, joinPath, textOf } from "../strategies/index.ts";
+import { type Policy, readPolicy } from "./policy.ts";
+import {
+  hidden,
+  isNumbered,
+  isSet,
+  jsonErrorNote,
+  numbered,
+  type Report,
+  typed,
+  type Variables,
+} from "./variables.ts";
+
+/** A policy that was written somewhere; null if it could not be read. */
+export interface Written {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
+  readonly policy: Policy | null;
+}
+
+interface Entry {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
+}
+
+/** Further items for the lists of a policy. */
+interface Continuation extends Entry {
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** The fields of a policy that may be continued. */
+const continuedFields = ["overrides", "allow", "deny"] as const;
+const continuationFields = ["continues", ...continuedFields];
+
+export function readLists(env: Variables, report: Report): Written[] {
+  refuseMisnamed(env, report);
+  refuseGaps(env, report);
+  const entries = numbered(env, "POLICIES").flatMap((variable) => {
+    const list = typed(env[variable]);
+    if (Array.isArray(list) && list.length > 0) return entriesOf(variable, list);
+    const accepted = `a list of one or more policies; as text, valid JSON${jsonErrorNote(env[variable])}`;
+    report({ variable, field: "", value: quotable(env[variable]), accepted });
+    return [];
+  });
+  const continuations = entries.filter(isContinuation);
+  const policies = entries.filter((entry) => !isContinuation(entry));
+  refuseContinuations(policies, continuations, report);
+  return policies.map((policy) => {
+    const name = nameOf(policy.value);
+    const further = continuations.filter(({ value }) => value["continues"] === name);
+    return readContinued(policy, further, report);
+  });
+}
+
+/** Lists of keys can hold those of customers: a value that seems to have one is not quoted, whatever is wrong with it. */
+const quotable = (value: unknown): unknown =>
+  /over|allow|deny/i.test(textOf(value)) ? hidden : value;
+
+const entriesOf = (variable: string, list: readonly unknown[]): Entry[] =>
+  // A copy has no empty places, which would be passed over.
+  Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
+
+const isContinuation = (entry: Entry): entry is Continuation =>
+  isRecord(entry.value) && Object.hasOwn(entry.value, "continues");
+
+const nameOf = (policy: unknown): unknown => (isRecord(policy) ? policy["name"] : undefined);
+
+/** A policy with further items. Problems of an item name the place where it is written. */
+function readContinued(
+  { variable, field, value }: Entry,
+  continuations: readonly Continuation[],
+  report: Report,
+): Written {
+  if (!isRecord(value) || continuations.length === 0) {
+    return { variable, field, value, policy: readPolicy(variable, field, value, report) };
+  }
+  const whole: Record<string, unknown> = { ...value };
+  const places = new Map<string, { readonly variable: string; readonly field: string }>();
+  for (const name of continuedFields) {
+    const sources = [{ variable, field, value }, ...continuations].flatMap((source) => {
+      const list = source.value[name];
+      return Array.isArray(list) ? [{ ...source, list: list as readonly unknown[] }] : [];
+    });
+    // A list of another shape is a problem of the policy.
+    if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name])))
+      continue;
+    const items = sources.flatMap((source) =>
+      Array.from(source.list, (item, index) => ({
+        item,
+        place: { variable: source.variable, field: joinPath(source.field, `${name}[${index}]`) },
+      })),
+    );
+    whole[name] = items.map(({ item }) => item);
+    for (const [index, { place }] of items.entries()) places.set(`${name}[${index}]`, place);
+  }
+  const policy = readPolicy("", "", whole, (problem) => {
+    const [, item = "", within = ""] = /^(\w+\[\d+\])\.?(.*)$/s.exec(problem.field) ?? [];
+    const place = places.get(item);
+    report({
+      ...problem,
+      variable: place?.variable ?? variable,
+      field: place === undefined ? joinPath(field, problem.field) : joinPath(place.field, within),
+    });
+  });
+  return { variable, field, value: whole, policy };
+}
+
+/** What continues no policy, or other fields than lists, would be ignored. */
+function refuseContinuations(
+  policies: readonly Entry[],
+  continuations: readonly Continuation[],
+  report: Report,
+): void {
+  const names = policies.map(({ value }) => nameOf(value)).filter((name) => isSet(name));
+  for (const { variable, field, value } of continuations) {
+    const { continues } = value;
+    if (!names.includes(continues)) {
+      const accepted = `the name of a policy in POLICIES, POLICIES_2, …: ${names.join(", ")}`;
+      report({ variable, field: joinPath(field, "continues"), value: continues, accepted });
+    }
+    for (const name of Object.keys(value)) {
+      const isList = continuedFields.some((each) => each === name);
+      if (name === "continues" || (isList && Array.isArray(value[name]))) continue;
+      const accepted = isList ? "a list" : acceptedFields(name, continuationFields);
+      report({ variable, field: joinPath(field, name), value: hidden, accepted });
+    }
+  }
+}
+
+/** A list under a name that is not read would be no protection at all. */
+function refuseMisnamed(env: Variables, report: Report): void {
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
+    const accepted = "nothing: policies go in POLICIES, POLICIES_2, POLICIES_3, …";
+    report({ variable, field: "", value: hidden, accepted });
+  }
+}
+
+/** A missing number is a variable that was lost or misspelt, and its policies with it. */
+function refuseGaps(env: Variables, report: Report): void {
+  const last = numbered(env, "POLICIES").at(-1) ?? "";
+  const lastNumber = Number(last.slice("POLICIES_".length));
+  for (let number = 2; number < lastNumber; number++) {
+    const variable = `POLICIES_${number}`;
+    if (isSet(env[variable])) continue;
+    const accepted = `a list of policies, because ${last} is set: the numbers go up without gaps`;
+    report({ variable, field: "", value: undefined, accepted });
+    return;
+  }
+}

@@ -1,0 +1,84 @@
+/** The secrets of the limiter itself. No value of theirs is quoted in a problem. */
+import type { ConfigProblem } from "../strategies/index.ts";
+import type { KnownVariables, VariableName } from "./known-variables.ts";
+import { isVisible, tokenTexts } from "./tokens.ts";
+import { hidden, isSet, type Report } from "./variables.ts";
+
+/**
+ * What `.dev.vars.example` writes in the place of secrets. Everybody knows these texts, and deploy buttons have offered
+ * them as values.
+ */
+const placeholders: ReadonlySet<string> = new Set([
+  "at least 32 random characters",
+  "at least 32 random characters without spaces",
+]);
+
+const secretNames = [
+  "KEY_SECRET",
+  "CHECK_TOKENS",
+  "ORIGIN_SECRET",
+  "JWT_KEY",
+] as const satisfies VariableName[];
+
+/** Shorter ones can be guessed. */
+const leastKeySecretLength = 32;
+const leastTokenLength = 16;
+
+const isPlaceholder = (text: unknown): boolean =>
+  typeof text === "string" && placeholders.has(text.trim());
+
+/** A problem for each secret that everybody knows, which protects nothing. */
+export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
+  const wrong = secretNames.filter((variable) =>
+    variable === "CHECK_TOKENS"
+      ? tokenTexts(env[variable]).some(isPlaceholder)
+      : isPlaceholder(env[variable]),
+  );
+  const accepted = "a secret of your own, and not the placeholder of .dev.vars.example";
+  return wrong.map((variable) => ({ variable, field: "", value: hidden, accepted }));
+}
+
+/** A line for each secret that is too short to be one. The Worker runs with it. */
+export function shortSecrets({
+  KEY_SECRET: secret,
+  CHECK_TOKENS: tokens,
+}: KnownVariables): string[] {
+  const lines: string[] = [];
+  if (typeof secret === "string" && secret !== "" && secret.length < leastKeySecretLength) {
+    lines.push(
+      `KEY_SECRET is ${secret.length} characters long: accepted are at least ${leastKeySecretLength} random characters`,
+    );
+  }
+  const short = tokenTexts(tokens).filter(({ length }) => length < leastTokenLength);
+  if (short.length > 0) {
+    lines.push(
+      `CHECK_TOKENS has a token of ${Math.min(...short.map(({ length }) => length))} characters: ` +
+        `accepted are tokens of at least ${leastTokenLength} random characters`,
+    );
+  }
+  return lines;
+}
+
+export function readOriginSecret(value: unknown, report: Report): string | null {
+  if (!isSet(value)) return null;
+  if (isVisible(value)) return value;
+  report({
+    variable: "ORIGIN_SECRET",
+    field: "",
+    value: hidden,
+    accepted: "text of visible ASCII characters",
+  });
+  return null;
+}
+
+export function readKeySecret(value: unknown, report: Report): string {
+  if (typeof value === "string" && value !== "") return value;
+  report({
+    variable: "KEY_SECRET",
+    field: "",
+    value: isSet(value) ? hidden : undefined,
+    accepted:
+      "a secret text, the same in every deployment: `wrangler secret put KEY_SECRET`, or .dev.vars locally",
+  });
+  return "";
+}

@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { deploymentProblems, parseConfig } from "../../src/config/index.ts";
+import { placesOf, problemsOf, type Variables, whole } from "./harness.ts";
+
+const sound = { ...whole, KEY_SECRET: "a secret of the tests with 41 characters." };
+const linesOf = (variables: Variables): string[] => deploymentProblems({ ...sound, ...variables });
+
+describe("a short secret", () => {
+  it.for([1, 17, 31])(
+    "of %i characters is reported for KEY_SECRET, and the Worker runs",
+    (length) => {
+      const KEY_SECRET = "é".repeat(length);
+      expect(linesOf({ KEY_SECRET })).toEqual([
+        `KEY_SECRET is ${length} characters long: accepted are at least 32 random characters`,
+      ]);
+      expect(() => parseConfig({ ...whole, KEY_SECRET })).not.toThrow();
+    },
+  );
+
+  it.for<[unknown, number]>([
+    ["t".repeat(15), 15],
+    [["t".repeat(16), "t".repeat(9)], 9],
+    [[{ token: "t".repeat(14), tenant: "acme" }, "u".repeat(15)], 14],
+    [JSON.stringify([{ token: "t".repeat(3) }]), 3],
+  ])("is reported for CHECK_TOKENS of %j, and the Worker runs", ([CHECK_TOKENS, length]) => {
+    expect(linesOf({ CHECK_TOKENS })).toEqual([
+      `CHECK_TOKENS has a token of ${length} characters: accepted are tokens of at least 16 random characters`,
+    ]);
+    expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
+  });
+
+  it.for<Variables>([
+    { KEY_SECRET: "k".repeat(32) },
+    { CHECK_TOKENS: "t".repeat(16) },
+    { CHECK_TOKENS: ["t".repeat(16), { token: "u".repeat(16) }] },
+    { CHECK_TOKENS: "" },
+    { CHECK_TOKENS: undefined },
+    { ORIGIN_SECRET: "short" },
+  ])("is not reported for %j", (variables) => {
+    expect(linesOf(variables)).toEqual([]);
+  });
+
+  it("that is missing or of another type is a problem of the configuration instead", () => {
+    for (const KEY_SECRET of ["", undefined, 5]) {
+      expect(linesOf({ KEY_SECRET })).toEqual([]);
+      expect(placesOf({ ...whole, KEY_SECRET })).toEqual(["KEY_SECRET"]);
+    }
+  });
+});
+
+describe("a placeholder", () => {
+  const first = "at least 32 random characters";
+  const second = "at least 32 random characters without spaces";
+
+  it.for<[string, unknown]>([
+    ["KEY_SECRET", first],
+    ["KEY_SECRET", ` ${second}\n`],
+    ["CHECK_TOKENS", second],
+    ["CHECK_TOKENS", ["a-token-of-24-characters", first]],
+    ["CHECK_TOKENS", [{ token: second }]],
+    ["ORIGIN_SECRET", first],
+    ["JWT_KEY", first],
+  ])("is refused for %s as %j, in one problem that does not quote it", ([variable, value]) => {
+    expect(problemsOf({ ...sound, [variable]: value })).toEqual([
+      {
+        variable,
+        field: "",
+        value: "(hidden)",
+        accepted: "a secret of your own, and not the placeholder of .dev.vars.example",
+      },
+    ]);
+  });
+
+  it("is any value that .dev.vars.example shows, and that file sets none", () => {
+    const lines = readFileSync(".dev.vars.example", "utf8").split("\n");
+    expect(lines.filter((line) => !/^(?:#.*)?$/.test(line))).toEqual([]);
+    const shown = lines.flatMap((line) => [...line.matchAll(/^# ?([A-Z_]+)="(.*)"$/g)]);
+    expect(shown.map(([, name]) => name)).toEqual(["KEY_SECRET", "CHECK_TOKENS"]);
+    for (const [, name = "", value] of shown) {
+      expect(placesOf({ ...sound, [name]: value })).toEqual([name]);
+    }
+  });
+});

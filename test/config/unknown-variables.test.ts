@@ -1,0 +1,162 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { deploymentProblems, parseConfig } from "../../src/config/index.ts";
+import { variableNames } from "../../src/config/known-variables.ts";
+import { type Variables, whole as shortest } from "./harness.ts";
+
+const whole = { ...shortest, KEY_SECRET: "a secret of the tests with 41 characters." };
+
+const linesOf = (variables: Variables): string[] => deploymentProblems({ ...whole, ...variables });
+
+/** The names that are read of variables which are all absent, except for the least that makes a configuration. */
+function namesRead(variables: Variables): Set<string> {
+  const read = new Set<string>();
+  const spy = new Proxy(variables, {
+    get(target, name, receiver): unknown {
+      read.add(String(name));
+      return Reflect.get(target, name, receiver);
+    },
+  });
+  parseConfig(spy);
+  deploymentProblems(spy);
+  return read;
+}
+
+describe("the table of variables", () => {
+  it("has every variable that is read, and no other", () => {
+    const read = namesRead({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
+    expect([...read].toSorted()).toEqual([...variableNames].toSorted());
+  });
+
+  it("has the variables of the README's table, and no other", () => {
+    const readme = readFileSync("README.md", "utf8");
+    const [, table = ""] = /^\| variable [^\n]*\n[^\n]*\n([^]*?)^$/m.exec(readme) ?? [];
+    const documented = table
+      .trim()
+      .split("\n")
+      .flatMap((row) => [...(row.split("|")[1] ?? "").matchAll(/`([A-Z_]+)`/g)])
+      .map(([, name = ""]) => name);
+    expect(documented.toSorted()).toEqual([...variableNames].toSorted());
+  });
+});
+
+describe("an unknown variable", () => {
+  it.for<[string, string]>([
+    ["STRATEGEY", "STRATEGY"],
+    ["LEGACY_HEADER", "LEGACY_HEADERS"],
+    ["LIMTS", "LIMITS"],
+    ["CORS_ORIGIN", "CORS_ORIGINS"],
+    ["POLICY", "POLICIES"],
+    ["KEYSECRET", "KEY_SECRET"],
+    ["limits", "LIMITS"],
+    ["Check-Token", "CHECK_TOKENS"],
+    ["ORIGINS", "ORIGIN"],
+    ["JWT_ISSEUR", "JWT_ISSUER"],
+    ["EXTRA_VAR", "EXTRA_VARS"],
+  ])("%s is reported with the suggestion %s, and the Worker runs", ([name, suggestion]) => {
+    const line = `unknown variable ${name}; did you mean ${suggestion}?`;
+    expect(linesOf({ [name]: "5/minute" })).toEqual([line]);
+    expect(() => parseConfig({ ...whole, [name]: "5/minute" })).not.toThrow();
+  });
+
+  it.for<[string, string]>([
+    ["TRUSTED_PROXIES", "trustedProxies"],
+    ["TRUSTED_PROXY", "trustedProxies"],
+    ["COUNT", "count"],
+    ["BAN", "ban"],
+    ["ON_ERROR", "onError"],
+    ["ONERROR", "onError"],
+    ["CONSISTENCY", "consistency"],
+    ["OBJECTS", "objects"],
+    ["OVERRIDES", "overrides"],
+    ["MATCH", "match"],
+  ])("%s is reported as the field %s of a policy", ([name, field]) => {
+    expect(linesOf({ [name]: 1 })).toEqual([
+      `unknown variable ${name}; ${field} is a field of a policy: write the policy as an entry of [[vars.POLICIES]]`,
+    ]);
+  });
+
+  it("that is a field of match or of a limit is reported as such", () => {
+    expect(linesOf({ METHODS: "POST" })).toEqual([
+      "unknown variable METHODS; methods is a field of match, in a policy under [[vars.POLICIES]]",
+    ]);
+    expect(linesOf({ BURST: 20 })).toEqual([
+      "unknown variable BURST; burst is a field of a limit, in LIMITS or in the limits of a policy",
+    ]);
+  });
+
+  it("that resembles nothing is reported with what to do about it", () => {
+    expect(linesOf({ REGION: "eu" })).toEqual([
+      "unknown variable REGION; EXTRA_VARS lists variables of your own",
+    ]);
+    const long = "X".repeat(5_000);
+    expect(linesOf({ [long]: "" })).toEqual([
+      `unknown variable ${long}; EXTRA_VARS lists variables of your own`,
+    ]);
+  });
+
+  it("is not quoted, since a misspelt secret is a secret", () => {
+    expect(linesOf({ KEY_SECRT: "hunter2", CHECK_TOKEN: ["hunter2"] }).join()).not.toContain(
+      "hunter2",
+    );
+  });
+
+  it.for<unknown>(["", 0, false, [], {}, { limit: 5 }, ["x"]])("may have the value %j", (value) => {
+    expect(linesOf({ LIMTS: value })).toHaveLength(1);
+  });
+
+  it("is none of the known ones, whose lists may continue under any number", () => {
+    const known = Object.fromEntries(variableNames.map((name) => [name, "REGION"]));
+    const lists = { POLICIES_2: "[]", POLICIES_12: "[]" };
+    const secrets = { KEY_SECRET: whole.KEY_SECRET, CHECK_TOKENS: "a-token-of-24-characters" };
+    expect(deploymentProblems({ ...known, ...lists, ...secrets })).toEqual([]);
+  });
+});
+
+describe("a name that begins with two underscores", () => {
+  it("belongs to tools", () => {
+    expect(linesOf({ __STATIC_CONTENT_MANIFEST: "{}" })).toEqual([]);
+    expect(linesOf({ _LIMITS: "5/minute" })).toHaveLength(1);
+  });
+});
+
+describe("a binding", () => {
+  it.for<[string, unknown]>([
+    ["an object of a class", new URL("https://api.example.com")],
+    ["a function", () => 1],
+    ["bytes", new ArrayBuffer(1)],
+    ["the metadata of the version", { id: "a", tag: "", timestamp: "2026-11-22T00:00:00Z" }],
+    ["absent", undefined],
+    ["null", null],
+  ])("that is %s is no variable", ([, value]) => {
+    expect(linesOf({ LIMTS: value })).toEqual([]);
+  });
+});
+
+describe("EXTRA_VARS", () => {
+  it.for<unknown>([
+    "REGION,BUILD_ID",
+    " REGION , BUILD_ID ",
+    ["REGION", "BUILD_ID"],
+    '["REGION", "BUILD_ID"]',
+  ])("lists variables of the user's own: %j", (names) => {
+    expect(linesOf({ REGION: "eu", BUILD_ID: 7, EXTRA_VARS: names })).toEqual([]);
+    expect(linesOf({ region: "eu", EXTRA_VARS: names })).toHaveLength(1);
+  });
+
+  it.for<unknown>([
+    5,
+    true,
+    "a b",
+    ["REGION", 5],
+    [["REGION"]],
+    "REGION,",
+    { REGION: true },
+    "[REGION",
+  ])("is reported when it is %j, and the Worker runs", (names) => {
+    expect(linesOf({ EXTRA_VARS: names })).toEqual([
+      expect.stringMatching(/^EXTRA_VARS must be the names of your own variables/),
+    ]);
+    expect(() => parseConfig({ ...whole, EXTRA_VARS: names })).not.toThrow();
+  });
+});
