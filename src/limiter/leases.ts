@@ -322,10 +322,11 @@ const sliceOf = (units: number): SliceWanted => ({
   leastUnits,
 });
 
-/** Nothing is spent from what is over, nor by a clock that has stepped back. */
+/** Ends slices whose time is up or whose units are used, and all of them when the clock has stepped back. */
 function retire(lease: Lease, nowMs: number): void {
+  const hasSteppedBack = nowMs < lease.seenMs;
   const isOver = ({ units, used, endsAtMs }: Slice): boolean =>
-    nowMs >= endsAtMs || nowMs < lease.seenMs || used === units;
+    nowMs >= endsAtMs || hasSteppedBack || used === units;
   lease.seenMs = nowMs;
   if (!lease.slices.some(isOver)) return;
   lease.ended.push(...lease.slices.filter(isOver));

@@ -1,0 +1,157 @@
+/** What an isolate keeps in memory: when it asks the object again, and when it does not. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { CheckCall } from "../../src/limiter/protocol.ts";
+import { type Call, settled, spendOf, startMs, TestIsolate } from "./isolate.ts";
+
+/** Calls that fail report it. */
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+afterEach(() => void vi.restoreAllMocks());
+
+const lost = (): Promise<never> => Promise.reject(new Error("Network connection lost."));
+const overloaded = (): Promise<never> =>
+  Promise.reject(Object.assign(new Error("Too many requests queued."), { overloaded: true }));
+
+describe("an isolate whose clock steps back", () => {
+  it("asks the object again about a denial that it had remembered", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ limits: "1/minute" });
+    await isolate.admit(spend);
+    await isolate.admit(spend);
+    await isolate.admit(spend);
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+    isolate.clock.nowMs -= 1;
+    await isolate.admit(spend);
+    expect(isolate.callNames()).toEqual(["check"]);
+  });
+
+  it("spends no more from a slice that it had borrowed, and returns it", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ limits: "1000/minute", consistency: "leased" });
+    for (let request = 0; request < 12; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.admit(spend);
+    }
+    isolate.calls.length = 0;
+    await isolate.admit(spend);
+    expect(isolate.callNames()).toEqual([]);
+    isolate.clock.nowMs -= 1;
+    await isolate.admit(spend);
+    expect(isolate.calls).toMatchObject([
+      { name: "lease", argument: { returned: [{ used: expect.any(Number) }] } },
+    ]);
+  });
+
+  it("asks an object again that had just failed", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ onError: "open" });
+    isolate.before = lost;
+    expect(await isolate.outcomes(spend)).toEqual(["open"]);
+    isolate.before = () => Promise.resolve();
+    expect(await isolate.outcomes(spend)).toEqual(["open"]);
+    expect(isolate.callNames()).toEqual(["check"]);
+    isolate.clock.nowMs -= 1;
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+  });
+});
+
+describe("a dry run on the key of an enforced policy", () => {
+  const enforced = spendOf({ name: "enforced", timeout: "900ms", onError: "closed" });
+  const dryRun = spendOf({
+    name: "dry",
+    dryRun: true,
+    durability: "confirmed",
+    timeout: "20ms",
+  });
+  const durabilities = (isolate: TestIsolate): unknown[] =>
+    isolate.calls.map(({ argument }) => (argument as CheckCall).durability);
+
+  it("does not make the enforced policy wait for a confirmed write", async () => {
+    const isolate = new TestIsolate();
+    await isolate.admit(enforced, dryRun);
+    expect(durabilities(isolate)).toEqual(["relaxed"]);
+    await isolate.admit({ ...dryRun, partitionKey: "alone" });
+    expect(durabilities(isolate)).toEqual(["relaxed", "confirmed"]);
+  });
+
+  it("does not shorten the time that the enforced policy waits for the object", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = () =>
+      new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)));
+    const outcomes = isolate.outcomes(enforced, dryRun);
+    await isolate.clock.pass(800);
+    expect(await outcomes).toEqual([true, true]);
+  });
+
+  it("alone on its key is given up at its own timeout", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = () => new Promise(() => undefined);
+    const alone = { ...dryRun, policy: { ...dryRun.policy, onError: "open" as const } };
+    const look = isolate.client.look(alone);
+    await isolate.clock.pass(20);
+    expect((await look).kind).toBe("open");
+  });
+});
+
+describe("a settlement that an object does not confirm", () => {
+  /** How many calls it takes to settle a reservation while the object answers so. */
+  async function settleCalls(failure: (call: Call) => Promise<unknown>): Promise<number> {
+    const isolate = new TestIsolate();
+    const admission = await isolate.admit({ ...spendOf(), ttlMs: 60_000 });
+    isolate.before = failure;
+    isolate.calls.length = 0;
+    const settling = admission.settle(() => 0);
+    await isolate.clock.pass(5_000);
+    await settling;
+    return isolate.calls.filter(({ name }) => name === "settle").length;
+  }
+
+  it("is tried once more where the connection was lost", async () => {
+    expect(await settleCalls(lost)).toBe(2);
+  });
+
+  it("is not sent again to an object that is overloaded", async () => {
+    expect(await settleCalls(overloaded)).toBe(1);
+  });
+
+  it("is not sent again to an object that is still busy with it", async () => {
+    expect(await settleCalls(() => new Promise(() => undefined))).toBe(1);
+  });
+});
+
+describe("a denial that an isolate remembers", () => {
+  it("is forgotten when what was spent on the key is given back", async () => {
+    const isolate = new TestIsolate();
+    const shared = spendOf({ name: "shared", limits: "1/minute" }, 1, "shared");
+    const own = spendOf({ name: "own", limits: "1/minute" }, 1, "own");
+    await isolate.admit(own);
+    const { promise: isLetGo, resolve: letGo } = Promise.withResolvers<void>();
+    isolate.before = ({ object }) => (object === "own" ? isLetGo : Promise.resolve());
+    // The first object admits; the second takes its time, and denies.
+    const denied = isolate.outcomes(shared, { ...own, cost: 2 });
+    await settled();
+    expect(await isolate.outcomes(shared)).toEqual([false]);
+    letGo();
+    expect(await denied).toEqual([true, false]);
+    await isolate.afterAnswers();
+    expect(await isolate.outcomes(shared)).toEqual([true]);
+  });
+});
+
+describe("an isolate that decides by itself because the object does not answer", () => {
+  it("restarts an elastic window at each denial", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = lost;
+    const elastic = { limit: 2, window: "1m", strategy: "fixed-window", elastic: true };
+    const spend = spendOf({ limits: [elastic] });
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+    await isolate.clock.pass(30_000);
+    expect(await isolate.outcomes(spend)).toEqual([false]);
+    await isolate.clock.pass(59_999);
+    const { outcomes } = await isolate.admit(spend);
+    expect(outcomes).toMatchObject([{ decision: { allowed: false, retryAfterMs: 60_000 } }]);
+    await isolate.clock.pass(60_000);
+    expect(isolate.clock.nowMs).toBe(startMs + 149_999);
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+  });
+});

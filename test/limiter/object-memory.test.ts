@@ -1,0 +1,167 @@
+/** What an object writes, what it keeps in memory, and what both are worth when one of them fails. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Limiter } from "../../src/limiter/limiter.ts";
+import type { Charge } from "../../src/limiter/protocol.ts";
+import { mostReserved } from "../../src/config/index.ts";
+import { MemoryStorage } from "../bench/memory-storage.ts";
+import { readPolicy } from "../../src/config/index.ts";
+import { call, charge } from "./harness.ts";
+import { TestClock } from "./isolate.ts";
+
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+afterEach(() => void vi.restoreAllMocks());
+
+class TestObject {
+  readonly clock = new TestClock();
+  readonly storage = new MemoryStorage();
+  limiter = this.#start();
+
+  #start(): Limiter {
+    const { now, after } = this.clock;
+    return new Limiter({ storage: this.storage, now, after });
+  }
+
+  /** The platform takes the object out of memory; timers that are set fire before that. */
+  async evict(): Promise<void> {
+    await this.clock.pass(1_000);
+    this.limiter = this.#start();
+  }
+
+  remaining(each: Charge, key = "k"): number | undefined {
+    return this.limiter.look(call(each, key)).decisions[0]?.limits[0]?.remaining;
+  }
+}
+
+describe("a put", () => {
+  it("has at most two megabytes, however much is to be written at once", async () => {
+    const object = new TestObject();
+    const sizes: number[] = [];
+    const put = object.storage.put.bind(object.storage);
+    object.storage.put = (rows, options) => {
+      sizes.push(
+        Object.entries(rows).reduce((sum, [name, row]) => sum + name.length + row.length, 0),
+      );
+      return put(rows, options);
+    };
+    const charges = [1, 2, 3, 4, 5].map((index) =>
+      charge("100000/hour", 1, `p${index}`.padEnd(64, "x")),
+    );
+    for (let key = 0; key < 8; key++) {
+      for (let id = 0; id < mostReserved; id++) {
+        const reserving = {
+          ...call(charges, `key-${key}`),
+          id: `reservation-${id}`,
+          ttlMs: 60_000,
+        };
+        object.limiter.reserve(reserving);
+      }
+    }
+    sizes.length = 0;
+    await object.clock.pass(1_000);
+    expect(sizes.length).toBeGreaterThan(1);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(3_000_000);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000_000);
+  });
+
+  it("that fails is made up for by the next change, with every segment of a long log", async () => {
+    const object = new TestObject();
+    const log = charge("100000/hour", 1, "p", "sliding-log");
+    const put = object.storage.put.bind(object.storage);
+    object.storage.put = () => Promise.reject(new Error("storage is broken"));
+    for (let unit = 0; unit < 3_000; unit++) {
+      object.clock.nowMs += 10;
+      object.limiter.check(call(log));
+    }
+    await object.clock.pass(1_000);
+    expect(object.storage.rows.size).toBe(0);
+    object.storage.put = put;
+    await object.clock.pass(1_000);
+    object.limiter.check(call(log));
+    await object.evict();
+    expect(object.remaining(log)).toBe(100_000 - 3_001);
+  });
+});
+
+describe("an alarm that could not be set", () => {
+  it("is set by the next write of the same life", async () => {
+    const object = new TestObject();
+    const setAlarm = object.storage.setAlarm.bind(object.storage);
+    object.storage.setAlarm = () => Promise.reject(new Error("storage is broken"));
+    object.limiter.check(call(charge("5/hour")));
+    await object.clock.pass(2_000);
+    object.storage.setAlarm = setAlarm;
+    object.limiter.check(call(charge("5/hour")));
+    await object.clock.pass(2_000);
+    expect(object.storage.alarmAtMs).not.toBeNull();
+  });
+});
+
+describe("the memory of an object", () => {
+  it("keeps the keys that were used last, not those that came last", async () => {
+    const object = new TestObject();
+    const small = charge("5/hour");
+    const rowsReadFor = (key: string): number => {
+      const before = object.storage.rowsRead;
+      object.limiter.look(call(small, key));
+      return object.storage.rowsRead - before;
+    };
+    object.limiter.check(call(small, "often"));
+    let rowsRead = 0;
+    for (let key = 0; key < 6_000; key++) {
+      object.clock.nowMs += 2_000;
+      object.limiter.check(call(small, `key-${key}`));
+      rowsRead += rowsReadFor("often");
+    }
+    expect([rowsRead, rowsReadFor("key-5999"), rowsReadFor("key-0")]).toEqual([0, 0, 1]);
+  });
+});
+
+describe("a ban of a few seconds", () => {
+  const banning = (ban: object): Charge => {
+    const policy = readPolicy("", "", { name: "p", limits: "1/s", ban }, () => undefined);
+    if (policy?.ban == null) throw new Error("a ban was configured");
+    return { ...charge("1/s"), ban: policy.ban };
+  };
+  const bannedForMs = (object: TestObject, each: Charge): number | undefined =>
+    object.limiter.check(call(each)).decisions[0]?.bannedForMs;
+
+  it("outlasts the object's memory, and so do the denials that lead to it", async () => {
+    const object = new TestObject();
+    const each = banning({ after: 3, within: "10s", for: "5s" });
+    expect(bannedForMs(object, each)).toBe(0);
+    expect([bannedForMs(object, each), bannedForMs(object, each)]).toEqual([0, 0]);
+    // The limit of one second is over by then, and its state would not be written.
+    await object.evict();
+    expect(bannedForMs(object, each)).toBe(0);
+    expect(bannedForMs(object, each)).toBe(5_000);
+    await object.evict();
+    expect(bannedForMs(object, each)).toBe(4_000);
+  });
+});
+
+describe("a dry run's reservation", () => {
+  const reserve = (object: TestObject, id: string, isDryRun: boolean) => {
+    const each = { ...charge("100000/hour"), ...(isDryRun && { isDryRun }) };
+    return object.limiter.reserve({ ...call(each), id, ttlMs: 60_000, isDryRun });
+  };
+  const full = (): TestObject => {
+    const object = new TestObject();
+    for (let id = 0; id < mostReserved; id++) reserve(object, `r${id}`, true);
+    return object;
+  };
+
+  it("does not take the place of another dry run's", () => {
+    const object = full();
+    expect(reserve(object, "more", true)).toMatchObject({ isOpen: false, fullForMs: 60_000 });
+    expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: true });
+  });
+
+  it("gives its place to an enforced policy's, and stands as spent then", () => {
+    const object = full();
+    expect(reserve(object, "more", false)).toMatchObject({ isOpen: true, fullForMs: 0 });
+    expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: false });
+    expect(object.limiter.settle({ key: "k", id: "r1", cost: 0 })).toEqual({ settled: true });
+    expect(object.limiter.settle({ key: "k", id: "more", cost: 0 })).toEqual({ settled: true });
+    expect(object.remaining(charge("100000/hour"))).toBe(100_000 - mostReserved + 1);
+  });
+});
