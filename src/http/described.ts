@@ -2,6 +2,7 @@
  * The request that a gateway describes when it asks whether to let it in: `X-Forwarded-*` of Traefik and Caddy, or
  * `X-Original-*` of nginx. Whoever holds a token is believed.
  */
+import { withoutPort } from "../policies/address.ts";
 import { membersOf } from "../policies/fields.ts";
 import type { Visit } from "../policies/visit.ts";
 import { tokenField } from "./auth.ts";
@@ -84,5 +85,5 @@ function nameVisitor(headers: Headers): void {
   const visitor = hops.at(-1) ?? "";
   headers.set("X-Forwarded-For", hops.join(", "));
   if (visitor === "") headers.delete("CF-Connecting-IP");
-  else headers.set("CF-Connecting-IP", visitor);
+  else headers.set("CF-Connecting-IP", withoutPort(visitor));
 }

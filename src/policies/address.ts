@@ -15,7 +15,8 @@ export interface Visitor {
 /** Null when the request does not tell. */
 export function visitorOf(headers: Headers, { trustedProxies }: AddressSettings): Visitor | null {
   if (trustedProxies !== null) {
-    const hop = addressOf(membersOf(headers, "X-Forwarded-For").at(-trustedProxies) ?? "");
+    const member = membersOf(headers, "X-Forwarded-For").at(-trustedProxies) ?? "";
+    const hop = addressOf(withoutPort(member));
     return hop === null ? null : { address: hop, zone: null };
   }
   const address = addressOf(headers.get("CF-Connecting-IP") ?? "");
@@ -23,6 +24,17 @@ export function visitorOf(headers: Headers, { trustedProxies }: AddressSettings)
   // The edge sets this field for Workers; who comes from elsewhere may have written it.
   const zone = address.toString() === allWorkers ? headers.get("CF-Worker") : null;
   return { address, zone: zone === null ? null : zone.toLowerCase() };
+}
+
+/**
+ * The text of an address as some proxies write it: `1.2.3.4:5678`, `[2001:db8::1]:443`, `[2001:db8::1]`, or one of these
+ * in quotation marks (RFC 7239, section 6). Any other text as it is.
+ */
+export function withoutPort(text: string): string {
+  const bare = /^"(.*)"$/.exec(text)?.[1] ?? text;
+  const [, ipv4, ipv6, port = "0"] =
+    /^(?:([\d.]+)|\[([\da-f.]*:[\da-f:.]*)\])(?::(\d{1,5}))?$/i.exec(bare) ?? [];
+  return Number(port) <= 65_535 ? (ipv4 ?? ipv6 ?? bare) : text;
 }
 
 /** What is charged for a visitor, or null when there is none. */

@@ -1,5 +1,6 @@
 /** What a caller of `/check` states about the request that it decides for, which Headgate does not see itself. */
 import { addressOf, type KeyPart, partName, type Policy, spelled } from "../config/index.ts";
+import { withoutPort } from "./address.ts";
 import { type KeyValue, valueOfCaller } from "./key.ts";
 
 /** At least one text for each part, by the name of the part. */
@@ -30,7 +31,7 @@ export function contradictedPart(
 
 /** The address that conditions are checked against: exact where the key may stand for a whole network. */
 export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
-  addressOf(attributes.get("ip")?.[0] ?? keyText);
+  addressOf(withoutPort(attributes.get("ip")?.[0] ?? keyText));
 
 /** The texts of a part, from the key or else from the attributes. */
 export function statedTexts(

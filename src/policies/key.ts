@@ -6,7 +6,7 @@ import {
   normalizedPath,
   type Policy,
 } from "../config/index.ts";
-import { chargedAddress, chargedVisitor, visitorOf } from "./address.ts";
+import { chargedAddress, chargedVisitor, visitorOf, withoutPort } from "./address.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, Visit } from "./visit.ts";
 
@@ -97,7 +97,7 @@ export function valueOfCaller(
   text: string,
 ): KeyValue {
   if (kind === "global") return null;
-  if (kind === "ip") return chargedAddress(text, addresses.ipv6Prefix);
+  if (kind === "ip") return chargedAddress(withoutPort(text), addresses.ipv6Prefix);
   if (kind === "host") return normalizedHost(text);
   return kind === "method" ? text.toUpperCase() : text;
 }

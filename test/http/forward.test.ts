@@ -50,6 +50,22 @@ describe("GET /check/forward", () => {
     expect(denied.headers.has("Proxy-Status")).toBe(false);
   });
 
+  it("charges the visitor whose address the gateway writes with a port, as /check does", async () => {
+    const { send, check } = headgate({ LIMITS: "5/minute" });
+    for (const hop of ["203.0.113.7:5678", '"203.0.113.7:80"', "[::ffff:203.0.113.7]:443"]) {
+      const headers = nginx("/a", { "X-Forwarded-For": hop });
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await statusOf(send("/check/forward", { headers }))).toBe(204);
+    }
+    for (const key of ["203.0.113.7", "203.0.113.7:9999", "[::ffff:203.0.113.7]:1"]) {
+      const query = new URLSearchParams({ key });
+      // oxlint-disable-next-line no-await-in-loop
+      const look = await check("GET", `/check?${query.toString()}`);
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await look.json()).toMatchObject({ limits: [{ remaining: 2 }] });
+    }
+  });
+
   it.for([
     ["403", 403],
     ["429", 429],

@@ -165,13 +165,40 @@ describe("trustedProxies", () => {
       at("198.51.100.1"),
       forwarded("unknown", "192.0.2.1"),
       forwarded("", "192.0.2.1"),
-      forwarded("203.0.113.9:4711", "192.0.2.1"),
+      forwarded("203.0.113.9:4711x", "192.0.2.1"),
+      forwarded("203.0.113.9:65536", "192.0.2.1"),
+      forwarded("[203.0.113.9]:80", "192.0.2.1"),
+      forwarded("[2001:db8::1]443", "192.0.2.1"),
+      forwarded('"203.0.113.9', "192.0.2.1"),
+      forwarded("for=203.0.113.9", "192.0.2.1"),
     ];
     expect(await statusesOf({ trustedProxies: 2 }, requests)).toEqual([
-      200, 429, 429, 429, 429, 429,
+      200, 429, 429, 429, 429, 429, 429, 429, 429, 429, 429,
     ]);
     const denied = await statusesOf({ trustedProxies: 2, onMissingKey: "deny" }, requests);
     expect(denied).toEqual(requests.map(() => 403));
+  });
+
+  it.for([
+    ["203.0.113.7", ["203.0.113.7:5678", '"203.0.113.7"', '"203.0.113.7:80"', "203.0.113.7:0"]],
+    ["203.0.113.7", ["[::ffff:203.0.113.7]:443", "[64:ff9b::cb00:7107]", "203.0.113.7:65535"]],
+    [
+      "2001:db8::1",
+      ["[2001:db8::1]", "[2001:db8::2]:443", '"[2001:DB8::3]"', '"[2001:db8:0:0::4]:80"'],
+    ],
+  ] as const)(
+    "charges %s, also where a proxy writes it with a port: %j",
+    async ([plain, written]) => {
+      const requests = [plain, ...written].map((each) => forwarded(each, "192.0.2.1"));
+      const statuses = await statusesOf({ trustedProxies: 2, onMissingKey: "skip" }, requests);
+      expect(statuses).toEqual([200, ...written.map(() => 429)]);
+    },
+  );
+
+  it("charges two visitors apart whose addresses are written with a port", async () => {
+    const requests = ["203.0.113.7:1000", "203.0.113.8:1000", "203.0.113.7:2000"];
+    const visitors = requests.map((each) => forwarded(each));
+    expect(await statusesOf({ trustedProxies: 1 }, visitors)).toEqual([200, 200, 429]);
   });
 
   it("groups IPv6 like any address, and knows no Workers", async () => {

@@ -237,3 +237,50 @@ describe("what is not an address", () => {
     ),
   );
 });
+
+describe("an address with a port", () => {
+  it(
+    "is that address without brackets, quotation marks and port",
+    forAll([fc.oneof(fc.ipV4(), fc.ipV6()), fc.nat(65_535)], (text, port) => {
+      const host = text.includes(":") ? `[${text}]` : text;
+      for (const each of [host, `${host}:${port}`, `"${host}"`, `"${host}:${port}"`]) {
+        expect(address.withoutPort(each)).toBe(text);
+      }
+      expect(address.withoutPort(text)).toBe(text);
+    }),
+  );
+
+  it.for([
+    "",
+    "unknown",
+    "203.0.113.7:",
+    "203.0.113.7:65536",
+    "203.0.113.7:123456",
+    "203.0.113.7:8x",
+    "203.0.113.7 :80",
+    "203.0.113.7:80:80",
+    "[203.0.113.7]",
+    "[203.0.113.7]:80",
+    "[2001:db8::1",
+    "[2001:db8::1]80",
+    "[2001:db8::1%eth0]:80",
+    "2001:db8::1]:80",
+    "[[2001:db8::1]]:80",
+    '"203.0.113.7:80',
+    "'203.0.113.7:80'",
+    '"',
+    "_hidden:80",
+    "example.com:80",
+  ])("is not what %j is, which stays as it is", (text) => {
+    expect(address.withoutPort(text)).toBe(text);
+    expect(chargedAddress(address.withoutPort(text))).toBeNull();
+  });
+
+  it("is found in linear time in a text of any length", () => {
+    for (const piece of ["1.", "a:", "[:", "[a.", '"', "1:", "[a:a"]) {
+      const startedAtMs = performance.now();
+      address.withoutPort(piece.repeat(100_000));
+      expect(performance.now() - startedAtMs).toBeLessThan(500);
+    }
+  });
+});

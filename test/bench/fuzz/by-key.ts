@@ -1,6 +1,16 @@
 /** Scenarios of keys: every part there is, every way to miss it, in every spelling. */
 import type { Draw } from "./draw.ts";
-import { byCookie, byHeader, byQuery, nameOf, ofIpv4, tag, visitor, anyCase } from "./people.ts";
+import {
+  byCookie,
+  byHeader,
+  byQuery,
+  nameOf,
+  ofIpv4,
+  tag,
+  visitor,
+  anyCase,
+  asHop,
+} from "./people.ts";
 import { allOf, charge, type Drawn, long, type Scenario } from "./scenarios.ts";
 import { bearer } from "./tokens.ts";
 
@@ -218,7 +228,7 @@ const proxied: Scenario = {
     const forged = Array.from({ length: draw.below(4) }, () => visitor(draw, 56).text);
     const own = draw.one([" 192.0.2.1", "192.0.2.1", "\t2001:db8::1 ", tag]);
     const isShort = draw.chance(0.1);
-    const list = isShort ? [own] : [...forged, draw.one(["", " "]) + text, own];
+    const list = isShort ? [own] : [...forged, draw.one(["", " "]) + asHop(draw, text), own];
     const cut = draw.below(list.length);
     const lines = draw.chance(0.2)
       ? [list.slice(0, cut), list.slice(cut)].filter((part) => part.length > 0)

@@ -119,8 +119,8 @@ const noAddresses = [
   "203.0.113",
   "203.0.113.256",
   "203.0.113.7.8",
-  "203.0.113.7:80",
-  "[2001:db8::1]",
+  "203.0.113.7:65536",
+  "[2001:db8::1",
   "fe80::1%eth0",
   "2001:db8::1::2",
   "-",
@@ -135,6 +135,13 @@ type PrefixBits = 56 | 64 | 128;
 export function visitor(draw: Draw, prefixBits: PrefixBits): Visitor {
   if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
   return draw.chance(0.5) ? ofIpv4(draw, plainIpv4(draw)) : ofIpv6(draw, prefixBits);
+}
+
+/** An address as a proxy may write it in a list: with a port, or in quotation marks. */
+export function asHop(draw: Draw, address: string): string {
+  if (address === "" || draw.chance(0.7)) return address;
+  const host = address.includes(":") ? `[${address}]` : address;
+  return draw.one([host, `${host}:${draw.below(65_536)}`, `"${host}"`, `"${host}:80"`]);
 }
 
 const plainIpv4 = (draw: Draw): readonly number[] => [
