@@ -22,6 +22,8 @@ import {
   readCondition,
   readListed,
 } from "./listed.ts";
+import { writtenPathPattern } from "./match.ts";
+import type { PathPattern } from "./path-pattern.ts";
 import { hidden } from "./variables.ts";
 
 /** Other limits, for whom it holds. */
@@ -35,6 +37,12 @@ export interface Exceptions {
   readonly overrides: readonly Override[];
   readonly allow: readonly Listed[];
   readonly deny: readonly Listed[];
+}
+
+/** The key of a policy, and the pattern by which paths in it are spelled. */
+interface ListedKey {
+  readonly parts: readonly KeyPart[];
+  readonly path: PathPattern | null;
 }
 
 type ReportAt = (field: string, value: unknown, accepted: string) => void;
@@ -55,7 +63,8 @@ export function readExceptions(
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Of a key that is wrong, as null is, nothing can be said to fit it.
   const { key: writtenKey = "ip" } = written;
-  const key = readKey(writtenKey);
+  const parts = readKey(writtenKey);
+  const key = parts === null ? null : { parts, path: writtenPathPattern(policy) };
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
       readOverride(value, field, key, defaults, report),
@@ -106,15 +115,15 @@ function readList<Item>(
 /** Null when it is none, which is reported, or when there is no key for it to fit. */
 function listedIn(
   value: unknown,
-  key: readonly KeyPart[] | null,
+  key: ListedKey | null,
   field: string,
   reportAt: ReportAt,
 ): Listed | null {
   if (key === null) return null;
-  const read = readListed(value, key);
+  const read = readListed(value, key.parts, key.path);
   if ("value" in read) return read.value;
   // Problems are logged: what may be somebody's key is not quoted.
-  reportAt(field, key.some(isSent) && mayBeKey(value) ? hidden : value, read.accepted);
+  reportAt(field, key.parts.some(isSent) && mayBeKey(value) ? hidden : value, read.accepted);
   return null;
 }
 
@@ -127,7 +136,7 @@ const mayBeKey = (value: unknown): boolean =>
 function readOverride(
   value: unknown,
   field: string,
-  key: readonly KeyPart[] | null,
+  key: ListedKey | null,
   defaults: LimitDefaults,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
 ): Override | null {
@@ -150,7 +159,7 @@ function readOverride(
 
 function targetOf(
   { key: listed, when }: Readonly<Record<string, unknown>>,
-  key: readonly KeyPart[] | null,
+  key: ListedKey | null,
   reportAt: ReportAt,
 ): Override["for"] | null {
   if ((listed === undefined) === (when === undefined)) {

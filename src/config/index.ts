@@ -31,7 +31,11 @@ export {
 } from "./objects.ts";
 export type { Origin } from "./origin.ts";
 export type { AllowedOrigins } from "./cors.ts";
-export { normalizedHost, normalizedPath, writtenPath } from "./path.ts";
+export { normalizedHost } from "./host-pattern.ts";
+export { normalizedPath } from "./path.ts";
+export { pathKey } from "./path-pattern.ts";
+export { namedPath, PathReadings } from "./path-readings.ts";
+export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";

@@ -2,7 +2,11 @@
 import { asText } from "../strategies/index.ts";
 import { addressOf, type Network, networkOf } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
-import { normalizedHost, writtenPath } from "./path.ts";
+import { normalizedHost } from "./host-pattern.ts";
+import { type PathPattern, pathKey } from "./path-pattern.ts";
+import { namedPath } from "./path-readings.ts";
+import type { Read } from "./reading.ts";
+import { piecesOf } from "./wildcard.ts";
 
 /** What the text of one part of a key is compared with. */
 export type Pattern =
@@ -21,9 +25,6 @@ export interface Condition {
   readonly part: KeyPart;
   readonly pattern: Pattern;
 }
-
-/** What is wrong is told by what would be accepted. */
-export type Read<Value> = { readonly value: Value } | { readonly accepted: string };
 
 export const mostListed = 256;
 /** As long as a key of `/check` may be. */
@@ -47,8 +48,13 @@ export const acceptedCondition =
 /**
  * A text that is an address or a network stands for all who come from there. Any other text is a key of one part; a list
  * of texts, a key of as many.
+ * @param path the policy's pattern, by which paths are spelled
  */
-export function readListed(written: unknown, key: readonly KeyPart[]): Read<Listed> {
+export function readListed(
+  written: unknown,
+  key: readonly KeyPart[],
+  path: PathPattern | null,
+): Read<Listed> {
   if (typeof written === "string" && looksLikeAddress(written)) {
     const pattern = addressPattern(written);
     return pattern === null
@@ -66,7 +72,7 @@ export function readListed(written: unknown, key: readonly KeyPart[]): Read<List
   }
   const patterns: Pattern[] = [];
   for (const [index, part] of key.entries()) {
-    const pattern = readPattern(texts[index], part);
+    const pattern = readPattern(texts[index], part, path);
     if ("accepted" in pattern) return pattern;
     patterns.push(pattern.value);
   }
@@ -79,11 +85,11 @@ export function readCondition(written: unknown): Read<Condition> {
   const at = text.indexOf("=");
   const part = at < 0 ? null : readKeyPart(text.slice(0, at));
   if (part === null || !verified.has(part.kind)) return { accepted: acceptedCondition };
-  const pattern = readPattern(text.slice(at + 1).trim(), part);
+  const pattern = readPattern(text.slice(at + 1).trim(), part, null);
   return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
 }
 
-function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
+function readPattern(written: unknown, part: KeyPart, path: PathPattern | null): Read<Pattern> {
   const text = asText(written);
   const name = partName(part);
   if (text === "" || text.length > longestText || !text.isWellFormed()) {
@@ -95,7 +101,7 @@ function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
   }
   // What stands for a part that all share is passed over.
   if (!text.includes("*") || part.kind === "global") {
-    return { value: { kind: "text", text: spelled(text, part) } };
+    return { value: { kind: "text", text: spelled(text, part, path) } };
   }
   // Whoever invents a value could make it match.
   return verified.has(part.kind)
@@ -105,7 +111,7 @@ function readPattern(written: unknown, part: KeyPart): Read<Pattern> {
       };
 }
 
-const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: text.split("*") });
+const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: piecesOf(text) });
 
 const acceptedAddress =
   'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
@@ -127,9 +133,9 @@ function isStarredAddress(text: string): boolean {
 }
 
 /** As the parts of a request are spelled. */
-export function spelled(text: string, { kind }: KeyPart): string {
+export function spelled(text: string, { kind }: KeyPart, path: PathPattern | null): string {
   if (kind === "host") return normalizedHost(text);
-  if (kind === "path") return writtenPath(text);
+  if (kind === "path") return pathKey(namedPath(text), path);
   if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");
   return inUpperCase.has(kind) ? text.toUpperCase() : text;
 }

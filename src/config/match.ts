@@ -1,15 +1,21 @@
 /** Which requests a policy is for, as written. */
 import * as v from "valibot";
-import { asText, fields, isRecord } from "../strategies/index.ts";
+import { asText, type ConfigProblem, fields, isRecord } from "../strategies/index.ts";
+import { type HostPattern, hostPattern } from "./host-pattern.ts";
 import { token } from "./key.ts";
-import { hostPattern, type PathPattern, pathPattern } from "./path.ts";
-import { readBy } from "./reading.ts";
+import { type PathPattern, readPathPattern } from "./path-pattern.ts";
+import { readBy, readWith } from "./reading.ts";
+
+/** Whether a path is compared in all readings of origins, or as it is received. */
+export type PathMatching = (typeof pathMatchings)[number];
+const pathMatchings = ["lenient", "exact"] as const;
 
 /** What is null holds for every request. */
 export interface Match {
   readonly methods: ReadonlySet<string> | null;
   readonly path: PathPattern | null;
-  readonly host: URLPattern | null;
+  readonly pathMatching: PathMatching;
+  readonly host: HostPattern | null;
   /** The values that headers must have, by their names in lower case; true where any will do. */
   readonly headers: ReadonlyMap<string, string | true> | null;
 }
@@ -37,11 +43,12 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
   return headers.size > 0 && headers.size === entries.length ? headers : null;
 }
 
+/** A field of `match` and of its policy alike: it stands in one of them. */
+export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient" or "exact"'));
+
 const matchEntries = {
   methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
-  path: v.optional(
-    readBy((value) => pathPattern(asText(value)), 'a path pattern such as "/login" or "/api/*"'),
-  ),
+  path: v.optional(readWith((value) => readPathPattern(asText(value)))),
   host: v.optional(
     readBy(
       (value) => hostPattern(asText(value)),
@@ -54,6 +61,7 @@ const matchEntries = {
       'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
     ),
   ),
+  pathMatching: pathMatchingSchema,
 };
 
 /** The names of its fields. */
@@ -61,12 +69,44 @@ export const matchFields: readonly string[] = Object.keys(matchEntries);
 
 export const matchSchema = v.pipe(
   fields(matchEntries),
-  v.transform(({ methods, path, host, header }): Match => ({
+  v.transform(({ methods, path, pathMatching, host, header }): Match => ({
     methods: methods ?? null,
     path: path ?? null,
+    pathMatching: pathMatching ?? "lenient",
     host: host ?? null,
     headers: header ?? null,
   })),
 );
 
-export const everything: Match = { methods: null, path: null, host: null, headers: null };
+const everything: Match = {
+  methods: null,
+  path: null,
+  pathMatching: "lenient",
+  host: null,
+  headers: null,
+};
+
+/** What a policy matches; everything without a `match`. */
+export function matchOf(
+  match: Match | undefined = everything,
+  pathMatching: PathMatching = match.pathMatching,
+): Match {
+  return { ...match, pathMatching };
+}
+
+/** Reports a `pathMatching` of the policy beside one of its `match`. */
+export function refuseSecondPathMatching(
+  policy: unknown,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): void {
+  const { pathMatching: value, match } = isRecord(policy) ? policy : {};
+  if (value === undefined || !isRecord(match) || match["pathMatching"] === undefined) return;
+  report({ field: "pathMatching", value, accepted: "nothing beside match.pathMatching" });
+}
+
+/** The pattern of a policy as written, whatever else is wrong with it; null without one. */
+export function writtenPathPattern(policy: unknown): PathPattern | null {
+  const match = isRecord(policy) ? policy["match"] : undefined;
+  const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));
+  return "value" in pattern ? pattern.value : null;
+}

@@ -118,10 +118,12 @@ function refuseDuplicates(written: readonly Written[], report: Report): void {
 }
 
 /** Whether a policy's path begins with that of the limiter's own calls, and not only with the same letters. */
-const isOwn = ({ match: { path } }: Policy, checkPath: string): boolean =>
-  path !== null &&
-  path.pathname.startsWith(checkPath) &&
-  !/^[\w.-]/.test(path.pathname.slice(checkPath.length));
+function isOwn({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
+  if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
+  return pathMatching === "exact"
+    ? path.pathname.startsWith(checkPath)
+    : path.pathname.toLowerCase().startsWith(checkPath.toLowerCase());
+}
 
 /** The limiter's own calls are answered as its OpenAPI document says. */
 function refuseOwnWords(written: readonly Written[], checkPath: string, report: Report): void {

@@ -39,7 +39,14 @@ import {
   missingKeys,
   readKey,
 } from "./key.ts";
-import { everything, type Match, matchFields, matchSchema } from "./match.ts";
+import {
+  type Match,
+  matchFields,
+  matchOf,
+  matchSchema,
+  pathMatchingSchema,
+  refuseSecondPathMatching,
+} from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
 import { durationFrom, readBy } from "./reading.ts";
 import { hidden, type Report } from "./variables.ts";
@@ -128,6 +135,7 @@ const policyEntries = {
   ...consistencyFields,
   denyCache: v.optional(v.boolean("true or false"), true),
   durability: v.optional(v.picklist(["relaxed", "confirmed"], acceptedDurability), "relaxed"),
+  pathMatching: pathMatchingSchema,
 };
 
 /** The names of its fields. */
@@ -161,13 +169,14 @@ export function readPolicy(
   const isTold = problems.some((problem) => meant.some((place) => problem.field.startsWith(place)));
   if (!isTold && !all.flat().some(isQueue)) refuseDelay(value, reportWithin);
   refuseConsistency(value, all.flat(), reportWithin);
+  refuseSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
   const { output } = parsed;
   const maxDelayMs = output.maxDelay ?? null;
   return {
     name: output.name,
-    match: output.match ?? everything,
+    match: matchOf(output.match, output.pathMatching),
     key: output.key,
     onMissingKey: output.onMissingKey,
     addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },

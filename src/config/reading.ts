@@ -2,23 +2,37 @@
 import * as v from "valibot";
 import { asText, parseDuration } from "../strategies/index.ts";
 
+/** What a function has read, or what it would have accepted. */
+export type Read<Value> = { readonly value: Value } | { readonly accepted: string };
+
+/** A schema that reads a value with one function. */
+export function readWith<Value>(
+  read: (value: unknown) => Read<Value>,
+): v.GenericSchema<unknown, Value> {
+  return v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, Value>(({ dataset, addIssue, NEVER }) => {
+      const result = read(dataset.value);
+      if ("value" in result) return result.value;
+      addIssue({ message: result.accepted });
+      return NEVER;
+    }),
+  );
+}
+
 /**
- * A schema that reads a value with one function, whose null stands for all that is not accepted.
+ * The same of a function whose null stands for all that is not accepted.
  * @param accepted may depend on the value, which is wrong
  */
 export function readBy<Value>(
   read: (value: unknown) => Value | null,
   accepted: string | ((value: unknown) => string),
 ): v.GenericSchema<unknown, Value> {
-  return v.pipe(
-    v.unknown(),
-    v.rawTransform<unknown, Value>(({ dataset, addIssue, NEVER }) => {
-      const value = read(dataset.value);
-      if (value !== null) return value;
-      addIssue({ message: typeof accepted === "string" ? accepted : accepted(dataset.value) });
-      return NEVER;
-    }),
-  );
+  return readWith((written) => {
+    const value = read(written);
+    if (value !== null) return { value };
+    return { accepted: typeof accepted === "string" ? accepted : accepted(written) };
+  });
 }
 
 /** Null for what is no duration, or none within the bounds. */

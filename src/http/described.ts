@@ -71,7 +71,12 @@ export function describedVisit(
   for (const name of ofAsking) headers.delete(name);
   if (isTokenOfCaller) headers.delete("Authorization");
   nameVisitor(headers);
-  return { ...visitOf(new Request(asked.url, { headers })), url: new URL(url), method: spoken };
+  return {
+    ...visitOf(new Request(asked.url, { headers })),
+    url: new URL(url),
+    unparsedPath: uri.split(/[?#]/, 1)[0] ?? uri,
+    method: spoken,
+  };
 }
 
 /**

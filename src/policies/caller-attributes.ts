@@ -14,16 +14,16 @@ export const noAttributes: CallerAttributes = new Map();
  * @returns the name of the part; null when key and attributes agree
  */
 export function contradictedPart(
-  { key, addresses }: Pick<Policy, "key" | "addresses">,
+  policy: Pick<Policy, "key" | "addresses" | "match">,
   values: readonly KeyValue[],
   attributes: CallerAttributes,
 ): string | null {
-  const contradicted = key.find((part, index) => {
+  const contradicted = policy.key.find((part, index) => {
     const texts = attributes.get(partName(part)) ?? [];
     const value = values[index] ?? "";
     return texts.some((text) => {
-      const stated = valueOfCaller(part, addresses, text) ?? "";
-      return spelled(stated, part) !== spelled(value, part);
+      const stated = valueOfCaller(part, policy, text) ?? "";
+      return spelled(stated, part, policy.match.path) !== spelled(value, part, policy.match.path);
     });
   });
   return contradicted === undefined ? null : partName(contradicted);
@@ -42,5 +42,7 @@ export function statedTexts(
 ): readonly string[] {
   const name = partName(part);
   const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
-  return value === null ? (attributes.get(name) ?? []).map((text) => spelled(text, part)) : [value];
+  return value === null
+    ? (attributes.get(name) ?? []).map((text) => spelled(text, part, null))
+    : [value];
 }

@@ -2,6 +2,7 @@
 import {
   type Address,
   type Condition,
+  hasPieces,
   isWithin,
   type KeyPart,
   type Listed,
@@ -82,19 +83,4 @@ function fits(pattern: Pattern, text: string): boolean {
     default:
       return pattern satisfies never;
   }
-}
-
-/** Whether a text is made of these pieces in their order, and of anything in between. */
-function hasPieces(text: string, pieces: readonly string[]): boolean {
-  const first = pieces[0] ?? "";
-  const last = pieces.at(-1) ?? "";
-  if (text.length < first.length + last.length) return false;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let from = first.length;
-  for (const piece of pieces.slice(1, -1)) {
-    const at = text.indexOf(piece, from);
-    if (at < 0) return false;
-    from = at + piece.length;
-  }
-  return from + last.length <= text.length;
 }

@@ -1,29 +1,21 @@
 /** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
-import {
-  type AddressSettings,
-  type KeyPart,
-  normalizedHost,
-  normalizedPath,
-  type Policy,
-} from "../config/index.ts";
+import { type KeyPart, namedPath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
 import { chargedAddress, chargedVisitor, visitorOf, withoutPort } from "./address.ts";
+import { pathOf } from "./path.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, Visit } from "./visit.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;
 
-type Keyed = Pick<Policy, "key" | "addresses">;
+type Keyed = Pick<Policy, "key" | "addresses" | "match">;
 
 /**
  * The values of all parts.
  * @param claims those of the request's verified token; none without one
  */
-export const valuesOfRequest = (
-  { key, addresses }: Keyed,
-  visit: Visit,
-  claims: Claims,
-): KeyValue[] => key.map((part) => valueOf(part, addresses, visit, claims));
+export const valuesOfRequest = (policy: Keyed, visit: Visit, claims: Claims): KeyValue[] =>
+  policy.key.map((part) => valueOf(part, policy, visit, claims));
 
 /** The parts that a request lacks. */
 export const missingParts = (
@@ -35,7 +27,7 @@ export const missingParts = (
 /** What a request has for one part. */
 export function valueOf(
   part: KeyPart,
-  addresses: AddressSettings,
+  { addresses, match }: Pick<Keyed, "addresses" | "match">,
   visit: Visit,
   claims: Claims,
 ): KeyValue {
@@ -51,7 +43,7 @@ export function valueOf(
     case "jwt":
       return Object.hasOwn(claims, part.name) ? textOf(claims[part.name]) : null;
     case "path":
-      return normalizedPath(visit.url.pathname);
+      return pathKey(pathOf(visit), match.path);
     case "method":
       return visit.method.toUpperCase();
     case "host":
@@ -93,12 +85,13 @@ export function textOf(value: unknown): KeyValue {
 /** What a caller states for one part, as it is charged; null when it is no value of the part. */
 export function valueOfCaller(
   { kind }: KeyPart,
-  addresses: AddressSettings,
+  { addresses, match }: Pick<Keyed, "addresses" | "match">,
   text: string,
 ): KeyValue {
   if (kind === "global") return null;
   if (kind === "ip") return chargedAddress(withoutPort(text), addresses.ipv6Prefix);
   if (kind === "host") return normalizedHost(text);
+  if (kind === "path") return pathKey(namedPath(text), match.path);
   return kind === "method" ? text.toUpperCase() : text;
 }
 
@@ -108,14 +101,15 @@ export function valueOfCaller(
  * nothing else may be left out. Null when they are not such a key.
  */
 export function keyOfCaller(
-  { key: parts, addresses }: Keyed,
+  policy: Keyed,
   texts: readonly string[] | undefined,
 ): KeyValue[] | null {
+  const { key: parts } = policy;
   const isGlobal = parts.every((part) => part.kind === "global");
   if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
-    return valueOfCaller(part, addresses, texts[index] ?? "");
+    return valueOfCaller(part, policy, texts[index] ?? "");
   });
   return values.every((value, index) => value !== null || parts[index]?.kind === "global")
     ? values

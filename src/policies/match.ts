@@ -1,21 +1,28 @@
 /** Which policies a request meets. */
-import { type Match, normalizedHost, normalizedPath, type Policy } from "../config/index.ts";
+import { type Match, normalizedHost, type Policy } from "../config/index.ts";
+import { pathOf } from "./path.ts";
 import type { Visit } from "./visit.ts";
 
 /** All policies that match, in the order of the configuration. */
-export function matchingPolicies(policies: readonly Policy[], visit: Visit): readonly Policy[] {
-  const path = normalizedPath(visit.url.pathname);
-  return policies.filter(({ match }) => matches(match, visit, path));
-}
+export const matchingPolicies = (policies: readonly Policy[], visit: Visit): readonly Policy[] =>
+  policies.filter(({ match }) => matches(match, visit));
 
-function matches(match: Match, { method, url, headers }: Visit, path: string): boolean {
+function matches(match: Match, visit: Visit): boolean {
+  const { method, url, headers } = visit;
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
-    (match.host === null || match.host.test({ hostname: normalizedHost(url.hostname) })) &&
-    (match.path === null || match.path.test(path)) &&
+    (match.host === null || match.host.test(normalizedHost(url.hostname))) &&
+    (match.path === null || matchesPath(match.path, match.pathMatching, visit)) &&
     (match.headers === null || matchesHeaders(match.headers, headers))
   );
 }
+
+const matchesPath = (
+  pattern: NonNullable<Match["path"]>,
+  matching: Match["pathMatching"],
+  visit: Visit,
+): boolean =>
+  matching === "exact" ? pattern.matchesExactly(pathOf(visit)) : pattern.matches(pathOf(visit));
 
 /** A HEAD is a GET without its answer's body: a limit on one that the other could dodge would be none. */
 function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {

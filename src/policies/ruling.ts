@@ -1,11 +1,5 @@
 /** What a policy does with a request that it meets, before anything is counted. */
-import {
-  type KeyPart,
-  partName,
-  partsAskedFor,
-  type Policy,
-  writtenPath,
-} from "../config/index.ts";
+import { type KeyPart, partName, partsAskedFor, type Policy } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
 import {
   type CallerAttributes,
@@ -66,7 +60,7 @@ export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
     case "ip": {
       // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
       const parts = [{ kind: "ip" }] as const;
-      const address = valueOf(parts[0], addresses, visit, claims);
+      const address = valueOf(parts[0], policy, visit, claims);
       return { kind: "charged", policy: charged, parts, values: [address] };
     }
     case "deny":
@@ -104,10 +98,7 @@ export function rulingOfCaller(
   const subject: Subject = {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
     key,
-    // A caller's path is charged as it is written.
-    values: values.map((value, index) =>
-      value !== null && key[index]?.kind === "path" ? writtenPath(value) : value,
-    ),
+    values,
     textsOf: (part) => statedTexts(part, key, values, attributes),
   };
   return {
@@ -143,6 +134,6 @@ function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): s
   }
   if (part.kind === "cookie") return [...visit.cookies(part.name)];
   if (part.kind === "query") return parameterValues(visit.url, part.name);
-  const value = valueOf(part, policy.addresses, visit, claims);
+  const value = valueOf(part, policy, visit, claims);
   return value === null ? [] : [value];
 }

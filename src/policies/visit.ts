@@ -2,6 +2,8 @@
 export interface Visit {
   readonly method: string;
   readonly url: URL;
+  /** The path as it was before URL parsing, where the origin may be asked for it so: a gateway sends it as it is. */
+  readonly unparsedPath?: string;
   readonly headers: Headers;
   /** What Cloudflare knows of where a request comes from; not there in local workerd. */
   readonly cf: (name: string) => unknown;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { from, headgate, statusOf } from "./harness.ts";
+import { from, headgate, statusOf, token } from "./harness.ts";
 
 const visitor = from("203.0.113.7");
 
@@ -27,7 +27,9 @@ describe("K09: a policy of a path", () => {
         .split(/\s+/)
         .map((path) => `https://headgate.example${path}`);
     expect(await statusesOf(spellings.map((path) => ask(path)))).toEqual([429]);
-    const others = ["/API", "/apis", "/api/x", "/api%2Fx", "/%2561pi"];
+    const encoded = ["/API", "/x/..%2fapi", "/api;x=1", "/x%5c..%5capi", "/%2e%2e%2fapi"];
+    expect(await statusesOf(encoded.map((path) => ask(path)))).toEqual([429]);
+    const others = ["/apis", "/api/x", "/api%2Fx", "/%2561pi"];
     expect(await statusesOf(others.map((path) => ask(path)))).toEqual([200]);
   });
 
@@ -36,6 +38,74 @@ describe("K09: a policy of a path", () => {
     const below = ["/api", "/api/", "/api//users", "/%61pi/x/y", "/api/a%2Fb", "/x/../api/1"];
     expect(await statusesOf(below.map((path) => ask(path)))).toEqual([429]);
     expect(await statusesOf(["/", "/apis/1", "/x/api/1"].map((path) => ask(path)))).toEqual([200]);
+  });
+
+  it("with pathMatching = exact is met by the path as it is received, and by no other", async () => {
+    const ask = await spent({ path: "/api", pathMatching: "exact" }, "/api");
+    expect(await statusesOf(["/api", "/x/../api"].map((path) => ask(path)))).toEqual([429]);
+    const others = ["/API", "/api/", "//api", "/%61pi", "/api;x=1", "/x/..%2fapi"];
+    expect(await statusesOf(others.map((path) => ask(path)))).toEqual([200]);
+  });
+
+  it("leaves the path that is sent to the origin as it is", async () => {
+    const { send } = headgate({
+      POLICIES: [{ name: "a", match: { path: "/api" }, limits: "9/s" }],
+    });
+    const response = await send("/x/..%2fAPI;a=%41", visitor);
+    expect(response.headers.get("RateLimit-Policy")).toBe('"a";q=9;w=1');
+    expect(await response.json()).toMatchObject({
+      url: "https://origin.example/x/..%2fAPI;a=%41",
+    });
+  });
+});
+
+describe("a key by path", () => {
+  const policy = { name: "a", match: { path: "/api/*" }, key: ["ip", "path"], limits: "9/hour" };
+
+  it("is charged alike by the proxy, by /check and by /check/forward", async () => {
+    const { send, check } = headgate({ POLICIES: [policy] });
+    expect(await statusOf(send("/x/..%2fAPI/Users;a=1", visitor))).toBe(200);
+    const key = ["203.0.113.7", "//api/%55sers/"];
+    const checked = await check("POST", "/check", { key });
+    expect(await checked.json()).toMatchObject({ limits: [{ remaining: 7 }] });
+    const forwarded = await send("/check/forward", {
+      headers: {
+        "X-Headgate-Token": token,
+        "X-Forwarded-Method": "GET",
+        "X-Forwarded-Uri": "/x/..%2fapi/%55sers",
+        "X-Forwarded-For": "203.0.113.7",
+      },
+    });
+    expect(forwarded.status).toBe(204);
+    expect(forwarded.headers.get("RateLimit")).toMatch(/^"a";r=6;/);
+  });
+
+  it("is told from another by the case of what the wildcard stands for", async () => {
+    const { send } = headgate({ POLICIES: [policy] });
+    const left = async (path: string): Promise<string | null> => {
+      const response = await send(path, visitor);
+      await response.body?.cancel();
+      return response.headers.get("RateLimit")?.split(";")[1] ?? null;
+    };
+    expect(await left("/api/users")).toBe("r=8");
+    expect(await left("/API/users")).toBe("r=7");
+    expect(await left("/api/Users")).toBe("r=8");
+  });
+});
+
+describe("a path that a gateway describes", () => {
+  // The gateway sends it on as it is; the URL parser has resolved it in the URL.
+  it("is matched before URL parsing too", async () => {
+    const match = { path: "/files/:name" };
+    const { send } = headgate({ POLICIES: [{ name: "a", match, limits: "9/hour" }] });
+    const policyOf = async (uri: string): Promise<string | null> => {
+      const headers = { "X-Headgate-Token": token, "X-Original-Method": "GET" };
+      const init = { headers: { ...headers, "X-Original-URI": uri, "X-Forwarded-For": "1.2.3.4" } };
+      return (await send("/check/forward", init)).headers.get("RateLimit-Policy");
+    };
+    expect(await policyOf("/files/..")).toBe('"a";q=9;w=3600');
+    expect(await policyOf("/files/a\\..\\b?x=/y/z")).toBe('"a";q=9;w=3600');
+    expect(await policyOf("/other/files/a")).toBeNull();
   });
 });
 

@@ -1,0 +1,142 @@
+/** Path patterns as written: literals, `*` and `:name`. */
+import { type Chunk, PathGlob } from "./path-glob.ts";
+import {
+  caseFolded,
+  decoded,
+  decodedInSegments,
+  type PathReading,
+  type PathReadings,
+  withoutTrailingSlashes,
+} from "./path-readings.ts";
+import type { Read } from "./reading.ts";
+
+/** Which paths are meant. */
+export interface PathPattern {
+  /** Without needless escapes and slashes. */
+  readonly pathname: string;
+  /** Whether an origin may read the path as one that is meant. */
+  readonly matches: (path: PathReadings) => boolean;
+  /** Whether the path is meant as it is received, in its case and with its slashes. */
+  readonly matchesExactly: (path: PathReadings) => boolean;
+  /**
+   * The key part `path` of a path that matches; null of another. Literals are in lower case. Paths that origins read in
+   * different ways share one key.
+   */
+  readonly keyOf: (path: PathReadings) => string | null;
+}
+
+/** The key part `path` of a path that origins disagree about and that no pattern is for; no other path is written so. */
+const disputedPath = "//";
+
+/** The key part `path`, by the pattern of the policy that asks for it. */
+export const pathKey = (path: PathReadings, pattern: PathPattern | null): string =>
+  pattern?.keyOf(path) ?? path.canonical ?? disputedPath;
+
+const acceptedPattern =
+  'a path pattern such as "/login" or "/api/*", made of literals, "*" for any characters and ":name" for one segment';
+
+/** What a URL's path consists of (RFC 3986, section 3.3), and what is encoded there. */
+const isLiteral = (character: string): boolean =>
+  /[\w\-.~!$&',;=@%/ ]/.test(character) || character > "\x7f";
+
+/** The pattern in a text, or what is accepted in its place. */
+export function readPathPattern(text: string): Read<PathPattern> {
+  if (!text.startsWith("/")) return { accepted: acceptedPattern };
+  const advice = adviceFor(text);
+  return advice === null
+    ? { value: patternOf(text) }
+    : { accepted: `${acceptedPattern}; ${advice}` };
+}
+
+/** What to write in place of what no pattern may have; null when it is a pattern. */
+function adviceFor(text: string): string | null {
+  const odd = Array.from(text).find((each) => !isLiteral(each) && !"*:".includes(each));
+  if (odd !== undefined) return adviceForCharacter(odd);
+  const tokens = tokensOf(text);
+  if (tokens.includes(":")) {
+    return '":name" stands for a whole segment; write "*" for a part of one, or "%3A" for ":" itself';
+  }
+  const path = tokens.map((token) => (isWildcard(token) ? "*" : decoded(token))).join("");
+  return /\/\.{1,2}(?:\/|$)/.test(path) ? 'write the path without "." and ".." segments' : null;
+}
+
+function adviceForCharacter(character: string): string {
+  const escape = character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0");
+  const itself = `"%${escape}" for "${character}" itself`;
+  if (character === "?") {
+    return `a query is no part of a path, and an optional part takes a policy of its own; write ${itself}`;
+  }
+  return "(){}[]|^+".includes(character)
+    ? `write "*" or ":name" in place of a regular expression or a group, or ${itself}`
+    : `write ${itself}`;
+}
+
+const tokensOf = (text: string): string[] =>
+  text.match(/\*+|(?<=\/):[a-z_]\w*(?=\/|$)|[^*:]+|:/gi) ?? [];
+
+const isWildcard = (token: string): boolean => token.startsWith("*") || token.startsWith(":");
+
+function patternOf(written: string): PathPattern {
+  const text = written.toWellFormed().replace(/\*{2,}/g, "*");
+  const bare = withoutTrailingSlashes(text.replace(/\/{2,}/g, "/"));
+  const lenient = globsOf(bare, (literal) => caseFolded(decodedInSegments(literal)));
+  const exact = globsOf(text, asReceived);
+  const pathname = tokensOf(bare)
+    .map((token) => (isWildcard(token) ? token : decodedInSegments(token)))
+    .join("");
+  return {
+    pathname,
+    matches: ({ all }) => all.some(({ folded }) => lenient.some((glob) => glob.match(folded))),
+    matchesExactly: ({ received }) => exact.some((glob) => glob.match(received)),
+    keyOf: (path) => {
+      const match = firstMatch(lenient, path.forKeys);
+      if (match === null) return null;
+      const { glob, captures, reading } = match;
+      // A path that origins read in different ways would otherwise be a new key in each of many spellings.
+      if (path.canonical === null && glob.literal === null) return pathname;
+      const key = glob.rebuilt(captures, (from, to) => {
+        const captured = reading.text.slice(from, to);
+        return reading.isDecoded ? captured : decoded(captured);
+      });
+      return withoutTrailingSlashes(key);
+    },
+  };
+}
+
+/** The pattern; and for one that ends in `/*`, what stands before, since `/api/*` covers `/api`. */
+function globsOf(text: string, literalOf: (literal: string) => string): PathGlob[] {
+  const parent = text.endsWith("/*") ? [text.slice(0, -2)] : [];
+  return [text, ...parent].map((each) => new PathGlob(chunksOf(each, literalOf)));
+}
+
+function chunksOf(text: string, literalOf: (literal: string) => string): Chunk[] {
+  const chunks: (string | null)[][] = [[]];
+  for (const token of tokensOf(text)) {
+    if (token.startsWith("*")) chunks.push([]);
+    else chunks.at(-1)?.push(isWildcard(token) ? null : literalOf(token));
+  }
+  return chunks;
+}
+
+/** As the URL parser leaves a path that is written with spaces or letters beyond ASCII. */
+const asReceived = (literal: string): string =>
+  literal.replace(/[^\x21-\x7e]+/g, (each) => encodeURIComponent(each));
+
+interface PathMatch {
+  readonly glob: PathGlob;
+  readonly captures: readonly number[];
+  readonly reading: PathReading;
+}
+
+function firstMatch(
+  globs: readonly PathGlob[],
+  readings: readonly PathReading[],
+): PathMatch | null {
+  for (const reading of readings) {
+    for (const glob of globs) {
+      const captures = glob.match(reading.folded);
+      if (captures !== null) return { glob, captures, reading };
+    }
+  }
+  return null;
+}

@@ -1,0 +1,89 @@
+/** What `match.path` and `pathMatching` accept, and what users get to read about anything else. */
+import { describe, expect, it } from "vitest";
+import { describeProblem } from "../../src/config/index.ts";
+import { configOf, problemsOf, whole } from "./harness.ts";
+
+const withPolicy = (fields: object): Record<string, unknown> => ({
+  ...whole,
+  POLICIES: [{ name: "a", limits: "1/s", ...fields }],
+});
+
+const textsOf = (fields: object): string[] => problemsOf(withPolicy(fields)).map(describeProblem);
+
+describe("match.path", () => {
+  it.for(["/", "/*", "/login", "/a/:b/*", "/:a", "/~x.y_z-1,2;@=&$!'", "/a b", "/ä", "/%2A%3a%zz"])(
+    "may be %s",
+    (path) => {
+      expect(textsOf({ match: { path } })).toEqual([]);
+    },
+  );
+
+  const group = 'write "*" or ":name" in place of a regular expression or a group, or ';
+  const segment =
+    '":name" stands for a whole segment; write "*" for a part of one, or "%3A" for ":" itself';
+  it.for<[string, string]>([
+    ["/users/:id(\\d+)", `${group}"%28" for "(" itself`],
+    ["/a\\b", 'write "%5C" for "\\" itself'],
+    ["/users/(a|b)", `${group}"%28" for "(" itself`],
+    ["/a{/b}?", `${group}"%7B" for "{" itself`],
+    ["/a|/b", `${group}"%7C" for "|" itself`],
+    ["/[ab]", `${group}"%5B" for "[" itself`],
+    ["/^a$", `${group}"%5E" for "^" itself`],
+    ["/c++", `${group}"%2B" for "+" itself`],
+    [
+      "/:a?",
+      'a query is no part of a path, and an optional part takes a policy of its own; write "%3F" for "?" itself',
+    ],
+    [
+      "/a?b=1",
+      'a query is no part of a path, and an optional part takes a policy of its own; write "%3F" for "?" itself',
+    ],
+    ["/a#b", 'write "%23" for "#" itself'],
+    ["/a\tb", 'write "%09" for "\t" itself'],
+    ["/files/:name.json", segment],
+    ["/files/v:major", segment],
+    ["/files/:name*", segment],
+    ["/jobs/1:cancel", segment],
+    ["/a/:", segment],
+    ["/a/:1", segment],
+    ["/a/../b", 'write the path without "." and ".." segments'],
+    ["/a/%2e", 'write the path without "." and ".." segments'],
+  ])("%s is a problem that says what to write", ([path, advice]) => {
+    const [text = "", ...others] = textsOf({ match: { path } });
+    expect(others).toEqual([]);
+    expect(text).toBe(
+      `POLICIES[0].match.path is ${JSON.stringify(path)}: accepted is a path pattern such as "/login" or "/api/*", ` +
+        `made of literals, "*" for any characters and ":name" for one segment; ${advice}`,
+    );
+  });
+});
+
+describe("pathMatching", () => {
+  const matchingOf = (fields: object): unknown =>
+    configOf({ POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.match
+      .pathMatching;
+
+  it("is lenient unless the policy or its match says otherwise", () => {
+    expect(matchingOf({})).toBe("lenient");
+    expect(matchingOf({ match: { path: "/a" } })).toBe("lenient");
+    expect(matchingOf({ match: { path: "/a" }, pathMatching: "exact" })).toBe("exact");
+    expect(matchingOf({ match: { path: "/a", pathMatching: "exact" } })).toBe("exact");
+    expect(matchingOf({ match: { path: "/a", pathMatching: "lenient" } })).toBe("lenient");
+  });
+
+  it("is lenient or exact, and nothing else", () => {
+    expect(textsOf({ pathMatching: "strict" })).toEqual([
+      'POLICIES[0].pathMatching is "strict": accepted is "lenient" or "exact"',
+    ]);
+    expect(textsOf({ match: { path: "/a", pathMatching: true } })).toEqual([
+      'POLICIES[0].match.pathMatching is true: accepted is "lenient" or "exact"',
+    ]);
+  });
+
+  it("stands in one place", () => {
+    const twice = { match: { path: "/a", pathMatching: "exact" }, pathMatching: "lenient" };
+    expect(textsOf(twice)).toEqual([
+      'POLICIES[0].pathMatching is "lenient": accepted is nothing beside match.pathMatching',
+    ]);
+  });
+});

@@ -1,0 +1,101 @@
+/** The key part `path`: one value for each path, however it is spelled. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { keyOfCaller, valueOf } from "../../src/policies/key.ts";
+import { forAll } from "../for-all.ts";
+import { policyOf, visitTo } from "./harness.ts";
+import { segments, spelling } from "./paths.ts";
+
+/** The value for a request, and that for a caller of `/check` who names the same path. */
+function keysOf(path: string, pattern?: string): (string | null)[] {
+  const policy = policyOf({
+    key: "path",
+    ...(pattern !== undefined && { match: { path: pattern } }),
+  });
+  const requested = valueOf({ kind: "path" }, policy, visitTo(path), {});
+  return [requested, keyOfCaller(policy, [path])?.[0] ?? null];
+}
+
+const twice = (key: string): string[] => [key, key];
+
+describe("the key part path without a pattern", () => {
+  it.for<[string, string]>([
+    ["/", "/"],
+    ["//", "/"],
+    ["/api/users", "/api/users"],
+    ["/api/users/", "/api/users"],
+    ["//api//users", "/api/users"],
+    ["/%61pi/./users", "/api/users"],
+    ["/z/../api/users", "/api/users"],
+    ["/z%2f..%2Fapi/users", "/api/users"],
+    ["/api%5cusers", "/api/users"],
+    ["/api;a=1/users;b=2", "/api/users"],
+    ["/API/users", "/API/users"],
+    ["/%c3%A4", "/ä"],
+    ["/%ff%FE%zz%", "/%ff%FE%zz%"],
+    ["/a%2520b", "/a%20b"],
+    ["/a%3Fb%23", "/a?b#"],
+  ])("of %s is %s, to /check too", ([path, expected]) => {
+    expect(keysOf(path)).toEqual(twice(expected));
+  });
+
+  it(
+    "is the decoded path in every spelling, unless a segment holds a separator or parameters",
+    forAll(
+      [
+        segments
+          .filter((each) => !/[/\\;%]/.test(each.join("")))
+          .chain((each) => fc.tuple(fc.constant(each), spelling(each))),
+      ],
+      ([decoded, path]) => {
+        expect(keysOf(path)[0]).toBe(`/${decoded.join("/")}`);
+      },
+    ),
+  );
+
+  // nginx reads each of them as /api/login; what they are to others has as many names as one likes.
+  it.for<[string, (name: string) => string]>([
+    ["parameters with a slash", (name) => `/api/${name};%2f..%2flogin`],
+    ["a backslash before dot segments", (name) => `/api/${name}%5cb%2f..%2flogin`],
+  ])("is one for all paths that origins disagree about: %s", ([, path]) => {
+    const keys = ["a", "b", "c"].flatMap((name) => keysOf(path(name)));
+    expect(new Set(keys)).toEqual(new Set(["//"]));
+    const byPattern = ["a", "b", "c"].flatMap((name) => keysOf(path(name), "/api/*"));
+    expect(new Set(byPattern)).toEqual(new Set(["/api/*"]));
+  });
+});
+
+describe("the key part path with a pattern", () => {
+  it.for<[string, string, string]>([
+    ["/Login", "/LOGIN/", "/login"],
+    ["/login", "/x/..%2flogin;a=1", "/login"],
+    ["/login", "/x;%2f..%2flogin", "/login"],
+    ["/login", "/y%5cb%2f..%2flogin", "/login"],
+    ["/", "//", "/"],
+    ["/api/*", "/API/Users/7/", "/api/Users/7"],
+    ["/api/*", "/API", "/api"],
+    ["/*", "/", "/"],
+    ["/users/:id/posts/*", "/USERS/Ann/POSTS/A/b", "/users/Ann/posts/A/b"],
+    ["/*.JSON", "/A.Json", "/A.json"],
+    ["/files/:name", "/FILES/a%2Fb", "/files/a/b"],
+    ["/files/:name", "/files/%61%2fB", "/files/a/B"],
+    ["/files/:name", "/FILES/%41%5cb", "/files/A\\b"],
+    ["/ä/:x", "/%C3%84/%C3%84", "/ä/Ä"],
+  ])("%s of %s is %s, to /check too", ([pattern, path, expected]) => {
+    expect(keysOf(path, pattern)).toEqual(twice(expected));
+  });
+
+  it("keeps its case where a caller of /check names a path that the pattern does not match", () => {
+    expect(keysOf("/Other%2fPath/", "/api/*")).toEqual(twice("/Other/Path"));
+  });
+
+  it("is spelled alike in the policy's lists", () => {
+    const policy = policyOf({
+      key: "path",
+      match: { path: "/api/*" },
+      overrides: [{ key: "/Api/%55sers/", limits: "9/s" }],
+    });
+    const [override] = policy.exceptions.overrides;
+    expect(override?.for).toMatchObject({ patterns: [{ kind: "text", text: "/api/Users" }] });
+  });
+});
