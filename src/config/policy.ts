@@ -172,7 +172,16 @@ export function readPolicy(
   refuseSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  const { output } = parsed;
+  return policyFrom(parsed.output, limits, exceptions, shards);
+}
+
+/** @param output the fields whose meaning does not depend on others */
+function policyFrom(
+  output: v.InferOutput<typeof policySchema>,
+  limits: readonly Limit[],
+  exceptions: Exceptions,
+  shards: ObjectSettings["shards"],
+): Policy {
   const maxDelayMs = output.maxDelay ?? null;
   return {
     name: output.name,
