@@ -14,10 +14,9 @@ import type { Ban } from "../config/index.ts";
 import { Batches } from "./batches.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Charge, Settlement, SliceReturned } from "./protocol.ts";
+import { parsedRow, rowVersion } from "./key-row.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 import { type Lent, type Slice, Slices } from "./slices.ts";
-
-const version = 1;
 
 /** An object without an event loses its memory after so long (Cloudflare, durable object lifecycle). */
 const idleMemoryMs = 10_000;
@@ -55,6 +54,8 @@ export class Account {
   #batches = new Batches();
   /** Null where nothing is lent: of most keys nothing ever is. */
   #slices: Slices | null = null;
+  #provisionalAtMs = 0;
+  #provisionalMs = 0;
   /** Changes that no meter tells. */
   #ownChanges = 0;
   #writtenOwnChanges = 0;
@@ -66,6 +67,18 @@ export class Account {
   constructor(key: string, nowMs: number) {
     this.key = key;
     this.bornAtMs = nowMs;
+  }
+
+  /** Notes that something was spent that may be given back for so long. */
+  noteProvisional(nowMs: number, provisionalMs: number): void {
+    this.#provisionalAtMs = nowMs;
+    this.#provisionalMs = provisionalMs;
+  }
+
+  /** Whether something that was spent is still provisional; not known of spends before the key was read from storage. */
+  hasProvisional(nowMs: number): boolean {
+    const sinceMs = nowMs - this.#provisionalAtMs;
+    return sinceMs >= 0 && sinceMs < this.#provisionalMs;
   }
 
   /** The meter of a policy, for a call with these limits. */
@@ -293,7 +306,7 @@ export class Account {
       if (meter.idleAtMs() > nowMs)
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
-    const row: unknown[] = [version, idleAtMs, this.bornAtMs, segments.size, meters];
+    const row: unknown[] = [rowVersion, idleAtMs, this.bornAtMs, segments.size, meters];
     if (this.#slices !== null || !this.#batches.isEmpty || !this.#reservations.isEmpty) {
       row.push(this.#reservations.snapshot());
     }
@@ -353,45 +366,4 @@ export class Account {
     account.stored = { segments, nextSegment };
     return account;
   }
-}
-
-interface ParsedRow {
-  readonly bornAtMs: number;
-  readonly meters: readonly (readonly [string, unknown])[];
-  readonly reservations: Reservations;
-  readonly batches: Batches;
-  readonly slices: Slices;
-}
-
-function parsedRow(row: unknown): ParsedRow | null {
-  const parsed = typeof row === "string" ? jsonOf(row) : null;
-  if (!Array.isArray(parsed)) return null;
-  const [rowVersion, , bornAtMs, , meters, open, lent, counted]: unknown[] = parsed;
-  if (rowVersion !== version || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
-  const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
-  const slices = lent === undefined ? new Slices() : Slices.revived(lent);
-  const batches = Batches.revived(counted);
-  return meters.every(isNamed) ? { bornAtMs, meters, reservations, slices, batches } : null;
-}
-
-const isNamed = (value: unknown): value is readonly [string, unknown] =>
-  Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return null;
-  }
-}
-
-/** What is told of a row without reading all of it; null for no row of an account. */
-export function headOf(
-  row: unknown,
-): { idleAtMs: number; bornAtMs: number; hasSegments: boolean } | null {
-  const text = typeof row === "string" ? row : "";
-  const [, idleAtMs, bornAtMs, segments] = /^\[1,(\d+),(\d+),(\d+),/.exec(text) ?? [];
-  if (idleAtMs === undefined) return null;
-  const hasSegments = segments !== "0";
-  return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasSegments };
 }

@@ -13,7 +13,13 @@ import type { Account } from "./account.ts";
 import type { Charge, Verdict } from "./protocol.ts";
 
 export type MeterOf = (account: Account, charge: Pick<Charge, "policy" | "limits">) => Meter;
-export type Spending = (meter: Meter, cost: number, nowMs: number, heldUnits: number) => Decision;
+export type Spending = (meter: Meter, charge: Charge, nowMs: number, heldUnits: number) => Decision;
+
+/**
+ * A provisional spend may be given back at any time, which isolates do not hear of: a denial beside one is remembered only
+ * for so long. Not to remember it at all would let a flood reach the object.
+ */
+const provisionalFirmMs = 100;
 
 /** A charge, and what is counted for it. */
 interface Asked {
@@ -53,7 +59,7 @@ export function decide(
   const isAllowed =
     !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, nowMs).allowed));
   const spendOf = ({ charge, meter, heldUnits }: Asked): Decision =>
-    spend(meter, charge.cost, nowMs, heldUnits);
+    spend(meter, charge, nowMs, heldUnits);
   for (const each of enforced) {
     if (isAllowed) decided.set(each, spendOf(each));
     else {
@@ -76,6 +82,7 @@ export function decide(
     decisions,
     spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)),
     ...(isFirm && { isFirm }),
+    ...(isFirm && account.hasProvisional(nowMs) && { firmForMs: provisionalFirmMs }),
   };
 }
 

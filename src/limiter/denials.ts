@@ -4,8 +4,8 @@
  * longer waits, as it may after every answer.
  */
 import type { Decision } from "../strategies/index.ts";
-import { type Asked, askedOf, isOf } from "./group.ts";
-import { aged, type Spend } from "./outcome.ts";
+import { type Asked, askedOf, isOf, outcomesOf } from "./group.ts";
+import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { Verdict } from "./protocol.ts";
 import { Recent } from "./recent.ts";
 
@@ -30,18 +30,20 @@ interface Denial {
 export class Denials {
   readonly #ofKeys = new Recent<readonly Denial[]>(mostKeys);
 
-  /** What the object would answer at `nowMs`, where that is known. */
-  recall(group: readonly Spend[], nowMs: number): Verdict | null {
+  /** What the object would answer at `nowMs` to spends on one key, where that is known. */
+  recall(group: readonly Spend[], nowMs: number): readonly Outcome[] | null {
     const [first] = group;
     const denials = first === undefined ? undefined : this.#ofKeys.get(first.partitionKey);
-    const denial = denials?.find((each) => isAlike(each, group));
+    if (denials === undefined) return null;
+    const denial = denials.find((each) => isAlike(each, group));
     if (denial === undefined) return null;
     const sinceAskedMs = nowMs - denial.askedAtMs;
     // A clock that has stepped back tells nothing of how long ago it was.
     if (sinceAskedMs < 0 || sinceAskedMs >= denial.lastsMs) return null;
     const sinceMs = Math.max(0, nowMs - denial.answeredAtMs);
-    const { decisions, spentAtMs } = denial.verdict;
-    return { decisions: decisions.map((decision) => aged(decision, sinceMs)), spentAtMs };
+    return outcomesOf(group, denial.verdict).map((outcome) =>
+      "decision" in outcome ? { ...outcome, decision: aged(outcome.decision, sinceMs) } : outcome,
+    );
   }
 
   /** @param askedAtMs when the object was asked, and `answeredAtMs` when its answer was there */
@@ -54,7 +56,7 @@ export class Denials {
     const [first] = group;
     if (first === undefined || verdict.isFirm !== true || !group.every(isRemembered)) return;
     const { partitionKey } = first;
-    const lastsMs = lastsFor(verdict.decisions);
+    const lastsMs = Math.min(verdict.firmForMs ?? longestMs, lastsFor(verdict.decisions));
     const asked = group.map(askedOf);
     const costs = group.map(({ cost }) => cost);
     const denial = { asked, costs, verdict, askedAtMs, answeredAtMs, lastsMs };

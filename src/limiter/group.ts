@@ -1,7 +1,9 @@
 /** Spends on one key, which are decided together: how their object is asked, and what came of each. */
 import type { Limit } from "../strategies/index.ts";
 import { sharedLimits } from "./held-meter.ts";
+import type { Call, ObjectCalls } from "./object-calls.ts";
 import type { Outcome, Spend } from "./outcome.ts";
+import { placeOf } from "./place.ts";
 import type { Charge, CheckCall, Reserved, Verdict } from "./protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
@@ -69,6 +71,29 @@ export const isLeased = (group: readonly Spend[]): boolean =>
 export const isEventual = (group: readonly Spend[]): boolean =>
   group.every(({ policy, ttlMs }) => policy.consistency.kind === "eventual" && ttlMs === undefined);
 
+/**
+ * An answer of the object of a key within the shortest of its policies' timeouts; null if there is none. Nothing is asked
+ * for an empty group.
+ */
+export async function askObject<Answer>(
+  calls: ObjectCalls,
+  name: Call<Answer>["name"],
+  group: readonly Spend[],
+  ask: Call<Answer>["ask"],
+  late?: Call<Answer>["late"],
+): Promise<Answer | null> {
+  const [first] = group;
+  if (first === undefined) return null;
+  return calls.make({
+    name,
+    place: placeOf(first.policy.objects, first.partitionKey),
+    policies: group.map(({ policy }) => policy.name),
+    timeoutMs: timeoutOf(group),
+    ask,
+    ...(late !== undefined && { late }),
+  });
+}
+
 export function newAddressOf(group: readonly Spend[]): ReservationAddress {
   const [first] = group;
   if (first === undefined) throw new RangeError("nothing is to be spent");
@@ -91,8 +116,11 @@ export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
   }).values();
 }
 
-/** One policy that is to be sure makes the call sure. */
-export function callOf(group: readonly Spend[]): CheckCall {
+/**
+ * One policy that is to be sure makes the call sure.
+ * @param provisionalMs for how long what is spent may still be given back by law 10; 0 when it is spent for good
+ */
+export function callOf(group: readonly Spend[], provisionalMs = 0): CheckCall {
   // A dry run makes nobody wait, unless it is all there is.
   const isConfirmed = group.some(
     ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isShadow(group)),
@@ -101,6 +129,7 @@ export function callOf(group: readonly Spend[]): CheckCall {
     key: group[0]?.partitionKey ?? "",
     charges: group.map(chargeOf),
     durability: isConfirmed ? "confirmed" : "relaxed",
+    ...(provisionalMs > 0 && { provisionalMs }),
   };
 }
 

@@ -2,94 +2,87 @@
  * Slices of keys' quotas that an isolate has borrowed, and spends by itself: for keys that it is asked for often, and not
  * for long. What it does not spend goes back; what it does is told with the next call.
  */
-import type { Decision } from "../strategies/index.ts";
 import { type Clock, passed } from "./clock.ts";
-import { type Asked, askedOf, callOf, isOf, type Spent, timeoutOf } from "./group.ts";
+import { askedOf, callOf, isOf, type Spent, timeoutOf } from "./group.ts";
+import {
+  costOf,
+  demanded,
+  dropOld,
+  heldMs,
+  instantOf,
+  isAsking,
+  isLow,
+  isReturnable,
+  type Lease,
+  leastUnits,
+  retire,
+  returned,
+  type Slice,
+  sliceMs,
+  sliceOf,
+  spareOf,
+  spentFrom,
+  telling,
+  undecidedMs,
+  unreturned,
+  wantedUnits,
+} from "./lease.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
-import { aged, type Outcome, type Spend } from "./outcome.ts";
-import { type Place, placeOf } from "./place.ts";
+import type { Outcome, Spend } from "./outcome.ts";
+import { placeOf } from "./place.ts";
 import type {
+  CheckCall,
   Leased,
   Returned,
-  Settlement,
   SliceReturned,
   SliceWanted,
   Verdict,
 } from "./protocol.ts";
 import { Recent } from "./recent.ts";
 
-/** How long a slice is spent from, counted from when it was asked for. */
-const sliceMs = 1_000;
-/** For so long the object holds it: what is left has time to go back. */
-const heldMs = 2 * sliceMs;
-/** Lending is a call and a row: a slice of fewer units costs more than to ask for each. */
-const leastUnits = 8;
-/** More is asked for before all is spent, and before its time is up. */
-const refilledPart = 4;
-const refilledMs = 200;
+/** Bound the memory of an isolate. What a lease that has to go has left of its slices goes back at once. */
+const mostKeys = 1_024;
+const mostOfKey = 16;
+const mostBytes = 4_000_000;
+/** About what a lease takes, and what each limit adds to it with its decision. */
+const bytesOfLease = 1_000;
+const bytesOfLimit = 400;
 
-/** Bounds the memory of an isolate; what one that has to go has borrowed goes back when its time is up. */
-const mostLeases = 1_024;
 const returnTimeoutMs = 1_000;
-/** A call that takes so much longer than it may has lost whoever asked. */
-const lostAfterMs = 2_000;
-
-interface Slice {
-  readonly id: string;
-  readonly units: number;
-  used: number;
-  readonly endsAtMs: number;
-  /** When its time is up by the object's clock, by policy. */
-  readonly ends: Settlement;
-  /** What the object makes of it, from when it is told; resolves to null where there is no answer. */
-  told: Promise<Settlement | null> | null;
-  /** Whether it may have been booked by a call that had no answer: nobody knows to which instant. */
-  isUnsure: boolean;
-}
 
 /** What was spent from a slice. */
 export interface Borrowed {
   readonly outcomes: readonly Outcome[];
+  /** Ends the provisional time of the spend, if it has one. */
+  readonly confirm: () => void;
   /** Gives it back, as far as the object has not booked it. @returns what it has, and to which instants */
   readonly giveBack: () => Promise<readonly Spent[]>;
 }
 
-/** What is borrowed for a set of policies on a key. */
-interface Lease {
-  readonly place: Place;
-  readonly asked: readonly Asked[];
-  /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
-  told: readonly Decision[];
-  toldAtMs: number;
-  slices: Slice[];
-  /** Of which nothing more is spent, and the object has not been told what was. */
-  ended: Slice[];
-  /** When more was asked for, of which there is no answer yet; null when it is not. */
-  askedAtMs: number | null;
-  seenMs: number;
-  readonly demand: Demand;
-}
-
-/** Units asked for within the length of a slice: of the last whole one, and of the one that goes on. */
-interface Demand {
-  beganAtMs: number;
-  before: number;
-  units: number;
-}
+const bytesOf = (leases: readonly Lease[]): number =>
+  leases.reduce(
+    (sum, { asked }) =>
+      asked.reduce((bytes, { limits }) => bytes + limits.length * bytesOfLimit, sum + bytesOfLease),
+    0,
+  );
 
 export class Leases {
   readonly #calls: ObjectCalls;
   readonly #clock: Clock;
-  readonly #ofKeys = new Recent<Lease[]>(mostLeases);
+  /** The leases of a key, the one used last first. */
+  readonly #ofKeys = new Recent<readonly Lease[]>(mostKeys, { mostBytes, bytesOf });
 
   constructor(calls: ObjectCalls, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
   }
 
-  /** Spends from what is borrowed; null when the object has to be asked. */
-  spend(group: readonly Spend[], later: Later): Borrowed | null {
-    const lease = this.#leaseOf(group);
+  /**
+   * Spends from what is borrowed; null when the object has to be asked.
+   * @param isProvisional whether a later object may still deny the request
+   */
+  spend(group: readonly Spend[], later: Later, isProvisional = false): Borrowed | null {
+    const lease = this.#leaseOf(group, later);
     const cost = costOf(group);
     const nowMs = this.#clock.now();
     demanded(lease.demand, cost, nowMs);
@@ -97,6 +90,12 @@ export class Leases {
     const slice = lease.slices.find(({ units, used }) => units - used >= cost);
     if (slice === undefined) return null;
     slice.used += cost;
+    let provisional = isProvisional ? cost : 0;
+    slice.provisional += provisional;
+    const endProvisional = (): void => {
+      slice.provisional -= provisional;
+      provisional = 0;
+    };
     if (isLow(lease, nowMs) && !isAsking(lease, group, nowMs)) {
       later(this.#refill(lease, group, later));
     }
@@ -108,16 +107,28 @@ export class Leases {
       const spent = spentFrom(decision, cost, spareUnits, nowMs - toldAtMs);
       return [{ kind: "decided", policy, decision: spent }];
     });
-    return { outcomes, giveBack: () => this.#giveBack(lease, slice, group) };
+    return {
+      outcomes,
+      confirm: () => {
+        endProvisional();
+        const isLeftOver = lease.ended.includes(slice) && slice.used < slice.units;
+        if (isLeftOver) later(this.#returnEnded(lease));
+      },
+      giveBack: () => {
+        endProvisional();
+        return this.#giveBack(lease, slice, group);
+      },
+    };
   }
 
   async #giveBack(lease: Lease, slice: Slice, group: readonly Spend[]): Promise<readonly Spent[]> {
     const isKnown = slice.told !== null;
     if (!isKnown) {
       slice.used -= costOf(group);
-      if (lease.slices.includes(slice)) return [];
-      // Nobody else may come to tell it.
-      await this.#returnEnded(lease, group[0]?.partitionKey ?? "");
+      // Nobody else may come to return it.
+      if (!lease.slices.includes(slice)) await this.#returnEnded(lease);
+      // Where it is returned too late the object has booked all of it.
+      await slice.returned.promise;
     }
     const settled = await slice.told;
     if (settled === null || slice.isUnsure) return [];
@@ -135,29 +146,32 @@ export class Leases {
 
   /**
    * Asks the object to decide, and for a slice if that is worth it; nothing is borrowed twice at once.
+   * @param provisionalMs for how long what it spends may be given back by law 10; 0 when it is spent for good
    * @param settle what is to be done about what it spends too late to be waited for
    * @returns what it decided; null where it gave no answer in time
    */
   async ask(
     group: readonly Spend[],
     later: Later,
+    provisionalMs = 0,
     settle: (verdict: Verdict) => unknown = () => undefined,
   ): Promise<Leased | null> {
-    const lease = this.#leaseOf(group);
+    const lease = this.#leaseOf(group, later);
     const nowMs = this.#clock.now();
     const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
     const wanted = units < leastUnits ? null : sliceOf(units);
-    return this.#call(lease, group, wanted, later, settle);
+    return this.#call(lease, callOf(group, provisionalMs), group, wanted, later, settle);
   }
 
   async #refill(lease: Lease, group: readonly Spend[], later: Later): Promise<void> {
     const looks = group.map((spend) => ({ ...spend, cost: 0 }));
     const units = Math.max(leastUnits, wantedUnits(lease.demand));
-    await this.#call(lease, looks, sliceOf(units), later, () => undefined);
+    await this.#call(lease, callOf(looks), looks, sliceOf(units), later, () => undefined);
   }
 
   async #call(
     lease: Lease,
+    check: CheckCall,
     group: readonly Spend[],
     wanted: SliceWanted | null,
     later: Later,
@@ -165,9 +179,9 @@ export class Leases {
   ): Promise<Leased | null> {
     const askedAtMs = this.#clock.now();
     dropOld(lease, askedAtMs);
-    const ended = lease.ended.filter(isUntold);
+    const ended = lease.ended.filter((slice) => isReturnable(slice, askedAtMs));
     if (wanted !== null) lease.askedAtMs = askedAtMs;
-    const call = { ...callOf(group), wanted, returned: ended.map(returned) };
+    const call = { ...check, wanted, returned: ended.map(returned) };
     const answer = await this.#calls.make<Leased>({
       name: "lease",
       place: lease.place,
@@ -179,7 +193,7 @@ export class Leases {
         // The slice's time is running while the rest is put right.
         settle: (verdict) => {
           const unused = wanted === null ? [] : [{ id: wanted.id, used: 0 }];
-          return Promise.all([settle(verdict), this.#return(lease, call.key, unused, [])]);
+          return Promise.all([settle(verdict), this.#return(lease, unused, [])]);
         },
       },
     });
@@ -195,31 +209,33 @@ export class Leases {
         atMs: (answer.spentAtMs[index] ?? 0) + heldMs,
       }));
       const { id } = wanted;
-      lease.slices.push({ id, units: answer.lentUnits, used: 0, endsAtMs, ends, ...untold });
-      later(this.#returnAt(lease, call.key, endsAtMs));
+      lease.slices.push({ id, units: answer.lentUnits, used: 0, endsAtMs, ends, ...unreturned() });
+      later(this.#returnAt(lease, endsAtMs));
     }
     return answer;
   }
 
   /** What is left when the time is up goes back at once; what is all spent can wait for the next call. */
-  async #returnAt(lease: Lease, key: string, endsAtMs: number): Promise<void> {
+  async #returnAt(lease: Lease, endsAtMs: number): Promise<void> {
     await passed(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
     retire(lease, this.#clock.now());
-    const hasMore = lease.ended.some((slice) => isUntold(slice) && slice.used < slice.units);
-    if (hasMore) await this.#returnEnded(lease, key);
+    if (lease.ended.some(({ provisional }) => provisional > 0)) {
+      await passed(this.#clock, undecidedMs);
+    }
+    const hasMore = lease.ended.some(({ told, units, used }) => told === null && used < units);
+    if (hasMore) await this.#returnEnded(lease);
   }
 
-  async #returnEnded(lease: Lease, key: string): Promise<void> {
+  async #returnEnded(lease: Lease): Promise<void> {
     dropOld(lease, this.#clock.now());
-    const ended = lease.ended.filter(isUntold);
-    lease.ended = lease.ended.filter((slice) => !isUntold(slice));
-    await this.#return(lease, key, ended.map(returned), ended);
+    const ended = lease.ended.filter((slice) => isReturnable(slice, this.#clock.now()));
+    lease.ended = lease.ended.filter((slice) => !ended.includes(slice));
+    await this.#return(lease, ended.map(returned), ended);
   }
 
   /** @param told the slices that are returned, as far as they are known */
   async #return(
     lease: Lease,
-    key: string,
     slices: readonly SliceReturned[],
     told: readonly Slice[],
   ): Promise<void> {
@@ -230,21 +246,22 @@ export class Leases {
       policies: lease.asked.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
-      ask: (stub) => telling(told, stub.giveBackSlices({ key, returned: slices })),
+      ask: (stub) => telling(told, stub.giveBackSlices({ key: lease.key, returned: slices })),
     });
   }
 
-  #leaseOf(group: readonly Spend[]): Lease {
+  #leaseOf(group: readonly Spend[], later: Later): Lease {
     const [first] = group;
     if (first === undefined) throw new RangeError("nothing is to be spent");
     const { partitionKey, policy } = first;
     const leases = this.#ofKeys.get(partitionKey) ?? [];
     const known = leases.find(({ asked }) => isOf(asked, group));
-    if (known !== undefined) {
+    if (known !== undefined && known === leases[0]) {
       this.#ofKeys.set(partitionKey, leases);
       return known;
     }
-    const lease: Lease = {
+    const lease = known ?? {
+      key: partitionKey,
       place: placeOf(policy.objects, partitionKey),
       asked: group.map(askedOf),
       told: [],
@@ -255,111 +272,16 @@ export class Leases {
       seenMs: 0,
       demand: { beganAtMs: this.#clock.now(), before: 0, units: 0 },
     };
-    this.#ofKeys.set(partitionKey, [lease, ...leases]);
+    const all = [lease, ...leases.filter((each) => each !== lease)];
+    const gone = this.#ofKeys.set(partitionKey, all.slice(0, mostOfKey)).flat();
+    for (const each of [...all.slice(mostOfKey), ...gone]) this.#end(each, later);
     return lease;
   }
-}
 
-/** All have the same: see `isLeased`. */
-const costOf = ([first]: readonly Spend[]): number => first?.cost ?? 0;
-
-const isAsking = ({ askedAtMs }: Lease, group: readonly Spend[], nowMs: number): boolean =>
-  askedAtMs !== null && nowMs >= askedAtMs && nowMs - askedAtMs < timeoutOf(group) + lostAfterMs;
-
-const returned = ({ id, used }: Slice): SliceReturned => ({ id, used });
-
-const untold = { told: null, isUnsure: false } as const;
-
-const isUntold = ({ told }: Slice): boolean => told === null;
-
-/** Each slice is told by one call at a time: of two, the first to arrive would settle it, and the other's answer be taken. */
-function telling<Answer extends Returned>(
-  slices: readonly Slice[],
-  answer: Promise<Answer>,
-): Promise<Answer> {
-  for (const [index, slice] of slices.entries()) {
-    slice.told = answer.then(
-      // Objects of an older version do not say.
-      (answered) => answered?.settled?.[index] ?? null,
-      () => {
-        slice.told = null;
-        slice.isUnsure = true;
-        return null;
-      },
-    );
+  /** Spends no more from a lease that has to go. */
+  #end(lease: Lease, later: Later): void {
+    lease.ended.push(...lease.slices);
+    lease.slices = [];
+    if (lease.ended.length > 0) later(this.#returnEnded(lease));
   }
-  return answer;
-}
-
-/** What the object has booked whole by now. */
-function dropOld(lease: Lease, nowMs: number): void {
-  const isOld = ({ endsAtMs }: Slice): boolean => endsAtMs + heldMs <= nowMs;
-  for (const slice of lease.ended.filter(isOld)) slice.told ??= Promise.resolve([]);
-  lease.ended = lease.ended.filter((slice) => !isOld(slice));
-}
-
-const instantOf = (settled: Settlement, { policy }: Spend): number | null =>
-  settled.find((each) => each.policy === policy.name)?.atMs ?? null;
-
-function demanded(demand: Demand, units: number, nowMs: number): void {
-  const sinceMs = nowMs - demand.beganAtMs;
-  if (sinceMs >= sliceMs || sinceMs < 0) {
-    demand.before = sinceMs < 2 * sliceMs && sinceMs >= 0 ? demand.units : 0;
-    demand.units = 0;
-    demand.beganAtMs = nowMs;
-  }
-  demand.units += units;
-}
-
-/** As many as are asked for in the time of a slice, and a quarter more. */
-const wantedUnits = ({ before, units }: Demand): number =>
-  Math.ceil(1.25 * Math.max(before, units));
-
-const sliceOf = (units: number): SliceWanted => ({
-  id: crypto.randomUUID(),
-  units,
-  ttlMs: heldMs,
-  leastUnits,
-});
-
-/** Ends slices whose time is up or whose units are used, and all of them when the clock has stepped back. */
-function retire(lease: Lease, nowMs: number): void {
-  const hasSteppedBack = nowMs < lease.seenMs;
-  const isOver = ({ units, used, endsAtMs }: Slice): boolean =>
-    nowMs >= endsAtMs || hasSteppedBack || used === units;
-  lease.seenMs = nowMs;
-  if (!lease.slices.some(isOver)) return;
-  lease.ended.push(...lease.slices.filter(isOver));
-  lease.slices = lease.slices.filter((slice) => !isOver(slice));
-}
-
-function isLow({ slices }: Lease, nowMs: number): boolean {
-  const borrowed = slices.reduce((sum, { units }) => sum + units, 0);
-  const left = slices.reduce((sum, { units, used }) => sum + units - used, 0);
-  const endsAtMs = Math.max(...slices.map((slice) => slice.endsAtMs));
-  return left * refilledPart <= borrowed || nowMs >= endsAtMs - refilledMs;
-}
-
-/**
- * How many more units there are than the object has told: it held all that was lent before, and of the last slice nothing
- * was spent yet.
- */
-function spareOf({ slices }: Lease): number {
-  const last = slices.at(-1);
-  const others = slices.slice(0, -1).reduce((sum, { units, used }) => sum + units - used, 0);
-  return others - (last?.used ?? 0);
-}
-
-/** As if the slice were booked whole at its end, which the waits that were told are for. */
-function spentFrom(told: Decision, cost: number, spareUnits: number, sinceMs: number): Decision {
-  const decision = aged({ ...told, cost, allowed: true, retryAfterMs: 0 }, Math.max(0, sinceMs));
-  return {
-    ...decision,
-    limits: decision.limits.map((limit) => ({
-      ...limit,
-      allowed: true,
-      retryAfterMs: 0,
-      remaining: Math.min(limit.capacity, Math.max(0, limit.remaining + spareUnits)),
-    })),
-  };
 }

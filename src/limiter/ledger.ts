@@ -7,8 +7,9 @@
  * one that has swept its last row has an empty one again.
  */
 import { errorText, report } from "../observability/events.ts";
-import { Account, headOf, type StoredRows } from "./account.ts";
+import { Account, type StoredRows } from "./account.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
+import { headOf } from "./key-row.ts";
 
 /** What the ledger needs of `DurableObjectStorage`. */
 export interface RowStorage extends AlarmStorage {

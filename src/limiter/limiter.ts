@@ -34,6 +34,7 @@ import type {
   Synced,
   Verdict,
 } from "./protocol.ts";
+import { provisionalTtlMs } from "./provisional-ttl.ts";
 import { isForgotten } from "./reservations.ts";
 import { WriteBehind } from "./write-behind.ts";
 
@@ -42,7 +43,15 @@ export interface Platform extends Clock {
   readonly storage: RowStorage;
 }
 
-const spendNow: Spending = (meter, cost, nowMs, heldUnits) => meter.consume(cost, nowMs, heldUnits);
+const spendNow: Spending = (meter, { cost }, nowMs, heldUnits) =>
+  meter.consume(cost, nowMs, heldUnits);
+
+/** How a check spends: so that it can be given back by law 10 for so long, where it is provisional. */
+const spendingFor = (provisionalMs: number): Spending =>
+  provisionalMs === 0
+    ? spendNow
+    : (meter, { cost, limits }, nowMs, heldUnits) =>
+        meter.reserve({ cost, ttlMs: provisionalTtlMs(limits, provisionalMs) }, nowMs, heldUnits);
 
 /** A call of the platform's takes 32 MiB. */
 const mostAnsweredBytes = 8 * 2 ** 20;
@@ -70,24 +79,27 @@ export class Limiter {
   }
 
   /** Spends every charge if all of them are allowed, but for dry runs; otherwise none. */
-  check({ key, charges, durability }: CheckCall): Verdict {
+  check({ key, charges, durability, provisionalMs = 0 }: CheckCall): Verdict {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
-    const verdict = decide(account, charges, nowMs, meterOf, spendNow);
+    const verdict = decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs));
+    if (provisionalMs > 0) account.noteProvisional(nowMs, provisionalMs);
     this.#keep(account, changes, nowMs, durability === "confirmed");
     return withSlices(account, charges, verdict, nowMs);
   }
 
   /** Checks; and lends units of what is left then, which count as spent until they are settled or their time is up. */
-  lease({ key, charges, durability, wanted, returned = [] }: LeaseCall): Leased {
+  lease(call: LeaseCall): Leased {
+    const { key, charges, durability, wanted, returned = [], provisionalMs = 0 } = call;
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
     const settled = returned.map((each) => account.settleSlice(each, nowMs));
     const verdict = charges.some(({ cost }) => cost > 0)
-      ? decide(account, charges, nowMs, meterOf, spendNow)
+      ? decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs))
       : lookAt(account, charges, nowMs, meterOf);
+    if (provisionalMs > 0) account.noteProvisional(nowMs, provisionalMs);
     const lentUnits = wanted === null ? 0 : lend(account, charges, verdict, wanted, nowMs);
     this.#keep(account, changes, nowMs, lentUnits > 0 || durability === "confirmed");
     return { ...withSlices(account, charges, verdict, nowMs), lentUnits, settled };
@@ -120,12 +132,18 @@ export class Limiter {
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
-  refund({ key, charges, durability }: RefundCall): void {
+  refund({ key, charges, durability, provisionalMs = 0 }: RefundCall): void {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
     for (const charge of charges) {
-      meterOf(account, charge).refund(charge.cost, charge.spentAtMs, nowMs);
+      const { cost, spentAtMs } = charge;
+      const meter = meterOf(account, charge);
+      if (provisionalMs === 0) meter.refund(cost, spentAtMs, nowMs);
+      else {
+        const ttlMs = provisionalTtlMs(charge.limits, provisionalMs);
+        meter.settle({ cost, actualCost: 0, spentAtMs, ttlMs }, nowMs);
+      }
     }
     this.#keep(account, changes, nowMs, durability === "confirmed");
   }
@@ -137,7 +155,7 @@ export class Limiter {
     const { changes } = account;
     const fullForMs = account.fullForMs(charges, isDryRun, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
-    const reserveNow: Spending = (meter, cost, _, heldUnits) =>
+    const reserveNow: Spending = (meter, { cost }, _, heldUnits) =>
       meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
     const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";

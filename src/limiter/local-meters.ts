@@ -6,10 +6,12 @@ import { type Decision, type Meter, mostStoredBytesOf } from "../strategies/inde
 import type { Clock } from "./clock.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
+import { provisionalTtlMs } from "./provisional-ttl.ts";
 import { Recent } from "./recent.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
 const mostMeters = 1_024;
+const mostBytes = 6_000_000;
 /** What may grow larger, such as a long log, is not kept in case of need: there would be one for every key. */
 const mostStoredBytes = 16_000;
 
@@ -20,21 +22,30 @@ const wholeWindow = Number.MAX_SAFE_INTEGER;
 export interface Counted {
   readonly spends: readonly Spend[];
   readonly atMs: number;
+  /** For how long the meters keep what an exact settlement takes, in milliseconds; 0 when they do not. */
+  readonly openForMs: number;
 }
 
-export const nothingCounted: Counted = { spends: [], atMs: 0 };
+export const nothingCounted: Counted = { spends: [], atMs: 0, openForMs: 0 };
 
 export class LocalMeters {
   readonly #now: Clock["now"];
-  readonly #held = new Recent<HeldMeter>(mostMeters);
+  readonly #held = new Recent<HeldMeter>(mostMeters, { mostBytes, bytesOf });
 
   constructor({ now }: Clock) {
     this.#now = now;
   }
 
-  /** What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs. */
-  fallBack(group: readonly Spend[]): { readonly outcomes: Outcome[]; readonly counted: Counted } {
+  /**
+   * What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs.
+   * @param provisionalMs for how long an object of another key may still deny the request; 0 when none can
+   */
+  fallBack(
+    group: readonly Spend[],
+    provisionalMs = 0,
+  ): { readonly outcomes: Outcome[]; readonly counted: Counted } {
     const atMs = this.#now();
+    const openForMs = group.reduce((ms, { ttlMs = 0 }) => Math.max(ms, ttlMs), provisionalMs);
     const look = (spend: Spend): Outcome =>
       fallBackOf(spend, () => this.#meterOf(spend).look(spend.cost, atMs));
     if (!group.map(look).every(admits)) {
@@ -44,11 +55,18 @@ export class LocalMeters {
     }
     const spends: Spend[] = [];
     const outcomes = group.map((spend) => {
-      const outcome = fallBackOf(spend, () => this.#meterOf(spend).consume(spend.cost, atMs));
+      const outcome = fallBackOf(spend, () => this.#spend(spend, openForMs, atMs));
       if (outcome.kind === "local" && outcome.decision.allowed) spends.push(spend);
       return outcome;
     });
-    return { outcomes, counted: { spends, atMs } };
+    return { outcomes, counted: { spends, atMs, openForMs } };
+  }
+
+  #spend(spend: Spend, openForMs: number, atMs: number): Decision {
+    const meter = this.#meterOf(spend);
+    const { cost, policy } = spend;
+    if (openForMs === 0) return meter.consume(cost, atMs);
+    return meter.reserve({ cost, ttlMs: provisionalTtlMs(policy.limits, openForMs) }, atMs);
   }
 
   /** What `fallBack` would answer, without spending. */
@@ -60,13 +78,15 @@ export class LocalMeters {
   book(spends: readonly Spend[], nowMs: number): Counted {
     const worth = spends.filter(isWorthCounting);
     for (const spend of worth) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
-    return { spends: worth, atMs: nowMs };
+    return { spends: worth, atMs: nowMs, openForMs: 0 };
   }
 
   /** Corrects what was consumed or booked to what it cost; slots are free again. */
-  settle({ spends, atMs }: Counted, costOf: (spend: Spend) => number): void {
+  settle({ spends, atMs, openForMs }: Counted, costOf: (spend: Spend) => number): void {
     for (const spend of spends) {
-      const reserved = { cost: spend.cost, spentAtMs: atMs, ttlMs: wholeWindow };
+      const ttlMs =
+        openForMs === 0 ? wholeWindow : provisionalTtlMs(spend.policy.limits, openForMs);
+      const reserved = { cost: spend.cost, spentAtMs: atMs, ttlMs };
       this.#meterOf(spend).settle({ ...reserved, actualCost: costOf(spend) }, this.#now());
     }
   }
@@ -82,6 +102,11 @@ export class LocalMeters {
     return held.meter;
   }
 }
+
+/** About what an entry takes beside its meter. */
+const bytesOfEntry = 400;
+
+const bytesOf = ({ meter }: HeldMeter): number => bytesOfEntry + meter.sizeBytes();
 
 const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${partitionKey}`;
 

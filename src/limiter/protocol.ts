@@ -27,6 +27,11 @@ interface KeyCall {
 /** A charge for each policy that charges the key: allowed by all that are no dry runs, or spent by none. */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];
+  /**
+   * For how long what is spent may be given back as if it had never been, in milliseconds: another object may still deny
+   * the same request. It is spent for good when left out.
+   */
+  provisionalMs?: number;
 }
 
 export interface Verdict {
@@ -36,6 +41,11 @@ export interface Verdict {
   spentAtMs: number[];
   /** Whether it is a denial that nothing but time and a DELETE can change; false when left out. */
   isFirm?: boolean;
+  /**
+   * For how long a firm denial may be remembered, in milliseconds: spends that are provisional may be given back. A
+   * second when left out.
+   */
+  firmForMs?: number;
 }
 
 /** Checks that have nothing to do with one another, one after the other; a cost of 0 looks. */
@@ -75,6 +85,8 @@ export interface Synced {
 /** Gives back what a check has spent. */
 export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];
+  /** What the check was made with; left out when its spend was not provisional. */
+  provisionalMs?: number;
 }
 
 /** Forgets what a policy has counted for the key. */

@@ -14,12 +14,17 @@ import type { KeySync, Synced } from "./protocol.ts";
 /** Of more instants the oldest are told as one, the later of them: what is spent counts for longer, never for less. */
 const mostInstants = 100;
 
+/** The platform lets work go on for 30 s after an answer; a decision takes less. */
+const longestRequestMs = 60_000;
+
 /** What is counted for one policy. */
 interface Counted {
   policy: Policy;
   meter: Meter;
   /** What is not on its way, for each list of limits that it was spent under: overrides and deploys change them. */
   unsent: Unsent[];
+  /** The same of requests that an object may still deny: it is sent once they are admitted. */
+  readonly provisional: Unsent[];
   /** Whether the object has told how it stands. */
   isTold: boolean;
 }
@@ -86,8 +91,12 @@ export class Replica {
     return [...this.#counted.values()].map(({ policy }) => policy);
   }
 
-  /** Spends all or nothing. @param localMs by the isolate's clock */
-  decide(group: readonly Spend[], localMs: number): readonly Outcome[] {
+  /**
+   * Spends all or nothing.
+   * @param localMs by the isolate's clock
+   * @param isProvisional whether an object may still deny the request: then `confirm` or `giveBack` follows
+   */
+  decide(group: readonly Spend[], localMs: number, isProvisional: boolean): readonly Outcome[] {
     const nowMs = localMs + this.#aheadMs;
     const asked = group.map((spend) => ({ spend, counted: this.#countedOf(spend.policy) }));
     const looked = asked.map(({ spend, counted }) =>
@@ -96,9 +105,24 @@ export class Replica {
     if (!looked.every(admits)) return looked;
     return asked.map(({ spend, counted }) => {
       const outcome = outcomeOf(counted, counted.meter.consume(spend.cost, nowMs));
-      if (allows(outcome)) note(unsentOf(counted), localMs, spend.cost);
+      if (!allows(outcome)) return outcome;
+      if (isProvisional) add(spendsOf(counted.provisional, counted.policy), localMs, spend.cost);
+      else note(spendsOf(counted.unsent, counted.policy), localMs, spend.cost);
       return outcome;
     });
+  }
+
+  /** What was spent provisionally at `spentAtMs` is to be sent, as spent at `localMs`. */
+  confirm(group: readonly Spend[], spentAtMs: number, localMs: number): void {
+    for (const { policy, cost } of group) {
+      const counted = this.#countedOf(policy);
+      // Another replica has taken the place of the one that it was spent in.
+      if (!takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
+        const nowMs = localMs + this.#aheadMs;
+        counted.meter.book(cost, nowMs, nowMs);
+      }
+      note(spendsOf(counted.unsent, policy), localMs, cost);
+    }
   }
 
   /**
@@ -111,11 +135,10 @@ export class Replica {
       const counted = this.#countedOf(policy);
       const atMs = spentAtMs + this.#aheadMs;
       counted.meter.refund(cost, atMs, localMs + this.#aheadMs);
-      const spends = unsentOf(counted);
-      const units = spends.get(spentAtMs) ?? 0;
-      if (units < cost) return [{ spend, spentAtMs: atMs }];
-      spends.set(spentAtMs, units - cost);
-      return [];
+      const isUnsent =
+        takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost) ||
+        takeFrom(spendsOf(counted.unsent, policy), spentAtMs, cost);
+      return isUnsent ? [] : [{ spend, spentAtMs: atMs }];
     });
   }
 
@@ -202,7 +225,8 @@ export class Replica {
       if (counted === undefined || this.#counted.get(counted.policy.name) !== counted) continue;
       let meter = createMeter([], JSON.parse(snapshot));
       if (meter.refused !== null) continue;
-      for (const { limits, spends } of counted.unsent) {
+      for (const { spends } of counted.provisional) dropLost(spends, localMs);
+      for (const { limits, spends } of [...counted.unsent, ...counted.provisional]) {
         meter = meter.withLimits(limits);
         for (const [atMs, units] of spends) meter.book(units, atMs + this.#aheadMs, objectMs);
       }
@@ -216,7 +240,7 @@ export class Replica {
     const before = this.#counted.get(policy.name);
     if (before === undefined) {
       const { meter } = heldFor(policy.limits, undefined);
-      const counted: Counted = { policy, meter, unsent: [], isTold: false };
+      const counted: Counted = { policy, meter, unsent: [], provisional: [], isTold: false };
       this.#counted.set(policy.name, counted);
       return counted;
     }
@@ -235,19 +259,36 @@ const outcomeOf = ({ policy, isTold }: Counted, decision: Decision): Outcome => 
   decision,
 });
 
-/** Of the limits that hold now. */
-function unsentOf({ policy, unsent }: Counted): Map<number, number> {
+/** The spends under the limits that hold now. */
+function spendsOf(lists: Unsent[], policy: Policy): Map<number, number> {
   const limits = sharedLimits(policy.limits);
-  const known = unsent.find((each) => each.limits === limits);
+  const known = lists.find((each) => each.limits === limits);
   if (known !== undefined) return known.spends;
   const spends = new Map<number, number>();
-  unsent.push({ limits, spends });
+  lists.push({ limits, spends });
   return spends;
 }
 
+/** Drops the spends of requests that were cut off before they were decided. */
+function dropLost(spends: Map<number, number>, nowMs: number): void {
+  for (const atMs of spends.keys()) if (nowMs - atMs > longestRequestMs) spends.delete(atMs);
+}
+
+/** Takes units out that were spent at an instant. @returns false where there are not so many */
+function takeFrom(spends: Map<number, number>, atMs: number, units: number): boolean {
+  const left = (spends.get(atMs) ?? 0) - units;
+  if (left < 0) return false;
+  if (left === 0) spends.delete(atMs);
+  else spends.set(atMs, left);
+  return true;
+}
+
+function add(spends: Map<number, number>, atMs: number, units: number): void {
+  if (units > 0) spends.set(atMs, (spends.get(atMs) ?? 0) + units);
+}
+
 function note(unsent: Map<number, number>, atMs: number, units: number): void {
-  if (units === 0) return;
-  unsent.set(atMs, (unsent.get(atMs) ?? 0) + units);
+  add(unsent, atMs, units);
   if (unsent.size <= mostInstants) return;
   const [oldest, next] = unsent.keys();
   if (oldest === undefined || next === undefined) return;

@@ -21,13 +21,22 @@ export class Replicas {
     this.#syncs = new Syncs(calls, clock);
   }
 
-  /** Spends all or nothing, without waiting for anybody. */
-  decide(group: readonly Spend[], later: Later): readonly Outcome[] {
+  /** Spends all or nothing, without waiting for anybody; see `Replica.decide`. */
+  decide(group: readonly Spend[], later: Later, isProvisional: boolean): readonly Outcome[] {
     const replica = this.#replicaOf(group);
-    const outcomes = replica.decide(group, this.#clock.now());
+    const outcomes = replica.decide(group, this.#clock.now(), isProvisional);
     // What is spent here goes with it.
     this.#syncs.add(replica, later);
     return outcomes;
+  }
+
+  /** See `Replica.confirm`. @returns when it counts as spent from now on */
+  confirm(group: readonly Spend[], spentAtMs: number, later: Later): number {
+    const replica = this.#replicaOf(group);
+    const nowMs = this.#clock.now();
+    replica.confirm(group, spentAtMs, nowMs);
+    this.#syncs.add(replica, later);
+    return nowMs;
   }
 
   /** See `Replica.giveBack`. */

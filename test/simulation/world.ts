@@ -127,7 +127,13 @@ export class ObjectOf {
     isolate: number,
     isAlive: () => boolean,
   ): ConstructorParameters<typeof LimiterClient>[0] {
-    const names = ["check", "lease", "giveBackSlices", "sync", "refund", "forget"];
+    const names = ["check", "lease", "giveBackSlices", "sync", "refund", "forget"].concat([
+      "batch",
+      "look",
+      "reserve",
+      "renew",
+      "settle",
+    ]);
     const stub = Object.fromEntries(
       names.map((name) => [
         name,
