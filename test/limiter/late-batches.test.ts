@@ -15,7 +15,7 @@ const policyOf = (fields: object): Policy => {
   return policy;
 };
 
-/** A real limiter that answers a batch only when `goOn` is called, and a clock that fires each timer at once. */
+/** A real limiter that answers a batch only when `goOn` is called. */
 function slow(): { objects: Objects; goOn: () => void; limiter: Limiter; refunds: RefundCall[] } {
   const waiting = Promise.withResolvers<void>();
   const limiter = new Limiter({
@@ -42,6 +42,7 @@ function slow(): { objects: Objects; goOn: () => void; limiter: Limiter; refunds
   };
 }
 
+/** A clock whose timers are due at once: each deadline passes before the answer. */
 const immediately = {
   now: () => 1_000,
   after: (_: number, act: () => void) => {

@@ -183,18 +183,17 @@ describe("a provisional spend", () => {
     const tenant = policyWith({ name: "tenant", limits: "5000/hour" });
     const other = policyWith({ name: "other", limits: "5000/hour" });
     let admitted = 0;
-    for (let request = 0; request < 1_500; request++) {
-      world.at(startMs, async () => {
-        const { isRefused } = await client.admit(
-          [
-            { policy: tenant, partitionKey: "tenant", cost: 1 },
-            { policy: other, partitionKey: "ip", cost: 1 },
-          ],
-          () => undefined,
-        );
-        if (!isRefused) admitted++;
-      });
-    }
+    const ask = async (): Promise<void> => {
+      const { isRefused } = await client.admit(
+        [
+          { policy: tenant, partitionKey: "tenant", cost: 1 },
+          { policy: other, partitionKey: "ip", cost: 1 },
+        ],
+        () => undefined,
+      );
+      if (!isRefused) admitted++;
+    };
+    for (let request = 0; request < 1_500; request++) world.at(startMs, () => void ask());
     await world.runUntil(startMs + 100);
     const reserving = client.reserve(
       { policy: tenant, partitionKey: "tenant", cost: 1 },
