@@ -1,5 +1,6 @@
 /** What a person sees when the Worker runs: where it is, what to try, and where the limits are set or wrong. */
-import { type Config, type KeyPart, partName, type Policy } from "../config/index.ts";
+import type { Config, Policy } from "../config/index.ts";
+import { exampleKey, examplePolicy, requestCommand } from "./example-request.ts";
 
 export interface Running {
   readonly url: string;
@@ -13,7 +14,14 @@ export function welcome({ url, config, isDemoOrigin, isDemoPolicy }: Running): s
   const limits = isDemoPolicy
     ? "5 requests per 10 seconds for each client address: a demo, until you set LIMITS or POLICIES"
     : `yours: ${config.policies.map(({ name }) => name).join(", ")}`;
-  const commands = [`curl -i ${url}/hello`, ...checkCommands(`${url}${config.checkPath}`, config)];
+  const policy = examplePolicy(config);
+  const commands =
+    policy === undefined
+      ? []
+      : [
+          requestCommand(url, policy),
+          ...checkCommands(`${url}${config.checkPath}`, policy, config),
+        ];
   return `
 Headgate is running at ${url}
 
@@ -29,12 +37,11 @@ Stop with Ctrl-C.
 `;
 }
 
-/** Looks, spends and forgets, by the first policy and with a key of its shape. */
-function checkCommands(check: string, { policies, checkTokens }: Config): string[] {
-  const [policy] = policies;
+/** Looks, spends and forgets, with the key of the example request. */
+function checkCommands(check: string, policy: Policy, { checkTokens }: Config): string[] {
   const [token] = checkTokens;
-  if (policy === undefined || token === undefined) return [];
-  const keys = policy.key.map(exampleOf);
+  if (token === undefined) return [];
+  const keys = exampleKey(policy);
   const query = [
     `policy=${policy.name}`,
     ...keys.map((key) => `key=${encodeURIComponent(key)}`),
@@ -47,18 +54,6 @@ function checkCommands(check: string, { policies, checkTokens }: Config): string
     `curl -s ${authorization} -H "Content-Type: application/json" -d '${body}' ${check}`,
     `curl -s ${authorization} -X DELETE -i "${check}?${query}"`,
   ];
-}
-
-/** A text for a part that would be taken as one: of most any will do, and their own names say what they are for. */
-function exampleOf(part: KeyPart): string {
-  const examples: Partial<Record<KeyPart["kind"], string>> = {
-    ip: "127.0.0.1",
-    path: "/hello",
-    method: "GET",
-    host: "localhost",
-    global: "everyone",
-  };
-  return examples[part.kind] ?? partName(part);
 }
 
 /** A line if any policy is bound to a jurisdiction: workerd, which runs here, has none and refuses to name the object. */
