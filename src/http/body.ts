@@ -1,4 +1,5 @@
 /** A response whose body tells when it has ended. */
+import { errorText, report } from "../observability/events.ts";
 
 /**
  * Of what a client has not taken yet so much is kept for it: an origin that is done with less holds nothing more. When
@@ -54,6 +55,9 @@ async function passOnPieces(
   writer.closed.catch(abandon);
   left.addEventListener("abort", () => abandon(left.reason), { signal: passing.signal });
   const cutOff = async (error: unknown): Promise<never> => {
+    if (!passing.signal.aborted && !left.aborted) {
+      report({ event: "origin-response-broken", error: errorText(error) });
+    }
     await writer.abort(error);
     throw error;
   };

@@ -1,6 +1,7 @@
 /** Decides for a request that a gateway has, and describes: 204, or the denial. */
 import type { Context } from "hono";
 import { readKeyPart } from "../config/index.ts";
+import { report } from "../observability/events.ts";
 import { type CallerAttributes, noAttributes, statedTexts } from "../policies/caller-attributes.ts";
 import type { Claims, Visit } from "../policies/visit.ts";
 import type { Authorized } from "./auth.ts";
@@ -18,7 +19,13 @@ export async function decideDescribed(
 ): Promise<Response> {
   const { holder, isBearer } = c.var;
   const described = describedVisit(c.req.raw, isBearer);
-  if (isFailure(described)) return problemResponse(described);
+  if (isFailure(described)) {
+    report({
+      event: "forward-request-invalid",
+      fields: described.errors.map(({ field }) => field),
+    });
+    return problemResponse(described);
+  }
   const visit = { ...described, cf: placeIn(attributes) };
   const question = {
     visit,

@@ -4,6 +4,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import type { Config, Origin } from "../config/index.ts";
+import { Cooldown } from "../limiter/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
 import { addWay, forwardsLeft, hasPassed, removeHopByHop } from "./gateway.ts";
 import { problemResponse } from "./problems.ts";
@@ -21,6 +22,7 @@ export function refuseUnforwardable(
   config: Config,
   pseudonym: () => Promise<string>,
 ): MiddlewareHandler {
+  const reportLoop = loopReporter();
   return async function unforwardableRefused(c, next) {
     const { origin } = config;
     const { method, headers } = c.req.raw;
@@ -30,15 +32,29 @@ export function refuseUnforwardable(
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
     // Fetching one's own host comes back here; only a Worker on a route reaches the zone's origin that way.
     if (origin.kind === "url" && origin.url.host === urlOf(c.req.raw)?.host) {
+      reportLoop("origin-is-self");
       return problemResponse({ kind: "origin-is-self" });
     }
     if (headers.has("Via") && hasPassed(headers, await pseudonym())) {
+      reportLoop("via");
       return problemResponse({ kind: "loop" });
     }
     if (forwardsLeft(c.req.raw) === 0) {
       return c.body(null, 204, { Allow: forwardable.join(", ") });
     }
     return next();
+  };
+}
+
+const loopRestMs = 60_000;
+
+/** Reports a loop once a minute: every request would, and a client can forge `Via`. */
+function loopReporter(): (reason: "origin-is-self" | "via") => void {
+  const rest = new Cooldown(loopRestMs);
+  return (reason) => {
+    if (rest.isOn) return;
+    rest.begin();
+    report({ event: "origin-loop", reason });
   };
 }
 
@@ -63,7 +79,10 @@ export function proxy(config: Config, pseudonym: () => Promise<string>): Forward
       });
       return cleaned(fetched);
     } catch (error) {
-      if (late.signal.aborted) return problemResponse({ kind: "origin-too-slow" });
+      if (late.signal.aborted) {
+        report({ event: "origin-too-slow", timeoutMs: config.originTimeoutMs });
+        return problemResponse({ kind: "origin-too-slow" });
+      }
       const hasLeft = left?.aborted === true || received.signal.aborted;
       // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
       if (!hasLeft) report({ event: "origin-unreachable", error: errorText(error) });
@@ -114,6 +133,7 @@ function originUrl(origin: Origin, received: URL): URL {
 function cleaned(fetched: Response): Response {
   const { status } = fetched;
   if (status !== 101 && (status < 200 || status > 599)) {
+    report({ event: "origin-response-invalid", status });
     return problemResponse({ kind: "origin-unintelligible" });
   }
   const response = new Response(fetched.body, fetched);

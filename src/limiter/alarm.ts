@@ -32,8 +32,14 @@ export class Alarm {
     const wantedAtMs = patient(idleAtMs, idleAtMs - nowMs);
     const known = this.#dueAtMs;
     if (known === null) this.#dueAtMs = wantedAtMs;
-    // One whose retries have run out is gone, and its rows are not.
-    const dueAtMs = known ?? (isFirst() ? null : await this.#storage.getAlarm());
+    let dueAtMs = known;
+    try {
+      // One whose retries have run out is gone, and its rows are not.
+      dueAtMs ??= isFirst() ? null : await this.#storage.getAlarm();
+    } catch (error) {
+      // Otherwise an alarm that was never set would be taken for due, and its rows would never be swept.
+      this.#failed(error);
+    }
     if (dueAtMs === null) await this.set(wantedAtMs, nowMs);
     else if (dueAtMs - wantedAtMs > dayMs)
       await this.set(Math.max(wantedAtMs, nowMs + hourMs), nowMs);
@@ -55,10 +61,14 @@ export class Alarm {
     try {
       await this.#storage.setAlarm(dueAtMs, { allowUnconfirmed: true });
     } catch (error) {
-      this.#dueAtMs = null;
-      report({ event: "alarm-failed", error: errorText(error) });
-      throw error;
+      this.#failed(error);
     }
+  }
+
+  #failed(error: unknown): never {
+    this.#dueAtMs = null;
+    report({ event: "alarm-failed", error: errorText(error) });
+    throw error;
   }
 
   /** It has come, or has been deleted with everything else: none is set. */

@@ -1,4 +1,7 @@
-/** What an operator should know of: one structured line each. None carries a key, a token or an address. */
+/**
+ * Events for operators: one line of JSON each. None carries a key, a token or an address. README.md documents each of
+ * them, with what to do about it.
+ */
 
 export type Event =
   /** The Worker answers 500 until its variables are mended. */
@@ -31,7 +34,18 @@ export type Event =
   | { readonly event: "token-key-unavailable"; readonly error: string }
   /** The runtime does not report the digits of a number beyond 2^53 in a token; that claim counts as missing. */
   | { readonly event: "token-number-inexact" }
+  /** A request could not be forwarded; its client got 502. */
   | { readonly event: "origin-unreachable"; readonly error: string }
+  /** The origin's response did not begin within `ORIGIN_TIMEOUT`; the client got 504. */
+  | { readonly event: "origin-too-slow"; readonly timeoutMs: number }
+  /** The origin answered with a status that HTTP does not have; the client got 502. */
+  | { readonly event: "origin-response-invalid"; readonly status: number }
+  /** The body of a response that holds a slot ended before it was complete; the client's response is cut off too. */
+  | { readonly event: "origin-response-broken"; readonly error: string }
+  /** `ORIGIN` is the Worker's own host, or the request has passed through this Worker before; the client got 508. */
+  | { readonly event: "origin-loop"; readonly reason: "origin-is-self" | "via" }
+  /** A gateway with a valid token asked `/check/forward` without describing a request; these fields are wrong. */
+  | { readonly event: "forward-request-invalid"; readonly fields: readonly string[] }
   /** A fault of Headgate itself: it answered 500. */
   | { readonly event: "internal-error"; readonly error: string };
 
@@ -42,7 +56,13 @@ export function report(event: Event): void {
   } else console.error(line);
 }
 
-/** An error as a line of text. */
+const longestErrorText = 500;
+
+/** An error as text for an event. Messages may quote a URL: its query and its credentials are left out. */
 export function errorText(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return text
+    .slice(0, longestErrorText)
+    .replace(/([a-z][a-z0-9+.-]*:\/\/)[^\s/?#"']*@/gi, "$1")
+    .replace(/([a-z][a-z0-9+.-]*:\/\/[^\s?#"']*)[?#][^\s"']*/gi, "$1");
 }

@@ -26,7 +26,10 @@ const broken = (): never => {
 };
 
 /** Breaks an object's storage where it says; what is broken goes with the instance. */
-const breakStorage = (object: Stub, method: "put" | "get" | "list" | "setAlarm"): Promise<void> =>
+const breakStorage = (
+  object: Stub,
+  method: "put" | "get" | "list" | "setAlarm" | "getAlarm",
+): Promise<void> =>
   runInDurableObject(object, (_, { storage }) => {
     const on = method === "get" || method === "list" ? storage.kv : storage;
     Object.assign(on, { [method]: broken });
@@ -94,6 +97,22 @@ describe("storage that throws", () => {
     await evictDurableObject(object);
     await object.check(call(each));
     expect(await remaining(object, each)).toBe(6);
+    expect((await stored(object))[1]).not.toBeNull();
+  });
+
+  it("when it cannot say whether an alarm is set: says so, and the next change sets it", async () => {
+    const object = newObject();
+    const each = charge("10/hour", 2);
+    await object.check(call(each));
+    await runInDurableObject(object, (_, { storage }) => storage.deleteAlarm());
+    await evictDurableObject(object);
+    await breakStorage(object, "getAlarm");
+    const said = await eventsOf(() => object.check(call(each)));
+    expect(said).toBe('{"event":"alarm-failed","error":"Error: storage is broken"}');
+    await runInDurableObject(object, (_, { storage }) => {
+      Reflect.deleteProperty(storage, "getAlarm");
+    });
+    await object.check(confirmed(each));
     expect((await stored(object))[1]).not.toBeNull();
   });
 
