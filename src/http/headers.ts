@@ -23,7 +23,11 @@ type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 /** Values of the fields that a response carries, by their names. */
 export type RateLimitFields = { readonly [Name in FieldName]?: string };
 
+/** More would exceed what servers and clients accept: 256 limits take 15 KB. The others are in the answers of `/check`. */
+const mostItems = 16;
+
 /**
+ * Lists at most 16 limits: all of them in their order, or those with the least remaining first.
  * @param limits all that the request met, whether they were asked or not: `RateLimit-Policy` is to be the same in every
  * answer to the like of it
  * @param decisions at least one
@@ -35,18 +39,38 @@ export function rateLimitFields(
   const decided = decisions.flatMap((decision) => decision.limits);
   // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
   const isDenied = decisions.some(({ allowed }) => !allowed);
-  const told = isDenied ? decided.filter(({ allowed }) => !allowed) : decided;
+  const relevant = isDenied ? decided.filter(({ allowed }) => !allowed) : decided;
+  const sent =
+    relevant.length > mostItems
+      ? relevant.toSorted(byLeastRemaining).slice(0, mostItems)
+      : relevant;
   return {
     "RateLimit-Policy": serializeList(
-      limits.map((limit) => {
+      limitsBeside(sent, limits).map((limit) => {
         const own = decided.find(({ name }) => name === limit.name);
         return policyItem(limit, own?.windowMs ?? limit.windowMs);
       }),
     ),
     // A ban refuses without any that is violated.
-    ...(told.length > 0 && { RateLimit: serializeList(told.map(limitItem)) }),
+    ...(sent.length > 0 && { RateLimit: serializeList(sent.map(limitItem)) }),
     ...retryAfterField(decisions),
   };
+}
+
+/** Of those with equally little remaining, the one that is full again last comes first. */
+export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
+  sentRemaining(a) - sentRemaining(b) || b.resetAfterMs - a.resetAfterMs;
+
+/** `r`: a burst may hold more units than the limit has in a window. */
+export const sentRemaining = ({ remaining, limit }: LimitDecision): number =>
+  Math.min(remaining, limit);
+
+/** The limits of `RateLimit-Policy`: all; or, of more than it may list, those in `RateLimit` before the others. */
+function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]): readonly Limit[] {
+  if (limits.length <= mostItems) return limits;
+  const indexes = new Map(sent.map(({ name }, index) => [name, index]));
+  const indexOf = ({ name }: Limit): number => indexes.get(name) ?? sent.length;
+  return limits.toSorted((a, b) => indexOf(a) - indexOf(b)).slice(0, mostItems);
 }
 
 /** The wait alone, for decisions that are not the object's; nothing when allowed, or when waiting does not help. */
@@ -100,7 +124,7 @@ function policyItem(limit: Limit, windowMs: number): Item {
  * are free again as soon as work is done.
  */
 function limitItem(decision: LimitDecision): Item {
-  const remaining = integer(Math.min(decision.remaining, decision.limit));
+  const remaining = integer(sentRemaining(decision));
   if (countsSlots(decision)) return [decision.name, new Map([["r", remaining]])];
   const windowSeconds = integer(decision.windowMs / 1000);
   const seconds = integer(decision.replenishAfterMs / 1000);

@@ -2,8 +2,8 @@
  * `X-RateLimit-*`, which no standard defines: as GitHub sends them, `Reset` being an instant in seconds since the Unix
  * epoch. There is one value of each, so they tell of one limit: the one that a client meets first.
  */
-import type { Decision, LimitDecision } from "../strategies/index.ts";
-import { toldWaitMs } from "./headers.ts";
+import type { Decision } from "../strategies/index.ts";
+import { byLeastRemaining, sentRemaining, toldWaitMs } from "./headers.ts";
 
 export const legacyNames = [
   "X-RateLimit-Limit",
@@ -20,9 +20,7 @@ export type LegacyFields = Readonly<Record<(typeof legacyNames)[number], string>
 export function legacyFields(decisions: readonly Decision[], nowMs: number): LegacyFields {
   const all = decisions.flatMap(({ limits }) => limits);
   const violated = all.filter(({ allowed }) => !allowed);
-  const [first] = (violated.length > 0 ? violated : all).toSorted(
-    (a, b) => remainingOf(a) - remainingOf(b) || b.resetAfterMs - a.resetAfterMs,
-  );
+  const [first] = (violated.length > 0 ? violated : all).toSorted(byLeastRemaining);
   if (first === undefined) throw new RangeError("a decision has no limits");
   const isDenied = decisions.some(({ allowed }) => !allowed);
   const isBanned = decisions.some(({ bannedForMs }) => bannedForMs > 0);
@@ -30,12 +28,10 @@ export function legacyFields(decisions: readonly Decision[], nowMs: number): Leg
   const resetMs = nowMs + (waitMs ?? first.resetAfterMs);
   return {
     "X-RateLimit-Limit": String(first.limit),
-    "X-RateLimit-Remaining": String(isBanned ? 0 : remainingOf(first)),
+    "X-RateLimit-Remaining": String(isBanned ? 0 : sentRemaining(first)),
     "X-RateLimit-Reset": String(Math.ceil(resetMs / 1000)),
   };
 }
-
-const remainingOf = ({ remaining, limit }: LimitDecision): number => Math.min(remaining, limit);
 
 /** Clients read the three as one: where the origin has sent any, ours would tell of something else. */
 export function addLegacyFields(headers: Headers, fields: LegacyFields): void {
