@@ -37,6 +37,7 @@ export { pathKey } from "./path-pattern.ts";
 export { namedPath, PathReadings } from "./path-readings.ts";
 export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";
+export { isKnown as isKnownVariable } from "./known-variables.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";

@@ -1,7 +1,14 @@
 /** `npm run check-config`: reports what the Worker would report about its variables, without deploying it. */
 import { check, type Findings, summary } from "./check.ts";
 import { readOptions, runCommand } from "./command.ts";
-import { deployedVariables, localVariables, readSettings } from "./settings.ts";
+import {
+  demoVariables,
+  deployedVariables,
+  isDemo,
+  localVariables,
+  readSettings,
+  type Settings,
+} from "./settings.ts";
 import { sourceOf, sourceOptions } from "./source.ts";
 
 const { "secrets-deployed": areSecretsDeployed, ...values } = readOptions({
@@ -13,11 +20,25 @@ const { "secrets-deployed": areSecretsDeployed, ...values } = readOptions({
   },
 });
 
+const demoNote =
+  "The demo is in effect, because no limits are set: npm start limits each client address to 5 requests per 10 seconds. " +
+  "Set LIMITS or POLICIES before you deploy.";
+
 await runCommand(() => {
   const settings = readSettings(sourceOf(values));
-  const variables = areSecretsDeployed ? deployedVariables(settings) : localVariables(settings);
-  report(check(settings, variables));
+  report(check(settings, variablesOf(settings)));
+  if (isDemoChecked(settings) && process.exitCode === 0) console.log(demoNote);
 });
+
+/** A deployment has no demo: there, missing limits are a problem. */
+function isDemoChecked(settings: Settings): boolean {
+  return !areSecretsDeployed && isDemo(settings);
+}
+
+function variablesOf(settings: Settings): Record<string, unknown> {
+  if (areSecretsDeployed) return deployedVariables(settings);
+  return isDemoChecked(settings) ? demoVariables(settings) : localVariables(settings);
+}
 
 function report({ config, problems, warnings }: Findings): void {
   for (const line of [...problems, ...warnings]) console.error(line);

@@ -1,7 +1,20 @@
 /** The one check that `npm run check-config`, `npm start` and `npm run deploy` share. */
-import { type Config, ConfigProblems, describeProblem, parseConfig } from "../config/index.ts";
+import {
+  type Config,
+  ConfigProblems,
+  deploymentProblems,
+  describeProblem,
+  parseConfig,
+} from "../config/index.ts";
 import { formatWindow } from "../strategies/index.ts";
-import { bindingProblems, type Settings, warningsOf } from "./settings.ts";
+import { misplacedVariables } from "./misplaced.ts";
+import {
+  bindingProblems,
+  secretProblems,
+  type Settings,
+  unreadVariable,
+  warningsOf,
+} from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
 const largestVariableBytes = 5 * 1024;
@@ -17,12 +30,23 @@ export interface Findings {
 /** @param variables what the Worker would get under these settings */
 export function check(settings: Settings, variables: Readonly<Record<string, unknown>>): Findings {
   const { config, problems } = readConfig(variables);
+  const known = new Set(problems.map(subjectOf));
   return {
     config,
-    problems: [...sizeProblems(settings.vars), ...bindingProblems(settings), ...problems],
+    problems: [
+      ...misplacedVariables(settings.source.file),
+      ...sizeProblems({ ...settings.secrets, ...settings.uploaded, ...settings.vars }),
+      ...bindingProblems(settings),
+      ...deploymentProblems(variables),
+      ...problems,
+      ...secretProblems(settings, variables).filter((line) => !known.has(subjectOf(line))),
+    ],
     warnings: [...warningsOf(settings), ...(config?.warnings ?? [])],
   };
 }
+
+/** `POLICIES is missing`, of any line that says so, so that each missing variable is reported once. */
+const subjectOf = (line: string): string => /^\w+ is missing(?=:)/.exec(line)?.[0] ?? line;
 
 function readConfig(variables: Readonly<Record<string, unknown>>): {
   config: Config | null;
@@ -50,6 +74,8 @@ export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] 
 /** What a valid configuration does, one line for each policy. */
 export function summary({ policies, origin }: Config): string {
   const names = policies.map(({ name, limits, exceptions, isDryRun }) => {
+    const unread = unreadVariable(name);
+    if (unread !== null) return `  ${unread}: a secret, whose value cannot be read here`;
     const each = limits.map(
       (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
     );

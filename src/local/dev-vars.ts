@@ -11,6 +11,9 @@ const secrets = {
   CHECK_TOKENS: "the bearer token of /check",
 };
 
+/** The names of the secrets that `npm start` makes. */
+export const madeSecrets: readonly string[] = Object.keys(secrets);
+
 /** Every file that wrangler may read secrets from: the environment's own comes first and replaces the other. */
 export function devVarsFiles({ file, environment }: Source): string[] {
   const general = join(dirname(file), ".dev.vars");

@@ -3,9 +3,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
 import { isRecord } from "../strategies/index.ts";
-import { hasLimits } from "../config/index.ts";
+import { hasLimits, isKnownVariable } from "../config/index.ts";
 import { CommandError, messageOf } from "./command.ts";
-import { readDevVars } from "./dev-vars.ts";
+import { madeSecrets, readDevVars } from "./dev-vars.ts";
 import type { Source } from "./source.ts";
 
 export interface Settings {
@@ -50,16 +50,49 @@ export const localVariables = ({ vars, secrets }: Settings): Record<string, unkn
 
 /**
  * What a deployed Worker gets. Secrets are not at hand, because they are set in the deployment: local values stand for
- * them, and a fixed text where there is none.
+ * them, and values that make no difference where there is none.
  */
 export function deployedVariables(settings: Settings): Record<string, unknown> {
   const { vars, secrets, uploaded, listed } = settings;
-  const names = ["KEY_SECRET", ...listed.filter((name) => name === "JWT_KEY")];
-  const standIns = names.map((name) => [name, `${name} is set in the deployment alone`]);
+  const standIns = ["KEY_SECRET", ...listed].map((name) => [name, standInFor(name)]);
   // Other lines of `.dev.vars` apply to local runs only.
   const local = Object.entries(secrets).filter(([name]) => listed.includes(name));
   return { ...Object.fromEntries([...standIns, ...local]), ...uploaded, ...vars };
 }
+
+/** Small enough to be refused within a few requests and let in again within a few seconds. */
+export const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
+
+/** What a local Worker gets while the demo is in effect. `npm start` makes the secrets that are missing. */
+export const demoVariables = (settings: Settings): Record<string, unknown> => ({
+  ...Object.fromEntries(madeSecrets.map((name) => [name, standInFor(name)])),
+  ...localVariables(settings),
+  ...demoPolicy,
+});
+
+const standInPrefix = "the-value-of-the-deployed-secret-";
+
+/** A valid value in the place of a secret that cannot be read; null where the secret may as well not be set. */
+function standInFor(name: string): unknown {
+  const text = `${standInPrefix}${name.toLowerCase()}`;
+  if (/^POLICIES(?:_\d+)?$/.test(name)) return [{ name: text, limits: "1/second" }];
+  if (name === "LIMITS") return "1/second";
+  return isKnownVariable(name) && !texts.has(name) ? null : text;
+}
+
+/** Secrets that any text of visible characters will do for. */
+const texts: ReadonlySet<string> = new Set([
+  "KEY_SECRET",
+  "CHECK_TOKENS",
+  "ORIGIN_SECRET",
+  "JWT_KEY",
+]);
+
+/** The variable that a policy stands for, whose value cannot be read; null for a policy that was read. */
+export const unreadVariable = (policyName: string): string | null =>
+  policyName.startsWith(standInPrefix)
+    ? policyName.slice(standInPrefix.length).toUpperCase()
+    : null;
 
 /**
  * Whether the demo limits are in effect: no limits are set, neither as variables nor as secrets. A secret that is listed
@@ -87,6 +120,18 @@ export function warningsOf({ source, wrangler, unlisted }: Settings): string[] {
         ]
       : []),
   ];
+}
+
+/** A line for each secret that is required and not set. */
+export function secretProblems(
+  { listed, source: { file } }: Settings,
+  variables: Readonly<Record<string, unknown>>,
+): string[] {
+  const missing = listed.filter((name) => variables[name] === undefined || variables[name] === "");
+  return missing.map(
+    (name) =>
+      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, and for a deployment with npx wrangler secret put ${name}`,
+  );
 }
 
 /** A line if the environment lacks the binding of the Durable Objects, which environments do not inherit. */

@@ -15,12 +15,9 @@ import { check } from "./check.ts";
 import { fail, readOptions, runCommand } from "./command.ts";
 import { type DemoOrigin, startDemoOrigin } from "./demo-origin.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { isDemo, localVariables, readSettings } from "./settings.ts";
+import { demoPolicy, isDemo, localVariables, readSettings } from "./settings.ts";
 import { type Source, sourceOf, sourceOptions } from "./source.ts";
 import { complaint, jurisdictionWarnings, welcome } from "./welcome.ts";
-
-/** Small enough to be refused within a few requests and let in again within a few seconds. */
-const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
 
 const wranglerBin = fileURLToPath(
   new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
@@ -66,6 +63,8 @@ async function start(): Promise<void> {
     console.error(`The Worker did not answer at ${url} within ${patienceMs / 1000} s.`);
     await stop(1);
   }
+  // With a valid configuration, the other problems concern its deployment.
+  for (const line of config === null ? [] : problems) console.error(line);
   for (const warning of [...warnings, ...jurisdictionWarnings(config?.policies ?? [])]) {
     console.error(warning);
   }

@@ -35,6 +35,7 @@ describe("npm run check-config", () => {
         /^POLICIES\[0\]\.limits\[1\]\.window is "soon": accepted is a duration/,
       ),
       expect.stringMatching(/^KEY_SECRET is missing: accepted is a secret text/),
+      expect.stringMatching(/^CHECK_TOKENS is missing: wrangler\.toml requires this secret\./),
     ]);
   });
 

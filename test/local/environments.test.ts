@@ -181,6 +181,7 @@ describe("variables and secrets", () => {
       "ORIGIN",
     ]);
     expect(Object.keys(deployedVariables(settingsOf())).toSorted()).toEqual([
+      "CHECK_TOKENS",
       "KEY_SECRET",
       "LIMITS",
       "ORIGIN",

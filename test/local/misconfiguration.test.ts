@@ -1,0 +1,263 @@
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { checkout, runNpm } from "./checkout.ts";
+
+const { folder, configure, remove } = checkout();
+const devVars = join(folder, ".dev.vars");
+afterEach(() => rmSync(devVars, { force: true }));
+afterAll(remove);
+
+const goodSecrets = [`KEY_SECRET="${"k".repeat(32)}"`, `CHECK_TOKENS="${"t".repeat(16)}"`];
+const deployed = "--secrets-deployed";
+
+interface Check {
+  /** Lines under `[vars]`. */
+  readonly vars?: readonly string[];
+  /** Lines of `.dev.vars`. */
+  readonly secrets?: readonly string[];
+  /** Names of required secrets, beside those that are required anyway. */
+  readonly required?: readonly string[];
+}
+
+/** The exit code and the lines of an npm script in a checkout of this configuration. */
+async function outcomeOf(
+  { vars = [], secrets, required = [] }: Check,
+  ...words: string[]
+): Promise<[number | null, string[]]> {
+  configure(vars);
+  const file = join(folder, "wrangler.toml");
+  const names = ["KEY_SECRET", "CHECK_TOKENS", ...required].map((name) => `"${name}"`).join(", ");
+  const text = readFileSync(file, "utf8");
+  writeFileSync(
+    file,
+    text.replace('"KEY_SECRET", "CHECK_TOKENS"', () => names),
+  );
+  if (secrets !== undefined) writeFileSync(devVars, `${secrets.join("\n")}\n`);
+  const run = runNpm(folder, "run", "--silent", ...words);
+  return [await run.ended, run.output().trim().split("\n")];
+}
+
+const checked = (check: Check, ...options: string[]): Promise<[number | null, string[]]> =>
+  outcomeOf(check, "check-config", "--", ...options);
+
+const limits = 'LIMITS = "5/minute"';
+
+describe("unknown variables", () => {
+  const vars = [
+    limits,
+    'STRATEGEY = "sliding-log"',
+    "LEGACY_HEADER = true",
+    'LIMTS = "5/minute"',
+    'CORS_ORIGIN = "*"',
+    "TRUSTED_PROXIES = 1",
+    'ON_ERROR = "closed"',
+    'REGION = "eu"',
+    'BUILD = "7"',
+    'EXTRA_VARS = "BUILD"',
+  ];
+  const lines = [
+    "unknown variable STRATEGEY; did you mean STRATEGY?",
+    "unknown variable LEGACY_HEADER; did you mean LEGACY_HEADERS?",
+    "unknown variable LIMTS; did you mean LIMITS?",
+    "unknown variable CORS_ORIGIN; did you mean CORS_ORIGINS?",
+    expect.stringMatching(
+      /^unknown variable TRUSTED_PROXIES; trustedProxies is a field of a policy: .*\[\[vars\.POLICIES\]\]$/,
+    ),
+    expect.stringMatching(/^unknown variable ON_ERROR; onError is a field of a policy: /),
+    "unknown variable REGION; EXTRA_VARS lists variables of your own",
+  ];
+
+  it("are problems for npm run check-config", async () => {
+    expect(await checked({ vars }, deployed)).toEqual([1, lines]);
+  });
+
+  it("are problems for npm run deploy, which deploys nothing", async () => {
+    const [exitCode, printed] = await outcomeOf({ vars }, "deploy", "--", "--dry-run");
+    expect([exitCode, printed.slice(0, lines.length)]).toEqual([1, lines]);
+    expect(printed.at(-1)).toMatch(/^Nothing was deployed/);
+  });
+});
+
+describe("variables outside of [vars]", () => {
+  it("are problems for npm run check-config, wherever they stand", async () => {
+    configure([]);
+    const file = join(folder, "wrangler.toml");
+    const text = readFileSync(file, "utf8");
+    const added =
+      'KEY = "ip"\n[[POLICIES]]\nname = "a"\nlimits = "1/s"\n[env.staging]\nORIGIN = "route"\n' +
+      '[[env.staging.POLICIES_2]]\nname = "b"\nlimits = "1/s"\n';
+    writeFileSync(file, `STRATEGY = "sliding-log"\n${text}${added}`);
+    const run = runNpm(folder, "run", "--silent", "check-config");
+    expect(await run.ended).toBe(1);
+    const lines = run
+      .output()
+      .split("\n")
+      .filter((line) => line.includes("has no effect"));
+    expect(lines).toEqual([
+      "STRATEGY is at the top level, where it has no effect: move it to [vars]",
+      "KEY is in [observability.logs], where it has no effect: move it to [vars]",
+      "POLICIES is at the top level, where it has no effect: write [[vars.POLICIES]] instead of [[POLICIES]]",
+      "ORIGIN is in [env.staging], where it has no effect: move it to [env.staging.vars]",
+      "POLICIES_2 is in [env.staging], where it has no effect: write [[env.staging.vars.POLICIES_2]] instead of [[env.staging.POLICIES_2]]",
+    ]);
+  });
+
+  it("are problems in wrangler.json too", async () => {
+    const file = join(folder, "wrangler.jsonc");
+    const config = {
+      name: "headgate",
+      main: "src/index.ts",
+      compatibility_date: "2026-11-01",
+      durable_objects: { bindings: [{ name: "RATE_LIMITER", class_name: "RateLimiter" }] },
+      LIMITS: "5/minute",
+      vars: { POLICIES: [{ name: "a", limits: "5/minute" }] },
+    };
+    writeFileSync(file, `// a comment\n${JSON.stringify(config)}`);
+    const run = runNpm(folder, "run", "--silent", "check-config", "--", deployed);
+    expect(await run.ended).toBe(1);
+    rmSync(file);
+    expect(run.output()).toContain(
+      'LIMITS is at the top level, where it has no effect: move it to "vars"',
+    );
+  });
+});
+
+describe("secrets", () => {
+  it("are problems when they are short, also for a deployment where .dev.vars has them", async () => {
+    const secrets = ['KEY_SECRET="short"', 'CHECK_TOKENS="shorter-than-16"'];
+    const expected = [
+      1,
+      [
+        "KEY_SECRET is 5 characters long: accepted are at least 32 random characters",
+        "CHECK_TOKENS has a token of 15 characters: accepted are tokens of at least 16 random characters",
+      ],
+    ];
+    expect(await checked({ vars: [limits], secrets })).toEqual(expected);
+    expect(await checked({ vars: [limits], secrets }, deployed)).toEqual(expected);
+  });
+
+  it("are problems when they are the placeholders of the example", async () => {
+    const example = readFileSync(".dev.vars.example", "utf8");
+    const secrets = example.split("\n").map((line) => line.replace(/^# (?=[A-Z_]+=)/, ""));
+    const [exitCode, lines] = await checked({ vars: [limits], secrets });
+    const problem = 'is "(hidden)": accepted is a secret of your own, and not the placeholder';
+    expect([exitCode, lines]).toEqual([
+      1,
+      expect.arrayContaining([
+        expect.stringContaining(`KEY_SECRET ${problem}`),
+        expect.stringContaining(`CHECK_TOKENS ${problem}`),
+      ]),
+    ]);
+  });
+
+  it("are problems when they are required and not set", async () => {
+    const check = { vars: [limits], secrets: goodSecrets, required: ["ORIGIN_SECRET", "POLICIES"] };
+    const [exitCode, lines] = await checked(check);
+    expect([exitCode, lines]).toEqual([
+      1,
+      [
+        expect.stringMatching(/^ORIGIN_SECRET is missing: wrangler\.toml requires this secret\./),
+        expect.stringMatching(/^POLICIES is missing: wrangler\.toml requires this secret\./),
+      ],
+    ]);
+  });
+});
+
+describe("POLICIES as a secret", () => {
+  const policies = [
+    { name: "partners", key: "header:x-api-key", limits: "5/minute", objects: "sharded" },
+  ];
+  const overrides = [{ continues: "partners", overrides: [{ key: "sk_live_1", limits: "9/s" }] }];
+
+  it("is checked with its value in .dev.vars, without a demo", async () => {
+    const secrets = [
+      ...goodSecrets,
+      `POLICIES='${JSON.stringify(policies)}'`,
+      `POLICIES_2='${JSON.stringify(overrides)}'`,
+    ];
+    expect(await checked({ secrets, required: ["POLICIES", "POLICIES_2"] })).toEqual([
+      0,
+      [
+        "The configuration is sound. There is no ORIGIN: only /check is served.",
+        "  partners: 5 per 1m, sliding-window-counter (1 overriding)",
+      ],
+    ]);
+  });
+
+  it("does not appear in the problems that its value has", async () => {
+    const broken = JSON.stringify([...policies, ...overrides]).replace("9/s", "0/s");
+    const secrets = [...goodSecrets, `POLICIES='${broken}'`];
+    const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
+    expect([exitCode, lines]).toEqual([
+      1,
+      [expect.stringMatching(/^POLICIES\[1\]\.overrides\[0\]\.limits\.limit is "0\/s"/)],
+    ]);
+    const cut = [...goodSecrets, `POLICIES='${broken.slice(0, -1)}'`];
+    const [, cutLines] = await checked({ secrets: cut, required: ["POLICIES"] });
+    expect(cutLines).toEqual([
+      expect.stringMatching(/^POLICIES is "\(hidden\)": .* wrong at line 1, column \d+$/),
+    ]);
+  });
+
+  it("is accepted for a deployment, which alone has its value", async () => {
+    expect(await checked({ required: ["POLICIES"] }, deployed)).toEqual([
+      0,
+      [
+        "The configuration is sound. There is no ORIGIN: only /check is served.",
+        "  POLICIES: a secret, whose value cannot be read here",
+      ],
+    ]);
+  });
+
+  it("is measured like a variable", async () => {
+    const long = Array.from({ length: 200 }, (_, index) => ({ name: `p${index}`, limits: "1/s" }));
+    const secrets = [...goodSecrets, `POLICIES='${JSON.stringify(long)}'`];
+    const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
+    expect([exitCode, lines]).toEqual([
+      1,
+      [expect.stringMatching(/^POLICIES is \d+ bytes long: accepted are 5120/)],
+    ]);
+  });
+});
+
+describe("a fresh clone", () => {
+  it("passes npm run check-config, which says that the demo is in effect", async () => {
+    const [exitCode, lines] = await checked({});
+    expect([exitCode, lines]).toEqual([
+      0,
+      [
+        expect.stringMatching(/^The configuration is sound\./),
+        "  default: 5 per 10s, fixed-window",
+        expect.stringMatching(/^The demo is in effect, because no limits are set: /),
+      ],
+    ]);
+  });
+
+  it("has no demo once a secret for policies is required", async () => {
+    const [exitCode, lines] = await checked({ required: ["POLICIES"] });
+    expect(exitCode).toBe(1);
+    expect(lines.join("\n")).toMatch(/^POLICIES is missing/m);
+    expect(lines.join("\n")).not.toContain("demo");
+  });
+});
+
+describe("a broken value", () => {
+  it("is named with its variable, and JSON with the position of its error", async () => {
+    const vars = [
+      `LIMITS = '["10/minute" "5/second"]'`,
+      'POLICIES_3 = [{ name = "a", limits = "1/s", limts = "5/s" }]',
+      `CORS_ORIGINS = '["https://app.example.com"'`,
+    ];
+    const [exitCode, lines] = await checked({ vars }, deployed);
+    expect([exitCode, lines]).toEqual([
+      1,
+      [
+        expect.stringMatching(/^LIMITS is .*valid JSON; as JSON it is wrong at line 1, column 14$/),
+        expect.stringMatching(/^POLICIES_2 is missing: .* because POLICIES_3 is set/),
+        expect.stringMatching(/^POLICIES_3\[0\]\.limts is "5\/s": .*; did you mean limits\?$/),
+        expect.stringMatching(/^CORS_ORIGINS is .* wrong at line 1, column 27$/),
+      ],
+    ]);
+  });
+});
