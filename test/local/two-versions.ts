@@ -1,0 +1,136 @@
+/** Headgate as it is deployed and as it was before, in one workerd. */
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { bundle, runWorkerd, type Running } from "../bench/workerd-process.ts";
+
+export type Version = "current" | "previous";
+export const versions: readonly Version[] = ["current", "previous"];
+
+/** An isolate of one version, whose objects are of one version. */
+export interface Pair {
+  readonly isolates: Version;
+  readonly objects: Version;
+}
+
+const compatibilityDate = "2026-11-01";
+
+const origin = `export default { fetch: () => new Response("served") };`;
+
+export const token = "a-token-of-the-rolling-deploys";
+
+/**
+ * Writes both versions into a folder, and a configuration for each version's isolates with either version's objects. What
+ * objects store stays in the folder from one start to the next.
+ */
+export function prepare(folder: string, policies: readonly object[]): void {
+  bundle(join(folder, "current"));
+  mkdirSync(join(folder, "previous"), { recursive: true });
+  mkdirSync(join(folder, "storage"), { recursive: true });
+  copyFileSync("test/previous-version/worker.js", join(folder, "previous", "index.js"));
+  writeFileSync(join(folder, "origin.js"), origin);
+  const vars = {
+    ORIGIN: "http://origin.example",
+    KEY_SECRET: "a secret of more than thirty-two characters",
+    CHECK_TOKENS: token,
+    POLICIES: JSON.stringify(policies),
+  };
+  const bindings = Object.entries(vars).map(
+    ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
+  );
+  for (const objects of versions) {
+    const isolates = versions.map((version) => workerOf({ isolates: version, objects }, bindings));
+    writeFileSync(join(folder, `${objects}.capnp`), configOf(isolates));
+  }
+}
+
+const workerOf = ({ isolates, objects }: Pair, bindings: readonly string[]): string => `
+    (name = "${isolates}", worker = (
+      modules = [(name = "index.js", esModule = embed "${isolates}/index.js")],
+      compatibilityDate = "${compatibilityDate}",
+      compatibilityFlags = ["enable_request_signal"],
+      bindings = [
+        ${bindings.join("\n        ")}
+        (name = "RATE_LIMITER", durableObjectNamespace = (
+          className = "RateLimiter", serviceName = "${objects}"
+        )),
+      ],
+      durableObjectNamespaces = [
+        (className = "RateLimiter", uniqueKey = "${isolates === objects ? "RateLimiter" : "unused"}",
+          enableSql = true),
+      ],
+      durableObjectStorage = (localDisk = "storage"),
+      globalOutbound = "origin",
+    )),`;
+
+const configOf = (
+  workers: readonly string[],
+): string => `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [${workers.join("")}
+    (name = "origin", worker = (
+      modules = [(name = "origin.js", esModule = embed "origin.js")],
+      compatibilityDate = "${compatibilityDate}",
+    )),
+    (name = "storage", disk = (path = "storage", writable = true)),
+  ],
+  sockets = [
+    ${versions.map((name) => `(name = "${name}", http = (), service = "${name}"),`).join("\n    ")}
+  ],
+);
+`;
+
+/** Starts both versions of isolates with objects of one version. */
+export const startWith = (folder: string, objects: Version): Promise<Running<Version>> =>
+  runWorkerd(folder, { current: 0, previous: 0 }, { configuration: `${objects}.capnp` });
+
+/** What `/check` answers. */
+export interface Answer {
+  readonly [field: string]: unknown;
+  readonly allowed?: boolean;
+  readonly bannedForMs?: number;
+  readonly settled?: boolean;
+  readonly id?: string;
+  readonly limits?: readonly { readonly remaining: number }[];
+  readonly results?: readonly Answer[];
+}
+
+/** The calls of `/check` to isolates of one version. */
+export class Caller {
+  readonly #url: string;
+
+  constructor(running: Running<Version>, isolates: Version) {
+    this.#url = `http://127.0.0.1:${running.ports[isolates]}`;
+  }
+
+  /** A request for the origin. @returns its status */
+  async request(path: string, headers: Record<string, string>): Promise<number> {
+    const response = await fetch(`${this.#url}${path}`, { headers });
+    await response.arrayBuffer();
+    return response.status;
+  }
+
+  async post(path: string, body: object): Promise<Answer> {
+    const response = await fetch(`${this.#url}/check${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    return response.json<Answer>();
+  }
+
+  /** The units that are left of the first limit of a policy. */
+  async left(policy: string, key: string): Promise<number | undefined> {
+    const query = new URLSearchParams({ policy, key }).toString();
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${this.#url}/check?${query}`, { headers });
+    const answer = await response.json<Answer>();
+    return answer.limits?.[0]?.remaining;
+  }
+
+  async forget(policy: string, key: string): Promise<number> {
+    const query = new URLSearchParams({ policy, key }).toString();
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${this.#url}/check?${query}`, { method: "DELETE", headers })).status;
+  }
+}
