@@ -21,6 +21,20 @@ describe("while there is no decision", () => {
     expect(await response.json()).toMatchObject({ type: "about:blank", status: 503 });
   });
 
+  it("a closed policy beside one that denies by the isolate's own count answers 503", async () => {
+    const limits = { limits: "1/minute", strategy: "fixed-window" };
+    const { send } = headgate({
+      POLICIES: [
+        { name: "denying", ...limits, cost: 2, onError: "local" },
+        { name: "closed", ...limits, onError: "closed" },
+      ],
+      RATE_LIMITER: { getByName: () => ({ check: call, look: call, refund: call, forget: call }) },
+    });
+    const response = await send("/", visitor);
+    expect([response.status, response.headers.get("Retry-After")]).toEqual([503, "1"]);
+    expect(await response.json()).toMatchObject({ status: 503, title: "Service Unavailable" });
+  });
+
   it("an open policy forwards, without RateLimit fields", async () => {
     const response = await without("open").send("/", visitor);
     expect([response.status, response.headers.has("RateLimit-Policy")]).toEqual([200, false]);

@@ -226,6 +226,10 @@ describe("the visitor", () => {
       "the one before the gateway, where Cloudflare has added that",
       { "X-Forwarded-For": "203.0.113.7, 198.51.100.1", "CF-Connecting-IP": "198.51.100.1" },
     ],
+    [
+      "the only one of the list, also where the gateway's connection has that address",
+      { "X-Forwarded-For": "203.0.113.7", "CF-Connecting-IP": "203.0.113.7" },
+    ],
     ["not who the client says it is", { "CF-Connecting-IP": "192.0.2.9" }],
   ] as const)("is %s", async ([, sent]) => {
     expect(await charged(sent, "203.0.113.7")).toBe(true);

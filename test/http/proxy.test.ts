@@ -135,6 +135,14 @@ describe("a request within the limits", () => {
     ]);
   });
 
+  it("removes a forged X-Headgate-Secret where no ORIGIN_SECRET is set", async () => {
+    const { send } = headgate(unlimited);
+    const headers = { ...visitor.headers, "X-Headgate-Secret": "forged" };
+    const received = await (await send("/", { headers })).json<Received>();
+    expect(received.headers).toHaveProperty("via");
+    expect(received.headers).not.toHaveProperty("x-headgate-secret");
+  });
+
   it("adds its fields to those of an origin that speaks them, and leaves older forms alone", async () => {
     const { send } = headgate(three);
     const spoken = await send("/refusing", visitor);
@@ -168,6 +176,7 @@ describe("a request beyond the limits", () => {
     });
     expect(await response.json()).toEqual({
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+      reason: "limit",
       title: "Quota Exceeded",
       status: 429,
       detail: 'The request exceeds the quota of "default.1-per-1m". Retry in 60 seconds.',
