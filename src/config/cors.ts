@@ -39,12 +39,18 @@ const defaultPreflights = "600/minute";
 
 const ofPreflights = ["limits", "ipv6Prefix", "trustedProxies"];
 
+const variable = "PREFLIGHT_LIMITS";
+
 /**
- * A preflight carries nothing that tells who a user is, and a browser that is refused one tells its user nothing: they
- * have limits of their own, by address. Null when those that are written are wrong.
+ * The policy of preflights, which carry no credentials: by address, found as the policies find it. Null when they have no
+ * limits, or wrong ones.
  */
-export function readPreflights(value: unknown, report: Report): Policy | null {
-  const variable = "PREFLIGHT_LIMITS";
+export function readPreflights(
+  value: unknown,
+  policies: readonly Policy[],
+  report: Report,
+): Policy | null {
+  if (value === "off") return null;
   const written = isSet(value) ? typed(value) : defaultPreflights;
   const isPolicy = isRecord(written) && "limits" in written;
   const fields = isPolicy ? written : { limits: written };
@@ -53,9 +59,39 @@ export function readPreflights(value: unknown, report: Report): Policy | null {
     report({ variable, field, value: other, accepted: acceptedFields(field, ofPreflights) });
   }
   if (others.length > 0) return null;
-  const policy = { ...fields, name: "headgate.preflights", objects: "sharded" };
+  const [trustedProxies, ...different] = proxiesOf(policies);
+  const isShared = typeof trustedProxies === "number" && different.length === 0;
+  const policy = {
+    ...(isShared && { trustedProxies }),
+    ...fields,
+    name: "headgate.preflights",
+    objects: "sharded",
+  };
   return readPolicy(variable, "", policy, (problem) => {
     const field = isPolicy ? problem.field : problem.field.replace(/^limits\.?/, "");
-    report({ ...problem, field });
+    const accepted = field === "" ? `${problem.accepted}; or "off"` : problem.accepted;
+    report({ ...problem, field, accepted });
   });
+}
+
+/** The different `trustedProxies` of policies by address; of all that have any where no policy is by address. */
+function proxiesOf(policies: readonly Policy[]): (number | null)[] {
+  const byAddress = policies.filter(({ key }) => key.some(({ kind }) => kind === "ip"));
+  const others = policies.filter(({ addresses }) => addresses.trustedProxies !== null);
+  const finding = byAddress.length > 0 ? byAddress : others;
+  return [...new Set(finding.map(({ addresses }) => addresses.trustedProxies))];
+}
+
+/** Where the policies do not say by which address preflights are to be counted. */
+export function preflightWarnings(value: unknown, policies: readonly Policy[]): string[] {
+  const different = proxiesOf(policies);
+  const written = typed(value);
+  const isSaid = isRecord(written) && written["trustedProxies"] !== undefined;
+  if (value === "off" || isSaid || different.length < 2) return [];
+  const numbers = different.map((each) => each ?? "none").join(", ");
+  return [
+    `${variable}: the policies by address differ in trustedProxies (${numbers}), so preflights are counted by the ` +
+      `address that connects to Cloudflare, which all visitors behind a proxy share; say which is right: ` +
+      `${variable} = { limits = "${defaultPreflights}", trustedProxies = 1 }`,
+  ];
 }

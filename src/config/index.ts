@@ -2,7 +2,7 @@
 import { ConfigProblems } from "../strategies/index.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
-import { type AllowedOrigins, readCorsOrigins, readPreflights } from "./cors.ts";
+import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
 import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
 import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
@@ -48,7 +48,7 @@ export interface Config extends Policies {
   readonly originTimeoutMs: number;
   /** Sent to the origin with every request, so that it can refuse what did not come through here. */
   readonly originSecret: string | null;
-  /** For requests that only ask whether a script may send one: no other policy is. */
+  /** The policy that preflights are charged to; null when they have no limits. */
   readonly preflights: Policy | null;
   /** Which scripts may read what the limiter answers itself. */
   readonly corsOrigins: AllowedOrigins;
@@ -85,8 +85,12 @@ export function parseConfig(variables: Variables): Config {
     policies,
     ownPolicies,
     jwt,
-    warnings: [...warnings, ...jwtWarnings(jwt)],
-    preflights: readPreflights(env.PREFLIGHT_LIMITS, report),
+    warnings: [
+      ...warnings,
+      ...jwtWarnings(jwt),
+      ...preflightWarnings(env.PREFLIGHT_LIMITS, policies),
+    ],
+    preflights: readPreflights(env.PREFLIGHT_LIMITS, policies, report),
     corsOrigins: readCorsOrigins(env.CORS_ORIGINS, report),
     hasLegacyHeaders: readFlag("LEGACY_HEADERS", env.LEGACY_HEADERS, report),
     checkPath,

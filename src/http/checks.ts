@@ -97,6 +97,7 @@ export async function forget(gate: Gate, asked: Check, tenant: Tenant): Promise<
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   const { policy, partitionKey } = ruled.spend;
+  gate.bans.forget(policy, partitionKey);
   const isForgotten = await gate.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }

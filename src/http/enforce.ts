@@ -15,6 +15,7 @@ import { addRateLimitFields, hasRateLimitFields, rateLimitFields } from "./heade
 import { InFlight, openForMs } from "./in-flight.ts";
 import { addLegacyFields, legacyFields } from "./legacy-headers.ts";
 import { isPreflight } from "./own-answers.ts";
+import { standingOf } from "./preflights.ts";
 import { type Failure, isFailure, problemResponse } from "./problems.ts";
 import type { Forward } from "./proxy.ts";
 import { visitOf } from "./visit.ts";
@@ -71,6 +72,12 @@ export async function answered(
   forward: Forward,
   later: Later,
 ): Promise<Response> {
+  const { deny } = question;
+  const { hasLegacyHeaders } = gate;
+  const standing = isPreflight(question.visit) ? await standingOf(gate, question) : null;
+  if (standing?.isDenied === true) return problemResponse({ kind: "barred" });
+  const known = standing === null ? null : gate.bans.known(standing.bannable);
+  if (known !== null) return refusal(known.spends, known.admission, deny, hasLegacyHeaders);
   const rulings = await rulingsOf(gate, question);
   if (isFailure(rulings)) return problemResponse(rulings);
   const refused = refusalOf(rulings.map(({ ruling }) => ruling));
@@ -80,8 +87,13 @@ export async function answered(
   // A client that goes away meanwhile must not leave behind what is spent for it.
   later(admitting);
   const admission = await admitting;
-  const { hasLegacyHeaders } = gate;
-  if (admission.isRefused) return refusal(spends, admission, question.deny, hasLegacyHeaders);
+  if (admission.isRefused) return refusal(spends, admission, deny, hasLegacyHeaders);
+  // After the preflight's own limits, which bound how often objects are asked for bans.
+  const found = standing === null ? null : await gate.bans.find(standing.bannable);
+  if (found !== null) {
+    later(admission.giveBack());
+    return refusal(found.spends, found.admission, deny, hasLegacyHeaders);
+  }
   const response = await new InFlight(spends, admission).answer(request, forward, later);
   if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
     addFields(response, spends, admission, hasLegacyHeaders);

@@ -1,5 +1,6 @@
 /** What the routes decide with, made once for an environment: policies, the hashing of keys, the way to the objects. */
 import type { CheckToken, Config, Policy } from "../config/index.ts";
+import { Bans } from "../limiter/bans.ts";
 import { LimiterClient } from "../limiter/client.ts";
 import { Partitions } from "../policies/partitions.ts";
 import { type Sign, signer } from "../policies/signature.ts";
@@ -7,7 +8,7 @@ import { claimsReader, type ReadClaims } from "./claims.ts";
 
 export interface Gate {
   readonly policies: readonly Policy[];
-  /** What a preflight meets in place of them. */
+  /** What preflights are charged to in place of them; none where they have no limits. */
   readonly preflights: readonly Policy[];
   readonly checkTokens: readonly CheckToken[];
   readonly isLookOpen: boolean;
@@ -19,6 +20,7 @@ export interface Gate {
   /** What the deployment calls itself to other proxies: not the same as one that it stands before or behind. */
   readonly pseudonym: () => Promise<string>;
   readonly limiter: LimiterClient;
+  readonly bans: Bans;
   readonly readClaims: ReadClaims;
   readonly hasLegacyHeaders: boolean;
 }
@@ -28,6 +30,7 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
   let pseudonym: string | null = null;
+  const limiter = new LimiterClient(objects);
   return {
     policies: config.policies,
     preflights: config.preflights === null ? [] : [config.preflights],
@@ -37,7 +40,8 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     partitions: new Partitions(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
-    limiter: new LimiterClient(objects),
+    limiter,
+    bans: new Bans(limiter),
     readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt),
     hasLegacyHeaders: config.hasLegacyHeaders,
   };

@@ -121,4 +121,54 @@ describe("PREFLIGHT_LIMITS", () => {
       ["PREFLIGHT_LIMITS", field],
     ]);
   });
+
+  it('may be "off": preflights have no limits then', () => {
+    expect(configOf({ PREFLIGHT_LIMITS: "off" }).preflights).toBeNull();
+    expect(problemsOf({ ...whole, PREFLIGHT_LIMITS: "of" })).toEqual([
+      expect.objectContaining({ accepted: expect.stringMatching(/; or "off"$/) }),
+    ]);
+  });
+});
+
+describe("the address that preflights are counted by", () => {
+  const policy = (name: string, fields: object): object => ({ name, limits: "1/s", ...fields });
+  const configured = (POLICIES: object[], PREFLIGHT_LIMITS?: unknown) => {
+    const { preflights, warnings } = configOf({ POLICIES, PREFLIGHT_LIMITS });
+    return [
+      preflights?.addresses.trustedProxies,
+      warnings.filter((text) => /PREFLIGHT/.test(text)),
+    ];
+  };
+
+  it("is that of the policies by address, where they agree", () => {
+    const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
+    expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([
+      1,
+      [],
+    ]);
+    expect(configured([policy("a", {}), policy("b", {})])).toEqual([null, []]);
+    // A policy by another key says nothing of how addresses are found, unless it is the only one that does.
+    expect(configured([policy("a", one), policy("b", { ...two, key: "global" })])).toEqual([1, []]);
+    expect(configured([policy("b", { ...two, key: "header:a", onMissingKey: "ip" })])).toEqual([
+      2,
+      [],
+    ]);
+    expect(configured([policy("a", one)], { limits: "5/s", ipv6Prefix: 48 })).toEqual([1, []]);
+  });
+
+  it("is that of PREFLIGHT_LIMITS first", () => {
+    const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
+    expect(configured(policies, { limits: "5/s", trustedProxies: 3 })).toEqual([3, []]);
+    expect(configured(policies, "off")).toEqual([undefined, []]);
+  });
+
+  it("is the connecting one, with a warning, where policies disagree", () => {
+    const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
+    for (const written of [undefined, "5/s", { limits: "5/s" }]) {
+      expect(configured(policies, written)).toEqual([
+        null,
+        [expect.stringMatching(/^PREFLIGHT_LIMITS: .*\(1, none\).*trustedProxies = 1 }$/)],
+      ]);
+    }
+  });
 });

@@ -108,39 +108,3 @@ describe("the origin's own answer", () => {
     expect(corsOf(response)["vary"]).toBe("Accept");
   });
 });
-
-describe("a preflight", () => {
-  const preflight = {
-    method: "OPTIONS",
-    headers: { ...fromScript().headers, "Access-Control-Request-Method": "PUT" },
-  };
-
-  it("is forwarded, and charged to limits of its own alone", async () => {
-    const { send, check } = headgate({ LIMITS: "1/minute", PREFLIGHT_LIMITS: "2/minute" });
-    const answers = [await send("/", preflight), await send("/", preflight)];
-    expect(await answers[0]?.json()).toMatchObject({ method: "OPTIONS" });
-    expect(await statusOf(send("/", preflight))).toBe(429);
-    const look = await check("GET", "/check?key=203.0.113.7");
-    expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
-    expect(await statusOf(send("/", { ...preflight, ...from("203.0.113.8") }))).toBe(200);
-  });
-
-  it("is let in while the policy of the path is used up, and does not use it up", async () => {
-    const { send } = headgate({ LIMITS: "1/minute" });
-    expect(await statusOf(send("/", preflight))).toBe(200);
-    expect(await statusOf(send("/", visitor))).toBe(200);
-    expect(await statusOf(send("/", visitor))).toBe(429);
-    expect(await statusOf(send("/", preflight))).toBe(200);
-  });
-
-  it.for([
-    ["without an origin", { "Access-Control-Request-Method": "PUT" }, "OPTIONS"],
-    ["without the method that is asked about", { Origin: app }, "OPTIONS"],
-    ["of another method", { Origin: app, "Access-Control-Request-Method": "PUT" }, "GET"],
-  ] as const)("%s is none, and counts as any request", async ([, headers, method]) => {
-    const { send } = headgate({ LIMITS: "1/minute", PREFLIGHT_LIMITS: "9/minute" });
-    const init = { method, headers: { ...visitor.headers, ...headers } };
-    expect(await statusOf(send("/", init))).toBe(200);
-    expect(await statusOf(send("/", init))).toBe(429);
-  });
-});

@@ -1,0 +1,47 @@
+/**
+ * Preflights (Fetch, section 4.8) are charged to limits of their own. The policies of the request that one announces
+ * refuse it where they refuse its client: by their deny lists and their bans.
+ */
+import type { Spend } from "../limiter/outcome.ts";
+import { report } from "../observability/events.ts";
+import { announcedPolicies } from "../policies/match.ts";
+import { missingParts } from "../policies/key.ts";
+import { rulingOf } from "../policies/ruling.ts";
+import type { Visit } from "../policies/visit.ts";
+import type { Gate } from "./gate.ts";
+
+/** What the policies of an announced request say of the client that announces it. */
+export interface ClientStanding {
+  /** Whether a deny list names the client. */
+  readonly isDenied: boolean;
+  /** The keys that may be banned. */
+  readonly bannable: readonly Spend[];
+}
+
+/** @param tenant whose keys may be banned; null: the proxy's */
+export async function standingOf(
+  { policies, partitions }: Gate,
+  { visit, tenant }: { readonly visit: Visit; readonly tenant: string | null },
+): Promise<ClientStanding> {
+  let isDenied = false;
+  const bannable: Promise<Spend>[] = [];
+  for (const { policy, visit: announced } of announcedPolicies(policies, visit)) {
+    // Browsers send no credentials with a preflight.
+    const ruling = rulingOf(policy, announced, {});
+    if (ruling.kind === "barred") {
+      if (policy.isDryRun) reportDryRun(policy.name);
+      else isDenied = true;
+    }
+    if (policy.ban === null || policy.isDryRun || ruling.kind !== "charged") continue;
+    const { parts, values } = ruling;
+    // A key with a part that only the request itself has is not known yet.
+    if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
+    const partitionKey = partitions.partitionKey(parts, values, tenant);
+    const { policy: charged } = ruling;
+    bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
+  }
+  return { isDenied, bannable: await Promise.all(bannable) };
+}
+
+const reportDryRun = (policy: string): void =>
+  report({ event: "dry-run-denied", policy, violated: [], reason: "listed" });
