@@ -27,7 +27,7 @@ Headgate is running at ${url}
 
   in front of   ${origin}
   limits        ${limits}
-  configured in wrangler.toml, under [vars]; secrets in .dev.vars (restart after a change)
+  configured in wrangler.toml, under [vars]; secrets in .dev.vars (edits take effect within seconds)
 
 Try${isDemoPolicy ? ", and run the first one six times" : ""}:
 
@@ -64,15 +64,4 @@ export function jurisdictionWarnings(policies: readonly Policy[]): string[] {
   return [
     `Local workerd knows no jurisdictions: decisions of ${names} are by onError here, which with "local" is the isolate's own count.`,
   ];
-}
-
-/** Instead of a welcome, while the configuration is broken. */
-export function complaint(url: string, problems: readonly string[]): string {
-  return `
-Headgate is running at ${url}, but answers everything with 500 until its configuration is mended:
-
-${problems.map((problem) => `  ${problem}`).join("\n")}
-
-Mend it in wrangler.toml, under [vars], or in .dev.vars. Stop with Ctrl-C.
-`;
 }

@@ -1,0 +1,70 @@
+/** The port of `npm start`: which texts are one, and whether it is free. */
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { CommandError } from "./command.ts";
+
+const highestPort = 65_535;
+const triedPorts = 100;
+/** wrangler listens on both, and a browser may choose either for `localhost`. */
+const hosts = ["127.0.0.1", "::1"] as const;
+
+/** @throws CommandError unless the text is a port that is free on both addresses of `localhost` */
+export async function readFreePort(text: string): Promise<number> {
+  const port = readPort(text);
+  if (await isFree(port)) return port;
+  const other = await freePortAfter(port);
+  const advice = other === null ? "" : `, or choose another port: npm start -- --port ${other}`;
+  throw new CommandError(`Port ${port} is taken by another program. Stop that one${advice}`);
+}
+
+/** @throws CommandError unless the text is an integer from 1 to 65535 */
+export function readPort(text: string): number {
+  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
+  if (port >= 1 && port <= highestPort) return port;
+  throw new CommandError(`--port is "${text}": accepted is a port from 1 to 65535`);
+}
+
+/** The next free port; null when there is none among the next hundred. After 65535 it goes on at 8787. */
+async function freePortAfter(port: number): Promise<number | null> {
+  for (let step = 1; step <= triedPorts; step++) {
+    const next = port + step;
+    const candidate = next <= highestPort ? next : 8_786 + next - highestPort;
+    // oxlint-disable-next-line no-await-in-loop -- the first free one is enough
+    if (await isFree(candidate)) return candidate;
+  }
+  return null;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const answers = await Promise.all(
+    hosts.flatMap((host) => [isListening(host, port), isBound(host, port)]),
+  );
+  return !answers.includes(true);
+}
+
+/** Whether something accepts connections. */
+async function isListening(host: string, port: number): Promise<boolean> {
+  const socket = connect({ host, port });
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Whether something has bound the port, be it without listening. A machine without IPv6 has nothing bound there. */
+async function isBound(host: string, port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    server.listen({ host, port, exclusive: true });
+    await once(server, "listening");
+    server.close();
+    await once(server, "close");
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+  }
+}
