@@ -47,3 +47,13 @@ function originOf({ origin }: Config, isDemoOrigin: boolean): string {
   if (isDemoOrigin) return "the demo origin";
   return origin.kind === "url" ? origin.url.origin : "the origin of its route";
 }
+
+/** A line if any policy is bound to a jurisdiction: workerd, which runs here, has none and refuses to name the object. */
+export function jurisdictionWarnings(policies: readonly Policy[]): string[] {
+  const bound = policies.filter(({ objects }) => objects.jurisdiction !== null);
+  if (bound.length === 0) return [];
+  const names = bound.map(({ name, onError }) => `${name} (onError = "${onError}")`).join(", ");
+  return [
+    `Local workerd knows no jurisdictions: decisions of ${names} are by onError here, which with "local" is the isolate's own count.`,
+  ];
+}

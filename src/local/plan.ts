@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Unstable_Config } from "wrangler";
 import { check, type Findings } from "./check.ts";
+import { jurisdictionWarnings } from "./notices.ts";
 import { demoPolicy, isDemo, localVariables, type Settings } from "./settings.ts";
 
 export interface Plan extends Findings {
@@ -25,8 +26,10 @@ export function planOf(settings: Settings, demoOrigin: string): Plan {
     ...(isDemoOrigin && { ORIGIN: demoOrigin }),
     ...(isDemoPolicy && demoPolicy),
   };
+  const findings = check(settings, variables);
   return {
-    ...check(settings, variables),
+    ...findings,
+    warnings: [...findings.warnings, ...jurisdictionWarnings(findings.config?.policies ?? [])],
     wrangler: settings.wrangler,
     variables,
     secretNames: Object.keys(settings.secrets),

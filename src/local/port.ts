@@ -36,10 +36,11 @@ async function freePortAfter(port: number): Promise<number | null> {
 }
 
 async function isFree(port: number): Promise<boolean> {
-  const answers = await Promise.all(
-    hosts.flatMap((host) => [isListening(host, port), isBound(host, port)]),
-  );
-  return !answers.includes(true);
+  const listening = await Promise.all(hosts.map((host) => isListening(host, port)));
+  if (listening.includes(true)) return false;
+  // Only now: what this binds would answer the connections above.
+  const bound = await Promise.all(hosts.map((host) => isBound(host, port)));
+  return !bound.includes(true);
 }
 
 /** Whether something accepts connections. */

@@ -14,7 +14,7 @@ import { Session } from "./session.ts";
 import { readSettings } from "./settings.ts";
 import { sourceOf, sourceOptions } from "./source.ts";
 import { watchFiles } from "./watch.ts";
-import { jurisdictionWarnings, welcome } from "./welcome.ts";
+import { welcome } from "./welcome.ts";
 
 const {
   port: portText,
@@ -44,9 +44,7 @@ async function start(): Promise<void> {
   });
   const plan = read();
   if (plan.problems.length > 0) console.error(problemsOf(plan.problems, false));
-  for (const warning of [...plan.warnings, ...jurisdictionWarnings(plan.config?.policies ?? [])]) {
-    console.error(warning);
-  }
+  for (const warning of plan.warnings) console.error(warning);
   const worker = new LocalWorker({ port, environment: source.environment, persistTo });
   stopTogether(worker, () => origin.close());
   await worker.run(plan);

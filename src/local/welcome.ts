@@ -55,13 +55,3 @@ function checkCommands(check: string, policy: Policy, { checkTokens }: Config): 
     `curl -s ${authorization} -X DELETE -i "${check}?${query}"`,
   ];
 }
-
-/** A line if any policy is bound to a jurisdiction: workerd, which runs here, has none and refuses to name the object. */
-export function jurisdictionWarnings(policies: readonly Policy[]): string[] {
-  const bound = policies.filter(({ objects }) => objects.jurisdiction !== null);
-  if (bound.length === 0) return [];
-  const names = bound.map(({ name, onError }) => `${name} (onError = "${onError}")`).join(", ");
-  return [
-    `Local workerd knows no jurisdictions: decisions of ${names} are by onError here, which with "local" is the isolate's own count.`,
-  ];
-}

@@ -1,5 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, statSync } from "node:fs";
+import { once } from "node:events";
+import { readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -107,13 +110,112 @@ describe("npm start in a fresh checkout", () => {
     expect(await response.json()).toMatchObject({ sizeBytes: 5_000_000 });
   });
 
-  it("says clearly that its port is taken", async () => {
+  it("refuses a port that is taken, and one that is none", async () => {
     const second = runNpm(folder, "start", "--", "--port", String(port));
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain(`Port ${port} is taken`);
+    const third = runNpm(folder, "start", "--", "--port", "65536");
+    expect(await third.ended).toBe(1);
+    expect(third.output()).toContain('--port is "65536": accepted is a port from 1 to 65535');
   });
 
-  it("stops everything when npm alone is told to terminate", async () => {
+  it("prints its options with --help", async () => {
+    const help = runNpm(folder, "run", "--silent", "start", "--", "--help");
+    expect([await help.ended, help.output()]).toEqual([
+      0,
+      expect.stringMatching(/^Usage: npm start -- \[options\]\n[^]+--port <port> [^]+--env <name>/),
+    ]);
+  });
+});
+
+describe("an edit while npm start runs", () => {
+  const origin = createServer((_, response) => response.end("Hello from an origin of one's own."));
+
+  const inEffect = async (vars: string[], text: string): Promise<void> => {
+    configure(vars);
+    await printed(run, text);
+  };
+
+  beforeAll(async () => {
+    origin.listen(0, "127.0.0.1");
+    await once(origin, "listening");
+  });
+  afterAll(() => origin.close());
+
+  const ownOrigin = (): string => {
+    const { port: originPort } = origin.address() as AddressInfo;
+    return `ORIGIN = "http://127.0.0.1:${originPort}"`;
+  };
+
+  it("from the demo to an origin and limits of one's own takes effect, and every request is answered meanwhile", async () => {
+    const asking = new AbortController();
+    const statuses: number[] = [];
+    const asked = (async () => {
+      while (!asking.signal.aborted) {
+        // oxlint-disable-next-line no-await-in-loop
+        statuses.push((await fetch(`${url}/meanwhile`)).status);
+        // oxlint-disable-next-line no-await-in-loop
+        await setTimeout(50);
+      }
+    })();
+    const limits = ['LIMITS = "1000/hour"', 'STRATEGY = "fixed-window"'];
+    await inEffect(
+      [ownOrigin(), ...limits],
+      "In effect now: default 1000 per 1h, in front of http",
+    );
+    asking.abort();
+    await asked;
+    expect(statuses.length).toBeGreaterThan(5);
+    expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
+    const response = await fetch(url);
+    expect(response.headers.get("RateLimit-Policy")).toBe('"default";q=1000;w=3600');
+    expect(await response.text()).toBe("Hello from an origin of one's own.");
+  });
+
+  it("of a limit's number keeps what was counted before it", async () => {
+    const before = (await look("127.0.0.1")) as number;
+    expect((await fetch(url)).status).toBe(200);
+    const limits = ['LIMITS = "900/hour"', 'STRATEGY = "fixed-window"'];
+    await inEffect([ownOrigin(), ...limits], "In effect now: default 900 per 1h");
+    expect(await look("127.0.0.1")).toBe(before - 1 - 100);
+  });
+
+  it("that is broken leaves the last valid configuration in effect, and prints the problems", async () => {
+    const isServing = async (): Promise<void> => {
+      const response = await fetch(url);
+      expect(response.status).toBe(200);
+      expect(response.headers.get("RateLimit-Policy")).toBe('"default";q=900;w=3600');
+    };
+    await inEffect(['LIMITS = "800/'], "Invalid TOML");
+    expect(run.output()).toContain("so the previous one stays in effect");
+    await isServing();
+    await inEffect(['LIMITS = "0/hour"'], 'LIMITS.limit is "0/hour": accepted is an integer');
+    await isServing();
+    await inEffect([ownOrigin(), 'LIMITS = "800/hour"'], "In effect now: default 800 per 1h");
+    const response = await fetch(url);
+    expect(response.headers.get("RateLimit-Policy")).toBe('"default";q=800;w=3600');
+  });
+
+  it("of a secret takes effect when the file is replaced by another under its name", async () => {
+    const file = join(folder, ".dev.vars");
+    const token = "another-token-of-the-tests-in-32-bytes";
+    const text = readFileSync(file, "utf8").replace(checkToken(), token);
+    writeFileSync(`${file}.tmp`, text);
+    renameSync(`${file}.tmp`, file);
+    await printed(run, "; CHECK_TOKENS changed.");
+    const headers = { Authorization: `Bearer ${token}` };
+    expect((await fetch(`${url}/check?key=127.0.0.1`, { headers })).status).toBe(200);
+  });
+
+  it("that the Worker cannot run is undone", async () => {
+    const file = join(folder, "wrangler.toml");
+    const text = readFileSync(file, "utf8");
+    writeFileSync(file, text.replace('class_name = "RateLimiter"', 'class_name = "Nothing"'));
+    await printed(run, "The Worker could not be built.");
+    expect((await fetch(url)).headers.get("RateLimit-Policy")).toBe('"default";q=800;w=3600');
+  });
+
+  it("does not outlive npm: everything stops when npm alone is terminated", async () => {
     const members = family();
     expect(members.size).toBeGreaterThan(3);
     process.kill(run.npm.pid ?? 0, "SIGTERM");
@@ -154,7 +256,6 @@ describe("npm start with a configuration of one's own", () => {
   });
 
   it("says whose decisions are not the object's, since local workerd knows no jurisdictions", async () => {
-    await stopped(run);
     configure(
       ["eu", "us"].flatMap((jurisdiction) => [
         "[[vars.POLICIES]]",
@@ -163,7 +264,7 @@ describe("npm start with a configuration of one's own", () => {
         `jurisdiction = "${jurisdiction}"`,
       ]),
     );
-    await start();
+    await printed(run, "In effect now: eu 1 per 1h; us 1 per 1h, in front of the demo origin.");
     expect(run.output()).toContain(
       'knows no jurisdictions: decisions of eu (onError = "local"), us (onError = "local") are by onError',
     );
@@ -171,12 +272,15 @@ describe("npm start with a configuration of one's own", () => {
     expect(statuses).toEqual([200, 429]);
   });
 
-  it("lists what is wrong with it, and answers 500 meanwhile", async () => {
+  it("lists its problems and answers 500, until an edit corrects them", async () => {
     await stopped(run);
     configure(['LIMITS = "0/hour"', 'STRATEGY = "magic"']);
     await start();
     expect(run.output()).toContain('LIMITS.limit is "0/hour": accepted is an integer');
     expect(run.output()).toContain('STRATEGY is "magic": accepted is one of');
     expect((await fetch(url)).status).toBe(500);
+    configure(['LIMITS = "5000/hour"']);
+    await printed(run, "In effect now: default 5000 per 1h, in front of the demo origin.");
+    expect((await fetch(url)).status).toBe(200);
   });
 });

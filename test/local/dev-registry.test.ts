@@ -1,0 +1,26 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { devRegistryPath } from "../../src/local/dev-registry.ts";
+
+const home = mkdtempSync(join(tmpdir(), "headgate-home-"));
+afterAll(() => rmSync(home, { recursive: true }));
+
+it.each<[NodeJS.Platform, Record<string, string>, string[]]>([
+  ["linux", {}, [".config", ".wrangler", "registry"]],
+  ["darwin", {}, ["Library", "Preferences", ".wrangler", "registry"]],
+  ["win32", {}, ["AppData", "Roaming", "xdg.config", ".wrangler", "registry"]],
+  ["win32", { APPDATA: join(home, "data") }, ["data", "xdg.config", ".wrangler", "registry"]],
+  ["linux", { XDG_CONFIG_HOME: join(home, "chosen") }, ["chosen", ".wrangler", "registry"]],
+  ["linux", { WRANGLER_REGISTRY_PATH: join(home, "other") }, ["other"]],
+])("the registry of local Workers is that of wrangler dev on %s with %j", (platform, env, path) => {
+  expect(devRegistryPath(env, home, platform)).toBe(join(home, ...path));
+});
+
+it("the registry of local Workers is in ~/.wrangler where that folder exists", () => {
+  const legacy = join(home, "old");
+  mkdirSync(join(legacy, ".wrangler"), { recursive: true });
+  const path = devRegistryPath({ XDG_CONFIG_HOME: home }, legacy, "linux");
+  expect(path).toBe(join(legacy, ".wrangler", "registry"));
+});
