@@ -16,7 +16,8 @@ export class Session {
   readonly #options: SessionOptions;
   /** What the Worker runs. */
   #current: Plan;
-  #hasProblems: boolean;
+  /** Whether the files say something else than what the Worker runs. */
+  #isRejected = false;
   #isStale = false;
   #work: Promise<void> | null = null;
 
@@ -24,7 +25,6 @@ export class Session {
   constructor(current: Plan, options: SessionOptions) {
     this.#options = options;
     this.#current = current;
-    this.#hasProblems = current.problems.length > 0;
   }
 
   /** The files have changed. Changes during an update are part of the next one. */
@@ -48,24 +48,31 @@ export class Session {
     const { read, complain } = this.#options;
     try {
       const plan = read();
-      // A Worker that has never had a valid configuration reports the problems of the latest one.
-      const isBetter = plan.problems.length === 0 || this.#current.problems.length > 0;
-      if (plan.problems.length > 0) this.#report(plan.problems);
-      if (isBetter) await this.#replace(plan);
+      const isAccepted = this.#accepts(plan);
+      if (plan.problems.length > 0) {
+        complain(problemsOf(plan.problems, this.#isServing && !isAccepted));
+      }
+      if (isAccepted) await this.#replace(plan);
+      else this.#isRejected = true;
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      this.#hasProblems = true;
+      this.#isRejected = true;
       complain(problemsOf([error.message], this.#isServing));
     }
   }
 
+  /** Whether the Worker has a valid configuration. */
   get #isServing(): boolean {
-    return this.#current.problems.length === 0;
+    return this.#current.config !== null;
   }
 
-  #report(problems: readonly string[]): void {
-    this.#hasProblems = true;
-    this.#options.complain(problemsOf(problems, this.#isServing));
+  /**
+   * A plan replaces the current one unless it brings new problems. Without a valid configuration, the Worker answers with
+   * the problems of the latest plan.
+   */
+  #accepts({ config, problems }: Plan): boolean {
+    const known = new Set(this.#current.problems);
+    return !this.#isServing || (config !== null && problems.every((problem) => known.has(problem)));
   }
 
   async #replace(plan: Plan): Promise<void> {
@@ -76,10 +83,9 @@ export class Session {
     this.#current = plan;
     const known = new Set(previous.warnings);
     for (const warning of plan.warnings) if (!known.has(warning)) complain(warning);
-    if (plan.problems.length > 0) return;
-    // After a broken edit, the repair is confirmed even where nothing has changed in the end.
-    if (isChanged || this.#hasProblems) print(inEffect(plan, previous));
-    this.#hasProblems = false;
+    // After a rejected edit, the repair is confirmed even where nothing has changed in the end.
+    if (plan.config !== null && (isChanged || this.#isRejected)) print(inEffect(plan, previous));
+    this.#isRejected = false;
   }
 
   /** Goes back to the current plan when the Worker cannot run the new one. */

@@ -135,6 +135,26 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([expect.stringMatching(/^In effect now: /)]);
   });
 
+  it("that brings a problem to a valid configuration is rejected, such as an unknown variable", async () => {
+    const session = sessionFrom(limited("5/minute"));
+    next = () => planWith({ LIMITS: "6/minute" }, { problems: ["unknown variable KEI"] });
+    await session.changed();
+    expect(ran).toEqual([]);
+    expect(printed).toEqual([`${kept}  unknown variable KEI`]);
+  });
+
+  it("that keeps a problem takes effect, and the problem is printed again", async () => {
+    const short = { problems: ["KEY_SECRET is short"] };
+    const session = sessionFrom(planWith({ LIMITS: "5/minute" }, short));
+    next = () => planWith({ LIMITS: "6/minute" }, short);
+    await session.changed();
+    expect(ran).toEqual([next()]);
+    expect(printed).toEqual([
+      "! The configuration has problems:\n  KEY_SECRET is short",
+      expect.stringMatching(/^In effect now: default 6 per 1m,/),
+    ]);
+  });
+
   it("that the Worker cannot run is undone, and a later one takes effect", async () => {
     const session = sessionFrom(limited("5/minute"));
     run = async (plan) => {
