@@ -24,16 +24,17 @@ export interface Match {
 const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 function readMethods(value: unknown): ReadonlySet<string> | null {
-  if (!Array.isArray(value) || value.length === 0) return null;
-  const methods: unknown[] = value;
+  const methods: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (methods.length === 0) return null;
   if (!methods.every((method) => token.test(asText(method)))) return null;
   return new Set(methods.map((method) => asText(method).toUpperCase()));
 }
 
-/** Names in any case, each once; of each its exact value, or true for its presence. */
+/** Names in any case, each once; of each its exact value, or true for its presence. A name alone stands for its presence. */
 function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null {
-  if (!isRecord(value)) return null;
-  const entries = Object.entries(value);
+  const written = typeof value === "string" ? { [value]: true } : value;
+  if (!isRecord(written)) return null;
+  const entries = Object.entries(written);
   const headers = new Map<string, string | true>();
   for (const [name, wanted] of entries) {
     const isValue = typeof wanted === "string" && fieldValue.test(wanted);
@@ -47,7 +48,12 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
 export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient" or "exact"'));
 
 const matchEntries = {
-  methods: v.optional(readBy(readMethods, 'a list of HTTP methods such as ["GET", "POST"]')),
+  methods: v.optional(
+    readBy(
+      readMethods,
+      'a list of HTTP methods such as ["GET", "POST"], or one method such as "POST"',
+    ),
+  ),
   path: v.optional(readWith((value) => readPathPattern(asText(value)))),
   host: v.optional(
     readBy(
@@ -58,7 +64,7 @@ const matchEntries = {
   header: v.optional(
     readBy(
       readHeaders,
-      'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }',
+      'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }; or the name of one header, for any value',
     ),
   ),
   pathMatching: pathMatchingSchema,

@@ -224,7 +224,7 @@ const keyFields = ["key", "overrides", "allow", "deny"];
 function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   const { field, value, accepted } = problem;
   if (field === "" || /[.[]/.test(field) || policyFields.includes(field)) return problem;
-  const near = nearestName(field, policyFields);
+  const near = nearestName(field, [...policyFields, ...matchFields, ...limitFields]);
   const mayBeKeys =
     near === null ? typeof value === "object" && value !== null : keyFields.includes(near);
   return {

@@ -7,6 +7,7 @@ import {
   formatWindow,
   parseWindow,
   splitNotation,
+  unitsOf,
   type Window,
 } from "./notation.ts";
 import {
@@ -133,14 +134,25 @@ function readNotation(
   reportAt: ReportAt,
 ): Draft[] {
   const parts = splitNotation(text);
-  if (parts.includes(null)) reportAt(field, text, acceptedNotation);
+  if (parts.includes(null)) reportAt(field, text, acceptedNotation + withoutLimit(text));
   return parts.flatMap((part) => {
     if (part === null) return [];
+    const limit = unitsOf(part.limit);
+    const note = Number.isNaN(limit)
+      ? `, in digits such as 100 or 1_000${withoutLimit(part.limit)}`
+      : "";
+    const reportPart: ReportAt = (place, value, accepted) =>
+      reportAt(place, value, accepted + (place === joinPath(field, "limit") ? note : ""));
     // A problem in a part quotes the whole part: its pieces say little on their own.
-    const limit = /^\d{1,16}$/.test(part.limit) ? Number(part.limit) : Number.NaN;
-    return readFields({ limit, window: part.window }, part.text, field, defaultName, reportAt);
+    return readFields({ limit, window: part.window }, part.text, field, defaultName, reportPart);
   });
 }
+
+/** What to do instead of writing "unlimited"; nothing for any other text. */
+const withoutLimit = (text: string): string =>
+  /^\s*(?:unlimited|infinity|inf|none|off)\s*$/i.test(text)
+    ? "; where nothing is to be limited, leave the policy out, or list in allow who is exempt"
+    : "";
 
 function readFields(
   value: unknown,

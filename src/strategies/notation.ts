@@ -94,11 +94,24 @@ export interface NotationPart {
   readonly window: string;
 }
 
-/** The limits in a text, or null for a part that has not the form of a limit. */
+/** The limits in a text, or null for a part that has not the form of a limit. A `;` may end the text. */
 export function splitNotation(text: string): (NotationPart | null)[] {
-  return text.split(/[;,|]/).map((part) => {
+  const parts = text.replace(/;\s*$/, "").split(/[;,|]/);
+  return parts.map((part) => {
     const trimmed = part.trim();
-    const [, limit, window] = /^([^\s/]+)\s*(?:\/|\bper\b)\s*(\S.*)$/is.exec(trimmed) ?? [];
+    const [, limit, window] = limitForm.exec(trimmed) ?? [];
     return limit === undefined || window === undefined ? null : { text: trimmed, limit, window };
   });
 }
+
+/** A number, the word "requests" or none, and a window. */
+const limitForm = /^([^\s/]+)(?:\s+req(?:uest)?s?)?\s*(?:\/|\bper\b)\s*(\S.*)$/is;
+
+/** Units as notation has them: digits, with `_` between any two as in TOML; NaN for anything else. */
+export function unitsOf(text: string): number {
+  const digits = /^\d+(?:_\d+)*$/.test(text) ? text.replaceAll("_", "") : "";
+  return digits !== "" && digits.length <= mostDigits ? Number(digits) : Number.NaN;
+}
+
+/** Enough for the greatest number of units; all numbers of so many digits are finite. */
+const mostDigits = 16;

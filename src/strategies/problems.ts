@@ -103,17 +103,23 @@ export const didYouMeanField = (value: unknown, known: readonly string[]): strin
 const longestName = 64;
 
 /**
- * The known name that was probably meant: the nearest of those that differ in less than a third of their letters. Case,
+ * The known name that was probably meant: the nearest of those that differ in a third of their letters at most. Case,
  * separators and plurals do not count. Null where none is near.
  */
 export function nearestName(name: string, known: readonly string[]): string | null {
   if (name.length > longestName) return null;
   const names = new Map(known.toReversed().map((each) => [letters(each), each]));
   const written = letters(name);
-  const maxDistance = Math.max(1, Math.floor(written.length / 3));
-  const near = closestMatch(written, [...names.keys()].toReversed(), { maxDistance });
+  const candidates = [...names.keys()].toReversed();
+  const maxDistance = Math.max(1, Math.floor((written.length + 1) / 3));
+  const near =
+    candidates.find((each) => inOrder(each) === inOrder(written)) ??
+    closestMatch(written, candidates, { maxDistance });
   return near === undefined ? null : (names.get(near) ?? null);
 }
+
+/** The same for texts that differ in the order of their letters only: swapped letters are two changes to the distance. */
+const inOrder = (text: string): string => text.split("").toSorted().join("");
 
 const letters = (name: string): string =>
   name.toLowerCase().replace(/[_-]/g, "").replace(/ies$/, "y").replace(/s$/, "");

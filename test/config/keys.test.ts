@@ -94,6 +94,20 @@ describe("the fields of whom a policy charges", () => {
     });
   });
 
+  it("may name one header to match, whose presence is enough", () => {
+    const policyOf = (header: unknown): unknown =>
+      configOf({ POLICIES: [{ ...policy, match: { header } }] }).policies[0]?.match.headers;
+    expect(policyOf("X-Beta")).toEqual(new Map([["x-beta", true]]));
+    expect(policyOf("X-Beta")).toEqual(policyOf({ "X-Beta": true }));
+  });
+
+  it("may name one method to match", () => {
+    const policyOf = (methods: unknown): unknown =>
+      configOf({ POLICIES: [{ ...policy, match: { methods } }] }).policies[0]?.match.methods;
+    expect(policyOf("post")).toEqual(new Set(["POST"]));
+    expect(policyOf("post")).toEqual(policyOf(["POST"]));
+  });
+
   it("names headers to match in any case", () => {
     const POLICIES = [{ ...policy, match: { header: { "X-Plan": "free", "X-BETA": true } } }];
     expect(plain(configOf({ POLICIES }))).toMatchObject({
@@ -129,7 +143,8 @@ describe("the fields of whom a policy charges", () => {
   });
 
   it.for<[string, unknown]>([
-    ["a text", "X-Plan"],
+    ["a text that is no name", "X Plan"],
+    ["an empty text", ""],
     ["a list", ["X-Plan"]],
     ["nothing", {}],
     ["null", null],

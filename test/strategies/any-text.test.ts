@@ -58,6 +58,7 @@ interface Spelling {
   readonly zeros: readonly [string, string];
   readonly per: string;
   readonly space: string;
+  readonly word: string;
 }
 
 const spelling: fc.Arbitrary<Spelling> = fc.record({
@@ -72,6 +73,7 @@ const spelling: fc.Arbitrary<Spelling> = fc.record({
       .map((parts) => parts.join("")),
   ),
   space: spaces,
+  word: fc.constantFrom("", "", " request", "  requests", " Req", " reqs"),
 });
 
 function spelled({ limit, windowMs, period }: Rule, how: Spelling): string {
@@ -88,7 +90,7 @@ function spelled({ limit, windowMs, period }: Rule, how: Spelling): string {
     (how.capitals >> index) % 2 === 1 ? letter.toUpperCase() : letter,
   ).join("");
   const number = count === 1 && how.isBare ? "" : `${how.zeros[1]}${count}`;
-  return `${how.zeros[0]}${limit}${how.per}${number}${how.space}${unit}`;
+  return `${how.zeros[0]}${limit}${how.word}${how.per}${number}${how.space}${unit}`;
 }
 
 const separator = fc
@@ -184,7 +186,12 @@ const periodOf = new Map(
   ),
 );
 
-/** What one limit says: digits, a slash or the word `per`, perhaps digits, and the name of a unit. */
+const requestWords = new Set(["request", "requests", "req", "reqs"]);
+
+/**
+ * What one limit says: digits, perhaps the word `requests`, a slash or the word `per`, perhaps digits, and the name of a
+ * unit.
+ */
 function readOne(text: string): Rule | null {
   const pieces = piecesOf(text.trim());
   const take = (kind: Piece["kind"], word?: string): string | undefined => {
@@ -192,8 +199,16 @@ function readOne(text: string): Rule | null {
     const isIt = piece?.kind === kind && (word === undefined || piece.text === word);
     return isIt ? pieces.shift()?.text : undefined;
   };
-  const limit = take("digits");
-  const before = take("spaces");
+  let limit = take("digits");
+  while (limit !== undefined && pieces[0]?.text === "_" && pieces[1]?.kind === "digits") {
+    take("other", "_");
+    limit += take("digits") ?? "";
+  }
+  let before = take("spaces");
+  if (before !== undefined && requestWords.has(pieces[0]?.text ?? "")) {
+    take("letters");
+    before = take("spaces");
+  }
   const isSlash = take("other", "/") !== undefined;
   const isPer = !isSlash && before !== undefined && take("letters", "per") !== undefined;
   const after = take("spaces");
@@ -217,6 +232,7 @@ function readAll(text: string): Rule[] | null {
     if (";,|".includes(character)) parts.push("");
     else parts.push(`${parts.pop() ?? ""}${character}`);
   }
+  if (parts.length > 1 && text.trim().endsWith(";")) parts.pop();
   const limits = parts.map(readOne).filter((limit) => limit !== null);
   const told = new Set(limits.map(({ windowMs, period }) => `${windowMs} ${period}`));
   const isRefused = limits.length < parts.length || parts.length > 16;
@@ -257,6 +273,7 @@ function isReadOrQuoted(text: string): void {
 
 const token = fc.constantFrom(
   ...'0123456789 /;,|.-_+eE%\n\t\u00a0\u2028\ufeff\u0130\u017f\u212a\u0663\ud800\0"\\'.split(""),
+  ..."requests request req reqs requestss Requests 1_000 1_0 _1 1_ 1__0".split(" "),
   ..."per PER pe rper ms s minute hours w mo yr month years 1e3 ∞ NaN 0x1 1n 00".split(" "),
   ...`10/m,5/30s, per ,1/1mo,${"9".repeat(15)},${"9".repeat(16)},3650d,3651d`.split(","),
   ..."constructor __proto__ prototype toString hasOwnProperty valueOf undefined null".split(" "),
@@ -349,6 +366,10 @@ describe("any text", () => {
     ["pairs of surrogates", "\u{1f6a6}".repeat(250_000)],
     ["separators", ";".repeat(20_000)],
     ["limits", "1/s;".repeat(20_000)],
+    ["digits with underscores", `${"1_".repeat(250_000)}1/s`],
+    ["spaces before half the word requests", `1${" ".repeat(500_000)}reques`],
+    ["separators and spaces", `1/s${"; ".repeat(250_000)}!`],
+    ["spaces after a separator", `1/s;${" ".repeat(500_000)}!`],
   ])("is refused at once when very much of it is %s", ([, text]) => {
     expect(() => parseLimits(text)).toThrow(ConfigProblems);
   });

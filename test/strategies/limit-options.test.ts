@@ -305,11 +305,23 @@ describe("a problem of an option", () => {
     ["token-bucket", { mode: "police" }, ["burst", "refill"]],
     ["token-bucket", { elastic: false }, ["burst", "refill"]],
     ["leaky-bucket", { refill: "interval" }, ["burst", "mode"]],
-    ["leaky-bucket", { Burst: 5 }, ["burst", "mode"]],
   ])("is to be of another strategy: %s with %j", ([strategy, option, own]) => {
     const [field = "", value] = Object.entries(option)[0] ?? [];
     expect(problemsOf({ limit: 1, window: "1m", strategy, ...option })).toEqual([
       [field, value, fieldsOf(...own)],
+    ]);
+  });
+
+  it.for<[string, string]>([
+    ["Burst", "burst"],
+    ["bursts", "burst"],
+    ["limits", "limit"],
+    ["windowMs", "window"],
+    ["mod", "mode"],
+  ])("of the unknown field %s suggests the field %s", ([field, suggestion]) => {
+    const limit = { limit: 1, window: "1m", strategy: "leaky-bucket", [field]: 5 };
+    expect(problemsOf(limit)).toEqual([
+      [field, 5, `${fieldsOf("burst", "mode")}; did you mean ${suggestion}?`],
     ]);
   });
 

@@ -2,7 +2,12 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { formatDuration, parseDuration, parseLimits } from "../../src/strategies/index.ts";
+import {
+  ConfigProblems,
+  formatDuration,
+  parseDuration,
+  parseLimits,
+} from "../../src/strategies/index.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -171,6 +176,72 @@ describe("the notation of limits", () => {
       ]);
     },
   );
+
+  it.for<[string, [number, number][]]>([
+    ["100 requests per minute", [[100, minute]]],
+    ["1 request per second", [[1, second]]],
+    ["100 Requests / minute", [[100, minute]]],
+    ["100 req/min", [[100, minute]]],
+    [
+      "100 reqs per 2 minutes; 5 req/s",
+      [
+        [100, 2 * minute],
+        [5, second],
+      ],
+    ],
+    ["1_000/minute", [[1_000, minute]]],
+    ["1_000_000 requests per day", [[1_000_000, day]]],
+    ["10_00/minute", [[1_000, minute]]],
+    ["10/minute;", [[10, minute]]],
+    [
+      "100/hour; 5/second ; ",
+      [
+        [100, hour],
+        [5, second],
+      ],
+    ],
+  ])("reads %j, as people write it", ([text, expected]) => {
+    expect(read(text)).toEqual(expected);
+  });
+
+  it.for([
+    "10/minute;;",
+    ";10/minute",
+    "10/minute,",
+    "10/minute|",
+    "10/minute;;5/second",
+    ";",
+    "100requests per minute",
+    "100 calls per minute",
+    "100 requests minute",
+    "requests per minute",
+    "100 requests requests per minute",
+    "_1000/minute",
+    "1000_/minute",
+    "1__000/minute",
+    "1,000/minute",
+    "1 000/minute",
+    "1_000_000_000_000_000_000/minute",
+  ])("does not read %j", (text) => {
+    expect(() => read(text)).toThrow(ConfigProblems);
+  });
+
+  it.for<[string, RegExp]>([
+    [
+      "-5/minute",
+      /is "-5\/minute": accepted is an integer from 1 .*, in digits such as 100 or 1_000$/,
+    ],
+    ["1.5/minute", /is "1\.5\/minute": accepted is an integer from 1 .*, in digits/],
+    ["1e3/minute", /is "1e3\/minute": accepted is an integer from 1 .*, in digits/],
+    ["0/minute", /is "0\/minute": accepted is an integer from 1 /],
+    ["unlimited", /is "unlimited": .*; where nothing is to be limited, leave the policy out/],
+    [
+      "Unlimited/day",
+      /is "Unlimited\/day": .*; where nothing is to be limited, leave the policy out/,
+    ],
+  ])("explains what is wrong with %j", ([text, message]) => {
+    expect(() => parseLimits(text)).toThrow(message);
+  });
 
   it("mixes its separators and keeps the order", () => {
     expect(read("1/s; 2/m, 3/h | 4/d")).toEqual([
