@@ -8,13 +8,30 @@
  */
 import * as v from "valibot";
 import {
+  type BucketReservations,
+  closed,
+  firstBegins,
+  isOpenAt,
+  leastSince,
+  lowered,
+  opened,
+  passed,
+  renewed,
+  rescaled,
+  revivedReservations,
+  storedReservations,
+  withFinal,
+  withFixedPeriods,
+} from "./bucket-reservations.ts";
+import {
   greatestCommonDivisor,
   multiplyDivideCeil,
   multiplyDivideFloor,
   unitsSchema,
 } from "./integers.ts";
 import { packed, packedDates, unpacked, unpackedDates } from "./packing.ts";
-import type { Limit, LimitProblem } from "./strategy.ts";
+import { sizeOfOpen } from "./open-reservations.ts";
+import { constantSizeBytes, type Limit, type LimitProblem, type Settled } from "./strategy.ts";
 
 export interface DrainingLimit extends Limit {
   /** Units that may be owed, before any waiting. */
@@ -41,6 +58,8 @@ export interface Level {
    * less was owed at a later one, it bounds every refund that the earlier one does.
    */
   readonly newest: Mark | null;
+  /** Null where nothing is reserved, and for a queue. */
+  readonly reserved: BucketReservations | null;
 }
 
 /** A debt that takes longer than this to drain is not told apart from it: its end is still an exact integer. */
@@ -54,7 +73,7 @@ function mostOwed(limit: DrainingLimit): number {
 /** So few keep a stored state under 100 bytes. A refund after more spends than that may give back too little. */
 const mostMarks = 3;
 
-const nothingOwed: Level = { atMs: 0, owed: 0, newest: null };
+const nothingOwed: Level = { atMs: 0, owed: 0, newest: null, reserved: null };
 
 /** The field of a limit that says how much may be spent at once. */
 export const burstOption = { burst: v.optional(unitsSchema) };
@@ -131,7 +150,76 @@ export function owing(
     atMs: beatMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
     newest: newest?.atMs === atMs ? newest : marked(newest, atMs, isLastOnly ? 0 : owed),
+    reserved:
+      level.reserved === null ? null : passedBy(level.reserved, level.atMs, beatMs, atMs, owed),
   };
+}
+
+/** The reservations after a spend; in another refill period than the first one nothing moves the periods any more. */
+function passedBy(
+  reserved: BucketReservations,
+  begunAtMs: number,
+  beatMs: number,
+  atMs: number,
+  owed: number,
+): BucketReservations | null {
+  const next = passed(reserved, atMs, owed);
+  return beatMs === begunAtMs ? next : withFixedPeriods(next);
+}
+
+/** The level with units spent for good. */
+export function spentFor(
+  limit: DrainingLimit,
+  level: Level,
+  units: number,
+  atMs: number,
+  nowMs: number,
+): Level {
+  const next = owing(limit, level, units, atMs, nowMs, false);
+  const { reserved, newest } = next;
+  if (reserved === null || reserved.firstFinalAtMs === null || newest === null) return next;
+  return { ...next, reserved: withFinal(reserved, newest.atMs) };
+}
+
+/** Whether units come in at the end of refill periods, which the spend begins that finds the bucket full. */
+const hasPeriods = ({ stepMs, windowMs }: DrainingLimit): boolean => stepMs === windowMs;
+
+function reservedFor(
+  limit: DrainingLimit,
+  level: Level,
+  units: number,
+  expiresAtMs: number,
+  nowMs: number,
+): Level {
+  const beginsPeriod = hasPeriods(limit) && owedAt(limit, level, nowMs) === 0;
+  const next = owing(limit, level, units, nowMs, nowMs, false);
+  const atMs = next.newest?.atMs ?? nowMs;
+  const firstFinalAtMs = beginsPeriod ? Number.POSITIVE_INFINITY : null;
+  return { ...next, reserved: opened(next.reserved, atMs, expiresAtMs, nowMs, firstFinalAtMs) };
+}
+
+/** Corrects an open reservation to its actual cost, as far as that is no more than it was, and closes it. */
+function settledTo(
+  limit: DrainingLimit,
+  level: Level,
+  { cost, actualCost, spentAtMs }: Settled,
+  nowMs: number,
+): Level {
+  const isOpen = isOpenAt(level.reserved, spentAtMs);
+  const units = cost - actualCost;
+  const left = units > 0 ? returned(limit, level, units, spentAtMs, nowMs) : level;
+  const { reserved } = left;
+  if (!isOpen || reserved === null) return left;
+  const final = actualCost > 0 ? withFinal(reserved, spentAtMs) : reserved;
+  const others = closed(final, spentAtMs);
+  const { firstFinalAtMs } = final;
+  if (firstFinalAtMs === null) return { ...left, reserved: others };
+  // A later settlement moves no refill period.
+  const beginsAtMs = firstBegins(others, firstFinalAtMs);
+  const isLate = stepsUntil(limit, left, nowMs) > 0 || beginsAtMs === Number.POSITIVE_INFINITY;
+  if (isLate) return { ...left, reserved: withFixedPeriods(others) };
+  const isFixed = beginsAtMs === firstFinalAtMs;
+  return { ...left, atMs: beginsAtMs, reserved: isFixed ? withFixedPeriods(others) : others };
 }
 
 /** A mark more: of those before it only those of less bound a refund further. */
@@ -177,6 +265,7 @@ function without(newest: Mark, later: Mark): Mark {
 /**
  * Of `units` spent at an instant, no more is given back than has not drained since: as much as was owed at the least at
  * any time after. What drained while that little was owed would have had nothing to drain, had they not been spent.
+ * For an open reservation that is known exactly, and otherwise no more of it than the marks show.
  */
 function returned(
   limit: DrainingLimit,
@@ -187,16 +276,22 @@ function returned(
 ): Level {
   const owed = owedAt(limit, level, nowMs);
   const marks = listed(level.newest);
-  const least = marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed;
-  const credits = Math.min(units * limit.creditsPerUnit, owed, least);
+  const markedLeast = Math.min(owed, marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed);
+  const least = Math.max(markedLeast, leastSince(level.reserved, spentAtMs, owed));
+  const credits = Math.min(units * limit.creditsPerUnit, least);
   if (credits === 0) return level;
-  if (credits === level.owed) return nothingOwed;
+  if (credits === owed) return nothingOwed;
   // At what came after, so much less was owed; what was marked before with no less no longer counts.
-  const lowered = marks.map((mark) => ({
+  const marksLeft = marks.map((mark) => ({
     atMs: mark.atMs,
-    owed: mark.atMs > spentAtMs ? mark.owed - credits : mark.owed,
+    owed: mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed,
   }));
-  return { atMs: level.atMs, owed: level.owed - credits, newest: linked(lowered) };
+  return {
+    atMs: level.atMs,
+    owed: level.owed - credits,
+    newest: linked(marksLeft),
+    reserved: lowered(level.reserved, spentAtMs, credits, least),
+  };
 }
 
 /** When nothing is owed any more. */
@@ -212,19 +307,52 @@ function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string 
 }
 
 /** Where the number of the limit has changed, and so what a unit costs, debts are rounded up and refunds down. */
-function revivedLevel(limit: DrainingLimit, stored: unknown, nowMs: number): Level | null {
+function revivedLevel(
+  limit: DrainingLimit,
+  stored: unknown,
+  nowMs: number,
+  storedOpen = "",
+): Level | null {
   const [ageMs, costThen, owedThen, ...integers] = unpacked(stored) ?? [];
   if (ageMs === undefined || costThen === undefined || owedThen === undefined) return null;
   const marks = unpackedDates(integers, nowMs);
   if (marks === null || marks.length > mostMarks) return null;
   if (ageMs > nowMs || costThen < 1 || costThen > limit.windowMs) return null;
+  const atMs = nowMs - ageMs;
+  const reserved = revivedReservations(storedOpen, atMs, nowMs);
+  if (reserved === undefined || (reserved !== null && reserved.least > owedThen)) return null;
+  const newest = linked(marks.map((mark) => ({ atMs: mark.atMs, owed: mark.units })));
+  return withUnitCost(limit, { atMs, owed: owedThen, newest, reserved }, costThen, owedThen, nowMs);
+}
+
+/** The level of a limit of another number, for which a unit costs other credits. */
+function adaptedLevel(
+  limit: DrainingLimit,
+  level: Level,
+  before: DrainingLimit,
+  nowMs: number,
+): Level {
+  const isSame = before.creditsPerUnit === limit.creditsPerUnit && level.reserved === null;
+  if (isSame && level.owed <= mostOwed(limit)) return level;
+  return withUnitCost(limit, level, before.creditsPerUnit, owedAt(before, level, nowMs), nowMs);
+}
+
+/** @param owedNow credits of the former cost that are owed at `nowMs` */
+function withUnitCost(
+  limit: DrainingLimit,
+  level: Level,
+  costThen: number,
+  owedNow: number,
+  nowMs: number,
+): Level {
   const { creditsPerUnit } = limit;
-  const owed = Math.min(mostOwed(limit), multiplyDivideCeil(owedThen, creditsPerUnit, costThen));
-  const inCredits = marks.map(({ atMs, units }) => ({
-    atMs,
-    owed: Math.min(owed, multiplyDivideFloor(units, creditsPerUnit, costThen)),
+  const owed = Math.min(mostOwed(limit), multiplyDivideCeil(level.owed, creditsPerUnit, costThen));
+  const marks = listed(level.newest).map((mark) => ({
+    atMs: mark.atMs,
+    owed: Math.min(owed, multiplyDivideFloor(mark.owed, creditsPerUnit, costThen)),
   }));
-  return { atMs: nowMs - ageMs, owed, newest: linked(inCredits) };
+  const reserved = rescaled(level.reserved, costThen, creditsPerUnit, owedNow, nowMs);
+  return { atMs: level.atMs, owed, newest: linked(marks), reserved };
 }
 
 /** What all strategies that drain have in common. */
@@ -235,6 +363,22 @@ export const drainingParts = {
   used: unitsOwed,
   refund: returned,
   idleAtMs: drainedAtMs,
+  sizeBytes: ({ reserved }: Level) => constantSizeBytes + sizeOfOpen(reserved?.newest),
   store: storedLevel,
   revive: revivedLevel,
+  adapt: adaptedLevel,
+};
+
+/** What those keep of open reservations in which any unit may be given back. */
+export const drainingReservations = {
+  reserve: reservedFor,
+  isOpen: ({ reserved }: Level, spentAtMs: number) => isOpenAt(reserved, spentAtMs),
+  settle: settledTo,
+  renew: (level: Level, heldAtMs: number, ttlMs: number, nowMs: number): Level => {
+    if (level.reserved === null) return level;
+    const reserved = renewed(level.reserved, heldAtMs, ttlMs, nowMs);
+    return reserved === level.reserved ? level : { ...level, reserved };
+  },
+  store: (limit: DrainingLimit, level: Level, nowMs: number): string =>
+    storedReservations(level.reserved, owedAt(limit, level, nowMs), level.atMs, nowMs),
 };

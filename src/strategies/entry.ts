@@ -1,4 +1,5 @@
 /** One limit of a meter: what is spent of it, and what it says of a request. */
+import { expiryOf } from "./open-reservations.ts";
 import type { Rule } from "./registry.ts";
 import type { Decision, LimitDecision } from "./strategy.ts";
 
@@ -43,7 +44,7 @@ export function booked(
  * When units that are reserved count as spent: where they are given back at the latest when the time of the reservation
  * is up, so long ago that they are over just then.
  */
-export function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: number): number {
+function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: number): number {
   return strategy.releases && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
 }
 
@@ -62,10 +63,36 @@ export function settled(
 ): unknown {
   const { rule, state } = entry;
   const { limit, strategy } = rule;
+  const { reservations } = strategy;
   if (strategy.releases) return released(entry, cost, heldAtMs, ttlMs, seenMs);
-  if (actualCost > cost) return booked(entry, actualCost - cost, seenMs, seenMs);
-  const units = cost - actualCost;
-  return units === 0 ? state : strategy.refund(limit, state, units, spentAtMs, seenMs);
+  const units = Math.max(0, cost - actualCost);
+  let next = state;
+  if (reservations !== null) {
+    const its = { cost, actualCost: cost - units, spentAtMs };
+    next = reservations.settle(limit, state, its, seenMs);
+  } else if (units > 0) {
+    next = strategy.refund(limit, state, units, spentAtMs, seenMs);
+  }
+  // What the work took beyond the reservation is spent now.
+  return actualCost > cost ? booked(entryOf(rule, next), actualCost - cost, seenMs, seenMs) : next;
+}
+
+/** Whether the entry keeps anything of a reservation that was made at this instant. */
+export const keepsReservation = ({ rule, state }: Entry, spentAtMs: number): boolean =>
+  rule.strategy.reservations?.isOpen(state, spentAtMs) === true;
+
+/** The state with units spent to be settled later. */
+export function reserved(
+  { rule, state }: Entry,
+  cost: number,
+  ttlMs: number,
+  atMs: number,
+): unknown {
+  const { limit, strategy } = rule;
+  const { reservations } = strategy;
+  return reservations === null
+    ? strategy.spend(limit, state, cost, reservedAtMs(rule, ttlMs, atMs), atMs)
+    : reservations.reserve(limit, state, cost, expiryOf(atMs, ttlMs), atMs);
 }
 
 /** The state with units that are held since `heldAtMs` given back. */
@@ -81,7 +108,11 @@ function released(
   return rule.strategy.refund(rule.limit, state, cost, atMs, seenMs);
 }
 
-/** The state with units that are held since `heldAtMs`, if they are ever given back, held from now on. */
+/** Whether a renewal can change anything. */
+export const canRenew = ({ rule: { strategy } }: Entry): boolean =>
+  strategy.releases || strategy.reservations !== null;
+
+/** The state of a reservation made or last renewed at `heldAtMs` that stays open for `ttlMs` from now. */
 export function renewed(
   entry: Entry,
   cost: number,
@@ -90,7 +121,9 @@ export function renewed(
   seenMs: number,
 ): unknown {
   const { rule, state } = entry;
-  if (!rule.strategy.releases) return state;
+  const { releases, reservations } = rule.strategy;
+  if (reservations !== null) return reservations.renew(state, heldAtMs, ttlMs, seenMs);
+  if (!releases) return state;
   const without = released(entry, cost, heldAtMs, ttlMs, seenMs);
   return booked(entryOf(rule, without), cost, reservedAtMs(rule, ttlMs, seenMs), seenMs);
 }

@@ -10,15 +10,23 @@ import * as v from "valibot";
 import { alignOption, opensAt } from "./align.ts";
 import { periodAt } from "./calendar.ts";
 import {
+  isReserved,
   noOpenings,
-  opened,
+  openedBy,
   type Openings,
+  renewedAt,
   reopensAt,
+  reservedAt,
   revivedOpenings,
+  settledAt,
+  spentAt,
+  storedOpen,
+  storedOpenings,
   withdrawn,
 } from "./openings.ts";
-import { packed, packedDates, unpacked } from "./packing.ts";
-import { type Limit, strategyOfParts } from "./strategy.ts";
+import { sizeOfOpen } from "./open-reservations.ts";
+import { packed, unpacked } from "./packing.ts";
+import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
 import { canonicalTimeZone } from "./time-zones.ts";
 
 interface FixedWindowLimit extends Limit {
@@ -66,8 +74,101 @@ const periodOf = ({ period = "day", timezone = "UTC" }: FixedWindowLimit, atMs: 
 const isOver = (limit: FixedWindowLimit, window: Window, nowMs: number): boolean =>
   window.count === 0 || nowMs >= endsAt(limit, window.startedAtMs);
 
+const isOpenedByRequest = ({ align, elastic }: FixedWindowLimit): boolean =>
+  align === "first-request" && !elastic;
+
 const used = (limit: FixedWindowLimit, window: Window, nowMs: number): number =>
   isOver(limit, window, nowMs) ? 0 : window.count;
+
+function spend(
+  limit: FixedWindowLimit,
+  window: Window,
+  units: number,
+  atMs: number,
+  nowMs: number,
+): Window {
+  if (isOver(limit, window, nowMs)) {
+    const openedAtMs = beginsAt(limit, atMs);
+    if (nowMs >= endsAt(limit, openedAtMs)) return window;
+    const openings = isOpenedByRequest(limit) ? openedBy(atMs, units) : noOpenings;
+    return { openedAtMs, startedAtMs: openedAtMs, count: units, openings };
+  }
+  // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
+  // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
+  const isOfAnother =
+    limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
+  if (isOfAnother) return window;
+  const { openedAtMs, startedAtMs, count, openings } = window;
+  return {
+    openedAtMs,
+    startedAtMs: limit.elastic ? Math.max(startedAtMs, atMs) : startedAtMs,
+    count: count + units,
+    openings: isOpenedByRequest(limit) ? spentAt(openings, count, atMs, units) : openings,
+  };
+}
+
+function refund(
+  limit: FixedWindowLimit,
+  window: Window,
+  units: number,
+  spentAtMs: number,
+  nowMs: number,
+): Window {
+  if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
+  const openings = withdrawn(window.openings, spentAtMs, units);
+  return lessened(limit, window, units, openings);
+}
+
+/** The window with fewer units, as of those openings that are left. */
+function lessened(
+  limit: FixedWindowLimit,
+  window: Window,
+  units: number,
+  openings: Openings,
+): Window {
+  // With its last unit the window goes too: had nothing been spent, none would be open.
+  if (units >= window.count) return none;
+  const count = window.count - units;
+  const openedAtMs = reopensAt(window.openings, openings, window.openedAtMs, count);
+  return {
+    openedAtMs,
+    startedAtMs: limit.elastic ? window.startedAtMs : openedAtMs,
+    count,
+    openings,
+  };
+}
+
+function reserve(
+  limit: FixedWindowLimit,
+  window: Window,
+  units: number,
+  expiresAtMs: number,
+  nowMs: number,
+): Window {
+  if (!isOpenedByRequest(limit)) return spend(limit, window, units, nowMs, nowMs);
+  const isFirst = isOver(limit, window, nowMs);
+  const { openedAtMs, count, openings } = isFirst ? { ...none, openedAtMs: nowMs } : window;
+  return {
+    openedAtMs,
+    startedAtMs: openedAtMs,
+    count: count + units,
+    openings: reservedAt(openings, count, nowMs, units, expiresAtMs),
+  };
+}
+
+function settle(
+  limit: FixedWindowLimit,
+  window: Window,
+  { cost, actualCost, spentAtMs }: Settled,
+  nowMs: number,
+): Window {
+  if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
+  if (isReserved(window.openings, spentAtMs)) {
+    const openings = settledAt(window.openings, spentAtMs, cost, actualCost);
+    return lessened(limit, window, cost - actualCost, openings);
+  }
+  return cost === actualCost ? window : refund(limit, window, cost - actualCost, spentAtMs, nowMs);
+}
 
 export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   name: "fixed-window",
@@ -123,35 +224,20 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
 
   waitMs: (limit, window, _cost, nowMs) => endsAt(limit, window.startedAtMs) - nowMs,
 
-  spend(limit, window, units, atMs, nowMs) {
-    if (isOver(limit, window, nowMs)) {
-      const openedAtMs = beginsAt(limit, atMs);
-      if (nowMs >= endsAt(limit, openedAtMs)) return window;
-      const isByRequest = limit.align === "first-request" && !limit.elastic;
-      const openings = isByRequest ? [{ atMs, units }] : noOpenings;
-      return { openedAtMs, startedAtMs: openedAtMs, count: units, openings };
-    }
-    // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
-    // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
-    const isOfAnother =
-      limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
-    if (isOfAnother) return window;
-    return {
-      openedAtMs: window.openedAtMs,
-      startedAtMs: limit.elastic ? Math.max(window.startedAtMs, atMs) : window.startedAtMs,
-      count: window.count + units,
-      openings: opened(window.openings, atMs, units),
-    };
-  },
+  spend,
 
-  refund(limit, window, units, spentAtMs, nowMs) {
-    if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
-    // With its last unit the window goes too: had nothing been spent, none would be open.
-    if (units >= window.count) return none;
-    const openings = withdrawn(window.openings, spentAtMs, units);
-    const openedAtMs = reopensAt(window.openings, openings, window.openedAtMs);
-    const startedAtMs = limit.elastic ? window.startedAtMs : openedAtMs;
-    return { openedAtMs, startedAtMs, count: window.count - units, openings };
+  refund,
+
+  reservations: {
+    reserve,
+    isOpen: ({ openings }, spentAtMs) => isReserved(openings, spentAtMs),
+    settle,
+    renew(window, heldAtMs, ttlMs, nowMs) {
+      const openings = renewedAt(window.openings, heldAtMs, ttlMs, nowMs);
+      return openings === window.openings ? window : { ...window, openings };
+    },
+    store: (limit, window, nowMs) =>
+      isOver(limit, window, nowMs) ? "" : storedOpen(window.openings, nowMs),
   },
 
   deny(limit, window, nowMs) {
@@ -164,12 +250,15 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   idleAtMs: (limit, window) => (window.count === 0 ? 0 : endsAt(limit, window.startedAtMs)),
 
   store: (_limit, { openedAtMs, startedAtMs, count, openings }, nowMs) =>
-    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) + packedDates(openings, nowMs),
+    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) +
+    storedOpenings(openings, nowMs),
 
-  revive(_limit, stored, nowMs) {
+  sizeBytes: ({ openings }) => constantSizeBytes + sizeOfOpen(openings.open),
+
+  revive(_limit, stored, nowMs, storedReservations = "") {
     const [ageMs, count, restartedAfterMs, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || count === undefined || restartedAfterMs === undefined) return null;
-    const openings = revivedOpenings(integers, nowMs);
+    const openings = revivedOpenings(integers, storedReservations, count, nowMs);
     const startedAtMs = nowMs - ageMs;
     const openedAtMs = startedAtMs - restartedAfterMs;
     if (openings === null || openedAtMs < 0) return null;

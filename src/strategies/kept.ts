@@ -1,10 +1,10 @@
 /** States on their way from one meter to the next: as their strategies wrote them, or live, which costs nothing. */
 import { type Rule } from "./registry.ts";
 import type { Snapshot, StoredState } from "./snapshot.ts";
-import type { Limit, Stored } from "./strategy.ts";
+import type { Stored } from "./strategy.ts";
 
 /** A state as it is, to be written by the limit it was made for. */
-interface LiveState extends Omit<StoredState, "data"> {
+interface LiveState extends Omit<StoredState, "data" | "open"> {
   readonly rule: Rule;
   readonly state: unknown;
 }
@@ -29,14 +29,17 @@ export function liveState(rule: Rule, state: unknown, seenMs: number): KeptState
 export function storedState(kept: KeptState): StoredState {
   if (!isLive(kept)) return kept;
   const { identity, writtenAtMs, idleAtMs } = kept;
-  return { identity, data: dataOf(kept), writtenAtMs, idleAtMs };
+  return { identity, ...textsOf(kept), writtenAtMs, idleAtMs };
 }
 
-/** The state for a rule of the same identity; null where it is not one of its states. */
+/**
+ * The state for a rule of the same identity; null where it is not one of its states. A live one is taken over whatever
+ * the number of units is: no work depends on the size of the state.
+ */
 export function stateFor({ strategy, limit }: Rule, kept: KeptState): unknown {
-  return isLive(kept) && areEqual(kept.rule.limit, limit)
-    ? kept.state
-    : strategy.revive(limit, dataOf(kept), kept.writtenAtMs);
+  if (!isLive(kept)) return strategy.revive(limit, kept.data, kept.writtenAtMs, kept.open);
+  const { rule, state, writtenAtMs } = kept;
+  return rule.limit === limit ? state : strategy.adapt(limit, state, rule.limit, writtenAtMs);
 }
 
 /** Whether its strategy may have written it; that is found out when a meter is given its limit. */
@@ -46,20 +49,12 @@ const isStored = (data: unknown): data is Stored =>
   typeof data === "string" ||
   (Array.isArray(data) && data.every((text) => typeof text === "string"));
 
-function dataOf(kept: KeptState): unknown {
-  if (!isLive(kept)) return kept.data;
-  const { strategy, limit } = kept.rule;
-  return strategy.store(limit, kept.state, kept.writtenAtMs);
-}
-
-/** What lives in a limit are texts, numbers and booleans. */
-function areEqual(one: Limit, other: Limit): boolean {
-  if (one === other) return true;
-  const others = new Map(Object.entries(other));
-  const fields = Object.entries(one);
-  return (
-    fields.length === others.size && fields.every(([name, value]) => others.get(name) === value)
-  );
+function textsOf({ rule, state, writtenAtMs }: LiveState): Pick<StoredState, "data" | "open"> {
+  const { strategy, limit } = rule;
+  return {
+    data: strategy.store(limit, state, writtenAtMs),
+    open: strategy.reservations?.store(limit, state, writtenAtMs) ?? "",
+  };
 }
 
 /**
@@ -92,6 +87,6 @@ export function sizeOfKept(kept: KeptState): number {
   const texts: readonly unknown[] = Array.isArray(kept.data) ? kept.data : [kept.data];
   return texts.reduce<number>(
     (sum, text) => sum + (typeof text === "string" ? text.length : 0),
-    bytesOfKept + kept.identity.length,
+    bytesOfKept + kept.identity.length + kept.open.length,
   );
 }

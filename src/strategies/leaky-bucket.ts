@@ -16,9 +16,11 @@ import {
   draining,
   type DrainingLimit,
   drainingParts,
+  drainingReservations,
   type Level,
   owedAt,
   owing,
+  spentFor,
   waitUntilOwed,
 } from "./draining.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
@@ -89,5 +91,15 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
 
   spend: (limit, level, units, atMs, nowMs) =>
     // Later slots are promised to others: of a queue nothing but the last to come in can be given back.
-    owing(limit, level, units, atMs, nowMs, limit.mode === "queue"),
+    limit.mode === "queue"
+      ? owing(limit, level, units, atMs, nowMs, true)
+      : spentFor(limit, level, units, atMs, nowMs),
+
+  reservations: {
+    ...drainingReservations,
+    reserve: (limit, level, units, expiresAtMs, nowMs) =>
+      limit.mode === "queue"
+        ? owing(limit, level, units, nowMs, nowMs, true)
+        : drainingReservations.reserve(limit, level, units, expiresAtMs, nowMs),
+  },
 });

@@ -7,13 +7,15 @@
 import { isCount, isInstant } from "./integers.ts";
 import {
   booked,
+  canRenew,
   type Entry,
   decided,
   entryOf,
   measure,
   rebooked,
   renewed,
-  reservedAtMs,
+  keepsReservation,
+  reserved,
   settled,
   spentDecision,
   delayOf,
@@ -120,6 +122,9 @@ export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
 const bytesOfMeter = 130;
 const bytesOfEntry = 70;
 
+/** The ttl of what is spent for good. */
+const unlimited = Number.POSITIVE_INFINITY;
+
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
   readonly #entries: readonly Entry[];
@@ -173,7 +178,7 @@ class LimitsMeter implements Meter {
   }
 
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
-    return this.#spend(cost, Number.POSITIVE_INFINITY, nowMs, heldUnits);
+    return this.#spend(cost, unlimited, nowMs, heldUnits);
   }
 
   reserve({ cost, ttlMs }: ReservedSpend, nowMs: number, heldUnits = 0): Decision {
@@ -197,8 +202,10 @@ class LimitsMeter implements Meter {
     const delayMs = delayOf(entries, heldUnits, atMs, lagMs);
     for (const entry of entries) {
       const { limit, strategy } = entry.rule;
-      const spentAtMs = reservedAtMs(entry.rule, ttlMs, atMs);
-      entry.state = strategy.spend(limit, entry.state, cost, spentAtMs, atMs);
+      entry.state =
+        ttlMs === unlimited
+          ? strategy.spend(limit, entry.state, cost, atMs, atMs)
+          : reserved(entry, cost, ttlMs, atMs);
       entry.used += cost;
     }
     this.seenMs = atMs;
@@ -259,7 +266,8 @@ class LimitsMeter implements Meter {
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    if (actualCost === cost && !(cost > 0 && this.#releases)) return;
+    const isKept = this.#entries.some((entry) => keepsReservation(entry, spentAtMs));
+    if (actualCost === cost && !isKept && !(cost > 0 && this.#releases)) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
     this.#change(seenMs, (entry) =>
@@ -272,7 +280,7 @@ class LimitsMeter implements Meter {
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    if (cost === 0 || !this.#releases) return;
+    if (cost === 0 || !this.#entries.some(canRenew)) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
     this.#change(seenMs, (entry) => renewed(entry, cost, heldAtMs, ttlMs, seenMs));

@@ -8,15 +8,23 @@
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import {
+  isReserved,
   noOpenings,
-  opened,
+  openedBy,
   type Openings,
+  renewedAt,
   reopensAt,
+  reservedAt,
   revivedOpenings,
+  settledAt,
+  spentAt,
+  storedOpen,
+  storedOpenings,
   withdrawn,
 } from "./openings.ts";
-import { packed, packedDates, unpacked } from "./packing.ts";
-import { type Limit, strategyOfParts } from "./strategy.ts";
+import { sizeOfOpen } from "./open-reservations.ts";
+import { packed, unpacked } from "./packing.ts";
+import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
 interface Buckets {
@@ -36,11 +44,13 @@ function rolled(limit: Limit, buckets: Buckets, nowMs: number): Buckets {
   const age = nowMs - buckets.openedAtMs;
   if (age < limit.windowMs || isEmpty(buckets)) return buckets;
   if (age >= 2 * limit.windowMs || buckets.current === 0) return none;
+  const { final } = buckets.openings;
   return {
     openedAtMs: buckets.openedAtMs + limit.windowMs,
     previous: buckets.current,
     current: 0,
-    openings: buckets.openings[0]?.atMs === buckets.openedAtMs ? buckets.openings : noOpenings,
+    // What is settled from now on moves no bucket.
+    openings: final[0]?.atMs === buckets.openedAtMs ? { final, open: null } : noOpenings,
   };
 }
 
@@ -68,6 +78,111 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
 }
 
+function spend(
+  limit: AlignedLimit,
+  buckets: Buckets,
+  units: number,
+  atMs: number,
+  nowMs: number,
+): Buckets {
+  const before = rolled(limit, buckets, nowMs);
+  if (isEmpty(before)) {
+    const openings = limit.align === "clock" ? noOpenings : openedBy(atMs, units);
+    const openedAtMs = opensAt(limit.align, limit.windowMs, atMs);
+    return rolled(limit, { openedAtMs, previous: 0, current: units, openings }, nowMs);
+  }
+  const { openedAtMs, previous, current } = before;
+  if (atMs < openedAtMs - limit.windowMs) return buckets;
+  const openings =
+    limit.align === "clock"
+      ? noOpenings
+      : spentAt(before.openings, previous + current, atMs, units);
+  return atMs >= openedAtMs
+    ? { openedAtMs, previous, current: current + units, openings }
+    : { openedAtMs, previous: previous + units, current, openings };
+}
+
+function refund(
+  limit: AlignedLimit,
+  buckets: Buckets,
+  units: number,
+  spentAtMs: number,
+  nowMs: number,
+): Buckets {
+  const before = rolled(limit, buckets, nowMs);
+  const { openedAtMs, previous, current } = before;
+  const isCurrent = spentAtMs >= openedAtMs && current > 0;
+  const isPrevious = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
+  if (!isCurrent && !(isPrevious && previous > 0)) return buckets;
+  const openings = withdrawn(before.openings, spentAtMs, units);
+  const after: Buckets = {
+    openedAtMs,
+    previous: isCurrent ? previous : Math.max(0, previous - units),
+    current: isCurrent ? Math.max(0, current - units) : current,
+    openings,
+  };
+  if (limit.align === "clock") return after;
+  // With the bucket before it empty, the current one would have been opened by the first to be spent in it.
+  if (isPrevious && after.previous === 0 && current > 0) {
+    const final = openings.final.filter(({ atMs }) => atMs >= openedAtMs);
+    const left = { final, open: openings.open };
+    return { openedAtMs: final[0]?.atMs ?? nowMs, previous: 0, current, openings: left };
+  }
+  const firstAtMs = before.openings.final[0]?.atMs ?? openedAtMs;
+  const count = after.previous + after.current;
+  const opensAtMs = reopensAt(before.openings, openings, firstAtMs, count);
+  return opensAtMs === firstAtMs ? after : reopened(limit, after, opensAtMs, nowMs);
+}
+
+function reserve(
+  limit: AlignedLimit,
+  buckets: Buckets,
+  units: number,
+  expiresAtMs: number,
+  nowMs: number,
+): Buckets {
+  const before = rolled(limit, buckets, nowMs);
+  // Behind a bucket that counts, the current one stays where it is.
+  if (limit.align === "clock" || before.previous > 0) {
+    return spend(limit, buckets, units, nowMs, nowMs);
+  }
+  const { openedAtMs, current, openings } = isEmpty(before)
+    ? { ...none, openedAtMs: nowMs }
+    : before;
+  return {
+    openedAtMs,
+    previous: 0,
+    current: current + units,
+    openings: reservedAt(openings, current, nowMs, units, expiresAtMs),
+  };
+}
+
+function settle(
+  limit: AlignedLimit,
+  buckets: Buckets,
+  { cost, actualCost, spentAtMs }: Settled,
+  nowMs: number,
+): Buckets {
+  const units = cost - actualCost;
+  const before = rolled(limit, buckets, nowMs);
+  const { openedAtMs, previous, current } = before;
+  if (spentAtMs < openedAtMs && previous > 0 && units > 0) {
+    // Too late to move a bucket.
+    if (spentAtMs < openedAtMs - limit.windowMs) return buckets;
+    if (previous <= units && current === 0) return none;
+    const openings = withdrawn(before.openings, spentAtMs, units);
+    return { openedAtMs, previous: Math.max(0, previous - units), current, openings };
+  }
+  if (!isReserved(before.openings, spentAtMs)) {
+    return units === 0 ? buckets : refund(limit, buckets, units, spentAtMs, nowMs);
+  }
+  if (units >= current) return none;
+  const openings = settledAt(before.openings, spentAtMs, cost, actualCost);
+  const count = current - units;
+  const opensAtMs = reopensAt(before.openings, openings, openedAtMs, count);
+  return { openedAtMs: opensAtMs, previous, current: count, openings };
+}
+
 export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   name: "sliding-window-counter",
   options: alignOption(["first-request", "clock"]),
@@ -91,47 +206,19 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     return nextOpensAtMs + elapsedUntil(limit, now.current, room) - nowMs;
   },
 
-  spend(limit, buckets, units, atMs, nowMs) {
-    const before = rolled(limit, buckets, nowMs);
-    if (isEmpty(before)) {
-      const openings = limit.align === "clock" ? noOpenings : [{ atMs, units }];
-      const first = {
-        openedAtMs: opensAt(limit.align, limit.windowMs, atMs),
-        previous: 0,
-        current: units,
-        openings,
-      };
-      return rolled(limit, first, nowMs);
-    }
-    const { openedAtMs, previous, current } = before;
-    const openings = opened(before.openings, atMs, units);
-    if (atMs >= openedAtMs) return { openedAtMs, previous, current: current + units, openings };
-    if (atMs < openedAtMs - limit.windowMs) return buckets;
-    return { openedAtMs, previous: previous + units, current, openings };
-  },
+  spend,
 
-  refund(limit, buckets, units, spentAtMs, nowMs) {
-    const before = rolled(limit, buckets, nowMs);
-    const { openedAtMs, previous, current } = before;
-    const isCurrent = spentAtMs >= openedAtMs && current > 0;
-    const isPrevious = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
-    if (!isCurrent && !(isPrevious && previous > 0)) return buckets;
-    const openings = withdrawn(before.openings, spentAtMs, units);
-    const after: Buckets = {
-      openedAtMs,
-      previous: isCurrent ? previous : Math.max(0, previous - units),
-      current: isCurrent ? Math.max(0, current - units) : current,
-      openings,
-    };
-    if (limit.align === "clock") return after;
-    // With the bucket before it empty, the current one would have been opened by the first to be spent in it.
-    if (isPrevious && after.previous === 0 && current > 0) {
-      const left = openings.filter(({ atMs }) => atMs >= openedAtMs);
-      return { openedAtMs: left[0]?.atMs ?? nowMs, previous: 0, current, openings: left };
-    }
-    const firstAtMs = before.openings[0]?.atMs ?? openedAtMs;
-    const opensAtMs = reopensAt(before.openings, openings, firstAtMs);
-    return opensAtMs === firstAtMs ? after : reopened(limit, after, opensAtMs, nowMs);
+  refund,
+
+  reservations: {
+    reserve,
+    isOpen: ({ openings }, spentAtMs) => isReserved(openings, spentAtMs),
+    settle,
+    renew(buckets, heldAtMs, ttlMs, nowMs) {
+      const openings = renewedAt(buckets.openings, heldAtMs, ttlMs, nowMs);
+      return openings === buckets.openings ? buckets : { ...buckets, openings };
+    },
+    store: (limit, buckets, nowMs) => storedOpen(rolled(limit, buckets, nowMs).openings, nowMs),
   },
 
   idleAtMs(limit, buckets) {
@@ -140,12 +227,14 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   },
 
   store: (_limit, { openedAtMs, previous, current, openings }, nowMs) =>
-    packed([nowMs - openedAtMs, previous, current]) + packedDates(openings, nowMs),
+    packed([nowMs - openedAtMs, previous, current]) + storedOpenings(openings, nowMs),
 
-  revive(_limit, stored, nowMs) {
+  sizeBytes: ({ openings }) => constantSizeBytes + sizeOfOpen(openings.open),
+
+  revive(_limit, stored, nowMs, storedReservations = "") {
     const [ageMs, previous, current, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || previous === undefined || current === undefined) return null;
-    const openings = revivedOpenings(integers, nowMs);
+    const openings = revivedOpenings(integers, storedReservations, previous + current, nowMs);
     if (openings === null || ageMs > nowMs) return null;
     return { openedAtMs: nowMs - ageMs, previous, current, openings };
   },

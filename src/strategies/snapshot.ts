@@ -2,15 +2,22 @@
  * What a meter leaves in storage: `[version, seenMs, …states]`, each state `[identity, idleAfterMs, data]`, and for one
  * that the meter was not given, how long before `seenMs` its data was written (below 0 when after). Durations count from
  * `seenMs`: they take fewer bytes than instants do. Data are a text, or of a long state a list of texts.
+ *
+ * What a state keeps of open reservations follows it as `["+", 0, text]`. Versions that do not know it take it for the
+ * state of another limit that is idle, and leave it out when they write: what they have changed it no longer fits.
  */
 import { isCount, isInstant } from "./integers.ts";
 
 const version = 2;
 
+const openIdentity = "+";
+
 /** The state of a limit as its strategy wrote it. */
 export interface StoredState {
   readonly identity: string;
   readonly data: unknown;
+  /** What it keeps of open reservations; "" for nothing. */
+  readonly open: string;
   /** The latest instant that was known when it was written. */
   readonly writtenAtMs: number;
   readonly idleAtMs: number;
@@ -23,10 +30,11 @@ export interface Snapshot {
 
 export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
   const written: unknown[] = [version, seenMs];
-  for (const { identity, data, writtenAtMs, idleAtMs } of states) {
+  for (const { identity, data, open, writtenAtMs, idleAtMs } of states) {
     const state = [identity, idleAtMs - seenMs, data];
     if (writtenAtMs !== seenMs) state.push(seenMs - writtenAtMs);
     written.push(state);
+    if (open !== "") written.push([openIdentity, 0, open]);
   }
   return written;
 }
@@ -36,8 +44,24 @@ export function readSnapshot(stored: unknown): Snapshot | null {
   if (!Array.isArray(stored)) return null;
   const [storedVersion, seenMs, ...written]: unknown[] = stored;
   if (storedVersion !== version || !isInstant(seenMs)) return null;
-  const states = written.map((state) => readState(state, seenMs)).filter((state) => state !== null);
-  return states.length === written.length ? { seenMs, states } : null;
+  const states: StoredState[] = [];
+  for (const each of written) {
+    const state = readState(each, seenMs);
+    if (state === null) return null;
+    if (state.identity !== openIdentity) states.push(state);
+    else if (!addOpen(states, state)) return null;
+  }
+  return { seenMs, states };
+}
+
+/** Adds what was kept of open reservations to the state that it follows. @returns whether it can belong to it */
+function addOpen(states: StoredState[], { data }: StoredState): boolean {
+  const state = states.pop();
+  if (state === undefined || state.open !== "" || typeof data !== "string" || data === "") {
+    return false;
+  }
+  states.push({ ...state, open: data });
+  return true;
 }
 
 /** A copy of what `writeSnapshot` answered in which the data of each state are others; anything else as it is. */
@@ -58,5 +82,5 @@ function readState(stored: unknown, seenMs: number): StoredState | null {
   const writtenAtMs = seenMs - Number(ageMs);
   const idleAtMs = seenMs + idleAfterMs;
   if (!isInstant(writtenAtMs) || !isCount(idleAtMs)) return null;
-  return { identity, data, writtenAtMs, idleAtMs };
+  return { identity, data, open: "", writtenAtMs, idleAtMs };
 }

@@ -68,6 +68,28 @@ export interface LimitProblem {
  */
 export type Stored = string | readonly string[];
 
+/** A reservation that is settled. */
+export interface Settled {
+  readonly cost: number;
+  /** No more than `cost`: what is beyond is booked apart. */
+  readonly actualCost: number;
+  readonly spentAtMs: number;
+}
+
+/** What a strategy keeps of open reservations, so that only their outcome is left in the end (law 10). */
+export interface ReservationParts<L extends Limit, State> {
+  /** Transition: `units` are spent at `nowMs`, to be settled before `expiresAtMs`. */
+  reserve(limit: L, state: State, units: number, expiresAtMs: number, nowMs: number): State;
+  /** Whether anything is kept of a reservation that was made at this instant. */
+  isOpen(state: State, spentAtMs: number): boolean;
+  /** Transition: a reservation is corrected to its actual cost, and what was kept of it goes. */
+  settle(limit: L, state: State, settled: Settled, nowMs: number): State;
+  /** Transition: a reservation made or last renewed at `heldAtMs` stays open for `ttlMs` from now. */
+  renew(state: State, heldAtMs: number, ttlMs: number, nowMs: number): State;
+  /** What is kept, as a text; "" for nothing. */
+  store(limit: L, state: State, nowMs: number): string;
+}
+
 /** What not every strategy has. */
 interface Particular<L extends Limit, State> {
   /** The length of the window at an instant. */
@@ -124,6 +146,10 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
   /** Null where a denial changes nothing. */
   readonly deny: Particular<L, State>["deny"] | null;
+  /** Null where a refund is exact without more data, and where it is declared not to be. */
+  readonly reservations: ReservationParts<L, State> | null;
+  /** The state for a limit of the same identity whose number of units is another than that of `before`. */
+  adapt(limit: L, state: State, before: L, nowMs: number): State;
   /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
@@ -134,14 +160,26 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
    * of a sealed segment is the same whenever it is asked for.
    */
   store(limit: L, state: State, nowMs: number): Stored;
-  /** The state that `store` wrote at `nowMs`, or null when the data is not such a state. */
-  revive(limit: L, stored: unknown, nowMs: number): State | null;
+  /**
+   * The state that `store` wrote at `nowMs`, or null when the data is not such a state.
+   * @param storedOpen what `reservations.store` wrote; "" by default
+   */
+  revive(limit: L, stored: unknown, nowMs: number, storedOpen?: string): State | null;
 }
 
-type Unsaid = "complete" | "warning" | "releases" | "windowMs" | "delayMs" | "deny" | "sizeBytes";
+type Unsaid =
+  | "complete"
+  | "warning"
+  | "releases"
+  | "windowMs"
+  | "delayMs"
+  | "deny"
+  | "reservations"
+  | "adapt"
+  | "sizeBytes";
 
 /** Of a state that is always as large: a few numbers, and some instants for corrections. */
-const constantSizeBytes = 230;
+export const constantSizeBytes = 230;
 
 /** What a strategy has to say; for the rest it is like most. */
 export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Unsaid> &
@@ -171,6 +209,8 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     spend: parts.spend,
     refund: parts.refund,
     deny: parts.deny ?? null,
+    reservations: parts.reservations ?? null,
+    adapt: parts.adapt ?? ((_limit, state) => state),
     idleAtMs: parts.idleAtMs,
     sizeBytes: parts.sizeBytes ?? (() => constantSizeBytes),
     store: parts.store,

@@ -12,8 +12,9 @@ import {
   draining,
   type DrainingLimit,
   drainingParts,
+  drainingReservations,
   type Level,
-  owing,
+  spentFor,
   waitUntilOwed,
 } from "./draining.ts";
 import { strategyOfParts } from "./strategy.ts";
@@ -48,5 +49,7 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   waitMs: (limit, level, cost, nowMs) =>
     waitUntilOwed(limit, level, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
 
-  spend: (limit, level, units, atMs, nowMs) => owing(limit, level, units, atMs, nowMs, false),
+  spend: spentFor,
+
+  reservations: drainingReservations,
 });
