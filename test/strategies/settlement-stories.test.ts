@@ -1,0 +1,266 @@
+/** Law 10 in stories: drained quotas, what each exception promises, and what reservations take in storage. */
+import { describe, expect, test } from "vitest";
+import {
+  createMeter,
+  type LimitInput,
+  type Meter,
+  parseLimits,
+} from "../../src/strategies/index.ts";
+import { replayed, Trace } from "./reservation-traces.ts";
+import { expectSame, remainingOf } from "./story.ts";
+
+const startMs = Date.UTC(2026, 2, 1);
+const minuteMs = 60_000;
+
+const limitsOf = (limit: LimitInput) => parseLimits(limit);
+
+/** Numbers from 0 up to a bound, the same each time. */
+function randomBelow(seed: number): (bound: number) => number {
+  let state = seed;
+  return (bound) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % bound;
+  };
+}
+
+const everyForm: readonly (LimitInput & { readonly burst?: number })[] = [
+  { strategy: "fixed-window", limit: 100, window: "1m" },
+  { strategy: "fixed-window", align: "clock", limit: 100, window: "1m" },
+  { strategy: "fixed-window", align: "calendar", limit: 100, window: "1d" },
+  { strategy: "sliding-log", limit: 100, window: "1m" },
+  { strategy: "sliding-window-counter", limit: 100, window: "1m" },
+  { strategy: "sliding-window-counter", align: "clock", limit: 100, window: "1m" },
+  { strategy: "sliding-buckets", limit: 100, window: "1m" },
+  { strategy: "sliding-buckets", edge: "drop", limit: 100, window: "1m" },
+  { strategy: "token-bucket", limit: 100, window: "1m" },
+  { strategy: "token-bucket", burst: 100, limit: 7, window: "1m" },
+  { strategy: "token-bucket", refill: "interval", limit: 100, window: "1m" },
+  { strategy: "leaky-bucket", mode: "police", limit: 100, window: "1m" },
+  { strategy: "concurrency", limit: 100, window: "1m" },
+].map((form) => ({ ...form, name: "limit" }));
+
+const burstOf = (limit: LimitInput & { readonly burst?: number }, burst: number) =>
+  limit.burst === undefined ? {} : { burst };
+
+const titled = everyForm.map((limit) => {
+  const { name: _, limit: units, window, strategy, ...options } = { ...limit };
+  return { title: [strategy, ...Object.values(options), `${units}/${window}`].join(" "), limit };
+});
+
+const remainingAt = (meter: Meter, nowMs: number): number => remainingOf(meter.look(1, nowMs));
+
+describe("a window that a request opens", () => {
+  test.each(["fixed-window", "sliding-window-counter"])(
+    "is whole after uncounted requests that overlapped: %s",
+    (strategy) => {
+      const meter = createMeter(limitsOf({ limit: 100, window: "1m", strategy }));
+      const ttlMs = 10_000;
+      const reserve = (atMs: number): void => {
+        expect(meter.reserve({ cost: 1, ttlMs }, startMs + atMs).allowed).toBe(true);
+      };
+      const settle = (atMs: number, nowMs: number): void =>
+        meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + atMs, ttlMs }, startMs + nowMs);
+      for (const atMs of [1, 2, 3, 4, 5]) reserve(atMs);
+      settle(1, 6);
+      reserve(7);
+      for (const atMs of [2, 3, 4, 5, 7]) settle(atMs, 8);
+      expect(remainingAt(meter, startMs + 8)).toBe(100);
+      expect(meter.idleAtMs()).toBe(0);
+    },
+  );
+
+  test("opens at the earliest spend that is left", () => {
+    const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" });
+    const meter = createMeter(limits);
+    const ttlMs = 50_000;
+    meter.reserve({ cost: 1, ttlMs }, startMs);
+    meter.reserve({ cost: 1, ttlMs }, startMs + 5_000);
+    meter.consume(1, startMs + 9_000);
+    meter.reserve({ cost: 1, ttlMs }, startMs + 12_000);
+    const resetsAt = (): number =>
+      startMs + 20_000 + (meter.look(1, startMs + 20_000).limits[0]?.resetAfterMs ?? 0);
+    const settle = (spentAtMs: number, actualCost: number): number => {
+      meter.settle({ cost: 1, actualCost, spentAtMs, ttlMs }, startMs + 20_000);
+      return resetsAt() - startMs - minuteMs;
+    };
+    expect(resetsAt()).toBe(startMs + minuteMs);
+    expect(settle(startMs + 12_000, 0)).toBe(0);
+    expect(settle(startMs, 0)).toBe(5_000);
+    expect(settle(startMs + 5_000, 0)).toBe(9_000);
+  });
+
+  test("stays where it is when a reservation of it is settled after its end", () => {
+    const limits = limitsOf({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
+    const meter = createMeter(limits);
+    const ttlMs = 600_000;
+    meter.reserve({ cost: 6, ttlMs }, startMs);
+    meter.consume(2, startMs + 70_000);
+    // 6 × 50/60 and 2
+    expect(remainingAt(meter, startMs + 70_000)).toBe(3);
+    meter.settle({ cost: 6, actualCost: 3, spentAtMs: startMs, ttlMs }, startMs + 70_000);
+    // 3 × 50/60 and 2
+    expect(remainingAt(meter, startMs + 70_000)).toBe(6);
+    const before = meter.look(1, startMs + 70_000).limits[0]?.resetAfterMs;
+    expect(before).toBe(110_000 - 30_000 + 1);
+  });
+
+  test("returns nothing of a fixed window that is over, and leaves the next one alone", () => {
+    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+    const ttlMs = 600_000;
+    meter.reserve({ cost: 6, ttlMs }, startMs);
+    meter.consume(4, startMs + minuteMs);
+    meter.settle({ cost: 6, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + minuteMs);
+    expect(meter.look(1, startMs + minuteMs).limits[0]).toMatchObject({
+      remaining: 6,
+      resetAfterMs: minuteMs,
+    });
+  });
+});
+
+describe.each(titled)("$title", ({ limit }) => {
+  test("has lost nothing after 2,000 uncounted requests with 20 in flight", () => {
+    const trace = new Trace(limitsOf(limit), startMs);
+    const below = randomBelow(7);
+    let denied = 0;
+    for (let request = 0; request < 2_000; request++) {
+      trace.nowMs += below(3);
+      if (trace.open.length === 20) {
+        const spend = trace.open[below(20)];
+        if (spend !== undefined) trace.settle(spend, 0);
+      }
+      if (!trace.reserve(1)) denied++;
+    }
+    for (const spend of trace.open) trace.settle(spend, 0);
+    expect(denied).toBe(0);
+    expect(trace.settled.nothing).toBe(2_000);
+    expect(remainingAt(trace.meter, trace.nowMs)).toBe(100);
+  });
+
+  test("decides as if nothing had been reserved after 1,000 in flight, settled in any order", () => {
+    const [one] = limitsOf({
+      ...limit,
+      limit: 3_000,
+      ...burstOf(limit, 4_000),
+    });
+    if (one === undefined) throw new Error("one limit was asked for");
+    const trace = new Trace([one], startMs);
+    const below = randomBelow(11);
+    for (let spend = 0; spend < 1_000; spend++) {
+      trace.nowMs += below(7);
+      expect(trace.reserve(1 + below(2))).toBe(true);
+      if (below(5) === 0) trace.consume(1);
+      if (below(200) === 0) trace.restart();
+    }
+    expect(trace.mostOpen).toBe(1_000);
+    const replayedAlike = (): void => {
+      const other = replayed(one, trace);
+      for (const waitMs of [0, 1, 77, 1_000, 20_000, 59_000, 70_000, 130_000]) {
+        const atMs = trace.nowMs + waitMs;
+        expectSame(trace.meter.look(1, atMs).limits[0], other.look(1, atMs).limits[0]);
+      }
+    };
+    for (let left = 1_000; left > 0; left--) {
+      trace.nowMs += below(5);
+      const spend = trace.open[below(left)];
+      const actualCost = [0, 0, 1, below(4)][below(4)] ?? 0;
+      if (spend !== undefined) trace.settle(spend, actualCost);
+      if (left % 100 === 0) replayedAlike();
+      if (left % 300 === 0) trace.restart();
+    }
+    expect(trace.open).toEqual([]);
+    expect(Math.min(...Object.values(trace.settled))).toBeGreaterThan(50);
+    replayedAlike();
+  });
+
+  test.each([1, 10, 1_000])(
+    "takes at most 24 bytes of storage for each of %i reservations",
+    (count) => {
+      const limits = limitsOf({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
+      const [reserving, spending] = [createMeter(limits), createMeter(limits)];
+      for (let each = 0; each < count; each++) {
+        const nowMs = startMs + each * 13;
+        expect(reserving.reserve({ cost: 1, ttlMs: 86_400_000 }, nowMs).allowed).toBe(true);
+        // A lease that is as long leaves the same runs.
+        spending.consume(1, nowMs);
+      }
+      const bytesOf = (meter: Meter): number => JSON.stringify(meter.snapshot()).length;
+      expect(bytesOf(reserving) - bytesOf(spending)).toBeLessThanOrEqual(24 * count);
+    },
+  );
+
+  test("keeps nothing of reservations that are settled, or whose time is up", () => {
+    const limits = limitsOf({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
+    const [reserving, spending] = [createMeter(limits), createMeter(limits)];
+    const openTexts = (meter: Meter): number =>
+      JSON.stringify(meter.snapshot()).split('"+"').length - 1;
+    for (let each = 0; each < 50; each++) {
+      const nowMs = startMs + each;
+      reserving.reserve({ cost: 1, ttlMs: each < 25 ? 2_000 : 600_000 }, nowMs);
+      spending.consume(1, nowMs);
+    }
+    for (let each = 25; each < 50; each++) {
+      const spentAtMs = startMs + each;
+      reserving.settle({ cost: 1, actualCost: 1, spentAtMs, ttlMs: 600_000 }, startMs + 100);
+    }
+    for (const meter of [reserving, spending]) meter.consume(1, startMs + 4_000);
+    expect(openTexts(reserving)).toBe(0);
+    if (limit.strategy !== "concurrency") {
+      expectSame(reserving.look(1, startMs + 4_000), spending.look(1, startMs + 4_000));
+    }
+  });
+});
+
+describe("the work of a limit's number", () => {
+  test("a state is taken over as it is when only the number of units changes", () => {
+    const [few, many] = [10_000, 60_000].map((limit) =>
+      limitsOf({ limit, window: "1d", strategy: "sliding-log", name: "log" }),
+    );
+    if (few === undefined || many === undefined) throw new Error("two were asked for");
+    let meter = createMeter(many);
+    for (let unit = 0; unit < 9_000; unit++) meter.consume(1, startMs + unit);
+    const textsOf = (each: Meter): unknown[] =>
+      (each.snapshot() as [number, number, [string, number, unknown[]]])[2][2];
+    const before = textsOf(meter);
+    // A sealed segment keeps the text that was made of it: another text would be another segment.
+    const sizeBytes = meter.sizeBytes();
+    for (let turn = 0; turn < 10_000; turn++) meter = meter.withLimits(turn % 2 === 0 ? few : many);
+    expect(meter.sizeBytes()).toBe(sizeBytes);
+    expect(textsOf(meter)).toStrictEqual(before);
+  });
+});
+
+describe("the declared exceptions", () => {
+  test("an elastic window gives back units, and still lasts from the reservation on", () => {
+    const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window", elastic: true });
+    const meter = createMeter(limits);
+    const ttlMs = 30_000;
+    meter.consume(1, startMs);
+    meter.reserve({ cost: 5, ttlMs }, startMs + 20_000);
+    meter.settle({ cost: 5, actualCost: 0, spentAtMs: startMs + 20_000, ttlMs }, startMs + 30_000);
+    expect(meter.look(1, startMs + 30_000).limits[0]).toMatchObject({
+      remaining: 9,
+      resetAfterMs: 50_000,
+    });
+  });
+
+  test("an interval bucket gives back what still counts after a refill, and keeps its periods", () => {
+    const limits = limitsOf({
+      limit: 10,
+      window: "1m",
+      burst: 100,
+      strategy: "token-bucket",
+      refill: "interval",
+    });
+    const meter = createMeter(limits);
+    const ttlMs = 600_000;
+    for (let unit = 0; unit < 50; unit++) meter.reserve({ cost: 1, ttlMs }, startMs + unit);
+    meter.consume(1, startMs + 50);
+    for (let unit = 0; unit < 50; unit++) {
+      meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + unit, ttlMs }, startMs + 61_000);
+    }
+    // 51 were owed, 10 of which came in after a minute; at the least 0 are left of 41.
+    expect(meter.look(1, startMs + 61_000).limits[0]).toMatchObject({ remaining: 100 });
+    meter.consume(1, startMs + 61_000);
+    expect(remainingAt(meter, startMs + 61_000)).toBe(99);
+  });
+});
