@@ -40,6 +40,17 @@ describe("X-RateLimit fields", () => {
     expect(legacyOf(denied)).toEqual(["2", "0", String(startSeconds + 61)]);
   });
 
+  it("report the limit with the least remaining wherever it stands in the list of limits", async () => {
+    const { send } = headgate({ ...on, LIMITS: "100/hour; 2/minute; 50/day" });
+    expect(legacyOf(await send("/", visitor)).slice(0, 2)).toEqual(["2", "1"]);
+  });
+
+  it("report, of limits with equally little remaining, the one that is full again last", async () => {
+    const { send } = headgate({ ...on, LIMITS: "5/minute; 5/day; 5/hour" });
+    const aDayLater = String(startSeconds + 86_401);
+    expect(legacyOf(await send("/", visitor))).toEqual(["5", "4", aDayLater]);
+  });
+
   it.for([
     ["/answer?X-RateLimit-Limit=9&X-RateLimit-Remaining=8&X-RateLimit-Reset=7", ["9", "8", "7"]],
     ["/answer?X-RateLimit-Remaining=8", [null, "8", null]],

@@ -1,0 +1,54 @@
+/** Entries of `allow`, `deny` and `overrides` for keys of several parts. */
+import { describe, expect, it } from "vitest";
+import { rulingOf } from "../../src/policies/ruling.ts";
+import { policyOf, visitTo } from "./harness.ts";
+
+const key = ["global", "ip", "header:x-plan", "method"];
+/** What stands for `global` is not compared with anything. */
+const entry = ["any", "203.0.113.0/24", "gold", "GET"];
+
+const headersOf = (address: string, plan?: string): Record<string, string> => ({
+  "CF-Connecting-IP": address,
+  ...(plan !== undefined && { "X-Plan": plan }),
+});
+
+const requests = [
+  ["of every part of the entry", "GET", headersOf("203.0.113.7", "gold"), true],
+  ["of another network", "GET", headersOf("198.51.100.7", "gold"), false],
+  ["of another value of a header", "GET", headersOf("203.0.113.7", "silver"), false],
+  ["without the header", "GET", headersOf("203.0.113.7"), false],
+  ["of another method", "POST", headersOf("203.0.113.7", "gold"), false],
+  ["without an address", "GET", { "X-Plan": "gold" }, false],
+] as const;
+
+describe("an exception for a key of several parts", () => {
+  const rulingFor = (fields: object, method: string, headers: Record<string, string>) =>
+    rulingOf(policyOf({ key, limits: "5/s", ...fields }), visitTo("/", { method, headers }), {});
+
+  it.for(requests)("in allow holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
+    const { kind } = rulingFor({ allow: [entry] }, method, headers);
+    expect(kind).toBe(holds ? "passed" : "charged");
+  });
+
+  it.for(requests)("in deny holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
+    const { kind } = rulingFor({ deny: [entry] }, method, headers);
+    expect(kind).toBe(holds ? "barred" : "charged");
+  });
+
+  it.for(requests)(
+    "in overrides holds for a request %s: %s %j %s",
+    ([, method, headers, holds]) => {
+      const overrides = [{ key: entry, limits: "9/s" }];
+      expect(rulingFor({ overrides }, method, headers)).toMatchObject({
+        policy: { limits: [{ limit: holds ? 9 : 5 }] },
+      });
+    },
+  );
+
+  it("holds with a star in the place of an address", () => {
+    const starred = ["any", "203.0.113.*", "gold", "GET"];
+    const rulingOfEntry = (address: string): string =>
+      rulingFor({ allow: [starred] }, "GET", headersOf(address, "gold")).kind;
+    expect(["203.0.113.9", "203.0.114.9"].map(rulingOfEntry)).toEqual(["passed", "charged"]);
+  });
+});
