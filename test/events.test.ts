@@ -56,8 +56,8 @@ describe("the events", () => {
   });
 
   it("are the only lines that the Worker writes", () => {
-    const writing = files.filter((text) => /\bconsole\.\w+\(/.test(text));
+    const writing = files.filter((text) => /\bconsole\b/.test(text));
     expect(writing).toEqual([]);
-    expect(source.match(/\bconsole\.\w+\(/g)).toHaveLength(2);
+    expect(source.match(/\bconsole\b/g)).toHaveLength(1);
   });
 });

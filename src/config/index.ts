@@ -54,6 +54,8 @@ export interface Config extends Policies {
   readonly corsOrigins: AllowedOrigins;
   /** Whether `X-RateLimit-*` are sent too, for clients that know no others. */
   readonly hasLegacyHeaders: boolean;
+  /** Whether each denial is an event, up to so many a second. */
+  readonly logsDenials: boolean;
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;
   /** Whether anybody may look, without a token. */
@@ -92,6 +94,7 @@ export function parseConfig(variables: Variables): Config {
     ],
     preflights: readPreflights(env.PREFLIGHT_LIMITS, policies, report),
     corsOrigins: readCorsOrigins(env.CORS_ORIGINS, report),
+    logsDenials: readFlag("LOG_DENIALS", env.LOG_DENIALS, report),
     hasLegacyHeaders: readFlag("LEGACY_HEADERS", env.LEGACY_HEADERS, report),
     checkPath,
     isLookOpen: readCheckAuth(env.CHECK_AUTH, report),

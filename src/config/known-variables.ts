@@ -16,6 +16,7 @@ export const variableNames = [
   "PREFLIGHT_LIMITS",
   "CORS_ORIGINS",
   "LEGACY_HEADERS",
+  "LOG_DENIALS",
   "CHECK_PATH",
   "CHECK_AUTH",
   "CHECK_TOKENS",

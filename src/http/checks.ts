@@ -10,7 +10,7 @@ import {
   violatedLimits,
 } from "../limiter/outcome.ts";
 import { addressOf, reservationId } from "../limiter/reservation-id.ts";
-import { report } from "../observability/events.ts";
+import { keyPseudonym, report } from "../observability/events.ts";
 import { contradictedPart, noAttributes } from "../policies/caller-attributes.ts";
 import { rulingOfCaller } from "../policies/ruling.ts";
 import { createMeter, type Decision } from "../strategies/index.ts";
@@ -51,10 +51,11 @@ export async function check(
   if (asked.cost === 0) return look(gate, asked, tenant);
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return lookedUp(gate, ruled);
+  if (ruled.listed !== null) return logged(gate, await lookedUp(gate, ruled), ruled, later);
   const { outcomes } = await gate.limiter.admit([ruled.spend], later);
   const [outcome] = outcomes;
-  return outcome === undefined ? { kind: "internal" } : answerTo(outcome, ruled);
+  const answer = outcome === undefined ? internal : answerTo(outcome, ruled);
+  return logged(gate, answer, ruled, later);
 }
 
 export async function look(
@@ -87,8 +88,9 @@ export async function checkEach(
   return ruled.map((each) => {
     if ("kind" in each) return each;
     const outcome = outcomes.shift();
-    if (outcome === undefined) return { kind: "internal" };
-    return each.listed === null ? answerTo(outcome, each) : listedAnswer(outcome, each);
+    if (outcome === undefined) return internal;
+    const answer = each.listed === null ? answerTo(outcome, each) : listedAnswer(outcome, each);
+    return each.spend.cost === 0 ? answer : logged(gate, answer, each, later);
   });
 }
 
@@ -112,15 +114,16 @@ export async function reserve(
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) {
-    return { ...(await lookedUp(gate, ruled)), id: null };
+    return { ...logged(gate, await lookedUp(gate, ruled), ruled, later), id: null };
   }
   const { spend } = ruled;
   const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
   // A key that is denied anyway must not be advised to settle reservations.
   if (fullForMs > 0 && admits(outcome)) {
-    return { kind: "reservations-full", retryAfterMs: fullForMs };
+    const full = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
+    return logged(gate, full, ruled, later);
   }
-  const answer = answerTo(outcome, ruled);
+  const answer = logged(gate, answerTo(outcome, ruled), ruled, later);
   if ("kind" in answer) return answer;
   return {
     ...answer,
@@ -199,13 +202,42 @@ function contradiction(part: string): Failure {
   return { kind: "fields-invalid", errors: [{ field, accepted }] };
 }
 
+/** The same answer, once a denial is in the log; a look is not logged. */
+function logged<Given extends Answer | Failure>(
+  { denialLog }: Gate,
+  answer: Given,
+  { spend, listed }: Ruled,
+  later: Later,
+): Given {
+  const key = keyPseudonym(spend.partitionKey);
+  const { name } = spend.policy;
+  if ("kind" in answer) {
+    if (answer.kind !== "reservations-full") return answer;
+    const { retryAfterMs } = answer;
+    denialLog?.note(
+      { policy: name, reason: "reservations", violated: [], key, retryAfterMs },
+      later,
+    );
+    return answer;
+  }
+  const { allowed, reason, violated, retryAfterMs } = answer;
+  if (reason === "dry-run") {
+    const listing = listed === null ? {} : ({ reason: "listed" } as const);
+    report({ event: "dry-run-denied", policy: name, violated, ...listing, key });
+  } else if (!allowed && reason !== "allow") {
+    denialLog?.note({ policy: name, reason, violated, key, retryAfterMs }, later);
+  }
+  return answer;
+}
+
+const internal = { kind: "internal" } as const;
+
 function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
   // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
   if (!("decision" in outcome)) return { kind: "undecided" };
   const { kind, policy, decision } = outcome;
   const violated = violatedLimits([decision]);
   if (isDryRun) {
-    if (!decision.allowed) report({ event: "dry-run-denied", policy: policy.name, violated });
     const reason = decision.allowed ? "limit" : "dry-run";
     return { ...decision, ...letIn, policy: policy.name, reason, violated, headers: {} };
   }

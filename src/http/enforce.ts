@@ -4,12 +4,18 @@ import type { Policy } from "../config/index.ts";
 import type { Admission } from "../limiter/admission.ts";
 import type { Later } from "../limiter/object-calls.ts";
 import type { Spend } from "../limiter/outcome.ts";
-import { report } from "../observability/events.ts";
 import { costOfRequest } from "../policies/cost.ts";
 import { matchingPolicies } from "../policies/match.ts";
-import { asksForClaims, type Ruling, rulingOf } from "../policies/ruling.ts";
+import { asksForClaims, rulingOf } from "../policies/ruling.ts";
 import type { Claims, Visit } from "../policies/visit.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
+import {
+  isRefusedDryRun,
+  refusedByLimits,
+  refusedByRuling,
+  reportRefusedDryRuns,
+  type Ruled,
+} from "./denial-lines.ts";
 import type { Gate } from "./gate.ts";
 import { addRateLimitFields, hasRateLimitFields, rateLimitFields } from "./headers.ts";
 import { InFlight, openForMs } from "./in-flight.ts";
@@ -72,27 +78,38 @@ export async function answered(
   forward: Forward,
   later: Later,
 ): Promise<Response> {
-  const { deny } = question;
-  const { hasLegacyHeaders } = gate;
+  const { denialLog, hasLegacyHeaders } = gate;
+  const refuse = ({ spends, admission }: Denied): Response => {
+    const denials = denialLog === null ? [] : refusedByLimits(spends, admission);
+    for (const denial of denials) denialLog?.note(denial, later);
+    return refusal(spends, admission, question.deny, hasLegacyHeaders);
+  };
   const standing = isPreflight(question.visit) ? await standingOf(gate, question) : null;
-  if (standing?.isDenied === true) return problemResponse({ kind: "barred" });
+  const barred = standing === null ? null : refusalOf(standing.barred.map(({ ruling }) => ruling));
+  if (barred !== null) {
+    await logRefused(gate, standing?.barred ?? [], question, later);
+    return barred;
+  }
   const known = standing === null ? null : gate.bans.known(standing.bannable);
-  if (known !== null) return refusal(known.spends, known.admission, deny, hasLegacyHeaders);
+  if (known !== null) return refuse(known);
   const rulings = await rulingsOf(gate, question);
   if (isFailure(rulings)) return problemResponse(rulings);
   const refused = refusalOf(rulings.map(({ ruling }) => ruling));
-  if (refused !== null) return refused;
+  if (refused !== null) {
+    await logRefused(gate, rulings, question, later);
+    return refused;
+  }
   const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, question)));
   const admitting = gate.limiter.admit(spends, later);
   // A client that goes away meanwhile must not leave behind what is spent for it.
   later(admitting);
   const admission = await admitting;
-  if (admission.isRefused) return refusal(spends, admission, deny, hasLegacyHeaders);
+  if (admission.isRefused) return refuse({ spends, admission });
   // After the preflight's own limits, which bound how often objects are asked for bans.
   const found = standing === null ? null : await gate.bans.find(standing.bannable);
   if (found !== null) {
     later(admission.giveBack());
-    return refusal(found.spends, found.admission, deny, hasLegacyHeaders);
+    return refuse(found);
   }
   const response = await new InFlight(spends, admission).answer(request, forward, later);
   if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
@@ -100,9 +117,20 @@ export async function answered(
   return response;
 }
 
-interface Ruled {
-  readonly policy: Policy;
-  readonly ruling: Ruling;
+interface Denied {
+  readonly spends: readonly Spend[];
+  readonly admission: Admission;
+}
+
+async function logRefused(
+  { denialLog, partitions }: Gate,
+  ruled: readonly Ruled[],
+  { tenant }: Question,
+  later: Later,
+): Promise<void> {
+  if (denialLog === null) return;
+  const denials = await refusedByRuling(partitions, ruled, tenant);
+  for (const denial of denials) denialLog.note(denial, later);
 }
 
 /**
@@ -110,8 +138,8 @@ interface Ruled {
  * dry run refuses nobody.
  */
 async function rulingsOf(
-  { readClaims }: Gate,
-  { met, visit, claims: stated }: Question,
+  { readClaims, partitions }: Gate,
+  { met, visit, tenant, claims: stated }: Question,
 ): Promise<Ruled[] | Failure> {
   const asking = met.filter(asksForClaims);
   const read = asking.length > 0 ? await readClaims(visit.headers) : { claims: {} };
@@ -120,13 +148,10 @@ async function rulingsOf(
   const own = isUnreadable ? {} : read.claims;
   const claims = stated === undefined ? own : { ...own, ...stated };
   const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
-  return rulings.filter(({ policy, ruling }) => {
-    const isRefused = ruling.kind === "lacking" || ruling.kind === "barred";
-    if (!policy.isDryRun || !isRefused) return true;
-    const reason = ruling.kind === "lacking" ? "key-missing" : "listed";
-    report({ event: "dry-run-denied", policy: policy.name, violated: [], reason });
-    return false;
-  });
+  const dryRuns = rulings.filter(isRefusedDryRun);
+  if (dryRuns.length === 0) return rulings;
+  await reportRefusedDryRuns(partitions, dryRuns, tenant);
+  return rulings.filter((each) => !dryRuns.includes(each));
 }
 
 /** What a policy charges; nothing where it does not apply. */

@@ -2,6 +2,7 @@
 import type { CheckToken, Config, Policy } from "../config/index.ts";
 import { Bans } from "../limiter/bans.ts";
 import { LimiterClient } from "../limiter/client.ts";
+import { DenialLog } from "../limiter/denial-log.ts";
 import { Partitions } from "../policies/partitions.ts";
 import { type Sign, signer } from "../policies/signature.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
@@ -23,6 +24,8 @@ export interface Gate {
   readonly bans: Bans;
   readonly readClaims: ReadClaims;
   readonly hasLegacyHeaders: boolean;
+  /** Null where denials are not logged. */
+  readonly denialLog: DenialLog | null;
 }
 
 export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
@@ -44,5 +47,6 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     bans: new Bans(limiter),
     readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt),
     hasLegacyHeaders: config.hasLegacyHeaders,
+    denialLog: config.logsDenials ? new DenialLog() : null,
   };
 }

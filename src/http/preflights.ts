@@ -3,17 +3,17 @@
  * refuse it where they refuse its client: by their deny lists and their bans.
  */
 import type { Spend } from "../limiter/outcome.ts";
-import { report } from "../observability/events.ts";
 import { announcedPolicies } from "../policies/match.ts";
 import { missingParts } from "../policies/key.ts";
 import { rulingOf } from "../policies/ruling.ts";
 import type { Visit } from "../policies/visit.ts";
+import { isRefusedDryRun, reportRefusedDryRuns, type Ruled } from "./denial-lines.ts";
 import type { Gate } from "./gate.ts";
 
 /** What the policies of an announced request say of the client that announces it. */
 export interface ClientStanding {
-  /** Whether a deny list names the client. */
-  readonly isDenied: boolean;
+  /** The policies whose deny lists name the client. */
+  readonly barred: readonly Ruled[];
   /** The keys that may be banned. */
   readonly bannable: readonly Spend[];
 }
@@ -23,15 +23,12 @@ export async function standingOf(
   { policies, partitions }: Gate,
   { visit, tenant }: { readonly visit: Visit; readonly tenant: string | null },
 ): Promise<ClientStanding> {
-  let isDenied = false;
+  const barred: Ruled[] = [];
   const bannable: Promise<Spend>[] = [];
   for (const { policy, visit: announced } of announcedPolicies(policies, visit)) {
     // Browsers send no credentials with a preflight.
     const ruling = rulingOf(policy, announced, {});
-    if (ruling.kind === "barred") {
-      if (policy.isDryRun) reportDryRun(policy.name);
-      else isDenied = true;
-    }
+    if (ruling.kind === "barred") barred.push({ policy, ruling });
     if (policy.ban === null || policy.isDryRun || ruling.kind !== "charged") continue;
     const { parts, values } = ruling;
     // A key with a part that only the request itself has is not known yet.
@@ -40,8 +37,10 @@ export async function standingOf(
     const { policy: charged } = ruling;
     bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
   }
-  return { isDenied, bannable: await Promise.all(bannable) };
+  const dryRuns = barred.filter(isRefusedDryRun);
+  if (dryRuns.length > 0) await reportRefusedDryRuns(partitions, dryRuns, tenant);
+  return {
+    barred: barred.filter((each) => !dryRuns.includes(each)),
+    bannable: await Promise.all(bannable),
+  };
 }
-
-const reportDryRun = (policy: string): void =>
-  report({ event: "dry-run-denied", policy, violated: [], reason: "listed" });

@@ -22,7 +22,7 @@ export class EventualDecider {
     let spentAtMs = this.#clock.now();
     const outcomes = this.#replicas.decide(group, later, isProvisional);
     if (!outcomes.every(admits)) return outcomes;
-    reportDryRuns(outcomes);
+    reportDryRuns(group, outcomes);
     const spent = group.filter((_, index) => {
       const outcome = outcomes[index];
       return outcome !== undefined && allows(outcome);

@@ -2,7 +2,7 @@
  * Decisions that the object of a key makes, and what becomes of a spend after the decision. A spend is provisional while a
  * later object of the same request may still deny the request: until then the object can take it back without a trace.
  */
-import { report } from "../observability/events.ts";
+import { keyPseudonym, report } from "../observability/events.ts";
 import type { Admission, CostOf, OpenSpend, Turn } from "./admission.ts";
 import type { Clock } from "./clock.ts";
 import type { Denials } from "./denials.ts";
@@ -86,7 +86,7 @@ export class StrictDecider {
         clock.now(),
       );
     await this.#add(spent, address, count, turn);
-    reportDryRuns(outcomes);
+    reportDryRuns(group, outcomes);
     return outcomes;
   }
 
@@ -102,7 +102,7 @@ export class StrictDecider {
       const settle = async (costOf: CostOf): Promise<void> => local.settle(counted, costOf);
       void admission.add(localSpend({ giveBack: () => settle(() => 0), settle }));
     }
-    reportDryRuns(outcomes);
+    reportDryRuns(group, outcomes);
     return outcomes;
   }
 
@@ -222,12 +222,14 @@ export const settling = (
 });
 
 /** Reports the dry runs that would have denied a request; none when another policy denies it. */
-export function reportDryRuns(outcomes: readonly Outcome[]): void {
+export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
   if (!outcomes.every(admits)) return;
+  const [{ partitionKey } = { partitionKey: "" }] = group;
+  const key = keyPseudonym(partitionKey);
   for (const outcome of outcomes) {
     const { policy } = outcome;
     if (!policy.isDryRun || allows(outcome)) continue;
     const violated = violatedLimits("decision" in outcome ? [outcome.decision] : []);
-    report({ event: "dry-run-denied", policy: policy.name, violated });
+    report({ event: "dry-run-denied", policy: policy.name, violated, key });
   }
 }

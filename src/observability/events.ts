@@ -23,7 +23,21 @@ export type Event =
       readonly policy: string;
       readonly violated: readonly string[];
       readonly reason?: "key-missing" | "listed";
+      readonly key?: string;
     }
+  /** A policy denied a request; only with `LOG_DENIALS`. Of several policies that deny, each is a line. */
+  | {
+      readonly event: "request-denied";
+      readonly policy: string;
+      readonly reason: string;
+      readonly violated: readonly string[];
+      readonly missing?: readonly string[];
+      readonly key?: string;
+      readonly retryAfterMs: number | null;
+      readonly omitted?: number;
+    }
+  /** So many denials were not logged, and none has followed that could say so. */
+  | { readonly event: "denials-omitted"; readonly omitted: number }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
   /** An alarm could not be set; the next row that is written sets it. */
@@ -49,12 +63,27 @@ export type Event =
   /** A fault of Headgate itself: it answered 500. */
   | { readonly event: "internal-error"; readonly error: string };
 
+/** What is no fault of anything. */
+const levels: Partial<Record<Event["event"], "warn" | "log">> = {
+  "configuration-warning": "warn",
+  "dry-run-denied": "warn",
+  "request-denied": "log",
+  "denials-omitted": "log",
+};
+
 export function report(event: Event): void {
-  const line = JSON.stringify(event);
-  if (event.event === "configuration-warning" || event.event === "dry-run-denied") {
-    console.warn(line);
-  } else console.error(line);
+  console[levels[event.event] ?? "error"](JSON.stringify(event));
 }
+
+const pseudonymLength = 16;
+
+/**
+ * A short name of a key: 96 bits of an HMAC with `KEY_SECRET`, so that customers can be counted, and found again by whoever
+ * has the secret.
+ * @param partitionKey an HMAC in base64url
+ */
+export const keyPseudonym = (partitionKey: string): string =>
+  partitionKey.slice(0, pseudonymLength);
 
 const longestErrorText = 500;
 

@@ -31,7 +31,11 @@ export type Ruling =
     }
   | { readonly kind: "passed" }
   | { readonly kind: "lacking"; readonly missing: readonly string[] }
-  | { readonly kind: "barred" };
+  | {
+      readonly kind: "barred";
+      readonly parts: readonly KeyPart[];
+      readonly values: readonly KeyValue[];
+    };
 
 /** Whether a policy asks for what a token claims. */
 export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
@@ -50,6 +54,7 @@ export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
       }
     : null;
   const listed = subject === null ? null : listedIn(policy, subject);
+  if (listed === "barred") return { kind: listed, parts: key, values };
   if (listed !== null) return { kind: listed };
   const charged = subject === null ? policy : overridden(policy, subject);
   const missing = missingParts(key, values);

@@ -77,7 +77,10 @@ describe("ORIGIN_TIMEOUT", () => {
   );
 });
 
-describe("LEGACY_HEADERS", () => {
+describe.for([
+  ["LEGACY_HEADERS", "hasLegacyHeaders"],
+  ["LOG_DENIALS", "logsDenials"],
+] as const)("%s", ([variable, field]) => {
   it.for([
     [undefined, false],
     ["", false],
@@ -85,13 +88,13 @@ describe("LEGACY_HEADERS", () => {
     ["false", false],
     [true, true],
     ["true", true],
-  ] as const)("of %j is %j", ([LEGACY_HEADERS, isOn]) => {
-    expect(configOf({ LEGACY_HEADERS }).hasLegacyHeaders).toBe(isOn);
+  ] as const)("of %j is %j", ([value, isOn]) => {
+    expect(configOf({ [variable]: value })[field]).toBe(isOn);
   });
 
-  it.for(["yes", "True", "1", 1, 0, [], {}, " true"])("may not be %j", (LEGACY_HEADERS) => {
-    expect(problemsOf({ ...whole, LEGACY_HEADERS })).toEqual([
-      { variable: "LEGACY_HEADERS", field: "", value: LEGACY_HEADERS, accepted: "true or false" },
+  it.for(["yes", "True", "1", 1, 0, [], {}, " true"])("may not be %j", (value) => {
+    expect(problemsOf({ ...whole, [variable]: value })).toEqual([
+      { variable, field: "", value, accepted: "true or false" },
     ]);
   });
 });

@@ -9,6 +9,7 @@ describe("the least configuration", () => {
       preflights: expect.objectContaining({ name: "headgate.preflights" }),
       corsOrigins: { kind: "none" },
       hasLegacyHeaders: false,
+      logsDenials: false,
       originSecret: null,
       checkPath: "/check",
       isLookOpen: false,

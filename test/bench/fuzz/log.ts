@@ -36,7 +36,11 @@ export class Log {
   }
 
   faults(): string[] {
-    const telling = this.lines.filter((line) => secrets.some((secret) => secret.test(line)));
+    const telling = this.lines.filter((line) => {
+      // A pseudonym may look like anything.
+      const text = line.replace(/"key":"[\w-]{16}"/, "");
+      return secrets.some((secret) => secret.test(text));
+    });
     const strange = this.lines.filter(
       (line) => !expected.has(eventOf(line)) && !ofPlatform.test(line),
     );
