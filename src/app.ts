@@ -1,11 +1,12 @@
 /** Every route, and the order in which a request meets what stands before it. */
 import { Hono } from "hono/tiny";
-import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "./config/index.ts";
+import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check.ts";
 import { enforce } from "./http/enforce.ts";
-import { brokenConfiguration, internalFault, warnOfConfiguration } from "./http/faults.ts";
+import { internalFault, startFailure, warnOfConfiguration } from "./http/faults.ts";
 import { createGate, type Gate } from "./http/gate.ts";
 import { markOwn } from "./http/own-answers.ts";
+import { problemResponse } from "./http/problems.ts";
 import { proxy, refuseUnforwardable } from "./http/proxy.ts";
 import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/service.ts";
@@ -22,7 +23,7 @@ export interface App {
   readonly service: Service;
 }
 
-/** An app answers everything with its problems while its variables are broken. */
+/** While its variables are broken, the app answers everything with their problems. */
 export function createApp(env: Env): App {
   const variables = { ...env };
   const unsolved = deploymentProblems(variables);
@@ -32,12 +33,11 @@ export function createApp(env: Env): App {
     const gate = createGate(config, env.RATE_LIMITER);
     return { routes: routes(config, gate), service: createService(gate) };
   } catch (error) {
-    if (!(error instanceof ConfigProblems)) throw error;
     warnOfConfiguration(unsolved);
-    const { problems } = error;
+    const failure = startFailure(error);
     return {
-      routes: new Hono().all("*", brokenConfiguration(problems)),
-      service: brokenService(problems),
+      routes: new Hono().all("*", () => problemResponse(failure)),
+      service: brokenService(failure),
     };
   }
 }

@@ -2,14 +2,19 @@
  * Faults on our side: each is a line in the log and an answer that tells nothing of the values behind it. What may become
  * one is a line in the log alone.
  */
-import { type ConfigProblem, describeProblem } from "../config/index.ts";
+import { ConfigProblems, describeProblem } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
-import { problemResponse } from "./problems.ts";
+import { type Failure, problemResponse } from "./problems.ts";
 
-/** What answers everything while the configuration is broken; its problems are logged once. */
-export function brokenConfiguration(problems: readonly ConfigProblem[]): () => Response {
+/** Reports why the Worker cannot start; it answers everything with the failure. */
+export function startFailure(error: unknown): Failure {
+  if (!(error instanceof ConfigProblems)) {
+    report({ event: "internal-error", error: errorText(error) });
+    return { kind: "internal" };
+  }
+  const { problems } = error;
   report({ event: "configuration-invalid", problems: problems.map(describeProblem) });
-  return () => problemResponse({ kind: "configuration-invalid", problems });
+  return { kind: "configuration-invalid", problems };
 }
 
 /** Logs what a configuration that holds should rather not use. */

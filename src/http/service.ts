@@ -1,5 +1,4 @@
 /** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
-import type { ConfigProblem } from "../config/index.ts";
 import type { Later } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import {
@@ -53,10 +52,9 @@ export function createService(gate: Gate): Service {
   };
 }
 
-/** The service while the configuration is broken. */
-export function brokenService(problems: readonly ConfigProblem[]): Service {
-  const refuse = (): Promise<never> =>
-    Promise.reject(problemError({ kind: "configuration-invalid", problems }));
+/** The service of a Worker that cannot start. */
+export function brokenService(failure: Failure): Service {
+  const refuse = (): Promise<never> => Promise.reject(problemError(failure));
   return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
 }
 

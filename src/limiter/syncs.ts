@@ -2,6 +2,8 @@
  * When what an isolate has spent by itself is sent: keys of an object that are due go in one call, each at least as often as
  * its policies say. A key that was never sent goes at once, or shortly after the call before.
  */
+import { report } from "../observability/events.ts";
+import { Cooldown } from "./cooldown.ts";
 import { type Clock, passed } from "./clock.ts";
 import type { Later, ObjectCalls } from "./object-calls.ts";
 import { idOf, type Place } from "./place.ts";
@@ -24,6 +26,7 @@ const lostAfterMs = 2_000;
 /** Bound the memory of an isolate. What has to go while an object is silent is lost. */
 const mostLines = 2_048;
 const mostOpen = 16_384;
+const droppedRestMs = 1_000;
 
 /** Keys of an object that are to be sent. */
 interface Line {
@@ -40,6 +43,7 @@ interface Line {
 export class Syncs {
   readonly #calls: ObjectCalls;
   readonly #clock: Clock;
+  readonly #dropped: Cooldown;
   readonly #isolate = crypto.randomUUID();
   readonly #lines = new Recent<Line>(mostLines);
   /** All that are waiting, by their names; those asked for longest ago first. */
@@ -50,6 +54,7 @@ export class Syncs {
   constructor(calls: ObjectCalls, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
+    this.#dropped = new Cooldown(droppedRestMs, clock);
   }
 
   /** Sees to it that a key is sent: the turn is this request's to wait for, unless one is due. */
@@ -60,7 +65,10 @@ export class Syncs {
     this.#open.delete(replica.name);
     this.#open.set(replica.name, { replica, line });
     const [oldest] = this.#open.values();
-    if (this.#open.size > mostOpen && oldest !== undefined) this.#drop(oldest.line, oldest.replica);
+    if (this.#open.size > mostOpen && oldest !== undefined) {
+      if (oldest.replica.hasUnsent) this.#reportDropped(oldest.replica);
+      this.#drop(oldest.line, oldest.replica);
+    }
     const nowMs = this.#clock.now();
     this.#seeTo(line, wantedAtMs(line, replica, nowMs), later, nowMs + longestWorkMs);
   }
@@ -71,6 +79,13 @@ export class Syncs {
    */
   open(name: string): Replica | undefined {
     return this.#open.get(name)?.replica;
+  }
+
+  /** Once a second: each request for another key would. */
+  #reportDropped({ policies }: Replica): void {
+    if (this.#dropped.isOn) return;
+    this.#dropped.begin();
+    report({ event: "spends-dropped", policies: policies.map(({ name }) => name) });
   }
 
   #drop(line: Line, replica: Replica): void {

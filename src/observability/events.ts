@@ -38,6 +38,8 @@ export type Event =
     }
   /** So many denials were not logged, and none has followed that could say so. */
   | { readonly event: "denials-omitted"; readonly omitted: number }
+  /** An isolate had more keys to send than it keeps: what it has spent on one under these policies is not counted. */
+  | { readonly event: "spends-dropped"; readonly policies: readonly string[] }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
   /** An alarm could not be set; the next row that is written sets it. */

@@ -67,6 +67,27 @@ describe("while there is no decision", () => {
 });
 
 describe("a fault of Headgate's own", () => {
+  it("while it starts is a 500 for every request and call, and one line in the log", async () => {
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const limits = Object.defineProperty({}, "limit", {
+      enumerable: true,
+      get: () => {
+        throw new RangeError("no such thing");
+      },
+    });
+    const { send } = headgate({ LIMITS: limits });
+    for (const path of ["/", "/", "/check/health"]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const response = await send(path, visitor);
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await response.json()).toMatchObject({ status: 500, title: "Internal Server Error" });
+    }
+    expect(errors.mock.calls).toEqual([
+      ['{"event":"internal-error","error":"RangeError: no such thing"}'],
+    ]);
+    errors.mockRestore();
+  });
+
   it("is a 500 in problem details, and a line in the log", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const { send } = headgate({ LIMITS: "2/minute" });
