@@ -165,3 +165,103 @@ describe("a dry run's reservation", () => {
     expect(object.remaining(charge("100000/hour"))).toBe(100_000 - mostReserved + 1);
   });
 });
+
+describe("a reservation in storage", () => {
+  const reserving = (each: Charge, ttlMs = 10_000) => ({ ...call(each), id: "r", ttlMs });
+
+  it("is open for its renewed time after the object was out of memory", async () => {
+    const object = new TestObject();
+    object.limiter.reserve(reserving(charge("100/hour")));
+    await object.clock.pass(8_000);
+    expect(object.limiter.renew({ key: "k", id: "r" })).toEqual({ isOpen: true });
+    await object.evict();
+    await object.clock.pass(6_000);
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: true });
+  });
+
+  it("is settled once, also where its cost stays and the object was out of memory in between", async () => {
+    const object = new TestObject();
+    object.limiter.reserve(reserving(charge("100/hour")));
+    await object.clock.pass(2_000);
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });
+    await object.evict();
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
+    expect(object.remaining(charge("100/hour"))).toBe(99);
+  });
+
+  it("is settled once, also where its key had to leave memory in between", async () => {
+    const object = new TestObject();
+    object.limiter.reserve(reserving(charge("100/hour"), 3_600_000));
+    await object.clock.pass(2_000);
+    // Two writes within a second: the settlement waits for the next.
+    object.limiter.check(call(charge("100/hour"), "one"));
+    object.limiter.check(call(charge("100/hour"), "two"));
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });
+    object.clock.nowMs += 2_000;
+    for (let key = 0; key < 3_000; key++) object.limiter.check(call(charge("9/9s"), `key-${key}`));
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
+  });
+
+  it("has what is spent beside it written too, of limits too that last a few seconds", async () => {
+    const object = new TestObject();
+    const each = charge("10/10s");
+    object.limiter.reserve(reserving(each, 60_000));
+    await object.clock.pass(2_000);
+    object.limiter.check(call({ ...each, cost: 3 }));
+    await object.evict();
+    expect(object.remaining(each)).toBe(6);
+  });
+
+  it("expires by a clock that was set right, not by the one that was ahead", () => {
+    const object = new TestObject();
+    object.clock.nowMs += 86_400_000;
+    object.limiter.reserve(reserving(charge("100/minute")));
+    object.clock.nowMs -= 86_400_000;
+    object.limiter.check(call(charge("100/minute")));
+    object.clock.nowMs += 10_000;
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
+  });
+});
+
+describe("spends that an isolate reports", () => {
+  it("are written where their debt outlasts the object's memory, though the limit does not", async () => {
+    const object = new TestObject();
+    const bucket = charge("10/10s", 1, "p", "token-bucket");
+    object.limiter.sync({
+      isolate: "i",
+      key: "k",
+      batch: 1,
+      charges: [{ ...bucket, spends: [[0, 100]] }],
+    });
+    await object.evict();
+    await object.clock.pass(20_000);
+    expect(object.remaining(bucket)).toBe(0);
+  });
+});
+
+describe("a limit of a few seconds", () => {
+  it("costs no row beside a limit on the same key that is written", async () => {
+    const object = new TestObject();
+    object.limiter.check(call(charge("100/hour", 1, "long")));
+    await object.clock.pass(2_000);
+    const { rows } = object.storage.written;
+    for (let decision = 0; decision < 9; decision++) {
+      object.limiter.check(call(charge("100/10s", 1, "short")));
+    }
+    await object.clock.pass(2_000);
+    expect(object.storage.written.rows).toBe(rows);
+  });
+});
+
+describe("a policy that is forgotten", () => {
+  it("leaves no slice behind that would keep isolates from remembering denials", () => {
+    const object = new TestObject();
+    const each = charge("100/hour", 0);
+    const wanted = { id: "s", units: 5, ttlMs: 5_000 };
+    expect(object.limiter.lease({ ...call(each), wanted })).toMatchObject({ lentUnits: 5 });
+    const denied = { ...each, cost: 101 };
+    expect(object.limiter.check(call(denied)).isFirm).toBeUndefined();
+    object.limiter.forget({ key: "k", policy: "p" });
+    expect(object.limiter.check(call(denied)).isFirm).toBe(true);
+  });
+});
