@@ -1,36 +1,13 @@
 /** What an object writes, what it keeps in memory, and what both are worth when one of them fails. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Limiter } from "../../src/limiter/limiter.ts";
 import type { Charge } from "../../src/limiter/protocol.ts";
 import { mostReserved } from "../../src/config/index.ts";
-import { MemoryStorage } from "../bench/memory-storage.ts";
 import { readPolicy } from "../../src/config/index.ts";
 import { call, charge } from "./harness.ts";
-import { TestClock } from "./isolate.ts";
+import { TestObject } from "./isolate.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
-
-class TestObject {
-  readonly clock = new TestClock();
-  readonly storage = new MemoryStorage();
-  limiter = this.#start();
-
-  #start(): Limiter {
-    const { now, after } = this.clock;
-    return new Limiter({ storage: this.storage, now, after });
-  }
-
-  /** The platform takes the object out of memory; timers that are set fire before that. */
-  async evict(): Promise<void> {
-    await this.clock.pass(1_000);
-    this.limiter = this.#start();
-  }
-
-  remaining(each: Charge, key = "k"): number | undefined {
-    return this.limiter.look(call(each, key)).decisions[0]?.limits[0]?.remaining;
-  }
-}
 
 describe("a put", () => {
   it("has at most two megabytes, however much is to be written at once", async () => {
