@@ -7,6 +7,7 @@ import { type KeyPart, readKey } from "./key.ts";
 import type { VariableName } from "./known-variables.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { readLists, type Written } from "./policy-lists.ts";
+import { sharedKeyWarnings } from "./shared-keys.ts";
 import {
   acceptedJson,
   isBrokenJson,
@@ -51,7 +52,7 @@ export function readPolicies(env: Variables, checkPath: string, report: Report):
   return {
     policies,
     ownPolicies: policies.filter((policy) => isOwn(policy, checkPath)),
-    warnings: written.flatMap(toldOf),
+    warnings: [...written.flatMap(toldOf), ...sharedKeyWarnings(policies)],
   };
 }
 

@@ -14,7 +14,7 @@ import type { Ban } from "../config/index.ts";
 import { Batches } from "./batches.ts";
 import { heldFor, type HeldMeter } from "./held-meter.ts";
 import type { Charge, Settlement, SliceReturned } from "./protocol.ts";
-import { parsedRow, rowVersion } from "./key-row.ts";
+import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 import { type Lent, type Slice, Slices } from "./slices.ts";
 
@@ -54,6 +54,8 @@ export class Account {
   #batches = new Batches();
   /** Null where nothing is lent: of most keys nothing ever is. */
   #slices: Slices | null = null;
+  /** Texts of meters that are stored apart, which `stored` keeps. */
+  #apartBytes = 0;
   #provisionalAtMs = 0;
   #provisionalMs = 0;
   /** Changes that no meter tells. */
@@ -61,6 +63,8 @@ export class Account {
   #writtenOwnChanges = 0;
   /** Null when nothing is. */
   stored: StoredRows | null = null;
+  /** Whether it was reported that the meters take more than a row holds. */
+  isOversizeReported = false;
   /** What was not trusted when a meter was last asked for. */
   refused: string | null = null;
 
@@ -286,13 +290,14 @@ export class Account {
   /** About how much memory it takes. */
   sizeBytes(): number {
     let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes + this.#batches.sizeBytes;
+    sizeBytes += this.#apartBytes;
     sizeBytes += this.#slices?.sizeBytes ?? 0;
     for (const { meter } of this.#held.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
     return sizeBytes;
   }
 
   /** What its rows are to say. Policies that are idle are left out. */
-  rows(idleAtMs: number, nowMs: number): { row: string; stored: StoredRows } {
+  rows(idleAtMs: number, nowMs: number): WrittenRow & { readonly stored: StoredRows } {
     const before = this.stored?.segments;
     const segments = new Map<string, number>();
     let nextSegment = this.stored?.nextSegment ?? 0;
@@ -301,20 +306,28 @@ export class Account {
       segments.set(text, number);
       return number;
     };
-    const meters: unknown[] = [];
+    const meters: [string, unknown][] = [];
     for (const [policy, { meter }] of this.#held) {
       if (meter.idleAtMs() > nowMs)
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
-    const row: unknown[] = [rowVersion, idleAtMs, this.bornAtMs, segments.size, meters];
+    const { bornAtMs } = this;
+    const parts = { idleAtMs, bornAtMs, meters, rest: this.#restOfRow() };
+    const written = writtenRow(parts, numberOf, () => segments.size);
+    this.#apartBytes = written.apartBytes;
+    return { ...written, stored: { segments, nextSegment } };
+  }
+
+  #restOfRow(): unknown[] {
+    const rest: unknown[] = [];
     if (this.#slices !== null || !this.#batches.isEmpty || !this.#reservations.isEmpty) {
-      row.push(this.#reservations.snapshot());
+      rest.push(this.#reservations.snapshot());
     }
     if (this.#slices !== null || !this.#batches.isEmpty) {
-      row.push((this.#slices ?? new Slices()).snapshot());
+      rest.push((this.#slices ?? new Slices()).snapshot());
     }
-    if (!this.#batches.isEmpty) row.push(this.#batches.snapshot());
-    return { row: JSON.stringify(row), stored: { segments, nextSegment } };
+    if (!this.#batches.isEmpty) rest.push(this.#batches.snapshot());
+    return rest;
   }
 
   markWritten(stored: StoredRows | null): void {
@@ -352,7 +365,7 @@ export class Account {
     };
     for (const [policy, snapshot] of parsed.meters) {
       // Without limits it keeps every state until it is asked for by one, or idle.
-      const meter = createMeter([], attachSegments(snapshot, noted));
+      const meter = createMeter([], attachSegments(snapshotAt(snapshot, noted), noted));
       account.refused ??= meter.refused;
       const { changes: writtenChanges, seenMs } = meter;
       account.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });

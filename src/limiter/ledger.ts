@@ -9,7 +9,7 @@
 import { errorText, report } from "../observability/events.ts";
 import { Account, type StoredRows } from "./account.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
-import { headOf } from "./key-row.ts";
+import { headOf, mostRowBytes } from "./key-row.ts";
 
 /** What the ledger needs of `DurableObjectStorage`. */
 export interface RowStorage extends AlarmStorage {
@@ -36,7 +36,6 @@ export type Confirmation = "confirmed" | "unconfirmed";
 /** The platform takes so many rows, and so many bytes, at once; local workerd would take more. */
 const mostRows = 128;
 const mostBytes = 2_000_000;
-const longestName = 2_048;
 
 /** One alarm goes through so many rows; of more the next goes on a second later, so that no decision waits for long. */
 const mostSwept = 2_000;
@@ -52,12 +51,13 @@ interface Change {
   readonly added: readonly [string, string][];
   readonly removed: readonly string[];
   readonly idleAtMs: number;
+  /** Whether all of the account is written. */
+  readonly isWhole: boolean;
 }
 
 const never = Number.POSITIVE_INFINITY;
-const nothing: Change = { added: [], removed: [], idleAtMs: never };
-/** Told apart by being this one. */
-const tooLarge: Change = { ...nothing };
+const nothing: Change = { added: [], removed: [], idleAtMs: never, isWhole: true };
+const tooLarge: Change = { ...nothing, isWhole: false };
 
 /** A sweep that takes several alarms: how far it is, and what it has left. */
 interface Pass {
@@ -115,8 +115,8 @@ export class Ledger {
         for (const account of accounts) account.markLost();
       });
     }
-    if (confirmation === "confirmed" && changes.includes(tooLarge)) {
-      throw new RangeError("the row of a key is larger than storage takes");
+    if (confirmation === "confirmed" && !changes.every(({ isWhole }) => isWhole)) {
+      throw new RangeError("the state of a key is larger than storage takes");
     }
   }
 
@@ -129,8 +129,9 @@ export class Ledger {
       if (before === null) return nothing;
       return { ...nothing, removed: [rowOf(key), ...segmentNames(key, before)] };
     }
-    const { row, stored } = account.rows(idleAtMs, nowMs);
-    if (row.length > mostBytes - longestName) {
+    const { row, stored, apart, lost } = account.rows(idleAtMs, nowMs);
+    if (apart.length + lost.length > 0) reportOversize(account, apart, lost);
+    if (row.length > mostRowBytes) {
       // The others of its batch are not to fail with it.
       report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
       return tooLarge;
@@ -141,6 +142,7 @@ export class Ledger {
       added: [[rowOf(key), row], ...segments.added],
       removed: segments.removed,
       idleAtMs,
+      isWhole: lost.length === 0,
     };
   }
 
@@ -265,6 +267,17 @@ const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
   firstIdleAtMs: Math.min(pass.firstIdleAtMs, idleAtMs),
   firstBornAtMs: Math.min(pass.firstBornAtMs, bornAtMs),
 });
+
+/** Reports once for each key in memory that a row does not hold its state, and each policy that no row holds. */
+function reportOversize(account: Account, apart: readonly string[], lost: readonly string[]): void {
+  for (const policy of lost) {
+    const error = `the state of a key under the policy "${policy}" is larger than a row: ${mostRowBytes} bytes`;
+    report({ event: "write-failed", error });
+  }
+  if (account.isOversizeReported || apart.length === 0) return;
+  account.isOversizeReported = true;
+  report({ event: "state-oversized", policies: apart });
+}
 
 const segmentNames = (key: string, { segments }: StoredRows): string[] =>
   [...segments.values()].map((number) => segmentRowOf(key, number));

@@ -42,6 +42,8 @@ export type Event =
   | { readonly event: "spends-dropped"; readonly policies: readonly string[] }
   /** A row could not be written; the platform restarts the object from what is stored. */
   | { readonly event: "write-failed"; readonly error: string }
+  /** The state of a key takes more than a row of 2 MB: that of these policies is stored in further rows. */
+  | { readonly event: "state-oversized"; readonly policies: readonly string[] }
   /** An alarm could not be set; the next row that is written sets it. */
   | { readonly event: "alarm-failed"; readonly error: string }
   /** An alarm could not delete what is idle; it tries again in a minute. */
