@@ -1,6 +1,8 @@
 /** What `LOG_DENIALS` logs of denials, and what every dry run does. */
+import { env } from "cloudflare:workers";
 import { SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseLimits } from "../../src/strategies/index.ts";
 import { from, type Headgate, headgate, statusOf, token } from "./harness.ts";
 
 const lines: string[] = [];
@@ -130,6 +132,52 @@ describe("LOG_DENIALS", () => {
     ]);
   });
 
+  it("logs who is listed by one policy, and nothing of others that would let the request in", async () => {
+    const own = logging([
+      { ...policy, name: "other" },
+      { ...policy, deny: [address] },
+    ]);
+    await statusOf(own.send("/", visitor));
+    expect(events().map((line) => [line["policy"], line["reason"]])).toEqual([["p", "deny"]]);
+  });
+
+  it("logs a key with too many requests in flight once, by the first policy that holds slots", async () => {
+    const slots = { limit: 5_000, window: "1m", strategy: "concurrency" };
+    const own = logging([
+      { ...policy, name: "quota", limits: "9/minute" },
+      { name: "dry", limits: slots, dryRun: true },
+      { name: "slots", limits: slots },
+      { name: "more", limits: { ...slots, limit: 4_000 } },
+      { name: "opener", match: { path: "/none" }, limits: "9/hour" },
+    ]);
+    const reserving = { policy: "opener", key: address, ttlMs: 60_000 };
+    const opened = await own.check("POST", "/check/reserve", reserving);
+    const { id } = await opened.json<{ id: string }>();
+    const [, partition = ""] = id.split(".");
+    const object = env.RATE_LIMITER.getByName(partition);
+    const charges = [{ policy: "filler", limits: parseLimits("1000000/hour"), cost: 1 }];
+    await Promise.all(
+      Array.from({ length: 999 }, (_, index) =>
+        object.reserve({ key: partition, charges, id: String(index), ttlMs: 60_000 }),
+      ),
+    );
+    expect(await statusOf(own.send("/", visitor))).toBe(429);
+    const full = { ...denied, reason: "reservations", violated: [], key: pseudonym };
+    expect(events()).toEqual([{ ...full, policy: "slots", retryAfterMs: 1_000 }]);
+    lines.length = 0;
+    await own.check("POST", "/check/reserve", { ...reserving, ttlMs: 1_000 });
+    expect(events()).toEqual([{ ...full, policy: "opener", retryAfterMs: 60_000 }]);
+  });
+
+  it("logs no denial where there is no decision, which is an event of its own", async () => {
+    const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const RATE_LIMITER = { getByName: () => ({ check: call, look: call }) };
+    const own = logging([{ ...policy, onError: "closed" }], { RATE_LIMITER });
+    expect(await statusOf(own.send("/", visitor))).toBe(503);
+    expect(await statusOf(own.check("POST", "/check", { key: address }))).toBe(503);
+    expect(new Set(events().map(({ event }) => event))).toEqual(new Set(["object-silent"]));
+  });
+
   it("has one pseudonym for a key, and another for every other", async () => {
     const own = logging([{ ...policy, deny: ["203.0.113.66"] }]);
     await twice(own);
@@ -150,12 +198,13 @@ describe("LOG_DENIALS", () => {
       { ...policy, limits: { limit: 1, window: "1m", strategy: "sliding-log" } },
     ]);
     await twice(own);
-    const { RATE_LIMITER } = await import("cloudflare:workers").then(({ env }) => env);
-    const asked = vi.spyOn(RATE_LIMITER, "getByName");
+    const asked = vi.spyOn(env.RATE_LIMITER, "getByName");
     await statusOf(own.send("/", visitor));
     expect(asked).not.toHaveBeenCalled();
     const line = { ...denied, key: pseudonym, retryAfterMs: 60_000 };
     expect(events()).toEqual([line, line]);
+    await statusOf(own.send("/", from("203.0.113.8")));
+    expect(asked).toHaveBeenCalledOnce();
   });
 
   it("logs denials of /check, of batches and of reservations; and no looks", async () => {

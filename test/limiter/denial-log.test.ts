@@ -124,6 +124,25 @@ describe("the log of denials", () => {
     expect(omitted().slice(9)).toEqual([undefined, 3, undefined]);
   });
 
+  it("carries a count of one, too", async () => {
+    const time = new Time();
+    time.deny(11);
+    time.cutOff();
+    await time.pass(1_000);
+    time.deny();
+    expect(omitted().slice(10)).toEqual([1]);
+  });
+
+  it("writes no count by itself that a line has carried", async () => {
+    const time = new Time();
+    time.deny(13);
+    // The denial comes before the timer that is due at the same instant.
+    time.nowMs += 1_000;
+    time.deny();
+    await time.pass(2_000);
+    expect([omitted().slice(10), time.timers]).toEqual([[3], 0]);
+  });
+
   it("writes the count within a second of the last line where no denial follows, once", async () => {
     const time = new Time();
     time.deny(4);

@@ -108,6 +108,22 @@ describe("the command that the welcome shows first", () => {
       "b",
     ],
     [
+      "the first of several",
+      [
+        { limits, name: "a" },
+        { limits, name: "b", key: "global" },
+      ],
+      "a",
+    ],
+    [
+      "one whose key no command can have, where those without a key share one",
+      [
+        { limits, name: "a", key: "jwt:sub" },
+        { limits, name: "b" },
+      ],
+      "a",
+    ],
+    [
       "one that is enforced",
       [
         { limits, name: "a", dryRun: true },
