@@ -10,6 +10,7 @@ import {
 import { mostReserved, reservedCost } from "./cost.ts";
 import { isSent, keyWarning } from "./key.ts";
 import type { Policy } from "./policy.ts";
+import { type Redundancy, redundantLimits } from "./redundant-limits.ts";
 
 interface Warning {
   /** The field of the policy that it is about. */
@@ -38,15 +39,26 @@ export function warningsOf(policy: Policy): Warning[] {
       })),
     ),
   );
+  const ofRedundant = lists.flatMap(([field, list]) =>
+    redundancies(policy, list).map(({ limit, by }) => ({
+      field,
+      text: `the limit "${limit.name}" of the policy "${name}": it can never deny a request, because the limit "${by.name}" admits too few`,
+    })),
+  );
   const ofPolicy = policyWarnings(
     policy,
     lists.map(([, list]) => list),
   );
   return [
     ...ofLimits,
+    ...ofRedundant,
     ...ofPolicy.map(({ field, text }) => ({ field, text: `the policy "${name}": ${text}` })),
   ];
 }
+
+/** Where bounds hold: isolates that decide alone admit more, and costs known afterwards are charged beyond a limit. */
+const redundancies = ({ consistency, cost }: Policy, list: readonly Limit[]): Redundancy[] =>
+  consistency.kind === "strict" && cost.kind !== "response" ? redundantLimits(list) : [];
 
 function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
   const { cost, key, objects, ban, onMissingKey, consistency } = policy;

@@ -242,6 +242,17 @@ describe("a fresh clone", () => {
   });
 });
 
+describe("a limit that can never deny", () => {
+  it("is a warning of npm run check-config, which succeeds", async () => {
+    const vars = ['LIMITS = "10/second; 1000000000/minute"'];
+    const [exitCode, lines] = await checked({ vars }, deployed);
+    expect([exitCode, lines[0]]).toEqual([
+      0,
+      expect.stringMatching(/^LIMITS: the limit "default\.1000000000-per-1m" .* can never deny/),
+    ]);
+  });
+});
+
 describe("a broken value", () => {
   it("is named with its variable, and JSON with the position of its error", async () => {
     const vars = [
