@@ -34,7 +34,7 @@ function zoneOf(name: string): string | null {
 
 /** `asia/kolkata` as `Asia/Kolkata`, `us/pacific` as `US/Pacific`. */
 const capitalized = (folded: string): string =>
-  folded.replace(/^[a-z]{1,3}(?![a-z])|(?<![a-z])[a-z]/g, (letters) => letters.toUpperCase());
+  folded.replace(/^[a-z]{2,3}(?![a-z])|(?<![a-z])[a-z]/g, (letters) => letters.toUpperCase());
 
 /** Each takes 30 to 50 KB, and takes about 0.1 ms to make again. */
 const mostFormatters = 32;

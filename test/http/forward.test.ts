@@ -281,6 +281,21 @@ describe("a description that is wrong", () => {
     expect(await wrong(traefik("/", { [name]: value }))).toEqual([422, name]);
   });
 
+  it.for([
+    ["X-Forwarded-Method", "X".repeat(32)],
+    ["X-Forwarded-Uri", "/"],
+    ["X-Forwarded-Proto", "HTTPS"],
+    ["X-Forwarded-Proto", "ws"],
+    ["X-Forwarded-Host", "a:65535"],
+    ["X-Forwarded-Host", "A_b.example:0"],
+    ["X-Forwarded-Host", "[2001:db8::1]:8443"],
+  ] as const)("is accepted: %s: %s", async ([name, value]) => {
+    const { send } = headgate(one);
+    expect(
+      await statusOf(send("/check/forward", { headers: traefik("/", { [name]: value }) })),
+    ).toBe(204);
+  });
+
   it("may not be in both ways that differ: one of them would be the client's", async () => {
     expect(await wrong(nginx("/login", { "X-Forwarded-Uri": "/harmless" }))).toEqual([
       422,

@@ -78,6 +78,14 @@ describe("Forwarded", () => {
   });
 });
 
+it("a Forwarded field of 4,096 characters is appended to, and a longer one is replaced", async () => {
+  const [longest, longer] = [4_096, 4_097].map((length) => "for=".padEnd(length, "a"));
+  const sent = async (before = ""): Promise<string | undefined> =>
+    (await received({ ...visitor.headers, Forwarded: before }))["forwarded"];
+  expect(await sent(longest)).toMatch(/^for=a{4092}, for=/);
+  expect(await sent(longer)).toMatch(/^for=(?!a)/);
+});
+
 describe("Via", () => {
   it.for([
     ["HTTP/1.1", "1.1"],

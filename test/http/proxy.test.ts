@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
 const visitor = from("203.0.113.7");
@@ -103,6 +103,24 @@ describe("a request within the limits", () => {
     expect([response.status, response.headers.get("Location")]).toEqual([302, "/elsewhere"]);
     expect(response.headers.has("RateLimit")).toBe(false);
     expect((await send("/not-modified", visitor)).headers.has("RateLimit-Policy")).toBe(false);
+  });
+
+  it.for([
+    [199, 502],
+    [200, 200],
+    [599, 599],
+    [600, 502],
+    [999, 502],
+  ] as const)("answers an origin's status %i with %i", async ([status, expected]) => {
+    const { send } = headgate(unlimited);
+    // No Response of a test's own may have the other statuses.
+    const answer =
+      expected === status
+        ? new Response("x", { status })
+        : Object.defineProperty(new Response("x"), "status", { value: status });
+    const origin = vi.spyOn(globalThis, "fetch").mockResolvedValueOnce(answer);
+    expect(await statusOf(send("/", visitor))).toBe(expected);
+    origin.mockRestore();
   });
 
   it("keeps every Set-Cookie", async () => {

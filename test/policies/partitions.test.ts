@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policies/key.ts";
 import { Partitions } from "../../src/policies/partitions.ts";
@@ -80,6 +80,39 @@ describe("a partition key", () => {
     expect(new Set(first).size).toBe(values.length);
     const again = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
     expect(again).toEqual(first);
+  });
+});
+
+describe("the keys that an isolate remembers", () => {
+  const parts = partsOf("path");
+
+  /** How many of these values are hashed, one after the other. */
+  async function hashesOf(values: readonly string[]): Promise<number> {
+    const sign = vi.spyOn(crypto.subtle, "sign");
+    const partitions = new Partitions(secret);
+    // oxlint-disable-next-line no-await-in-loop
+    for (const value of values) await partitions.partitionKey(parts, [value]);
+    const { length } = sign.mock.calls;
+    sign.mockRestore();
+    return length;
+  }
+
+  it("are not hashed again", async () => {
+    expect(await hashesOf(["/a", "/b", "/a", "/a"])).toBe(2);
+  });
+
+  it("are 4,096, of which the oldest makes room for another", async () => {
+    const values = Array.from({ length: 4_096 }, (_, index) => String(index));
+    expect(await hashesOf([...values, "0", "4095"])).toBe(4_096);
+    expect(await hashesOf([...values, "another", "1", "4095"])).toBe(4_097);
+    expect(await hashesOf([...values, "another", "0"])).toBe(4_098);
+  });
+
+  it("have at most 256 characters with the names of their parts", async () => {
+    const lengthOfRest = JSON.stringify([["path", ""]]).length;
+    const [longest, longer] = [256, 257].map((length) => "x".repeat(length - lengthOfRest));
+    expect(await hashesOf([longest ?? "", longest ?? ""])).toBe(1);
+    expect(await hashesOf([longer ?? "", longer ?? ""])).toBe(2);
   });
 });
 

@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { Temporal } from "temporal-polyfill";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { offsetMs } from "../../src/strategies/time-zones.ts";
 import { forAll } from "../for-all.ts";
@@ -94,10 +94,7 @@ test(
   ),
 );
 
-test("every spelling of 400 time zones leaves at most 40 formatters in memory", async () => {
-  setFlagsFromString("--expose-gc");
-  const collect: unknown = runInNewContext("gc");
-  if (typeof collect !== "function") throw new Error("no garbage collector");
+describe("the formatters of time zones", () => {
   const made: WeakRef<object>[] = [];
   const { DateTimeFormat } = Intl;
   class Counted extends DateTimeFormat {
@@ -106,23 +103,59 @@ test("every spelling of 400 time zones leaves at most 40 formatters in memory", 
       made.push(new WeakRef(this));
     }
   }
-  vi.stubGlobal("Intl", { DateTimeFormat: Counted });
-  const names = zones.slice(0, 400);
-  for (const [index, name] of names.entries()) {
-    for (const timezone of [name, name.toLowerCase(), name.toUpperCase()]) {
-      const limits = parseLimits({ ...perDay, timezone });
-      // As an isolate of the previous version sends it.
-      const asWritten = limits.map((limit) => ({ ...limit, timezone }));
-      for (const each of [limits, asWritten]) {
-        expect(createMeter(each).consume(1, Date.UTC(2026, 0, index)).allowed).toBe(true);
+  beforeEach(() => {
+    made.length = 0;
+    vi.stubGlobal("Intl", { DateTimeFormat: Counted });
+  });
+
+  /** How many formatters are made to find the offsets of time zones, one after the other. */
+  function madeFor(...timezones: readonly string[]): number {
+    const before = made.length;
+    for (const timezone of timezones) offsetMs(timezone, 0);
+    return made.length - before;
+  }
+
+  test("are not made again for the name that was read before, in any letter case", () => {
+    const spelled = ["Asia/Tokyo", "asia/tokyo", "ASIA/TOKYO", "ASIA/tokyo"];
+    spelled.map(timezoneOf);
+    made.length = 0;
+    spelled.map(timezoneOf);
+    expect(made).toHaveLength(0);
+    expect(madeFor("Asia/Tokyo")).toBeLessThanOrEqual(1);
+    expect(madeFor(...spelled)).toBe(0);
+  });
+
+  test("are 32, of which the least recently used makes room for another", () => {
+    const [first = "", second = "", ...others] = zones.slice(0, 32);
+    madeFor(first, second, ...others);
+    expect(madeFor(first, second, ...others)).toBe(0);
+    // Now the second is the one that was used the longest ago.
+    expect(madeFor(first, "Pacific/Apia", first)).toBe(1);
+    expect(madeFor(...others, first)).toBe(0);
+    expect(madeFor(second)).toBe(1);
+  });
+
+  test("leave at most 40 in memory after every spelling of 400 time zones", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect: unknown = runInNewContext("gc");
+    if (typeof collect !== "function") throw new Error("no garbage collector");
+    const names = zones.slice(0, 400);
+    for (const [index, name] of names.entries()) {
+      for (const timezone of [name, name.toLowerCase(), name.toUpperCase()]) {
+        const limits = parseLimits({ ...perDay, timezone });
+        // As an isolate of the previous version sends it.
+        const asWritten = limits.map((limit) => ({ ...limit, timezone }));
+        for (const each of [limits, asWritten]) {
+          expect(createMeter(each).consume(1, Date.UTC(2026, 0, index)).allowed).toBe(true);
+        }
       }
     }
-  }
-  // A reference is kept alive until the turn in which it was made is over.
-  await new Promise((resolve) => setTimeout(resolve));
-  collect();
-  expect(made.length).toBeGreaterThan(300);
-  expect(made.filter((each) => each.deref() !== undefined).length).toBeLessThanOrEqual(40);
+    // A reference is kept alive until the turn in which it was made is over.
+    await new Promise((resolve) => setTimeout(resolve));
+    collect();
+    expect(made.length).toBeGreaterThan(300);
+    expect(made.filter((each) => each.deref() !== undefined).length).toBeLessThanOrEqual(40);
+  });
 });
 
 describe("a calendar window of a rolling deploy", () => {
