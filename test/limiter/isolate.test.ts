@@ -159,3 +159,133 @@ describe("an isolate that decides by itself because the object does not answer",
     expect(await isolate.outcomes(spend)).toEqual([true]);
   });
 });
+
+describe("an object that has failed", () => {
+  it("is not asked for decisions for a second, and is asked again at its end", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ onError: "open" });
+    isolate.before = lost;
+    await isolate.admit(spend);
+    isolate.before = () => Promise.resolve();
+    await isolate.clock.pass(999);
+    expect(await isolate.outcomes(spend)).toEqual(["open"]);
+    await isolate.clock.pass(1);
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+  });
+
+  it("does not keep the isolate from asking another, and is asked at once after an answer", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ onError: "open", limits: "9/minute" });
+    isolate.before = ({ object }) => (object === "k" ? lost() : Promise.resolve());
+    await isolate.admit(spend);
+    expect(await isolate.outcomes({ ...spend, partitionKey: "other" })).toEqual([true]);
+    isolate.before = () => Promise.resolve();
+    // What is no decision is asked for nevertheless, and its answer ends the pause.
+    await isolate.client.forget(spend.policy, "k");
+    expect(await isolate.outcomes(spend)).toEqual([true]);
+  });
+});
+
+describe("the isolate's own count", () => {
+  it("begins with what objects admitted through it, and with what was given back", async () => {
+    const isolate = new TestIsolate();
+    const spend = spendOf({ limits: "5/minute" });
+    const denied = spendOf({ name: "denied", limits: "1/minute" }, 2, "other");
+    await isolate.admit(spend);
+    await isolate.admit(spend);
+    await isolate.admit(spend, denied);
+    await isolate.afterAnswers();
+    isolate.before = lost;
+    const { outcomes } = await isolate.admit(spend);
+    expect(outcomes).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 2 }] } }]);
+  });
+
+  it("spends nothing for a request that one of its policies denies", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = lost;
+    const [wide, narrow] = [
+      spendOf({ limits: "5/minute" }),
+      spendOf({ name: "q", limits: "1/minute" }),
+    ];
+    expect(await isolate.outcomes(wide, narrow)).toEqual([true, true]);
+    expect(await isolate.outcomes(wide, narrow)).toEqual([true, false]);
+    const { outcomes } = await isolate.admit(wide);
+    expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 3 }] } }]);
+  });
+
+  it("is forgotten with the key, for that policy alone", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = lost;
+    const [one, two] = [
+      spendOf({ limits: "1/minute" }),
+      spendOf({ name: "q", limits: "1/minute" }),
+    ];
+    await isolate.admit(one, two);
+    await isolate.client.forget(one.policy, "k");
+    expect([await isolate.outcomes(one), await isolate.outcomes(two)]).toEqual([[true], [false]]);
+  });
+
+  it("is corrected by what is settled", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = lost;
+    const spend = { ...spendOf({ limits: "5/minute" }, 3), ttlMs: 60_000 };
+    const admission = await isolate.admit(spend);
+    await admission.settle(() => 1);
+    const { outcomes } = await isolate.admit(spend);
+    expect(outcomes).toMatchObject([{ decision: { allowed: true, limits: [{ remaining: 1 }] } }]);
+  });
+
+  it("has no part in what a policy decides that is open or closed", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = lost;
+    for (const onError of ["open", "closed"]) {
+      const spend = spendOf({ name: onError, limits: "1/minute", onError });
+      // oxlint-disable-next-line no-await-in-loop
+      expect([await isolate.outcomes(spend), await isolate.outcomes(spend)]).toEqual([
+        [onError],
+        [onError],
+      ]);
+    }
+  });
+});
+
+describe("objects of several keys", () => {
+  it("are asked in the order of their policies, each only after the one before admits", async () => {
+    const isolate = new TestIsolate();
+    const spends = ["a", "b", "c"].map((key) => spendOf({ name: key, limits: "1/minute" }, 1, key));
+    await isolate.admit(...spends.slice(1, 2));
+    isolate.calls.length = 0;
+    expect(await isolate.outcomes(...spends)).toEqual([true, false]);
+    await isolate.afterAnswers();
+    expect(
+      isolate.calls.filter(({ name }) => name === "check").map(({ object }) => object),
+    ).toEqual(["a", "b"]);
+    const { outcomes } = await isolate.admit(spends[0] ?? spendOf());
+    expect(outcomes).toMatchObject([{ decision: { allowed: true } }]);
+  });
+
+  it("are given back what they spent where a later one has no answer and is closed", async () => {
+    const isolate = new TestIsolate();
+    const [first, closed] = [
+      spendOf({ name: "a", limits: "1/minute" }, 1, "a"),
+      spendOf({ name: "b", limits: "1/minute", onError: "closed" }, 1, "b"),
+    ];
+    isolate.before = ({ object }) => (object === "b" ? lost() : Promise.resolve());
+    expect(await isolate.outcomes(first, closed)).toEqual([true, "closed"]);
+    await isolate.afterAnswers();
+    expect(await isolate.outcomes(first)).toEqual([true]);
+  });
+
+  it("of dry runs are asked after the answer, and deny nothing", async () => {
+    const isolate = new TestIsolate();
+    const dryRun = spendOf({ name: "dry", limits: "1/minute", dryRun: true }, 2, "dry");
+    const enforced = spendOf({ name: "a" }, 1, "a");
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const { outcomes, isRefused } = await isolate.admit(dryRun, enforced);
+    expect([outcomes.length, isRefused]).toEqual([1, false]);
+    await isolate.afterAnswers();
+    expect(isolate.calls.map(({ object }) => object)).toEqual(["a", "dry"]);
+    expect(warnings.mock.calls.join()).toContain("dry-run-denied");
+  });
+});
