@@ -6,18 +6,17 @@
 import { multiplyDivideFloor } from "./integers.ts";
 import {
   areExpired,
-  changedFrom,
   entriesOf,
   entryAt,
   entryUntil,
-  lessened,
-  oldestEntry,
   openOf,
   type OpenReservations,
   packedOpen,
   renewedOpen,
   unexpired,
   unpackedOpen,
+  withLeasts,
+  withLess,
   withReservation,
 } from "./open-reservations.ts";
 import { packed, unpacked } from "./packing.ts";
@@ -61,7 +60,6 @@ export function opened(
   firstFinalAtMs: number | null,
 ): Reserved {
   const reserved = withoutExpired(before, nowMs);
-  const isSameInstant = reserved?.newest.atMs === atMs;
   const least = reserved?.least ?? never;
   const entry = { atMs, amount: 1, expiresAtMs, leastBefore: least };
   const newest = withReservation(reserved?.newest ?? null, entry);
@@ -69,7 +67,8 @@ export function opened(
   if (newest === null) return reserved === null ? null : withFinal(reserved, atMs);
   return {
     newest,
-    least: isSameInstant ? least : never,
+    // Nothing has drained since this instant, whatever was owed at it when a snapshot was taken.
+    least: never,
     firstFinalAtMs: reserved === null ? firstFinalAtMs : reserved.firstFinalAtMs,
   };
 }
@@ -100,9 +99,7 @@ export const isOpenAt = (reserved: Reserved, atMs: number): boolean =>
 
 /** Without one of the reservations of an instant. */
 export function closed(reserved: BucketReservations, atMs: number): Reserved {
-  const { open, leastAfter } = changedFrom(reserved.newest, atMs, (entry) =>
-    entry.atMs === atMs ? lessened(entry, 1) : entry,
-  );
+  const { open, leastAfter } = withLess(reserved.newest, atMs, 1);
   return withNewest(reserved, open, Math.min(reserved.least, leastAfter));
 }
 
@@ -136,24 +133,15 @@ export function lowered(
   const from = entryUntil(newest, atMs);
   // Between two entries a part of what was owed is from before the instant.
   const isBetween = from !== null && from.atMs < atMs;
-  let isFirst = true;
-  const { open } = changedFrom(newest, atMs, (entry) => {
-    if (entry.atMs === atMs) {
-      isFirst = false;
-      return entry;
-    }
-    const { leastBefore } = entry;
-    const isSplit = isFirst && isBetween;
-    isFirst = false;
-    const next = isSplit ? Math.min(leastBefore, less(leastAfter)) : less(leastBefore);
-    return { ...entry, leastBefore: next };
-  });
-  return withNewest(reserved, open, less(least));
+  const left = withLeasts(newest, atMs, (leastBefore, isFirst) =>
+    isFirst && isBetween ? Math.min(leastBefore, less(leastAfter)) : less(leastBefore),
+  );
+  return withNewest(reserved, left, less(least));
 }
 
 /** When the first refill period begins: with the earliest spend that is left. */
 export function firstBegins(reserved: Reserved, firstFinalAtMs: number): number {
-  return Math.min(oldestEntry(reserved?.newest ?? null)?.atMs ?? never, firstFinalAtMs);
+  return Math.min(reserved === null ? never : reserved.newest.oldestAtMs, firstFinalAtMs);
 }
 
 /** With a reservation of `heldAtMs` open for another ttl. */

@@ -17,6 +17,7 @@ export interface OpenReservations {
   /** Buckets only: the least credits owed after the next older entry, up to this one. */
   readonly leastBefore: number;
   readonly older: OpenReservations | null;
+  readonly oldestAtMs: number;
   /** Entries, and the sum of their amounts, with all older ones. */
   readonly length: number;
   readonly totalAmount: number;
@@ -42,21 +43,24 @@ const secondMs = 1_000;
 export const expiryOf = (atMs: number, ttlMs: number): number =>
   Math.ceil((atMs + Math.min(ttlMs, longestTtlMs)) / secondMs) * secondMs;
 
-function onTop(older: OpenReservations | null, entry: Entry): OpenReservations {
-  const { atMs, amount, expiresAtMs, leastBefore } = entry;
-  if (older === null) {
-    const [length, totalAmount, firstExpiresAtMs] = [1, amount, expiresAtMs];
-    return { atMs, amount, expiresAtMs, leastBefore, older, length, totalAmount, firstExpiresAtMs };
-  }
+function onTop(
+  older: OpenReservations | null,
+  atMs: number,
+  amount: number,
+  expiresAtMs: number,
+  leastBefore: number,
+): OpenReservations {
+  const isOldest = older === null;
   return {
     atMs,
     amount,
     expiresAtMs,
     leastBefore,
     older,
-    length: older.length + 1,
-    totalAmount: older.totalAmount + amount,
-    firstExpiresAtMs: Math.min(older.firstExpiresAtMs, expiresAtMs),
+    oldestAtMs: isOldest ? atMs : older.oldestAtMs,
+    length: isOldest ? 1 : older.length + 1,
+    totalAmount: isOldest ? amount : older.totalAmount + amount,
+    firstExpiresAtMs: isOldest ? expiresAtMs : Math.min(older.firstExpiresAtMs, expiresAtMs),
   };
 }
 
@@ -65,15 +69,13 @@ export function withReservation(
   open: OpenReservations | null,
   entry: Entry,
 ): OpenReservations | null {
-  if (open?.atMs === entry.atMs) {
-    return onTop(open.older, {
-      atMs: open.atMs,
-      amount: open.amount + entry.amount,
-      expiresAtMs: Math.max(open.expiresAtMs, entry.expiresAtMs),
-      leastBefore: open.leastBefore,
-    });
+  const { atMs, amount, expiresAtMs, leastBefore } = entry;
+  if (open?.atMs === atMs) {
+    const latestMs = Math.max(open.expiresAtMs, expiresAtMs);
+    return onTop(open.older, atMs, open.amount + amount, latestMs, open.leastBefore);
   }
-  return (open?.length ?? 0) < mostOpenEntries ? onTop(open, entry) : null;
+  const length = open === null ? 0 : open.length;
+  return length < mostOpenEntries ? onTop(open, atMs, amount, expiresAtMs, leastBefore) : null;
 }
 
 /** The newest entry of an instant or before. */
@@ -89,17 +91,19 @@ export function entryAt(open: OpenReservations | null, atMs: number): OpenReserv
   return entry?.atMs === atMs ? entry : null;
 }
 
-export function oldestEntry(open: OpenReservations | null): OpenReservations | null {
-  let entry = open;
-  while (entry !== null && entry.older !== null) entry = entry.older;
-  return entry;
-}
-
 /** The oldest first. */
 export function entriesOf(open: OpenReservations | null): OpenReservations[] {
   const entries: OpenReservations[] = [];
   for (let entry = open; entry !== null; entry = entry.older) entries.push(entry);
   return entries.toReversed();
+}
+
+/** The entries from an instant on, the oldest first, and the list of those before. */
+function splitAt(open: OpenReservations | null, fromMs: number) {
+  const newer: OpenReservations[] = [];
+  let older = open;
+  for (; older !== null && older.atMs >= fromMs; older = older.older) newer.push(older);
+  return { older, newer: newer.toReversed() };
 }
 
 /**
@@ -111,23 +115,39 @@ export function changedFrom(
   fromMs: number,
   change: (entry: OpenReservations) => Entry | null,
 ): { readonly open: OpenReservations | null; readonly leastAfter: number } {
-  const newer: OpenReservations[] = [];
-  let list = open;
-  for (; list !== null && list.atMs >= fromMs; list = list.older) newer.push(list);
-  let leastBefore = Number.POSITIVE_INFINITY;
-  for (const entry of newer.toReversed()) {
+  const { older, newer } = splitAt(open, fromMs);
+  let list = older;
+  let leastAfter = Number.POSITIVE_INFINITY;
+  for (const entry of newer) {
     const next = change(entry);
-    leastBefore = Math.min(leastBefore, (next ?? entry).leastBefore);
+    leastAfter = Math.min(leastAfter, entry.leastBefore);
     if (next === null) continue;
-    list = onTop(list, { ...next, leastBefore });
-    leastBefore = Number.POSITIVE_INFINITY;
+    list = onTop(list, next.atMs, next.amount, next.expiresAtMs, leastAfter);
+    leastAfter = Number.POSITIVE_INFINITY;
   }
-  return { open: list, leastAfter: leastBefore };
+  return { open: list, leastAfter };
 }
 
-/** The entry with less; null when nothing of it is left. */
-export const lessened = (entry: OpenReservations, amount: number): Entry | null =>
-  entry.amount > amount ? { ...entry, amount: entry.amount - amount } : null;
+/** The list with the least credits before each entry that is newer than an instant changed. */
+export function withLeasts(
+  open: OpenReservations,
+  afterMs: number,
+  leastOf: (leastBefore: number, isFirst: boolean) => number,
+): OpenReservations {
+  const { older, newer } = splitAt(open, afterMs + 1);
+  let list = older;
+  for (const { atMs, amount, expiresAtMs, leastBefore } of newer) {
+    list = onTop(list, atMs, amount, expiresAtMs, leastOf(leastBefore, list === older));
+  }
+  return list ?? open;
+}
+
+/** The list with less at an instant; nothing of an entry that has no more. */
+export const withLess = (open: OpenReservations | null, atMs: number, amount: number) =>
+  changedFrom(open, atMs, (entry) => {
+    if (entry.atMs !== atMs) return entry;
+    return entry.amount > amount ? { ...entry, amount: entry.amount - amount } : null;
+  });
 
 export const areExpired = (open: OpenReservations | null, nowMs: number): boolean =>
   open !== null && open.firstExpiresAtMs <= nowMs;
@@ -225,10 +245,13 @@ export function openOf(
 ): OpenReservations | null {
   return entries.reduce<OpenReservations | null>(
     (open, entry, index) =>
-      onTop(open, {
-        ...entry,
-        leastBefore: index === 0 ? Number.POSITIVE_INFINITY : (leasts[index - 1] ?? 0),
-      }),
+      onTop(
+        open,
+        entry.atMs,
+        entry.amount,
+        entry.expiresAtMs,
+        index === 0 ? Number.POSITIVE_INFINITY : (leasts[index - 1] ?? 0),
+      ),
     null,
   );
 }

@@ -8,11 +8,8 @@
  * is.
  */
 import {
-  changedFrom,
   entriesOf,
   entryAt,
-  lessened,
-  oldestEntry,
   openOf,
   type OpenReservations,
   packedOpen,
@@ -20,6 +17,7 @@ import {
   areExpired,
   unexpired,
   unpackedOpen,
+  withLess,
   withReservation,
 } from "./open-reservations.ts";
 import { packedDates, unpacked, unpackedDates } from "./packing.ts";
@@ -121,9 +119,7 @@ export function settledAt(
   cost: number,
   actualCost: number,
 ): Openings {
-  const left = changedFrom(open, atMs, (entry) =>
-    entry.atMs === atMs ? lessened(entry, cost) : entry,
-  ).open;
+  const left = withLess(open, atMs, cost).open;
   return { final: actualCost > 0 ? withFinal(final, atMs, actualCost) : final, open: left };
 }
 
@@ -152,7 +148,7 @@ export function renewedAt(
 const firstOf = ({ final, open }: Openings): number =>
   Math.min(
     final[0]?.atMs ?? Number.POSITIVE_INFINITY,
-    oldestEntry(open)?.atMs ?? Number.POSITIVE_INFINITY,
+    open?.oldestAtMs ?? Number.POSITIVE_INFINITY,
   );
 
 /**

@@ -106,7 +106,7 @@ describe.each(exact)("law 10, settlements: $title", (cast) => {
           settled[kind] += trace.settled[kind];
         }
       },
-      400,
+      600,
     ),
   );
 
