@@ -1,9 +1,12 @@
 /** Rows in storage of which a part is wrong: the object refuses that part, reports it, and keeps the rest. */
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import { call, charge } from "./harness.ts";
 import { startMs, TestObject } from "./isolate.ts";
 
-beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+let errors: MockInstance<typeof console.error>;
+beforeEach(() => {
+  errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+});
 afterEach(() => void vi.restoreAllMocks());
 
 type Path = readonly number[];
@@ -22,7 +25,7 @@ async function withWrong(object: TestObject, path: Path, wrong: unknown): Promis
   return object;
 }
 
-const reported = (): string => vi.mocked(console.error).mock.calls.join("\n");
+const reported = (): string => errors.mock.calls.join("\n");
 
 /** Where the parts of a row are. */
 const [meters, reservations, slices, batches] = [4, 5, 6, 7];
