@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { checkout, runNpm } from "./checkout.ts";
+import { checkout, freePort, runNpm, started, stopped } from "./checkout.ts";
 
 const { folder, configure, remove } = checkout();
 const devVars = join(folder, ".dev.vars");
@@ -76,6 +76,20 @@ describe("unknown variables", () => {
     const [exitCode, printed] = await outcomeOf({ vars }, "deploy", "--", "--dry-run");
     expect([exitCode, printed.slice(0, lines.length)]).toEqual([1, lines]);
     expect(printed.at(-1)).toMatch(/^Nothing was deployed/);
+  });
+});
+
+describe("npm start with unknown variables and short secrets", () => {
+  it("reports them as problems, and runs", async () => {
+    configure([limits, 'STRATEGEY = "sliding-log"']);
+    writeFileSync(devVars, 'KEY_SECRET="short"\n');
+    const port = await freePort();
+    const run = await started(folder, port);
+    const { status } = await fetch(`http://localhost:${port}/hello`);
+    await stopped(run);
+    expect(status).toBe(200);
+    expect(run.output()).toContain("unknown variable STRATEGEY; did you mean STRATEGY?");
+    expect(run.output()).toContain("KEY_SECRET is 5 characters long: accepted are at least 32");
   });
 });
 
