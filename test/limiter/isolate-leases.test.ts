@@ -8,7 +8,8 @@ import { type Call, settled, spendOf, TestIsolate } from "./isolate.ts";
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-const leased = spendOf({ limits: "1000/hour", consistency: "leased", timeout: "500ms" });
+const fields = { limits: "1000/hour", consistency: "leased", timeout: "500ms" };
+const leased = spendOf(fields);
 
 const leaseCalls = (calls: readonly Call[]): LeaseCall[] =>
   calls.filter(({ name }) => name === "lease").map(({ argument }) => argument as LeaseCall);
@@ -182,6 +183,43 @@ describe("a slice that comes too late", () => {
   });
 });
 
+describe("an isolate that has asked for a slice", () => {
+  it("asks for none beside it, until whoever waited for the answer must be gone", async () => {
+    const isolate = new TestIsolate();
+    await remainingOfEach(isolate, 5);
+    isolate.before = () => new Promise(() => undefined);
+    isolate.calls.length = 0;
+    for (const sinceMs of [0, 2_499, 1]) {
+      // The timer of the first call does not fire: its request was cut off.
+      isolate.clock.nowMs += sinceMs;
+      void isolate.admit({ ...leased, cost: 7 });
+    }
+    await settled();
+    expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted !== null)).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+});
+
+describe("a lease call that is answered too late", () => {
+  it("has what it spent given back where the policy is closed, also where no slice was wanted", async () => {
+    const isolate = new TestIsolate();
+    const closed = spendOf({ ...fields, onError: "closed" });
+    isolate.before = ({ name }) =>
+      name === "lease"
+        ? new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)))
+        : Promise.resolve();
+    const late = isolate.outcomes(closed);
+    await isolate.clock.pass(800);
+    expect(await late).toEqual(["closed"]);
+    await isolate.afterAnswers();
+    expect(leaseCalls(isolate.calls)).toMatchObject([{ wanted: null }]);
+    expect(leftAtObject(isolate)).toBe(1_000);
+  });
+});
+
 describe("a request that another object denies", () => {
   const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
 
@@ -220,9 +258,9 @@ describe("policies on one key that do not all borrow", () => {
   it.for<[string, object]>([
     ["is strict", {}],
     ["is a dry run", { consistency: "leased", dryRun: true }],
-  ])("ask the object for every request where one of them %s", async ([, fields]) => {
+  ])("ask the object for every request where one of them %s", async ([, strict]) => {
     const isolate = new TestIsolate();
-    const other = spendOf({ name: "other", limits: "900/hour", ...fields });
+    const other = spendOf({ name: "other", limits: "900/hour", ...strict });
     for (let request = 0; request < 12; request++) {
       // oxlint-disable-next-line no-await-in-loop
       await isolate.admit(leased, other);

@@ -1,6 +1,7 @@
 /** What an isolate keeps in memory: when it asks the object again, and when it does not. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
+import type { Spend } from "../../src/limiter/outcome.ts";
 import { type Call, settled, spendOf, startMs, TestIsolate } from "./isolate.ts";
 
 /** Calls that fail report it. */
@@ -287,5 +288,89 @@ describe("objects of several keys", () => {
     await isolate.afterAnswers();
     expect(isolate.calls.map(({ object }) => object)).toEqual(["a", "dry"]);
     expect(warnings.mock.calls.join()).toContain("dry-run-denied");
+  });
+});
+
+describe("a spend that is settled later", () => {
+  const reserved = (fields: object = {}, cost = 1): Spend => ({
+    ...spendOf({ limits: "2000/minute", ...fields }, cost),
+    ttlMs: 10_000,
+  });
+
+  it("is corrected in the isolate's own count too", async () => {
+    for (const [end, left] of [
+      ["settle", 1_998],
+      ["giveBack", 1_999],
+    ] as const) {
+      const isolate = new TestIsolate();
+      // oxlint-disable no-await-in-loop
+      const admission = await isolate.admit(reserved({}, 5));
+      await (end === "settle" ? admission.settle(() => 1) : admission.giveBack());
+      isolate.before = lost;
+      const { outcomes } = await isolate.admit(spendOf({ limits: "2000/minute" }));
+      expect(outcomes).toMatchObject([
+        { kind: "local", decision: { limits: [{ remaining: left }] } },
+      ]);
+      // oxlint-enable no-await-in-loop
+    }
+  });
+
+  it("has a cost for each policy, and the greatest for objects that know but one", async () => {
+    const isolate = new TestIsolate();
+    const admission = await isolate.admit(reserved({}, 5), reserved({ name: "q" }, 5));
+    await admission.settle(({ policy }) => (policy.name === "q" ? 3 : 1));
+    expect(isolate.calls.at(-1)).toMatchObject({
+      name: "settle",
+      argument: { cost: 3, costs: [1, 3] },
+    });
+  });
+
+  it("stays open for as long as it is renewed", async () => {
+    const isolate = new TestIsolate();
+    const admission = await isolate.admit(reserved({}, 5));
+    await isolate.clock.pass(8_000);
+    await admission.renew();
+    await isolate.clock.pass(8_000);
+    await admission.settle(() => 0);
+    const { outcomes } = await isolate.admit(reserved());
+    expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 1_999 }] } }]);
+  });
+
+  it("is refused where a key has a thousand of them, and says for how long", async () => {
+    const isolate = new TestIsolate();
+    // oxlint-disable-next-line no-await-in-loop
+    for (let open = 0; open < 1_000; open++) await isolate.admit(reserved());
+    await isolate.clock.pass(4_000);
+    expect(await isolate.admit(reserved())).toMatchObject({ isRefused: true, fullForMs: 6_000 });
+    await isolate.clock.pass(6_000);
+    expect(await isolate.admit(reserved())).toMatchObject({ isRefused: false, fullForMs: 0 });
+  });
+
+  it("of a dry run is left out where there is no room, and the enforced policy still decides", async () => {
+    const isolate = new TestIsolate();
+    const dryRun = reserved({ name: "dry", dryRun: true });
+    const enforced = spendOf({ limits: "2000/minute" });
+    // oxlint-disable-next-line no-await-in-loop
+    for (let open = 0; open < 1_000; open++) await isolate.admit(enforced, dryRun);
+    expect(await isolate.outcomes(enforced, dryRun)).toEqual([true]);
+    const { outcomes } = await isolate.admit(enforced);
+    expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 998 }] } }]);
+  });
+});
+
+describe("a check of a batch that is allowed", () => {
+  it("ends what the isolate remembers of denials on its key", async () => {
+    const isolate = new TestIsolate();
+    const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
+    const each = async (spend: Spend): Promise<unknown> => {
+      const [outcome] = await isolate.client.admitEach([spend], () => undefined);
+      return (
+        outcome !== undefined && "decision" in outcome && outcome.decision.limits[0]?.remaining
+      );
+    };
+    expect([await each(two), await each(two)]).toEqual([2, 2]);
+    expect(isolate.callNames()).toEqual(["batch"]);
+    expect([await each(one), await each(two)]).toEqual([1, 1]);
+    expect(isolate.callNames()).toEqual(["batch", "batch"]);
   });
 });

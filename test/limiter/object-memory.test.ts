@@ -4,7 +4,7 @@ import type { Charge } from "../../src/limiter/protocol.ts";
 import { mostReserved } from "../../src/config/index.ts";
 import { readPolicy } from "../../src/config/index.ts";
 import { call, charge } from "./harness.ts";
-import { TestObject } from "./isolate.ts";
+import { startMs, TestObject } from "./isolate.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
@@ -240,5 +240,62 @@ describe("a policy that is forgotten", () => {
     expect(object.limiter.check(call(denied)).isFirm).toBeUndefined();
     object.limiter.forget({ key: "k", policy: "p" });
     expect(object.limiter.check(call(denied)).isFirm).toBe(true);
+  });
+});
+
+describe("reservations that are settled", () => {
+  it("leave no memory in use, and their room to others", () => {
+    const object = new TestObject();
+    const reserve = (id: string, index: number): boolean => {
+      const each = charge(`${100_000 + index}/hour`);
+      return object.limiter.reserve({ ...call(each), id, ttlMs: 60_000 }).isOpen;
+    };
+    reserve("first", 0);
+    const { heldBytes } = object.limiter;
+    for (let index = 1; index <= 12_000; index++) {
+      expect(reserve("r", index % 2)).toBe(true);
+      object.limiter.settle({ key: "k", id: "r", cost: 0 });
+    }
+    expect(object.limiter.heldBytes).toBe(heldBytes);
+  });
+
+  it("cost no row where there was none to settle or to renew", async () => {
+    const object = new TestObject();
+    object.limiter.check(call(charge("100/hour")));
+    await object.clock.pass(2_000);
+    const { rows } = object.storage.written;
+    object.limiter.renew({ key: "k", id: "unknown" });
+    object.limiter.settle({ key: "k", id: "unknown", cost: 0 });
+    await object.clock.pass(2_000);
+    expect(object.storage.written.rows).toBe(rows);
+  });
+});
+
+describe("a slice that is returned by a clock that has stepped back", () => {
+  it("is booked to the latest instant that was seen, and the answer says so", () => {
+    const object = new TestObject();
+    const wanted = { id: "s", units: 5, ttlMs: 60_000 };
+    object.limiter.lease({ ...call(charge("100/hour")), wanted });
+    object.clock.nowMs -= 5_000;
+    const returned = [{ id: "s", used: 5 }];
+    expect(object.limiter.giveBackSlices({ key: "k", returned })).toEqual({
+      settled: [[{ policy: "p", atMs: startMs }]],
+    });
+  });
+});
+
+describe("the alarm", () => {
+  it("removes rows that it cannot read, says how many, and keeps the others", async () => {
+    const object = new TestObject();
+    object.limiter.check(call(charge("100/day")));
+    await object.clock.pass(2_000);
+    object.storage.rows.set("k broken", "nonsense");
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    await object.limiter.alarm();
+    expect([...object.storage.rows.keys()]).toEqual(["k k"]);
+    expect(errors.mock.calls.join()).toContain("1 rows are not of this version");
+    errors.mockClear();
+    await object.limiter.alarm();
+    expect(errors).not.toHaveBeenCalled();
   });
 });

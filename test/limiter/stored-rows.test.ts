@@ -119,6 +119,16 @@ describe("a stored slice", () => {
   });
 });
 
+describe("a stored slice of two policies", () => {
+  it("is refused whole where one of its parts is wrong", async () => {
+    const object = new TestObject();
+    const charges = [charge("100/hour", 0, "one"), charge("100/hour", 0, "two")];
+    object.limiter.lease({ ...call(charges), wanted: { id: "s", units: 5, ttlMs: 60_000 } });
+    await withWrong(object, [slices, 1, 4], 7);
+    expect(charges.map((each) => object.remaining(each))).toEqual([100, 100]);
+  });
+});
+
 describe("a stored batch of an isolate", () => {
   const spent = charge("100/hour", 1);
   const sync = (object: TestObject, batch: number): unknown =>
