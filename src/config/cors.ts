@@ -1,7 +1,15 @@
 /** What holds for scripts in browsers, as written (Fetch, section 3.3). */
 import { acceptedFields, isRecord } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import { isSet, jsonErrorNote, listed, type Report, typed } from "./variables.ts";
+import {
+  acceptedJson,
+  isBrokenJson,
+  isSet,
+  jsonErrorNote,
+  listed,
+  type Report,
+  typed,
+} from "./variables.ts";
 
 /** The web origins whose scripts may read what the limiter answers itself. */
 export type AllowedOrigins =
@@ -51,6 +59,10 @@ export function readPreflights(
   report: Report,
 ): Policy | null {
   if (value === "off") return null;
+  if (isBrokenJson(value)) {
+    report({ variable, field: "", value, accepted: acceptedJson(value) });
+    return null;
+  }
   const written = isSet(value) ? typed(value) : defaultPreflights;
   const isPolicy = isRecord(written) && "limits" in written;
   const fields = isPolicy ? written : { limits: written };

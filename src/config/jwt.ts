@@ -2,7 +2,15 @@
 import * as v from "valibot";
 import { isRecord } from "../strategies/index.ts";
 import type { KnownVariables } from "./known-variables.ts";
-import { hidden, isSet, jsonErrorNote, listed, type Report, typed } from "./variables.ts";
+import {
+  hidden,
+  isBrokenJson,
+  isSet,
+  jsonErrorNote,
+  listed,
+  type Report,
+  typed,
+} from "./variables.ts";
 
 /** One key, for the one algorithm that its shape allows. */
 export type JwtKey =
@@ -178,7 +186,7 @@ function readTexts(
   const value = env[variable];
   if (!isSet(value)) return null;
   const texts = listed(value);
-  if (texts.length > 0 && texts.every(isText)) return texts;
+  if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
   const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
   report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
   return null;

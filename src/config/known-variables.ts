@@ -2,7 +2,7 @@
 import { asText, limitFields, nearestName } from "../strategies/index.ts";
 import { matchFields } from "./match.ts";
 import { policyFields } from "./policy.ts";
-import { isNumbered, isSet, listed, type Variables } from "./variables.ts";
+import { isNumbered, isSet, jsonErrorNote, listed, type Variables } from "./variables.ts";
 
 /** Readers ask for no others. `POLICIES` stands for `POLICIES_2`, `POLICIES_3`, … too. */
 export const variableNames = [
@@ -57,7 +57,8 @@ export function unknownVariables(env: Variables): string[] {
   return [
     ...(own === null
       ? [
-          'EXTRA_VARS must be the names of your own variables, such as "REGION, BUILD_ID" or a list of names',
+          'EXTRA_VARS must be the names of your own variables, such as "REGION, BUILD_ID" or a list of names' +
+            jsonErrorNote(extra),
         ]
       : []),
     ...unknown.map((name) => `unknown variable ${name}; ${suggestionFor(name)}`),

@@ -15,6 +15,34 @@ describe("an easy mistake", () => {
     expect(placesOf({ ...whole, CHECK_TOKENS: '["a", "b"' })).toEqual(["CHECK_TOKENS"]);
   });
 
+  it.for<[string, string]>([
+    ["LIMITS", '["10/minute" "5/second"]'],
+    ["STRATEGY", '["10/minute" "5/second"]'],
+    ["KEY", '["10/minute" "5/second"]'],
+    ["POLICIES_2", '["10/minute" "5/second"]'],
+    ["PREFLIGHT_LIMITS", '["10/minute" "5/second"]'],
+    ["CORS_ORIGINS", '["10/minute" "5/second"]'],
+    ["CHECK_TOKENS", '["10/minute" "5/second"]'],
+    ["JWT_KEY", '["10/minute" "5/second"]'],
+    ["JWT_ISSUER", '["10/minute" "5/second"]'],
+    ["JWT_AUDIENCE", '["10/minute" "5/second"]'],
+  ])("in JSON text of %s is reported once, with line and column", ([variable, text]) => {
+    const [problem, ...others] = problemsOf({ ...whole, [variable]: text });
+    expect(others).toEqual([]);
+    expect(problem).toMatchObject({
+      variable,
+      field: "",
+      accepted: expect.stringMatching(/; as JSON it is wrong at line 1, column 14$/),
+    });
+  });
+
+  it("in JSON text that is nested too deep is reported as such", () => {
+    const deep = `${"[".repeat(65)}${"]".repeat(65)}`;
+    expect(problemsOf({ ...whole, LIMITS: deep })).toMatchObject([
+      { variable: "LIMITS", accepted: "valid JSON; it is nested deeper than 64 levels" },
+    ]);
+  });
+
   it("in the name of a list of policies is told: what is not read protects nothing", () => {
     const list = [{ name: "a", limits: "1/s" }];
     for (const name of ["POLICIES2", "POLICIES_02", "POLICIES_1", "POLICIES_B"]) {
