@@ -217,6 +217,16 @@ it.for([300, 301, 302, 303, 304, 305, 307, 308])(
   },
 );
 
+it.each([200, 299, 400, 404, 599])("fields are added to an origin's %i", async (status) => {
+  const { send } = headgate({ LIMITS: "9/minute" });
+  const response = await send(`/answer?status=${status}`, visitor);
+  expect([response.status, ...fieldsOf(response)]).toEqual([
+    status,
+    '"default";q=9;w=60',
+    '"default";r=8;t=60',
+  ]);
+});
+
 it("H14: nor to an upgrade", async () => {
   const { send } = headgate({ LIMITS: "9/minute" });
   const headers = { ...visitor.headers, Upgrade: "websocket" };

@@ -101,3 +101,28 @@ describe("a fault of Headgate's own", () => {
     errors.mockRestore();
   });
 });
+
+describe("a client that goes away before its request is decided", () => {
+  it("leaves the Worker running until the decision is known, so that nothing stays spent for it", async () => {
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<never>();
+    const check = (): Promise<never> => {
+      asked.resolve();
+      return answer.promise;
+    };
+    const { begin } = headgate({
+      POLICIES: [{ name: "p", limits: "5/minute", onError: "closed", timeout: "30s" }],
+      RATE_LIMITER: { getByName: () => ({ check, batch: check, refund: call }) },
+    });
+    const { response, over } = begin("/", visitor);
+    await asked.promise;
+    let isOver = false;
+    const ended = over().then(() => (isOver = true));
+    await scheduler.wait(20);
+    expect(isOver).toBe(false);
+    answer.reject(new Error("the object is gone"));
+    expect(await statusOf(response)).toBe(503);
+    await ended;
+    expect(isOver).toBe(true);
+  });
+});
