@@ -1,0 +1,113 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  commandLine,
+  CommandError,
+  fail,
+  helpOf,
+  isHelp,
+  messageOf,
+  readOptions,
+  runCommand,
+} from "../../src/local/command.ts";
+
+const options = {
+  port: { type: "string", default: "8787", short: "p", value: "port", about: "Where to listen." },
+  quick: { type: "boolean", default: false, about: "Less exact." },
+  only: { type: "string", multiple: true },
+} as const;
+
+const words = process.argv;
+let printed: unknown[] = [];
+
+beforeEach(() => {
+  printed = [];
+  vi.spyOn(console, "log").mockImplementation((text: unknown) => void printed.push(text));
+  vi.spyOn(console, "error").mockImplementation((text: unknown) => void printed.push(text));
+  vi.spyOn(process, "exit").mockImplementation((code) => {
+    throw new Error(`exit ${code}`);
+  });
+});
+
+afterEach(() => {
+  process.argv = words;
+  vi.restoreAllMocks();
+});
+
+const read = (...given: string[]): unknown => {
+  process.argv = ["node", "script", ...given];
+  return { ...readOptions(options) };
+};
+
+describe("the options of a command", () => {
+  it("are those of the command line, and their defaults", () => {
+    expect(read()).toEqual({ port: "8787", quick: false });
+    expect(read("-p", "1", "--quick", "--only", "a", "--only=b")).toEqual({
+      port: "1",
+      quick: true,
+      only: ["a", "b"],
+    });
+  });
+
+  it.each(["--nothing", "word", "--port"])(
+    "are refused with those that are accepted: %s",
+    (word) => {
+      expect(() => read(word)).toThrow("exit 1");
+      expect(printed).toEqual([
+        expect.stringMatching(
+          /^.*(?:Unknown option|Unexpected argument|argument missing)[^]*\nAccepted are --port, --quick, --only\.$/,
+        ),
+      ]);
+    },
+  );
+
+  it.each(["--help", "-h"])("are printed with %s, even beside unknown ones", (word) => {
+    expect(() => read("--nothing", word)).toThrow("exit 0");
+    expect(printed).toEqual([helpOf(options)]);
+    expect(isHelp(word)).toBe(true);
+    expect(isHelp("--helpful")).toBe(false);
+  });
+});
+
+it("the help text has a line for each option, with its value, its default, and whether it may be repeated", () => {
+  expect(helpOf(options, "npm start --")).toBe(
+    [
+      "Usage: npm start -- [options]",
+      "",
+      "Options:",
+      "  -p, --port <port>  Where to listen. (default: 8787)",
+      "  --quick            Less exact.",
+      "  --only <value>     (repeatable)",
+      "  -h, --help         Show this help.",
+    ].join("\n"),
+  );
+});
+
+it("the command of the help text is the one of the npm script", () => {
+  const names = ["start", "deploy", undefined].map((name) =>
+    commandLine({ npm_lifecycle_event: name }),
+  );
+  expect(names).toEqual(["npm start --", "npm run deploy --", "node <script>"]);
+});
+
+describe("a command that cannot go on", () => {
+  it("ends with its message and exit code 1 when the user can fix it", async () => {
+    await expect(
+      runCommand(() => {
+        throw new CommandError("Port 1 is taken.");
+      }),
+    ).rejects.toThrow("exit 1");
+    expect(printed).toEqual(["Port 1 is taken."]);
+    expect(() => fail("another message")).toThrow("exit 1");
+    expect(printed.at(-1)).toBe("another message");
+  });
+
+  it("shows the stack trace of a fault of the program", async () => {
+    const fault = new TypeError("a fault");
+    await expect(runCommand(() => Promise.reject(fault))).rejects.toBe(fault);
+    expect(printed).toEqual([]);
+  });
+});
+
+it("the message of an error that is none is its text", () => {
+  expect([messageOf(new Error("a")), messageOf("b"), messageOf(3)]).toEqual(["a", "b", "3"]);
+});

@@ -1,0 +1,85 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { devVarsFile, devVarsFiles, ensureDevVars, readDevVars } from "../../src/local/dev-vars.ts";
+import { type Source, sourceOf } from "../../src/local/source.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "headgate-dev-vars-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const sourceIn = (env = ""): Source =>
+  sourceOf({ config: join(folder, "wrangler.toml"), env }, {}, folder);
+const file = (name = ".dev.vars"): string => join(folder, name);
+const text = (name?: string): string => readFileSync(file(name), "utf8");
+
+describe("npm start", () => {
+  it("makes two different random secrets where there is no .dev.vars, for their owner alone", () => {
+    ensureDevVars(sourceIn());
+    const made = parseEnv(text());
+    expect(Object.keys(made).toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);
+    expect(made["KEY_SECRET"]).toMatch(/^[\w-]{32}$/);
+    expect(made["CHECK_TOKENS"]).toMatch(/^[\w-]{32}$/);
+    expect(made["KEY_SECRET"]).not.toBe(made["CHECK_TOKENS"]);
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+    expect(text()).toMatch(
+      /^# hides who is charged.*\nKEY_SECRET=".+"\n# .+\nCHECK_TOKENS=".+"\n$/,
+    );
+  });
+
+  it("keeps .dev.vars as it is where nothing is missing", () => {
+    writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=b");
+    ensureDevVars(sourceIn());
+    expect(text()).toBe("KEY_SECRET=a\nCHECK_TOKENS=b");
+  });
+
+  it.each([
+    ["an unterminated line", 'JWT_KEY="a"', 'JWT_KEY="a"\n# '],
+    ["a terminated line", 'JWT_KEY="a"\n', 'JWT_KEY="a"\n# '],
+    ["nothing", "", "# "],
+  ])("adds missing secrets to .dev.vars after %s, on lines of their own", (_, before, after) => {
+    writeFileSync(file(), before);
+    ensureDevVars(sourceIn());
+    expect(text().slice(0, after.length)).toBe(after);
+    const names = before === "" ? [] : ["JWT_KEY"];
+    const expected = ["CHECK_TOKENS", ...names, "KEY_SECRET"];
+    expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
+  });
+
+  it("adds one secret where the other is set, and replaces an empty one", () => {
+    writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=\n");
+    ensureDevVars(sourceIn());
+    const { KEY_SECRET: key, CHECK_TOKENS: token } = parseEnv(text());
+    expect(key).toBe("a");
+    expect(token).toMatch(/^[\w-]{32}$/);
+  });
+
+  it("adds secrets to the environment's own .dev.vars where there is one, else to the common one", () => {
+    ensureDevVars(sourceIn("staging"));
+    const common = text();
+    expect(common).toContain("KEY_SECRET=");
+    writeFileSync(file(".dev.vars.staging"), "KEY_SECRET=a\n");
+    ensureDevVars(sourceIn("staging"));
+    expect(text()).toBe(common);
+    expect(readDevVars(sourceIn("staging"))["CHECK_TOKENS"]).toMatch(/^[\w-]{32}$/);
+    expect(readDevVars(sourceIn("staging"))["KEY_SECRET"]).toBe("a");
+    expect(readDevVars(sourceIn())["KEY_SECRET"]).not.toBe("a");
+  });
+});
+
+it("the files of an environment are its own before the common one", () => {
+  expect(devVarsFiles(sourceIn())).toEqual([file()]);
+  expect(devVarsFiles(sourceIn("staging"))).toEqual([file(".dev.vars.staging"), file()]);
+  expect(devVarsFile(sourceIn("staging"))).toBe(file());
+  writeFileSync(file(".dev.vars.staging"), "");
+  expect(devVarsFile(sourceIn("staging"))).toBe(file(".dev.vars.staging"));
+  expect(devVarsFile(sourceIn())).toBe(file());
+});
+
+it("a folder without .dev.vars has no secrets", () => {
+  expect(readDevVars(sourceIn())).toEqual({});
+});
