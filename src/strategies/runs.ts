@@ -3,6 +3,7 @@
  * copying, and what is asked is found by bisection over running totals: no decision walks or copies what is kept. Of a
  * long log all but the latest runs are in sealed segments; what changes there copies one of them.
  */
+import { isCount } from "./integers.ts";
 import { packedDates, unpacked, unpackedDates } from "./packing.ts";
 import {
   firstAtLeast,
@@ -315,10 +316,11 @@ export function revivedRuns(stored: unknown, nowMs: number): Runs | null {
   }
   const tail = unpackedDates(unpacked(texts.at(-1)), nowMs);
   if (tail === null || tail.some(({ units }) => units === 0)) return null;
-  if (!Array.isArray(stored)) return runsOf(tail);
   const [oldest] = tail;
   const isInOrder = segments.length > 0 && oldest !== undefined && oldest.atMs > afterMs;
-  return isInOrder ? runsOf(tail, segments) : null;
+  if (Array.isArray(stored) && !isInOrder) return null;
+  const runs = runsOf(tail, segments);
+  return isCount(unitsOfAll(runs)) ? runs : null;
 }
 
 /** The bytes of an array that has grown by one at a time, of two numbers each, and of what holds them. */

@@ -6,7 +6,7 @@
  * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
  */
 import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
-import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import {
   isReserved,
   noOpenings,
@@ -235,7 +235,7 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     const [ageMs, previous, current, ...integers] = unpacked(stored) ?? [];
     if (ageMs === undefined || previous === undefined || current === undefined) return null;
     const openings = revivedOpenings(integers, storedReservations, previous + current, nowMs);
-    if (openings === null || ageMs > nowMs) return null;
+    if (openings === null || ageMs > nowMs || !isCount(previous + current)) return null;
     return { openedAtMs: nowMs - ageMs, previous, current, openings };
   },
 });
