@@ -35,7 +35,7 @@ describe("the spends of an isolate", () => {
     await isolate.clock.pass(2_000);
     const calls = syncs(isolate).map(reported);
     expect(calls.flat().map(([, units]) => units)).toEqual([1, 3]);
-    const [[first = 0], [second = 0]] = calls.flat() as [[number, number], [number, number]];
+    const [[first], [second]] = calls.flat() as [[number, number], [number, number]];
     expect(first - second).toBe(100);
     expect(leftAtObject(isolate)).toBe(995);
   });
