@@ -131,6 +131,7 @@ describe("an answer of the policy's own", () => {
       { status: 503, body: "<p>Later</p>", contentType: "text/html" },
       { status: 503, body: "<p>Later</p>", contentType: "text/html" },
     ],
+    [{ contentType: "a0/z9.0+x" }, { status: 429, body: null, contentType: "a0/z9.0+x" }],
     [
       { contentType: "application/vnd.api+json;charset=UTF-8" },
       { status: 429, body: null, contentType: "application/vnd.api+json;charset=UTF-8" },

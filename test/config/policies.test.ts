@@ -339,3 +339,17 @@ describe("POLICIES", () => {
     expect(placesOf({ ...secret, POLICIES: [named("a"), policy] })[0]).toMatch(/^POLICIES \[1\]/);
   });
 });
+
+describe("a policy that limits the limiter's own calls", () => {
+  it.for<[string | undefined, string, boolean]>([
+    [undefined, "/check/*", true],
+    [undefined, "/CHECK/batch", true],
+    ["/Check", "/check/*", true],
+    [undefined, "/checkout", false],
+    ["/limits", "/check/*", false],
+  ])("with CHECK_PATH %j and the path %j: %s, whatever the case", ([CHECK_PATH, path, isOwn]) => {
+    const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
+    const { ownPolicies } = configOf({ POLICIES, CHECK_PATH });
+    expect(ownPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
+  });
+});
