@@ -221,6 +221,8 @@ describe("a check that is wrong", () => {
       expect(await post(key)).toEqual([422, "key"]);
     }
     expect(await post("é".repeat(513))).toEqual([422, "key"]);
+    expect(await post("k".repeat(1_025))).toEqual([422, "key"]);
+    expect(await post("k".repeat(1_024))).toEqual([200]);
     expect(await post("é".repeat(512))).toEqual([200]);
   });
 
