@@ -101,6 +101,14 @@ describe("the fields of whom a policy charges", () => {
     expect(policyOf("X-Beta")).toEqual(policyOf({ "X-Beta": true }));
   });
 
+  it("may have as many as eight parts in a key", () => {
+    const key = Array.from("abcdefgh", (name) => `header:${name}`);
+    expect(configOf({ POLICIES: [{ ...policy, key }] }).policies[0]?.key).toHaveLength(8);
+    expect(
+      problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, key: [...key, "ip"] }] }),
+    ).toMatchObject([{ field: "[0].key" }]);
+  });
+
   it("may name one method to match", () => {
     const policyOf = (methods: unknown): unknown =>
       configOf({ POLICIES: [{ ...policy, match: { methods } }] }).policies[0]?.match.methods;
