@@ -15,6 +15,10 @@ const longestMs = 1_000;
 /** Bounds the memory of an isolate: keys, and of each the costs and the sets of policies that it was denied with. */
 const mostKeys = 4_096;
 const mostOfKey = 8;
+const mostBytes = 4_000_000;
+/** About what a denial takes, and what each limit adds to it. */
+const bytesOfDenial = 500;
+const bytesOfLimit = 350;
 
 interface Denial {
   /** All that was asked together, and the cost of each. */
@@ -28,7 +32,7 @@ interface Denial {
 }
 
 export class Denials {
-  readonly #ofKeys = new Recent<readonly Denial[]>(mostKeys);
+  readonly #ofKeys = new Recent<readonly Denial[]>(mostKeys, { mostBytes, bytesOf });
 
   /** What the object would answer at `nowMs` to spends on one key, where that is known. */
   recall(group: readonly Spend[], nowMs: number): readonly Outcome[] | null {
@@ -69,6 +73,16 @@ export class Denials {
     this.#ofKeys.delete(partitionKey);
   }
 }
+
+const bytesOf = (denials: readonly Denial[]): number =>
+  denials.reduce(
+    (sum, { verdict }) =>
+      verdict.decisions.reduce(
+        (bytes, { limits }) => bytes + limits.length * bytesOfLimit,
+        sum + bytesOfDenial,
+      ),
+    0,
+  );
 
 /** What is to be settled may be given back; a dry run has its say in the log each time. */
 const isRemembered = ({ policy, ttlMs }: Spend): boolean =>

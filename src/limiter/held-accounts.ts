@@ -1,10 +1,8 @@
 /** The accounts in memory, within a budget of bytes: those longest unused go out to storage first. */
 import type { Account } from "./account.ts";
+import { type IsolateBudget, isolateBudget, type ObjectShare } from "./isolate-budget.ts";
 
-/**
- * For one object. The platform gives an isolate 128 MB and may put several objects of a class into one: 32 shards in one
- * isolate stay well below that.
- */
+/** For one object: what is unused for a while goes out beyond this. */
 export const wantedHeldBytes = 2_000_000;
 /**
  * What is in use goes out only beyond this: to write and read a few long logs in turn would cost more than to hold them.
@@ -21,10 +19,14 @@ interface Entry {
 
 export class HeldAccounts {
   readonly #entries = new Map<string, Entry>();
-  #sizeBytes = 0;
+  readonly #share: ObjectShare;
+
+  constructor(isolate: IsolateBudget = isolateBudget) {
+    this.#share = isolate.join(this);
+  }
 
   get sizeBytes(): number {
-    return this.#sizeBytes;
+    return this.#share.sizeBytes;
   }
 
   get(key: string): Account | undefined {
@@ -38,15 +40,18 @@ export class HeldAccounts {
   keep(account: Account, nowMs: number): Account[] {
     const known = this.#entries.get(account.key);
     const sizeBytes = account.sizeBytes();
-    this.#sizeBytes += sizeBytes - (known?.sizeBytes ?? 0);
+    this.#share.add(sizeBytes - (known?.sizeBytes ?? 0));
     this.#entries.delete(account.key);
     // At the end: a Map lists its keys in the order of insertion.
     this.#entries.set(account.key, { account, sizeBytes, usedAtMs: nowMs });
     const gone: Account[] = [];
     for (const { account: oldest, usedAtMs } of this.#entries.values()) {
       const isInUse = nowMs - usedAtMs < inUseMs;
-      const budgetBytes = isInUse ? mostHeldBytes : wantedHeldBytes;
-      if (this.#sizeBytes <= budgetBytes || oldest === account) break;
+      const budgetBytes = Math.min(
+        isInUse ? mostHeldBytes : wantedHeldBytes,
+        this.#share.budgetBytes,
+      );
+      if (this.#share.sizeBytes <= budgetBytes || oldest === account) break;
       this.drop(oldest.key);
       gone.push(oldest);
     }
@@ -54,7 +59,7 @@ export class HeldAccounts {
   }
 
   drop(key: string): void {
-    this.#sizeBytes -= this.#entries.get(key)?.sizeBytes ?? 0;
+    this.#share.add(-(this.#entries.get(key)?.sizeBytes ?? 0));
     this.#entries.delete(key);
   }
 

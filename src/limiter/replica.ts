@@ -17,6 +17,11 @@ const mostInstants = 100;
 /** The platform lets work go on for 30 s after an answer; a decision takes less. */
 const longestRequestMs = 60_000;
 
+/** About what takes how much memory. */
+const bytesOfReplica = 600;
+const bytesOfCounted = 500;
+const bytesOfSpend = 80;
+
 /** What is counted for one policy. */
 interface Counted {
   policy: Policy;
@@ -85,6 +90,17 @@ export class Replica {
       consistency.kind === "eventual" ? consistency.syncEveryMs : Number.MAX_SAFE_INTEGER,
     );
     return Math.min(...all);
+  }
+
+  /** About how much memory it takes. */
+  get sizeBytes(): number {
+    let sizeBytes = bytesOfReplica;
+    for (const { meter, unsent, provisional } of this.#counted.values()) {
+      sizeBytes += bytesOfCounted + meter.sizeBytes();
+      for (const { spends } of [...unsent, ...provisional]) sizeBytes += spends.size * bytesOfSpend;
+    }
+    for (const { spends } of this.#kept?.charges ?? []) sizeBytes += spends.length * bytesOfSpend;
+    return sizeBytes;
   }
 
   get policies(): readonly Policy[] {

@@ -10,11 +10,15 @@ import { Syncs } from "./syncs.ts";
 
 /** Bounds the memory of an isolate. What one that has to go has not sent yet is sent all the same. */
 const mostReplicas = 1_024;
+const mostBytes = 8_000_000;
 
 export class Replicas {
   readonly #clock: Clock;
   readonly #syncs: Syncs;
-  readonly #ofKeys = new Recent<Replica>(mostReplicas);
+  readonly #ofKeys = new Recent<Replica>(mostReplicas, {
+    mostBytes,
+    bytesOf: ({ sizeBytes }) => sizeBytes,
+  });
 
   constructor(calls: ObjectCalls, clock: Clock) {
     this.#clock = clock;

@@ -51,6 +51,8 @@ export interface Surroundings {
   readonly cfField?: string;
   /** Takes all that workerd prints, Headgate's log included. */
   readonly print?: (text: string) => void;
+  /** Of workerd's command line. */
+  readonly flags?: readonly string[];
 }
 
 type Socket = "headgate" | "origin" | "other";
@@ -75,9 +77,9 @@ export async function startWorkerd(
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
   writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound, surroundings.cfField));
-  const print = surroundings.print ?? ((): void => undefined);
+  const { print = (): void => undefined, flags = [] } = surroundings;
   const start = async (ports: Readonly<Record<Socket, number>>): Promise<Running<Socket>> => {
-    const started = await runWorkerd(folder, ports, { print });
+    const started = await runWorkerd(folder, ports, { print, flags });
     // Whatever it answers, it is up.
     await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
     return started;
