@@ -105,6 +105,56 @@ describe("a window that a request opens", () => {
     expect(before).toBe(110_000 - 30_000 + 1);
   });
 
+  const openedAt = (meter: Meter, atMs: number): number => {
+    const { limits } = meter.look(1, startMs + atMs);
+    return atMs + (limits[0]?.resetAfterMs ?? 0) - minuteMs;
+  };
+
+  test("opens no later than the earliest spend that is left, after plain refunds of the first ones", () => {
+    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+    for (const atMs of [1, 2, 3, 4, 5]) meter.consume(1, startMs + atMs);
+    meter.refund(1, startMs + 1, startMs + 6);
+    expect(openedAt(meter, 6)).toBe(2);
+    meter.consume(1, startMs + 7);
+    for (const atMs of [2, 3]) meter.refund(1, startMs + atMs, startMs + 8);
+    // What was spent at 4 is not known to be the next.
+    expect(openedAt(meter, 8)).toBe(3);
+    expect(remainingAt(meter, startMs + 8)).toBe(7);
+  });
+
+  test("stays where it is while a late booking may be older than the next open reservation", () => {
+    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+    const ttlMs = 10_000;
+    meter.reserve({ cost: 1, ttlMs }, startMs + 5);
+    meter.book(1, startMs + 3, startMs + 6);
+    meter.reserve({ cost: 1, ttlMs }, startMs + 7);
+    meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5, ttlMs }, startMs + 8);
+    expect(openedAt(meter, 8)).toBe(5);
+    meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 7, ttlMs }, startMs + 9);
+    expect([openedAt(meter, 9), remainingAt(meter, startMs + 9)]).toEqual([5, 9]);
+  });
+
+  test("counts what a reservation has spent whose time is up as spent for good", () => {
+    for (const form of [
+      { strategy: "fixed-window" },
+      { strategy: "token-bucket", refill: "interval" },
+    ]) {
+      const meter = createMeter(limitsOf({ limit: 10, window: "1m", ...form }));
+      meter.reserve({ cost: 1, ttlMs: 1_000 }, startMs);
+      const ttlMs = 30_000;
+      for (const atMs of [500, 5_000]) meter.reserve({ cost: 1, ttlMs }, startMs + atMs);
+      const restored = createMeter(
+        limitsOf({ limit: 10, window: "1m", ...form }),
+        JSON.parse(JSON.stringify(meter.snapshot())),
+      );
+      for (const each of [meter, restored]) {
+        each.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 500, ttlMs }, startMs + 6_000);
+        each.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5_000, ttlMs }, startMs + 6_000);
+        expect([openedAt(each, 6_000), remainingAt(each, startMs + 6_000)]).toEqual([0, 9]);
+      }
+    }
+  });
+
   test("returns nothing of a fixed window that is over, and leaves the next one alone", () => {
     const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
     const ttlMs = 600_000;

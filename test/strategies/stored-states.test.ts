@@ -191,6 +191,36 @@ describe("sealed segments of a log", () => {
   });
 });
 
+describe("the state of a limit in a snapshot", () => {
+  const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" });
+  const state = (idleAfterMs: unknown, ...age: readonly unknown[]): unknown[] => [
+    2,
+    startMs,
+    ["fixed-window 1m", idleAfterMs, packed(0, 4, 0, 0, 4), ...age],
+  ];
+
+  test("is read with and without its age", () => {
+    for (const snapshot of [state(minuteMs), state(minuteMs, 0), state(minuteMs, 5)]) {
+      const meter = createMeter(limits, snapshot);
+      expect(meter.refused).toBeNull();
+      expect(remainingOf(meter.look(1, startMs))).toBe(6);
+    }
+  });
+
+  test.each([
+    ["an age that is a text", state(minuteMs, "5")],
+    ["an age from before 1970", state(minuteMs, startMs + 1)],
+    ["an age after every date", state(minuteMs, startMs - 2 ** 46 - 1)],
+    ["an age that is no whole number", state(minuteMs, 0.5)],
+    ["an end that no number holds exactly", state(Number.MAX_SAFE_INTEGER)],
+    ["an end that is missing", state(undefined)],
+  ])("is refused with %s", (_, snapshot) => {
+    const meter = createMeter(limits, snapshot);
+    expect(meter.refused).not.toBeNull();
+    expect(remainingOf(meter.look(1, startMs))).toBe(10);
+  });
+});
+
 describe("open reservations in a snapshot", () => {
   const ttlMs = 100_000;
 
