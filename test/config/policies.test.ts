@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { partName } from "../../src/config/index.ts";
+import { partName, readPolicy } from "../../src/config/index.ts";
 import { configOf, placesOf, plain, problemsOf } from "./harness.ts";
 
 const secret = { KEY_SECRET: "s" };
@@ -351,5 +351,19 @@ describe("a policy that limits the limiter's own calls", () => {
     const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
     const { ownPolicies } = configOf({ POLICIES, CHECK_PATH });
     expect(ownPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
+  });
+});
+
+describe("a policy with problems", () => {
+  it.for<[string, object]>([
+    ["its fields", { name: "A" }],
+    ["its limits", { limits: "0/s" }],
+    ["its exceptions", { deny: ["x/y"] }],
+    ["its shards", { shards: 5 }],
+  ])("is not read, wherever they are: %s", ([, fields]) => {
+    const problems: unknown[] = [];
+    const written = { name: "a", limits: "1/s", ...fields };
+    expect(readPolicy("POLICIES", "[0]", written, (problem) => problems.push(problem))).toBeNull();
+    expect(problems).toHaveLength(1);
   });
 });

@@ -105,6 +105,7 @@ describe("ORIGIN", () => {
     ["has no host", "https://"],
     ["has a path", "https://api.example.com/v1"],
     ["is of another protocol", "ftp://api.example.com"],
+    ["is of a protocol whose name ends alike", "xhttps://api.example.com/"],
     ["runs code", "javascript:alert(1)"],
     ["has a host for a protocol", "localhost:8787"],
     ["is another word", "Route"],
