@@ -99,12 +99,16 @@ const query: Scenario = {
     const { key, lines } = byHeader(draw, "X-Key");
     const costs = told(draw);
     const values = valuesOf(costs);
-    const cost = charged(costs, ofQuery.max);
+    // Some origins read the first as the parameter, and none the second.
+    const others = draw.chance(0.3)
+      ? [draw.one(["Cost=2", "cost[]=2", "[COST]=2"]), "costs=3"]
+      : [];
+    const cost = charged(others.length > 0 ? [...costs, ["2", 2]] : costs, ofQuery.max);
     const parameter = (value: string): string =>
       `cost=${/^[\w.]*$/.test(value) ? escaped(draw, value) : encodeURIComponent(value)}`;
     return {
       lines,
-      query: [...values.map(parameter), ...(draw.chance(0.3) ? ["Cost=2", "costs=2"] : [])],
+      query: [...values.map(parameter), ...others],
       charges: [charge("cost-query", key, ofQuery.limit, { cost, finalCost: cost })],
     };
   },

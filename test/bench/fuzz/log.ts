@@ -11,7 +11,12 @@ const secrets = [
 ];
 
 /** What is to be expected of requests such as these; and what the platform says of what it cannot read or run. */
-const expected = new Set(["configuration-warning", "dry-run-denied", "origin-unreachable"]);
+const expected = new Set([
+  "configuration-warning",
+  "dry-run-denied",
+  "origin-unreachable",
+  "forward-request-invalid",
+]);
 const ofPlatform = /connect event|connect\(\) function|WebSocket protocol error/;
 
 export class Log {
