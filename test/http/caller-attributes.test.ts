@@ -221,12 +221,22 @@ describe("wrong attributes", () => {
     ["GET", "/check?key=k&attributes=pro", "attributes"],
     ["GET", "/check?key=k&attributes=%7B%22ip%22:1%7D", "attributes.ip"],
     ["GET", "/check?key=k&attributes=%7B%7D&attributes=%7B%7D", "attributes"],
-    ["GET", `/check?key=k&attributes=${"[".repeat(9_000)}`, "attributes"],
+    ["GET", `/check?key=k&attributes=${"[".repeat(60)}`, "attributes"],
     ["DELETE", "/check?key=k&attributes=%7B%7D", "attributes"],
   ] as const)("are named in a query too: %s %s", async ([method, path, field]) => {
     const [error] = await errorsOf(await own().check(method, path));
     expect(error?.field).toBe(field);
   });
+});
+
+it("attributes in a query that are nested too deep are answered with 400", async () => {
+  const { check } = own();
+  for (const path of ["/check?key=k", "/check/forward?"]) {
+    // oxlint-disable-next-line no-await-in-loop
+    const response = await check("GET", `${path}&attributes=${"[".repeat(9_000)}`);
+    // oxlint-disable-next-line no-await-in-loop
+    expect(await response.json()).toMatchObject({ status: 400 });
+  }
 });
 
 describe("GET /check/forward with attributes", () => {
