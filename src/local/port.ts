@@ -1,6 +1,6 @@
 /** The port of `npm start`: which texts are one, and whether it is free. */
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { CommandError } from "./command.ts";
 
 const highestPort = 65_535;
@@ -36,11 +36,8 @@ async function freePortAfter(port: number): Promise<number | null> {
 }
 
 async function isFree(port: number): Promise<boolean> {
-  const listening = await Promise.all(hosts.map((host) => isListening(host, port)));
-  if (listening.includes(true)) return false;
-  // Only now: what this binds would answer the connections above.
-  const bound = await Promise.all(hosts.map((host) => isBound(host, port)));
-  return !bound.includes(true);
+  const answers = await Promise.all(hosts.map((host) => isListening(host, port)));
+  return !answers.includes(true);
 }
 
 /** Whether something accepts connections. */
@@ -53,19 +50,5 @@ async function isListening(host: string, port: number): Promise<boolean> {
     return false;
   } finally {
     socket.destroy();
-  }
-}
-
-/** Whether something has bound the port, be it without listening. A machine without IPv6 has nothing bound there. */
-async function isBound(host: string, port: number): Promise<boolean> {
-  const server = createServer();
-  try {
-    server.listen({ host, port, exclusive: true });
-    await once(server, "listening");
-    server.close();
-    await once(server, "close");
-    return false;
-  } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EADDRINUSE";
   }
 }

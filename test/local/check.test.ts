@@ -1,0 +1,132 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseConfig } from "../../src/config/index.ts";
+import { check, type Findings, summary } from "../../src/local/check.ts";
+import { helpOf } from "../../src/local/command.ts";
+import { deployOptions } from "../../src/local/deploy-words.ts";
+import { deployedVariables, localVariables, readSettings } from "../../src/local/settings.ts";
+import { sourceOf } from "../../src/local/source.ts";
+
+const secret = "a-secret-of-thirty-two-characters-or-more";
+
+const summed = (vars: Record<string, unknown>): string =>
+  summary(parseConfig({ KEY_SECRET: secret, ...vars }));
+
+describe("the summary of a valid configuration", () => {
+  it("has a line for each policy, with its limits, and names what is not usual", () => {
+    const policies = [
+      { name: "a", limits: ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }] },
+      { name: "b", limits: "7/s", dryRun: true, allow: ["10.0.0.0/8", "192.0.2.1"] },
+      {
+        name: "c",
+        limits: "8/s",
+        deny: ["10.0.0.0/8"],
+        overrides: [{ key: "192.0.2.1", limits: "9/s" }],
+      },
+    ];
+    expect(summed({ ORIGIN: "route", POLICIES: policies })).toBe(
+      [
+        "The configuration is sound.",
+        "  a: 5 per 1m, sliding-window-counter; 9 per 1h, fixed-window",
+        "  b: 7 per 1s, sliding-window-counter (dry run, 2 allowed)",
+        "  c: 8 per 1s, sliding-window-counter (1 overriding, 1 denied)",
+      ].join("\n"),
+    );
+  });
+
+  it("says that only /check is served where there is no origin", () => {
+    const [first] = summed({ LIMITS: "5/s" }).split("\n");
+    expect(first).toBe("The configuration is sound. There is no ORIGIN: only /check is served.");
+    const [other] = summed({ LIMITS: "5/s", ORIGIN: "https://api.example.com" }).split("\n");
+    expect(other).toBe("The configuration is sound.");
+  });
+});
+
+describe("the check of a deployment", () => {
+  let folder = "";
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "headgate-check-"));
+    writeFileSync(join(folder, "index.ts"), "");
+    vi.stubEnv("KEY_SECRET", undefined);
+    vi.stubEnv("CHECK_TOKENS", undefined);
+  });
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  });
+
+  function findingsOf(
+    vars: string[],
+    required: string[],
+    variablesOf = deployedVariables,
+  ): Findings {
+    const text = `
+      name = "headgate"
+      main = "index.ts"
+      compatibility_date = "2026-11-01"
+      [vars]
+      ${vars.join("\n")}
+      [secrets]
+      required = ${JSON.stringify(required)}
+      [[durable_objects.bindings]]
+      name = "RATE_LIMITER"
+      class_name = "RateLimiter"
+      [[migrations]]
+      tag = "v1"
+      new_sqlite_classes = ["RateLimiter"]`;
+    writeFileSync(join(folder, "wrangler.toml"), text);
+    const source = sourceOf({ config: join(folder, "wrangler.toml"), env: "" }, {}, folder);
+    const settings = readSettings(source);
+    return check(settings, variablesOf(settings));
+  }
+
+  it.each([
+    ["POLICIES"],
+    ["POLICIES", "POLICIES_2"],
+    ["POLICIES", "POLICIES_2", "POLICIES_3"],
+    ["LIMITS"],
+  ])("accepts limits that are secrets, whose values it cannot read: %s %s %s", (...names) => {
+    const { config, problems } = findingsOf([], ["KEY_SECRET", ...names]);
+    expect(problems).toEqual([]);
+    const lines = summary(config ?? parseConfig({}))
+      .split("\n")
+      .slice(1);
+    const unread = names.map((name) => `  ${name}: a secret, whose value cannot be read here`);
+    expect(lines).toEqual(
+      names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
+    );
+  });
+
+  it("takes every listed secret for one that is set", () => {
+    const names = ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET", "JWT_KEY"];
+    const { config, problems } = findingsOf(['LIMITS = "5/s"', 'KEY = "jwt:sub"'], names);
+    expect(problems).toEqual([]);
+    expect(config).toMatchObject({ originSecret: expect.any(String), jwt: expect.anything() });
+    expect(config?.checkTokens).toHaveLength(1);
+  });
+
+  it("reports each missing secret of a local run once", () => {
+    const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"'];
+    const { problems } = findingsOf(vars, ["KEY_SECRET", "CHECK_TOKENS"], localVariables);
+    expect(problems).toEqual([
+      expect.stringMatching(/^KEY_SECRET is missing: accepted is a secret text/),
+      expect.stringMatching(/^CHECK_TOKENS is missing: .*wrangler\.toml requires this secret/),
+    ]);
+  });
+});
+
+it("the options of npm run deploy are printed with their values", () => {
+  expect(helpOf(deployOptions, "npm run deploy --")).toBe(
+    `Usage: npm run deploy -- [options]
+
+Options:
+  -c, --config <file>    The wrangler configuration.
+  -e, --env <name>       A named environment in it; CLOUDFLARE_ENV when left out.
+  --var <NAME:value>     A variable, in place of the one in the file. (repeatable)
+  --secrets-file <file>  Secrets to upload with the deployment.
+  --dry-run              Build and check, without deploying.
+  -h, --help             Show this help.`,
+  );
+});
