@@ -80,11 +80,16 @@ export const decoded = (text: string): string => text.replace(escapes, decode);
 /** The same but for slashes and backslashes: origins that split before they decode see no separators in them. */
 export const decodedInSegments = (text: string): string => text.replace(escapesInSegments, decode);
 
+/** All escapes that are valid UTF-8 and no others, as most origins decode. */
+const decodedPlainly = (text: string): string => text.replace(plainEscapes, decode);
+
 const multibyte =
   "%c[2-9a-f]%[89ab][0-9a-f]|%d[0-9a-f]%[89ab][0-9a-f]|%e0%[ab][0-9a-f]%[89ab][0-9a-f]|" +
   "%(?:e[1-9a-cef])(?:%[89ab][0-9a-f]){2}|%ed%[89][0-9a-f]%[89ab][0-9a-f]|" +
   "%f0%[9ab][0-9a-f](?:%[89ab][0-9a-f]){2}|%f[1-3](?:%[89ab][0-9a-f]){3}|%f4%8[0-9a-f](?:%[89ab][0-9a-f]){2}";
-const escapes = new RegExp(`%u[0-9a-f]{4}|(?:%[0-7][0-9a-f]|${multibyte})+`, "gi");
+const plainEscape = `(?:%[0-7][0-9a-f]|${multibyte})+`;
+const plainEscapes = new RegExp(plainEscape, "gi");
+const escapes = new RegExp(`%u[0-9a-f]{4}|${plainEscape}`, "gi");
 const escapesInSegments = new RegExp(
   `%u(?!00(?:2f|5c))[0-9a-f]{4}|(?:%(?!2f|5c)[0-7][0-9a-f]|${multibyte})+`,
   "gi",
@@ -96,9 +101,21 @@ const decode = (run: string): string =>
     ? String.fromCharCode(Number.parseInt(run.slice(2), 16))
     : decodeURIComponent(run);
 
-/** Lower case that keeps every character in its place, which `toLowerCase` alone does not for these two. */
+/**
+ * The same text for all letters that any origin compares as equal: Python and Java take "ſ" for "s" and "ı" for "i". Every
+ * character keeps its place, so a letter stays as it is where another case of it has two.
+ */
 export const caseFolded = (text: string): string =>
-  text.replaceAll("\u0130", "i").toLowerCase().replaceAll("\u03c2", "\u03c3");
+  text
+    .replace(/[^\0-\x7f]/g, inUpperCase)
+    .replaceAll("\u0130", "i")
+    .toLowerCase()
+    .replaceAll("\u03c2", "\u03c3");
+
+function inUpperCase(character: string): string {
+  const upper = character.toUpperCase();
+  return upper.length === 1 ? upper : character;
+}
 
 /** The root stays. A loop, since a regular expression would look for the end from each of many slashes. */
 export function withoutTrailingSlashes(text: string): string {
@@ -131,7 +148,9 @@ function readingsOf(spellings: readonly string[]): PathReading[] {
   const whole = new Set<string>();
   const inSegments = new Set<string>();
   for (const spelling of spellings) {
-    for (const text of decodings(spelling, decoded)) addVariants(whole, text);
+    for (const decodeText of decodersFor(spelling)) {
+      for (const text of decodings(spelling, decodeText)) addVariants(whole, text);
+    }
     for (const text of decodings(spelling, decodedInSegments)) addVariants(inSegments, text);
   }
   return [
@@ -140,8 +159,14 @@ function readingsOf(spellings: readonly string[]): PathReading[] {
   ];
 }
 
+type Decoder = (text: string) => string;
+
+/** How origins decode the path: `%uXXXX` is an escape for some of them only. */
+const decodersFor = (spelling: string): readonly Decoder[] =>
+  /%u/i.test(spelling) ? [decoded, decodedPlainly] : [decoded];
+
 /** Path parameters may stay, be dropped before decoding, or after. */
-function decodings(spelling: string, decodeText: (text: string) => string): Set<string> {
+function decodings(spelling: string, decodeText: Decoder): Set<string> {
   const text = decodeText(spelling);
   return new Set([text, withoutParameters(text), decodeText(withoutParameters(spelling))]);
 }
@@ -159,15 +184,17 @@ function addVariants(texts: Set<string>, text: string): void {
 
 /** What each kind of origin resolves the path to, in one spelling; null when they differ. */
 function canonicalOf(spellings: readonly string[]): string | null {
-  const texts = spellings.flatMap((spelling) => {
-    const text = decoded(spelling);
-    return [
-      resolved(merged(text)),
-      resolved(merged(withSlashes(text))),
-      resolved(text),
-      decoded(withoutParameters(spelling)),
-    ];
-  });
+  const texts = spellings.flatMap((spelling) =>
+    decodersFor(spelling).flatMap((decodeText) => {
+      const text = decodeText(spelling);
+      return [
+        resolved(merged(text)),
+        resolved(merged(withSlashes(text))),
+        resolved(text),
+        decodeText(withoutParameters(spelling)),
+      ];
+    }),
+  );
   const [only, ...others] = new Set(
     texts.map((text) =>
       withoutTrailingSlashes(resolved(merged(withSlashes(withoutParameters(text))))),
