@@ -34,7 +34,19 @@ function zoneOf(name: string): string | null {
 
 /** `asia/kolkata` as `Asia/Kolkata`, `us/pacific` as `US/Pacific`. */
 const capitalized = (folded: string): string =>
-  folded.replace(/^[a-z]{2,3}(?![a-z])|(?<![a-z])[a-z]/g, (letters) => letters.toUpperCase());
+  folded
+    .replace(inCapitals, (word) => word.toUpperCase())
+    .replace(/(?<![a-z])[a-z]/g, (letter) => letter.toUpperCase())
+    .replace(compounds, (...[, first, second = ""]: string[]) => {
+      return `${first}${second.charAt(0).toUpperCase()}${second.slice(1)}`;
+    });
+
+/** A short word at the beginning, but for `Etc`, and the abbreviations that aliases have elsewhere. */
+const inCapitals =
+  /^(?!etc)[a-z]{2,3}(?![a-z])|(?<![a-z])(?:act|cdt|chat|edt|gmt|in|lhi|mdt|nsw|pdt|su|uct|utc)(?![a-z])/g;
+
+/** The names with a capital within a word. */
+const compounds = /(?<=\/)(Baja|Comod|De|Easter)(island|noronha|norte|rivadavia|sur)$/;
 
 /** Each takes 30 to 50 KB, and takes about 0.1 ms to make again. */
 const mostFormatters = 32;

@@ -17,6 +17,17 @@ const aliases = [
   "America/Argentina/Buenos_Aires",
   "US/Pacific",
   "GMT",
+  "Etc/UTC",
+  "Etc/GMT0",
+  "Etc/Universal",
+  "EST5EDT",
+  "PST8PDT",
+  "NZ-CHAT",
+  "W-SU",
+  "Australia/NSW",
+  "America/Knox_IN",
+  "Mexico/BajaNorte",
+  "America/Argentina/ComodRivadavia",
 ];
 
 const perDay = { limit: 5, window: "1d", strategy: "fixed-window", align: "calendar" } as const;
