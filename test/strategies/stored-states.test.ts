@@ -221,6 +221,19 @@ describe("the state of a limit in a snapshot", () => {
   });
 });
 
+describe("the counts of a sliding window counter", () => {
+  test("are refused when their sum is no exact integer", () => {
+    const limits = limitsOf({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
+    const of = (previous: number, current: number): Meter => {
+      const data = packed(0, previous, current);
+      return createMeter(limits, [2, startMs, ["sliding-window-counter 1m", minuteMs, data]]);
+    };
+    expect(of(2, 3).refused).toBeNull();
+    expect(of(2 ** 52, 2 ** 52 - 1).refused).toBeNull();
+    expect(of(2 ** 52, 2 ** 52).refused).not.toBeNull();
+  });
+});
+
 describe("open reservations in a snapshot", () => {
   const ttlMs = 100_000;
 
