@@ -334,6 +334,28 @@ describe("open reservations in a snapshot", () => {
   });
 });
 
+describe("the memory that open reservations take", () => {
+  test.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
+    "is part of a meter's size, live and stored: %s",
+    (strategy) => {
+      const limits = limitsOf({ limit: 2_000, window: "1h", strategy });
+      const [reserving, spending] = [createMeter(limits), createMeter(limits)];
+      for (let each = 0; each < 1_000; each++) {
+        reserving.reserve({ cost: 1, ttlMs: 60_000 }, startMs + each);
+        spending.consume(1, startMs + each);
+      }
+      const more = (sizeOf: (meter: Meter) => number): number =>
+        sizeOf(reserving) - sizeOf(spending);
+      const liveBytes = more((meter) => meter.sizeBytes());
+      expect(liveBytes).toBeGreaterThan(1_000 * 50);
+      expect(liveBytes).toBeLessThan(1_000 * 200);
+      const textBytes = more((meter) => JSON.stringify(meter.snapshot()).length);
+      const storedBytes = more((meter) => createMeter([], stored(meter)).sizeBytes());
+      expect(Math.abs(storedBytes - textBytes)).toBeLessThan(100);
+    },
+  );
+});
+
 describe("a renewed reservation", () => {
   test.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
     "keeps its data for as long as it is renewed: %s",
