@@ -18,6 +18,7 @@ describe("the summary of a valid configuration", () => {
   it("has a line for each policy, with its limits, and names what is not usual", () => {
     const policies = [
       { name: "a", limits: ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }] },
+      { name: "d", limits: "6/s", dryRun: true },
       { name: "b", limits: "7/s", dryRun: true, allow: ["10.0.0.0/8", "192.0.2.1"] },
       {
         name: "c",
@@ -30,6 +31,7 @@ describe("the summary of a valid configuration", () => {
       [
         "The configuration is sound.",
         "  a: 5 per 1m, sliding-window-counter; 9 per 1h, fixed-window",
+        "  d: 6 per 1s, sliding-window-counter (dry run)",
         "  b: 7 per 1s, sliding-window-counter (dry run, 2 allowed)",
         "  c: 8 per 1s, sliding-window-counter (1 overriding, 1 denied)",
       ].join("\n"),

@@ -28,6 +28,7 @@ it("the demo origin answers with what reached it, and with the first KB of a bod
   });
   const long = "x".repeat(200_000);
   expect(await ask("/", long)).toMatchObject({ sizeBytes: 200_000, body: long.slice(0, 1_024) });
+  expect(await ask("/", "x")).toMatchObject({ sizeBytes: 1, body: "x" });
   expect(await ask("/", long.slice(0, 1_024))).toMatchObject({ body: long.slice(0, 1_024) });
   origin.close();
   await expect(fetch(origin.url)).rejects.toThrow("fetch failed");

@@ -50,7 +50,12 @@ describe("the plan of npm start", () => {
       problems: [],
       warnings: [],
     });
-    expect(plan.variables).toMatchObject({ ORIGIN: demoOrigin, LIMITS: "5/10s", KEY: "ip" });
+    expect(plan.variables).toMatchObject({
+      ORIGIN: demoOrigin,
+      LIMITS: "5/10s",
+      STRATEGY: "fixed-window",
+      KEY: "ip",
+    });
     expect(plan.config?.policies.map(({ name }) => name)).toEqual(["default"]);
   });
 
