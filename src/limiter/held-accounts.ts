@@ -1,6 +1,6 @@
 /** The accounts in memory, within a budget of bytes: those longest unused go out to storage first. */
 import type { Account } from "./account.ts";
-import { type IsolateBudget, isolateBudget, type ObjectShare } from "./isolate-budget.ts";
+import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
 
 /** For one object: what is unused for a while goes out beyond this. */
 export const wantedHeldBytes = 2_000_000;
@@ -21,7 +21,7 @@ export class HeldAccounts {
   readonly #entries = new Map<string, Entry>();
   readonly #share: ObjectShare;
 
-  constructor(isolate: IsolateBudget = isolateBudget) {
+  constructor(isolate: IsolateBudget) {
     this.#share = isolate.join(this);
   }
 

@@ -11,6 +11,7 @@ import { Account } from "./account.ts";
 import type { Clock } from "./clock.ts";
 import { decide, lookAt, type Spending, withSlices } from "./decide.ts";
 import { HeldAccounts } from "./held-accounts.ts";
+import { type IsolateBudget, isolateBudget } from "./isolate-budget.ts";
 import { Ledger, type RowStorage } from "./ledger.ts";
 import type {
   BatchCall,
@@ -41,6 +42,8 @@ import { WriteBehind } from "./write-behind.ts";
 /** What it needs of the platform. */
 export interface Platform extends Clock {
   readonly storage: RowStorage;
+  /** Shared with all objects of the isolate; the one of this isolate when left out. */
+  readonly isolate?: IsolateBudget;
 }
 
 const spendNow: Spending = (meter, { cost }, nowMs, heldUnits) =>
@@ -62,11 +65,12 @@ const lentPart = 8;
 export class Limiter {
   readonly #now: () => number;
   readonly #ledger: Ledger;
-  readonly #held = new HeldAccounts();
+  readonly #held: HeldAccounts;
   readonly #writeBehind: WriteBehind;
 
-  constructor({ storage, now, after }: Platform) {
+  constructor({ storage, now, after, isolate = isolateBudget }: Platform) {
     this.#now = now;
+    this.#held = new HeldAccounts(isolate);
     this.#ledger = new Ledger(storage);
     this.#writeBehind = new WriteBehind(now, after, (accounts, nowMs) => {
       this.#ledger.write(accounts, nowMs, "unconfirmed");

@@ -1,4 +1,5 @@
 /** An object on a platform of virtual time, whose timers and alarms come when they are due, and which can crash. */
+import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
 import type { RowStorage } from "../../src/limiter/ledger.ts";
 
@@ -103,6 +104,8 @@ export class VirtualObject<Storage extends VirtualStorage> {
   #started(): Limiter {
     return new Limiter({
       storage: this.storage,
+      // An isolate of its own: what earlier objects left to the garbage collector is not counted against it.
+      isolate: new IsolateBudget(isolateHeldBytes),
       now: () => this.nowMs,
       after: (afterMs, act) => {
         const timer = { dueAtMs: this.nowMs + afterMs, act };

@@ -5,6 +5,7 @@
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
+import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/limiter.ts";
 import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/outcome.ts";
@@ -117,6 +118,8 @@ export class ObjectOf {
     const isAlive = (): boolean => life === this.#lives;
     return new Limiter({
       storage: this.storage,
+      // An isolate of its own: what earlier runs left to the garbage collector is not counted against it.
+      isolate: new IsolateBudget(isolateHeldBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => isAlive() && act()),
     });
