@@ -1,6 +1,7 @@
 /** Requests for the proxy, byte for byte: sound ones, however odd they look, and what is none. */
 import { anyStatus, byCost } from "./by-cost.ts";
 import { byKey } from "./by-key.ts";
+import { byPath } from "./by-path.ts";
 import { byRule } from "./by-rule.ts";
 import type { Draw } from "./draw.ts";
 import type { Charge } from "./ledger.ts";
@@ -8,7 +9,7 @@ import { type Ask, askField } from "./origin.ts";
 import { anyCase, escaped, nameOf, tag, utf8 } from "./people.ts";
 import { charge, type Drawn, long, type Scenario } from "./scenarios.ts";
 
-export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule];
+export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule, ...byPath];
 
 /** Meets every request that reaches the origin: it has as many units spent as have. */
 export const everyone = { name: "everything", limit: 1_000_000_000 };
@@ -122,7 +123,8 @@ export const hasLookalikes = ({ fields = [] }: Ask): boolean =>
 function bytesOf(draw: Draw, { name }: Scenario, drawn: Drawn, ask: Ask, method: string): string {
   const below = drawn.path ?? [nameOf(draw), ...(draw.chance(0.3) ? [oddSegment(draw)] : [])];
   const query = shuffledIn(draw, drawn.query ?? []);
-  const target = `${spelled(draw, [name, ...below])}${query}${draw.chance(0.03) ? "#part" : ""}`;
+  const path = drawn.target ?? spelled(draw, [name, ...below]);
+  const target = `${path}${query}${draw.chance(0.03) ? "#part" : ""}`;
   const body = drawn.after === undefined ? bodyOf(draw, method) : { lines: [], text: drawn.after };
   const host = drawn.host ?? draw.one(["fuzz.example", "FUZZ.example", "fuzz.example:81"]);
   const lines = [

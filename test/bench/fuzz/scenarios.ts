@@ -10,6 +10,8 @@ import type { Charge, Quota } from "./ledger.ts";
 export interface Drawn {
   /** The path below the scenario's. */
   readonly path?: readonly string[];
+  /** The whole path as it is sent, in place of one of the spellings that all origins read alike. */
+  readonly target?: string;
   /** Parameters as they are sent. */
   readonly query?: readonly string[];
   readonly method?: string;
