@@ -124,6 +124,10 @@ export function withoutTrailingSlashes(text: string): string {
   return text.slice(0, end);
 }
 
+/** In regular expressions of nginx, Apache and Python, `$` matches before a newline at the end, too. */
+const withoutFinalNewline = (text: string): string =>
+  text.endsWith("\n") && text.length > 1 ? text.slice(0, -1) : text;
+
 const rooted = (path: string): string => (path.startsWith("/") ? path : `/${path}`);
 const merged = (text: string): string => text.replace(/\/{2,}/g, "/");
 const withSlashes = (text: string): string => text.replaceAll("\\", "/");
@@ -179,6 +183,7 @@ function addVariants(texts: Set<string>, text: string): void {
     text,
   ]) {
     texts.add(withoutTrailingSlashes(each));
+    texts.add(withoutTrailingSlashes(withoutFinalNewline(each)));
   }
 }
 
@@ -197,7 +202,9 @@ function canonicalOf(spellings: readonly string[]): string | null {
   );
   const [only, ...others] = new Set(
     texts.map((text) =>
-      withoutTrailingSlashes(resolved(merged(withSlashes(withoutParameters(text))))),
+      withoutTrailingSlashes(
+        withoutFinalNewline(resolved(merged(withSlashes(withoutParameters(text))))),
+      ),
     ),
   );
   return only === undefined || others.length > 0 ? null : only;

@@ -80,6 +80,8 @@ describe("the key part path with a pattern", () => {
     ["/*.JSON", "/A.Json", "/A.json"],
     ["/files/:name", "/FILES/a%2Fb", "/files/a/b"],
     ["/files/:name", "/files/%61%2fB", "/files/a/B"],
+    ["/files/:name", "/files/Ab%0a", "/files/Ab"],
+    ["/login", "/login%0A", "/login"],
     ["/files/:name", "/FILES/%41%5cb", "/files/A\\b"],
     ["/ä/:x", "/%C3%84/%C3%84", "/ä/Ä"],
   ])("%s of %s is %s, to /check too", ([pattern, path, expected]) => {
