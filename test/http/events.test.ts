@@ -1,6 +1,6 @@
 /** Every fault is one line in the log, which names what failed and nothing secret. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { errorText } from "../../src/observability/events.ts";
+import { errorText, type Event, report } from "../../src/observability/events.ts";
 import { from, headgate, statusOf, token } from "./harness.ts";
 
 const lines: string[] = [];
@@ -106,6 +106,27 @@ describe("a gateway that describes no request", () => {
     const stranger = { ...headers, Authorization: "Bearer another" };
     expect(await statusOf(send("/check/forward", { headers: stranger }))).toBe(401);
     expect(events()).toEqual([]);
+  });
+});
+
+describe("the level of an event", () => {
+  it.for<["log" | "warn" | "error", Event]>([
+    ["warn", { event: "configuration-warning", warnings: ["w"] }],
+    ["warn", { event: "dry-run-denied", policy: "p", violated: ["p"] }],
+    [
+      "log",
+      { event: "request-denied", policy: "p", reason: "limit", violated: ["p"], retryAfterMs: 1 },
+    ],
+    ["log", { event: "denials-omitted", omitted: 1 }],
+    ["error", { event: "internal-error", error: "e" }],
+    ["error", { event: "origin-unreachable", error: "e" }],
+  ])("is %s: %j", ([level, event]) => {
+    const levels: string[] = [];
+    for (const each of ["log", "warn", "error"] as const) {
+      vi.spyOn(console, each).mockImplementation(() => void levels.push(each));
+    }
+    report(event);
+    expect(levels).toEqual([level]);
   });
 });
 

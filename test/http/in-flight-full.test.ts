@@ -13,8 +13,9 @@ const key = "203.0.113.7";
 const filler = { policy: "filler", limits: parseLimits("1000000/hour"), cost: 1 };
 
 /** A Headgate of which a key has as many reservations open as it may. */
-async function full(policies: readonly object[]) {
+async function full(policies: readonly object[], more: object = {}) {
   const own = headgate({
+    ...more,
     POLICIES: [...policies, { name: "opener", match: { path: "/none" }, limits: "9/hour" }],
   });
   const reserving = { policy: "opener", key, cost: 1, ttlMs: 86_400_000 };
@@ -53,6 +54,27 @@ describe("a key with 1,000 requests in flight", () => {
     expect(await statusOf(send("/", from(key)))).toBe(429);
     const response = await check("GET", `/check?policy=quota&key=${key}`);
     expect(await response.json()).toMatchObject({ limits: [{ remaining: 9 }] });
+  });
+
+  it("is logged as refused by a policy that is enforced, also behind a dry run with slots", async () => {
+    const lines: string[] = [];
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
+    const shadow = { name: "shadow", limits: slots, dryRun: true };
+    const more = { ...quota, name: "more", limits: slots };
+    const policies = [shadow, { name: "slots", limits: slots }, more];
+    const { send } = await full(policies, { LOG_DENIALS: true });
+    expect(await statusOf(send("/", from(key)))).toBe(429);
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        event: "request-denied",
+        policy: "slots",
+        reason: "reservations",
+        violated: [],
+        key: expect.stringMatching(/^[\w-]{16}$/) as string,
+        retryAfterMs: 1_000,
+      },
+    ]);
   });
 
   it("is let in where only a dry run would hold a place", async () => {

@@ -40,6 +40,24 @@ describe("a policy whose path is one of the limiter's own", () => {
     expect(response.headers.get("RateLimit")).toBe('"api";r=97;t=3600');
   });
 
+  it.each([
+    ["POST", "/check", asked],
+    ["GET", "/check?policy=api&key=u1", undefined],
+    ["DELETE", "/check?policy=api&key=u1", undefined],
+    ["POST", "/check/reserve", { ...asked, ttlMs: 1_000 }],
+    ["POST", "/check/settle", { id: "unknown", cost: 1 }],
+    ["POST", "/check/batch", { checks: [asked] }],
+    ["GET", "/check/forward", undefined],
+  ])("charges and denies a call: %s %s", async (method, path, body) => {
+    const { check } = headgate({
+      POLICIES: [api, { ...calls, key: "global", limits: "1/minute" }],
+    });
+    expect(await statusOf(check(method, path, body))).not.toBe(429);
+    const denied = await check(method, path, body);
+    expect(denied.status).toBe(429);
+    expect(await denied.json()).toMatchObject({ "violated-policies": ["calls"] });
+  });
+
   it("holds slots until the call is answered", async () => {
     const slots = { limit: 1, window: "1h", strategy: "concurrency" };
     const { check } = headgate({ POLICIES: [api, { ...calls, key: "global", limits: slots }] });
@@ -119,8 +137,18 @@ describe('CHECK_AUTH = "none"', () => {
 
   it("refuses a token that is wrong all the same", async () => {
     const { send } = headgate({ POLICIES: [api], CHECK_AUTH: "none" });
-    const wrong = { headers: { Authorization: "Bearer of-nobody" } };
-    expect(await statusOf(send("/check?policy=api&key=u1", wrong))).toBe(401);
+    for (const headers of [
+      { Authorization: "Bearer of-nobody" },
+      { "X-Headgate-Token": "of-nobody" },
+      { "X-Headgate-Token": "" },
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const response = await send("/check?policy=api&key=u1", { headers });
+      expect([response.status, response.headers.get("WWW-Authenticate")]).toEqual([
+        401,
+        'Bearer realm="headgate", error="invalid_token"',
+      ]);
+    }
   });
 
   it("is closed without it, and refused when it is anything else", async () => {

@@ -1,6 +1,8 @@
 /** Preflights: their own limits, and the deny lists and bans of the policies for the request that they announce. */
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf, token } from "./harness.ts";
+
+afterEach(() => void vi.restoreAllMocks());
 
 const app = "https://app.example.com";
 const visitor = from("203.0.113.7");
@@ -220,6 +222,61 @@ describe("a preflight of a banned client", () => {
       // oxlint-disable-next-line no-await-in-loop
       expect(await statusOf(send("/", preflightFor("POST")))).toBe(200);
     }
+  });
+});
+
+describe("a preflight for a policy that is tried out", () => {
+  it("is let in although its client is still banned from when the policy was enforced", async () => {
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const KEY_SECRET = crypto.randomUUID();
+    const policy = { name: "a", limits: "1/hour", ban: "1h" };
+    const enforced = headgate({ KEY_SECRET, POLICIES: [policy] });
+    const dry = headgate({ KEY_SECRET, POLICIES: [{ ...policy, dryRun: true }] });
+    expect(await statusOf(enforced.send("/", visitor))).toBe(200);
+    expect(await statusOf(enforced.send("/", visitor))).toBe(429);
+    expect(await statusOf(enforced.send("/", preflightFor("POST")))).toBe(429);
+    expect(await statusOf(dry.send("/", preflightFor("POST")))).toBe(200);
+  });
+});
+
+describe("a preflight that the gateway of a tenant describes", () => {
+  const described = (method: string, of: string, more: Record<string, string> = {}) => ({
+    headers: {
+      "X-Headgate-Token": of,
+      "X-Forwarded-Method": method,
+      "X-Forwarded-Uri": "/",
+      "X-Forwarded-For": "203.0.113.7",
+      ...more,
+    },
+  });
+  const preflight = { Origin: app, "Access-Control-Request-Method": "GET" };
+  const CHECK_TOKENS = [{ token: "theirs", tenant: "acme" }, { token: "ours" }];
+
+  it("is refused by the bans of this tenant, and by no other's", async () => {
+    const policy = { name: "a", limits: "1/hour", ban: "1h" };
+    const { send } = headgate({ CHECK_TOKENS, POLICIES: [policy] });
+    const ask = (method: string, of: string, more?: Record<string, string>): Promise<number> =>
+      statusOf(send("/check/forward", described(method, of, more)));
+    expect(await ask("GET", "theirs")).toBe(204);
+    expect(await ask("GET", "theirs")).toBe(429);
+    expect(await ask("OPTIONS", "theirs", preflight)).toBe(429);
+    expect(await ask("OPTIONS", "ours", preflight)).toBe(204);
+  });
+
+  it("is reported under the name of this tenant's key by a dry run that would refuse it", async () => {
+    const lines: string[] = [];
+    vi.spyOn(console, "warn").mockImplementation((line: string) => void lines.push(line));
+    const policy = { name: "a", limits: "9/s", dryRun: true, deny: ["203.0.113.7"] };
+    const { send } = headgate({ CHECK_TOKENS, POLICIES: [policy] });
+    for (const [method, more] of [["GET", {}] as const, ["OPTIONS", preflight] as const]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const status = await statusOf(send("/check/forward", described(method, "theirs", more)));
+      expect(status).toBe(204);
+    }
+    const reported = lines.filter((line) => line.includes("dry-run-denied"));
+    expect(reported).toHaveLength(2);
+    expect(JSON.parse(reported[0] ?? "")).toMatchObject({ policy: "a", reason: "listed" });
+    expect(reported[1]).toBe(reported[0]);
   });
 });
 

@@ -241,6 +241,13 @@ describe("an origin", () => {
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 3 }] });
   });
 
+  it("on another port of the request's own host is no loop", async () => {
+    const { send } = headgate({ ...unlimited, ORIGIN: "https://headgate.example:8443" });
+    const response = await send("/x", visitor);
+    expect(await response.json()).toMatchObject({ url: "https://headgate.example:8443/x" });
+    expect(await statusOf(send("https://headgate.example:8443/x", visitor))).toBe(508);
+  });
+
   it('behind a route is fetched under the request\'s own URL: ORIGIN = "route"', async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "route" });
     const response = await send("/path?q=1", visitor);

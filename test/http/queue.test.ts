@@ -99,6 +99,32 @@ describe("queues of several policies", () => {
     expect(waits).toEqual([200]);
   });
 
+  it("hold a request for the longest of their waits, whichever policy comes first", async () => {
+    const { send } = headgate({
+      POLICIES: [
+        { name: "slow", key: "global", limits: { ...queue, limit: 5 } },
+        { name: "fast", limits: queue },
+      ],
+    });
+    const waits = await waitsOf(async () => {
+      await send("/", visitor);
+      await send("/", visitor);
+    });
+    expect(waits).toEqual([200]);
+  });
+
+  it("hold no request for the queue of a dry run", async () => {
+    const { send } = headgate({ POLICIES: [{ name: "q", limits: queue, dryRun: true }] });
+    const statuses: number[] = [];
+    const waits = await waitsOf(async () => {
+      for (let sent = 0; sent < 3; sent++) {
+        // oxlint-disable-next-line no-await-in-loop
+        statuses.push(await statusOf(send("/", visitor)));
+      }
+    });
+    expect([statuses, waits]).toEqual([[200, 200, 200], []]);
+  });
+
   it("hold requests while the isolate decides by itself, too", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
