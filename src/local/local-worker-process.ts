@@ -8,6 +8,7 @@ import { isRecord } from "../strategies/index.ts";
 import { devRegistryPath } from "./dev-registry.ts";
 import type { Assignment, Report } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
+import { isRebuild } from "./rebuild.ts";
 
 const devEnv = new unstable_DevEnv();
 type Input = Parameters<typeof devEnv.config.set>[0];
@@ -24,8 +25,8 @@ devEnv.on("reloadComplete", ({ config }: { config: object }) => {
   );
 });
 // wrangler has printed the error. After an edit of the code alone, it builds again when the code is corrected.
-devEnv.on("buildFailed", () => {
-  if (isPending) report(latest, "The Worker could not be built.");
+devEnv.on("buildFailed", (event: { reason: string }) => {
+  if (isPending && !isRebuild(event)) report(latest, "The Worker could not be built.");
 });
 devEnv.on("error", fail);
 
