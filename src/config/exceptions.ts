@@ -43,6 +43,8 @@ export interface Exceptions {
 interface ListedKey {
   readonly parts: readonly KeyPart[];
   readonly path: PathPattern | null;
+  /** Whether items that are wrong may be somebody's secrets. */
+  readonly mayHoldSecrets: boolean;
 }
 
 type ReportAt = (field: string, value: unknown, accepted: string) => void;
@@ -62,9 +64,12 @@ export function readExceptions(
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Of a key that is wrong, as null is, nothing can be said to fit it.
-  const { key: writtenKey = "ip" } = written;
-  const parts = readKey(writtenKey);
-  const key = parts === null ? null : { parts, path: writtenPathPattern(policy) };
+  const { key: writtenKey } = written;
+  const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
+  // Where the key was forgotten, items are keys of a part that is not there.
+  const mayHoldSecrets = writtenKey === undefined || parts?.some(isSent) === true;
+  const path = writtenPathPattern(policy);
+  const key = parts === null ? null : { parts, path, mayHoldSecrets };
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
       readOverride(value, field, key, defaults, report),
@@ -123,7 +128,7 @@ function listedIn(
   const read = readListed(value, key.parts, key.path);
   if ("value" in read) return read.value;
   // Problems are logged: what may be somebody's key is not quoted.
-  reportAt(field, key.parts.some(isSent) && mayBeKey(value) ? hidden : value, read.accepted);
+  reportAt(field, key.mayHoldSecrets && mayBeKey(value) ? hidden : value, read.accepted);
   return null;
 }
 
@@ -143,7 +148,7 @@ function readOverride(
   const reportAt: ReportAt = (within, wrong, accepted) =>
     report({ field: joinPath(field, within), value: wrong, accepted });
   if (!isRecord(value)) {
-    reportAt("", value, acceptedOverrides);
+    reportAt("", mayBeKey(value) ? hidden : value, acceptedOverrides);
     return null;
   }
   for (const name of Object.keys(value)) {

@@ -47,6 +47,14 @@ describe("an entry of a list", () => {
     expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
   });
 
+  it("is not quoted where the policy's key was forgotten, or an override is a text alone", () => {
+    const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
+    expect(valueOf({ allow: ["sk_live_1"] })).toBe("(hidden)");
+    expect(valueOf({ overrides: [{ key: "sk_live_1", limits: "1/s" }] })).toBe("(hidden)");
+    expect(valueOf({ deny: ["10.0.0.0/33"] })).toBe("10.0.0.0/33");
+    expect(valueOf({ key: "header:x-api-key", overrides: ["sk_live_1"] })).toBe("(hidden)");
+  });
+
   it.for([
     "10.0.0.0/33",
     "10.0.0.0/",
@@ -257,7 +265,7 @@ describe("an address with a star", () => {
     "2001:db8::*",
     "**",
   ])("may not be %s, which no address would meet as it seems to say", (text) => {
-    expect(problemsWith({ deny: [text] })).toEqual([
+    expect(problemsWith({ key: "ip", deny: [text] })).toEqual([
       {
         variable: "POLICIES",
         field: "[0].deny[0]",
