@@ -358,8 +358,14 @@ describe("Shadow rollout of a new limit", () => {
     expect(having(answers, 200)).toHaveLength(25);
     const policies = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
     expect(new Set(policies)).toEqual(new Set(['"api";q=100;w=60']));
-    const lines = (): number => (run?.output().split(line).length ?? 0) - 1;
-    await vi.waitFor(() => expect(lines()).toBe(5), 5_000);
+    const [beforeKey = "", afterKey = ""] = line.split("R0xq…");
+    expect([beforeKey, afterKey]).toEqual([expect.stringContaining('"key":"'), '"}']);
+    const logged = (): string[] =>
+      (run?.output() ?? "").split("\n").filter((each) => each.startsWith(beforeKey));
+    await vi.waitFor(() => expect(logged()).toHaveLength(5), 5_000);
+    const keys = logged().map((each) => each.slice(beforeKey.length, -afterKey.length));
+    expect(keys).toEqual(Array.from(keys, () => expect.stringMatching(/^[\w-]{16}$/)));
+    expect(new Set(keys).size).toBe(1);
   });
 
   it("lets /check in too, and names the limit", async () => {
