@@ -73,8 +73,10 @@ export class Account {
     this.bornAtMs = nowMs;
   }
 
-  /** Notes that something was spent that may be given back for so long. */
+  /** Notes that something was spent that may be given back for so long; no-op for 0. */
   noteProvisional(nowMs: number, provisionalMs: number): void {
+    const leftMs = this.#provisionalAtMs + this.#provisionalMs - nowMs;
+    if (provisionalMs === 0 || (this.hasProvisional(nowMs) && leftMs >= provisionalMs)) return;
     this.#provisionalAtMs = nowMs;
     this.#provisionalMs = provisionalMs;
   }

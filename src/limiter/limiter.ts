@@ -88,7 +88,7 @@ export class Limiter {
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
     const verdict = decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs));
-    if (provisionalMs > 0) account.noteProvisional(nowMs, provisionalMs);
+    if (isAdmittedBy(charges, verdict)) account.noteProvisional(nowMs, provisionalMs);
     this.#keep(account, changes, nowMs, durability === "confirmed");
     return withSlices(account, charges, verdict, nowMs);
   }
@@ -103,7 +103,7 @@ export class Limiter {
     const verdict = charges.some(({ cost }) => cost > 0)
       ? decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs))
       : lookAt(account, charges, nowMs, meterOf);
-    if (provisionalMs > 0) account.noteProvisional(nowMs, provisionalMs);
+    if (isAdmittedBy(charges, verdict)) account.noteProvisional(nowMs, provisionalMs);
     const lentUnits = wanted === null ? 0 : lend(account, charges, verdict, wanted, nowMs);
     this.#keep(account, changes, nowMs, lentUnits > 0 || durability === "confirmed");
     return { ...withSlices(account, charges, verdict, nowMs), lentUnits, settled };
@@ -163,9 +163,7 @@ export class Limiter {
       meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
     const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";
-    const isAdmitted = verdict.decisions.every(
-      ({ allowed }, index) => allowed || charges[index]?.isDryRun === true,
-    );
+    const isAdmitted = isAdmittedBy(charges, verdict);
     const spent = charges.flatMap(({ policy, cost }, index) => {
       if (!isAdmitted || verdict.decisions[index]?.allowed !== true) return [];
       const spentAtMs = verdict.spentAtMs[index] ?? nowMs;
@@ -316,6 +314,10 @@ export class Limiter {
 
 const bytesOf = ({ snapshots }: Synced): number =>
   snapshots.reduce((sum, { length }) => sum + length, 0);
+
+/** Whether no charge but those of dry runs is denied. */
+const isAdmittedBy = (charges: readonly Charge[], { decisions }: Verdict): boolean =>
+  decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
 /** @returns the units that are lent of each policy; 0 where no slice is opened */
 function lend(

@@ -120,7 +120,13 @@ export class Replica {
     );
     if (!looked.every(admits)) return looked;
     return asked.map(({ spend, counted }) => {
-      const outcome = outcomeOf(counted, counted.meter.consume(spend.cost, nowMs));
+      const { meter } = counted;
+      const outcome = outcomeOf(
+        counted,
+        isProvisional
+          ? meter.reserve({ cost: spend.cost, ttlMs: longestRequestMs }, nowMs)
+          : meter.consume(spend.cost, nowMs),
+      );
       if (!allows(outcome)) return outcome;
       if (isProvisional) add(spendsOf(counted.provisional, counted.policy), localMs, spend.cost);
       else note(spendsOf(counted.unsent, counted.policy), localMs, spend.cost);
@@ -132,9 +138,11 @@ export class Replica {
   confirm(group: readonly Spend[], spentAtMs: number, localMs: number): void {
     for (const { policy, cost } of group) {
       const counted = this.#countedOf(policy);
-      // Another replica has taken the place of the one that it was spent in.
-      if (!takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
-        const nowMs = localMs + this.#aheadMs;
+      const nowMs = localMs + this.#aheadMs;
+      if (takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
+        settle(counted.meter, cost, cost, spentAtMs + this.#aheadMs, nowMs);
+      } else {
+        // Another replica has taken the place of the one that it was spent in.
         counted.meter.book(cost, nowMs, nowMs);
       }
       note(spendsOf(counted.unsent, policy), localMs, cost);
@@ -150,10 +158,13 @@ export class Replica {
       const { policy, cost } = spend;
       const counted = this.#countedOf(policy);
       const atMs = spentAtMs + this.#aheadMs;
-      counted.meter.refund(cost, atMs, localMs + this.#aheadMs);
-      const isUnsent =
-        takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost) ||
-        takeFrom(spendsOf(counted.unsent, policy), spentAtMs, cost);
+      const nowMs = localMs + this.#aheadMs;
+      if (takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
+        settle(counted.meter, cost, 0, atMs, nowMs);
+        return [];
+      }
+      counted.meter.refund(cost, atMs, nowMs);
+      const isUnsent = takeFrom(spendsOf(counted.unsent, policy), spentAtMs, cost);
       return isUnsent ? [] : [{ spend, spentAtMs: atMs }];
     });
   }
@@ -274,6 +285,17 @@ const outcomeOf = ({ policy, isTold }: Counted, decision: Decision): Outcome => 
   policy,
   decision,
 });
+
+/** Ends the provisional time of a spend: it has cost all of it, or nothing. */
+function settle(
+  meter: Meter,
+  cost: number,
+  actualCost: number,
+  spentAtMs: number,
+  nowMs: number,
+): void {
+  meter.settle({ cost, actualCost, spentAtMs, ttlMs: longestRequestMs }, nowMs);
+}
 
 /** The spends under the limits that hold now. */
 function spendsOf(lists: Unsent[], policy: Policy): Map<number, number> {

@@ -101,6 +101,29 @@ describe("the spends of an isolate", () => {
     ]);
   });
 
+  it("leave no trace in the isolate's own count where many requests are denied at once", async () => {
+    const isolate = new TestIsolate();
+    const denied = spendOf({ name: "denied", limits: "1/hour", denyCache: false }, 1, "other");
+    await isolate.admit(denied);
+    const bucket = { limit: 100, window: "1h", strategy: "token-bucket" };
+    const own = spendOf({ ...fields, limits: [bucket], syncEvery: "10s" });
+    // Until the first answer of the object, which may be late, the isolate counts by itself.
+    isolate.before = ({ name }) =>
+      new Promise(
+        (resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)),
+      );
+    const outcomes: Promise<(boolean | string)[]>[] = [];
+    for (let request = 0; request < 200; request++) {
+      outcomes.push(isolate.outcomes(own, denied));
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.clock.pass(1);
+    }
+    await isolate.clock.pass(50);
+    expect(await Promise.all(outcomes)).toEqual(outcomes.map(() => [true, false]));
+    const { outcomes: last } = await isolate.admit(own);
+    expect(last).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 99 }] } }]);
+  });
+
   it("are forgotten with the policy, also those that were still to be sent", async () => {
     const isolate = new TestIsolate();
     await isolate.admit({ ...eventual, cost: 4 });

@@ -7,6 +7,7 @@ import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
+import { TestObject } from "../limiter/isolate.ts";
 import { policyWith } from "./schedule.ts";
 import { type Network, ObjectOf, startMs, World } from "./world.ts";
 
@@ -218,6 +219,28 @@ describe("a provisional spend", () => {
 });
 
 describe("a denial that is remembered", () => {
+  it("is remembered for less than a second only while a spend is provisional, however often it is asked for", () => {
+    const object = new TestObject();
+    const charge = { policy: "p", limits: policyWith({ limits: "3/hour" }).limits, cost: 1 };
+    const check = (provisionalMs: number): unknown[] => {
+      const { isFirm, firmForMs } = object.limiter.check({
+        key: "k",
+        charges: [charge],
+        provisionalMs,
+      });
+      return [isFirm, firmForMs];
+    };
+    const askEvery100 = (count: number): unknown[] =>
+      Array.from({ length: count }, () => {
+        object.clock.nowMs += 100;
+        return check(3_000);
+      });
+    for (const provisionalMs of [0, 3_000, 1_000]) check(provisionalMs);
+    const denials = askEvery100(40);
+    expect(denials.slice(0, 29)).toEqual(denials.slice(0, 29).map(() => [true, 100]));
+    expect(denials.slice(29)).toEqual(denials.slice(29).map(() => [true, undefined]));
+  });
+
   it("by any of the request's policies answers before an object is asked or a unit is spent", async () => {
     for (const consistency of ["strict", "leased", "eventual"]) {
       const world = new World();
