@@ -237,6 +237,19 @@ describe("a preflight for a policy that is tried out", () => {
     expect(await statusOf(enforced.send("/", preflightFor("POST")))).toBe(429);
     expect(await statusOf(dry.send("/", preflightFor("POST")))).toBe(200);
   });
+
+  it("is let in while the object gives no answer, although the policy is closed then", async () => {
+    vi.spyOn(console, "error").mockReturnValue(undefined);
+    const policy = { name: "a", limits: "1/hour", ban: "1h", onError: "closed" };
+    const silent = (more: object) =>
+      headgate({
+        PREFLIGHT_LIMITS: "off",
+        RATE_LIMITER: {},
+        POLICIES: [{ ...policy, ...more }],
+      });
+    expect(await statusOf(silent({ dryRun: true }).send("/", preflightFor("POST")))).toBe(200);
+    expect(await statusOf(silent({}).send("/", preflightFor("POST")))).toBe(503);
+  });
 });
 
 describe("a preflight that the gateway of a tenant describes", () => {
