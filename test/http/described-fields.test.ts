@@ -36,7 +36,9 @@ describe("a field of the gateway's own question", () => {
 
 describe("the list of hops behind the gateway", () => {
   it("ends in the visitor also for policies that count proxies, although Cloudflare adds the gateway", async () => {
-    const { send, check } = headgate({ LIMITS: "5/minute", TRUSTED_PROXIES: 1 });
+    const { send, check } = headgate({
+      POLICIES: [{ name: "p", limits: "5/minute", trustedProxies: 1 }],
+    });
     const headers = {
       ...describing,
       "X-Forwarded-For": "192.0.2.1, 203.0.113.7, 198.51.100.9",

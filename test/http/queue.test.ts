@@ -114,7 +114,12 @@ describe("queues of several policies", () => {
   });
 
   it("hold no request for the queue of a dry run", async () => {
-    const { send } = headgate({ POLICIES: [{ name: "q", limits: queue, dryRun: true }] });
+    const { send } = headgate({
+      POLICIES: [
+        { name: "tried-out", limits: queue, dryRun: true },
+        { name: "enforced", limits: "9/minute" },
+      ],
+    });
     const statuses: number[] = [];
     const waits = await waitsOf(async () => {
       for (let sent = 0; sent < 3; sent++) {
