@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { Account } from "../../src/limiter/account.ts";
 import { HeldAccounts } from "../../src/limiter/held-accounts.ts";
 import { IsolateBudget } from "../../src/limiter/isolate-budget.ts";
@@ -14,6 +14,8 @@ const hold = (accounts: HeldAccounts, count: number): number => {
   }
   return gone;
 };
+
+afterEach(() => void vi.unstubAllGlobals());
 
 describe("the memory of the objects of one isolate", () => {
   it("is bounded in sum: 32 busy objects hold no more than the budget together", () => {
@@ -31,6 +33,32 @@ describe("the memory of the objects of one isolate", () => {
     const [busy = new HeldAccounts(budget)] = objects;
     expect(hold(busy, 320)).toBe(0);
     expect(hold(busy, 1)).toBeGreaterThan(0);
+  });
+
+  it("is an equal part for each when all of them hold too much, and free again where one ends", () => {
+    const ends: (() => void)[] = [];
+    /** The garbage collector, which takes an object when the test says so. */
+    class Registry<Held> {
+      readonly #onEnd: (held: Held) => void;
+      constructor(onEnd: (held: Held) => void) {
+        this.#onEnd = onEnd;
+      }
+      register(_: object, held: Held): void {
+        ends.push(() => this.#onEnd(held));
+      }
+    }
+    vi.stubGlobal("FinalizationRegistry", Registry);
+    const budget = new IsolateBudget(1_000);
+    const [first, second, third] = [budget.join({}), budget.join({}), budget.join({})];
+    first.add(600);
+    second.add(400);
+    expect(third.budgetBytes).toBe(1_000);
+    third.add(1);
+    expect([first, second, third].map(({ budgetBytes }) => budgetBytes)).toEqual([333, 333, 333]);
+    first.add(900);
+    const [endSecond] = ends.slice(1);
+    endSecond?.();
+    expect([budget.objects, budget.heldBytes, first.budgetBytes]).toEqual([2, 1_501, 500]);
   });
 });
 

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import { provisionalTtlMs } from "../../src/limiter/provisional-ttl.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
+
+const limitsOf = (...limits: readonly [window: string, strategy: string][]) =>
+  parseLimits(
+    limits.map(([window, strategy]) => ({ limit: 5, window, strategy })),
+    { policy: "p" },
+  );
+
+it("a provisional spend is kept for as long as it may be given back, or as its slots are held", () => {
+  const spent = limitsOf(["1h", "fixed-window"], ["2h", "sliding-log"]);
+  expect(provisionalTtlMs(spent, 3_000)).toBe(3_000);
+  const slots = limitsOf(["1m", "concurrency"], ["2h", "sliding-log"]);
+  expect([provisionalTtlMs(slots, 3_000), provisionalTtlMs(slots, 70_000)]).toEqual([
+    60_000, 70_000,
+  ]);
+  const two = limitsOf(["2m", "concurrency"], ["1m", "concurrency"]);
+  expect(provisionalTtlMs(two, 3_000)).toBe(120_000);
+});
