@@ -132,11 +132,17 @@ function listedIn(
   return null;
 }
 
-/** Whether a value is or has a text that is no address. */
+/** Whether a value is or has a text that is neither an address nor limits. */
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string"
-    ? value !== "" && !looksLikeAddress(value)
+    ? value !== "" && !looksLikeAddress(value) && !isLimits(value)
     : typeof value === "object" && value !== null && Object.values(value).some(mayBeKey);
+
+function isLimits(text: string): boolean {
+  const problems: unknown[] = [];
+  readLimits(text, {}, (problem) => problems.push(problem));
+  return problems.length === 0;
+}
 
 function readOverride(
   value: unknown,
