@@ -27,12 +27,13 @@ describeField({
     { methods: ["get", "POST", "X-CUSTOM"] },
     { path: "/" },
     { path: "/*" },
-    { path: "/users/:id(\\d+)" },
-    { path: "/a{/b}?" },
+    { methods: "GET" },
+    { path: "/users/:id" },
     { path: "/%61/é" },
     { host: "headgate.example" },
     { host: "*.Example.com." },
     { host: "*" },
+    { header: "X-Plan" },
     { header: { "X-Plan": "free" } },
     { header: { "X-Plan": "a b", "X-Beta": true } },
     { methods: ["GET"], path: "/", host: "headgate.example", header: { "X-Plan": true } },
@@ -41,7 +42,7 @@ describeField({
     { accepted: /^an object of fields$/, values: [null, true, 5, "/login", [], ["/login"]] },
     {
       at: ".paths",
-      accepted: /^one of the fields methods, path, host, header$/,
+      accepted: /^one of the fields methods, path, host, header, pathMatching$/,
       values: ["/login", null, 5],
       of: (paths) => ({ paths, path: "/" }),
     },
@@ -49,7 +50,7 @@ describeField({
       at: ".methods",
       accepted: /^a list of HTTP methods such as/,
       values: [
-        [null, true, {}, 5, "PURGE", [], [""], [null], [5], ["P UT"], ["GET", "PO/ST"]],
+        [null, true, {}, 5, "", [], [""], [null], [5], ["P UT"], ["GET", "PO/ST"]],
         [["GET,POST"], ["PÜT"], ["GET\n"], [["GET"]], ["X".repeat(65)]],
       ].flat(),
       of: (methods) => ({ methods }),
@@ -59,7 +60,18 @@ describeField({
       accepted: /^a path pattern such as/,
       values: [
         [...otherTypes, 5, "", "login", "*", "https://h.example/a", "/(", "/a(", "/{a", "/:"],
-        ["/a?b=1", "/(?<x", "/:id(", "/a{{b}}", ["/login"], " /login", "/*/:id(\\d+", "/a/+b"],
+        [
+          "/a?b=1",
+          "/(?<x",
+          "/:id(",
+          "/users/:id(\\d+)",
+          "/a{/b}?",
+          "/a{{b}}",
+          ["/login"],
+          " /login",
+          "/*/:id(\\d+",
+          "/a/+b",
+        ],
       ].flat(),
       of: (path) => ({ path }),
     },
@@ -77,7 +89,7 @@ describeField({
       at: ".header",
       accepted: /^headers and their values, or true for any value/,
       values: [
-        [null, true, [], 5, "X-Plan", {}, { "X-Plan": false }, { "X-Plan": 1 }],
+        [null, true, [], 5, "X Plan", {}, { "X-Plan": false }, { "X-Plan": 1 }],
         [{ "X-Plan": null }, { "X-Plan": "" }, { "X-Plan": " gratis" }, { "X-Plan": "a\nb" }],
         [{ "X Plan": "gratis" }, { "": "gratis" }, { "X-Plan": ["gratis"] }],
         [{ "X-Plan": "gratis", "x-plan": "ultra" }, { "X-Plan": "grätis" }],
@@ -155,7 +167,12 @@ describeField({
   good: [
     ["1/ms", "5/minute", "10 per 2 minutes", "100/hour; 5/second", "5/30s,9/1m|20/1h"],
     ["999999999999999/ms", "5/3650d", "1/month; 2/year", " 5 / MINUTE "],
-    [["5/minute"], { limit: 5, window: "1m" }, [{ limit: 5, window: "1m", name: "x" }, "9/h"]],
+    [
+      "5/minute;",
+      ["5/minute"],
+      { limit: 5, window: "1m" },
+      [{ limit: 5, window: "1m", name: "x" }, "9/h"],
+    ],
     [{ limit: 100_000, window: "1d", strategy: "sliding-log" }],
     [{ limit: 5, window: "1m", strategy: "token-bucket", burst: 9 }],
     [Array.from({ length: 16 }, (_, index) => `5/${index + 1}s`)],
@@ -163,7 +180,7 @@ describeField({
   bad: [
     {
       accepted: /^limits such as "10\/minute".* year\)$/,
-      values: [null, "", " ", "5", "/minute", "ten an hour", ";", "5/minute;"],
+      values: [null, "", " ", "5", "/minute", "ten an hour", ";", "5/minute;;"],
     },
     {
       accepted: /^limits such as "10\/minute".* year\), or an object of fields$/,
