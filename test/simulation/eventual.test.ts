@@ -127,7 +127,7 @@ describe("under eventual consistency, whatever the network and the object do", (
         const { world, object, isolates } = await played(policy, told, keys);
         object.isReachable = true;
         object.isDisturbed = false;
-        for (let turn = 0; turn < 4; turn++) {
+        for (let turn = 0; turn < 12; turn++) {
           // oxlint-disable-next-line no-await-in-loop
           await world.runUntil(world.nowMs + 5_000);
           for (const isolate of isolates) for (const key of keys) void isolate.ask(0, key);
