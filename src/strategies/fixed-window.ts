@@ -11,10 +11,10 @@ import { alignOption, opensAt } from "./align.ts";
 import { periodAt } from "./calendar.ts";
 import {
   isReserved,
+  openingReservations,
   noOpenings,
   openedBy,
   type Openings,
-  renewedAt,
   reopensAt,
   reservedAt,
   revivedOpenings,
@@ -229,13 +229,9 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
   refund,
 
   reservations: {
+    ...openingReservations,
     reserve,
-    isOpen: ({ openings }, spentAtMs) => isReserved(openings, spentAtMs),
     settle,
-    renew(window, heldAtMs, ttlMs, nowMs) {
-      const openings = renewedAt(window.openings, heldAtMs, ttlMs, nowMs);
-      return openings === window.openings ? window : { ...window, openings };
-    },
     store: (limit, window, nowMs) =>
       isOver(limit, window, nowMs) ? "" : storedOpen(window.openings, nowMs),
   },

@@ -134,15 +134,22 @@ export function withdrawn(openings: Openings, spentAtMs: number, units: number):
   return { final: final.toSpliced(index, 1, ...openingsLeft), open };
 }
 
-export function renewedAt(
-  openings: Openings,
-  heldAtMs: number,
-  ttlMs: number,
-  nowMs: number,
-): Openings {
-  const open = renewedOpen(openings.open, heldAtMs, ttlMs, nowMs);
-  return open === openings.open ? openings : { final: openings.final, open };
-}
+/** What the reservations of every window that a request opens have in common. */
+export const openingReservations = {
+  isOpen: ({ openings }: { readonly openings: Openings }, spentAtMs: number): boolean =>
+    isReserved(openings, spentAtMs),
+
+  renew<State extends { readonly openings: Openings }>(
+    state: State,
+    heldAtMs: number,
+    ttlMs: number,
+    nowMs: number,
+  ): State {
+    const { final, open: before } = state.openings;
+    const open = renewedOpen(before, heldAtMs, ttlMs, nowMs);
+    return open === before ? state : { ...state, openings: { final, open } };
+  },
+};
 
 /** The first instant of the list; infinity for none. */
 const firstOf = ({ final, open }: Openings): number =>

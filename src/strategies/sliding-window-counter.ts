@@ -9,10 +9,10 @@ import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
 import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import {
   isReserved,
+  openingReservations,
   noOpenings,
   openedBy,
   type Openings,
-  renewedAt,
   reopensAt,
   reservedAt,
   revivedOpenings,
@@ -211,13 +211,9 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   refund,
 
   reservations: {
+    ...openingReservations,
     reserve,
-    isOpen: ({ openings }, spentAtMs) => isReserved(openings, spentAtMs),
     settle,
-    renew(buckets, heldAtMs, ttlMs, nowMs) {
-      const openings = renewedAt(buckets.openings, heldAtMs, ttlMs, nowMs);
-      return openings === buckets.openings ? buckets : { ...buckets, openings };
-    },
     store: (limit, buckets, nowMs) => storedOpen(rolled(limit, buckets, nowMs).openings, nowMs),
   },
 
