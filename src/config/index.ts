@@ -54,7 +54,7 @@ export interface Config extends Policies {
   readonly corsOrigins: AllowedOrigins;
   /** Whether `X-RateLimit-*` are sent too, for clients that know no others. */
   readonly hasLegacyHeaders: boolean;
-  /** Whether each denial is an event, up to so many a second. */
+  /** Whether denials are logged as events, up to a bound per second. */
   readonly logsDenials: boolean;
   /** Everything at and below this path is the limiter's own. */
   readonly checkPath: string;

@@ -218,7 +218,7 @@ function policyFrom(
 const keyFields = ["key", "overrides", "allow", "deny"];
 
 /**
- * Of a field that policies do not have, the problem says where else it belongs, and does not quote what may be a list of
+ * The problem of an unknown field of a policy says where else it belongs, and does not quote what may be a list of
  * customers' keys.
  */
 function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {

@@ -38,7 +38,7 @@ export const attributes = attributesOf(({ kind }) => kind !== "global", accepted
 /** The same as JSON text, for queries. */
 export const attributesText = v.pipe(v.string(acceptedText), fromJson(), attributes);
 
-/** Of a request that a gateway describes, and which has the other parts itself. */
+/** Attributes beside a request that a gateway describes: the request itself has the other parts. */
 export const describedAttributesText = v.pipe(
   v.string(acceptedText),
   fromJson(),

@@ -57,7 +57,7 @@ export function rateLimitFields(
   };
 }
 
-/** Of those with equally little remaining, the one that is full again last comes first. */
+/** Limits with the least remaining come first; among equals, the one that resets last. */
 export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
   sentRemaining(a) - sentRemaining(b) || b.resetAfterMs - a.resetAfterMs;
 

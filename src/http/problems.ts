@@ -67,7 +67,7 @@ export const isFailure = <Refused extends Failure>(value: object | Refused): val
 
 /** What only some problems have. */
 interface Members {
-  /** Of every denial; `/check` gives the same reasons. */
+  /** Every denial has a reason, the same as in the answers of `/check`. */
   readonly reason?: DenialReason;
   readonly "violated-policies"?: readonly string[];
   readonly missing_parts?: readonly string[];

@@ -72,7 +72,7 @@ export class StrictDecider {
             late,
           );
     const fullForMs = verdict?.fullForMs ?? 0;
-    // A dry run refuses nobody, for want of a place either.
+    // A dry run denies no request, even when the key has no room for its reservation.
     if (fullForMs > 0 && enforced.every(({ ttlMs }) => ttlMs === undefined)) {
       return this.decide(enforced, turn);
     }
@@ -184,7 +184,7 @@ export class StrictDecider {
     for (const { partitionKey } of spends.slice(0, 1)) this.#isolate.denials.forget(partitionKey);
   }
 
-  /** Settles a reservation whose outcome nobody reads. It is repeated once, since an id settles once. */
+  /** Settles a reservation without reporting the outcome. One repetition is safe, since an id settles once. */
   #end(address: ReservationAddress, costs: SettledCosts): Promise<unknown> {
     return this.#isolate.calls.make({ ...settling(address, costs), isRepeatable: true });
   }

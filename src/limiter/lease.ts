@@ -30,11 +30,11 @@ export interface Slice {
   readonly endsAtMs: number;
   /** When its time is up by the object's clock, by policy. */
   readonly ends: Settlement;
-  /** What the object makes of it, from when it is told; resolves to null where there is no answer. */
+  /** The settlement of the slice, from the call that returns it; resolves to null when there is no answer. */
   told: Promise<Settlement | null> | null;
-  /** Resolves when the object has been told, or need not be. */
+  /** Resolves when the slice has been returned, or need not be. */
   readonly returned: PromiseWithResolvers<void>;
-  /** Whether it may have been booked by a call that had no answer: nobody knows to which instant. */
+  /** Whether a call without an answer may have booked the slice, at an unknown instant. */
   isUnsure: boolean;
   /** Units spent for requests that a later object may still deny: it is not returned before that is known. */
   provisional: number;
