@@ -1,19 +1,19 @@
 /** Every route, and the order in which a request meets what stands before it. */
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
-import { checkRoutes } from "./http/check.ts";
-import { enforce } from "./http/enforce.ts";
+import { checkRoutes } from "./http/check/routes.ts";
+import { enforce } from "./http/proxy/enforce.ts";
 import { internalFault, startFailure, warnOfConfiguration } from "./http/faults.ts";
-import { createGate, type Gate } from "./http/gate.ts";
-import { markOwn } from "./http/own-answers.ts";
-import { problemResponse } from "./http/problems.ts";
-import { proxy, refuseUnforwardable } from "./http/proxy.ts";
+import { createGate, type Gate } from "./http/runtime.ts";
+import { markOwn } from "./http/proxy/response-marks.ts";
+import { problemResponse } from "./http/wire/problems.ts";
+import { proxy, refuseUnforwardable } from "./http/proxy/forward.ts";
 import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
-import { brokenService, createService, type Service } from "./http/service.ts";
+import { brokenService, createService, type Service } from "./http/check/service.ts";
 
-export type { CheckRoutes } from "./http/check.ts";
-export type { CheckInput, ForgetInput, ReserveInput } from "./http/check-input.ts";
-export type { Service, SettleInput } from "./http/service.ts";
+export type { CheckRoutes } from "./http/check/routes.ts";
+export type { CheckInput, ForgetInput, ReserveInput } from "./http/check/input.ts";
+export type { Service, SettleInput } from "./http/check/service.ts";
 
 /** The Worker of an environment. */
 export interface App {

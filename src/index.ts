@@ -10,7 +10,7 @@ import {
   type SettleInput,
 } from "./app.ts";
 
-export { RateLimiter } from "./limiter/rate-limiter.ts";
+export { RateLimiter } from "./limiter/object/rate-limiter.ts";
 
 /** The environment is one object for the life of an isolate: its configuration is read once. */
 const apps = new WeakMap<Env, App>();

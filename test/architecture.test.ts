@@ -1,35 +1,71 @@
+/** The direction of imports between the folders of `src`, and the size of files. The only place that enforces either. */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 
-/** Who may import whom, by the first folder or file below `src`. */
-const rules: Record<string, { rooms: readonly string[]; packages: RegExp }> = {
-  validation: { rooms: [], packages: /^$/ },
-  strategies: { rooms: [], packages: /^(?:valibot|leven)$/ },
-  config: { rooms: ["validation", "strategies"], packages: /^(?:valibot|ipaddr\.js)$/ },
-  observability: { rooms: [], packages: /^$/ },
-  policies: { rooms: ["config", "strategies"], packages: /^$/ },
-  limiter: {
-    rooms: ["strategies", "config", "observability"],
+interface Rule {
+  /** Folders and files of `src` that may be imported, besides the folder itself. */
+  readonly from: readonly string[];
+  readonly packages: RegExp;
+}
+
+const none = /^$/;
+const limiterLeaves = ["limiter/protocol.ts", "limiter/clock.ts", "limiter/bounded-map.ts"];
+const pure = ["validation", "strategies"];
+
+/** By folder, or by file where a file stands alone. The longest match applies. */
+const rules: Readonly<Record<string, Rule>> = {
+  validation: { from: [], packages: /^(?:valibot|leven)$/ },
+  strategies: { from: ["validation"], packages: /^valibot$/ },
+  config: { from: pure, packages: /^(?:valibot|ipaddr\.js)$/ },
+  observability: { from: [], packages: none },
+  policies: { from: [...pure, "config", "limiter/bounded-map.ts"], packages: none },
+  limiter: { from: [...pure, "config"], packages: none },
+  "limiter/client": {
+    from: [...pure, "config", "observability", "limiter"],
+    packages: none,
+  },
+  "limiter/object": {
+    from: [...pure, "config", "observability", "limiter"],
     packages: /^cloudflare:workers$/,
   },
   http: {
-    rooms: ["validation", "strategies", "config", "policies", "limiter", "observability"],
+    from: [
+      ...pure,
+      "config",
+      "policies",
+      "observability",
+      "limiter/client",
+      ...limiterLeaves,
+      "http/proxy",
+      "http/check",
+      "http/wire",
+    ],
     packages: /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/,
   },
-  "app.ts": { rooms: ["http", "config"], packages: /^hono\/tiny$/ },
-  "index.ts": { rooms: ["app.ts", "limiter"], packages: /^cloudflare:workers$/ },
-  // What runs on a developer's machine is no part of the Worker, and nothing of the Worker imports it.
-  local: { rooms: ["config", "strategies"], packages: /^(?:node:.+|wrangler)$/ },
+  "http/wire": {
+    from: [...pure, "config", "limiter/client", "http/wire"],
+    packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
+  },
+  "app.ts": {
+    from: ["http", "http/proxy", "http/check", "http/wire", "config"],
+    packages: /^hono\/tiny$/,
+  },
+  "index.ts": {
+    from: ["app.ts", "http", "http/check", "limiter/object"],
+    packages: /^cloudflare:workers$/,
+  },
+  // Runs on a developer's machine and is not part of the Worker, which never imports it.
+  local: { from: [...pure, "config"], packages: /^(?:node:.+|wrangler)$/ },
 };
 
 const maximumLines = 400;
 
 interface Source {
   readonly path: string;
-  readonly room: string;
   readonly text: string;
-  readonly imports: readonly string[];
+  /** Package names, and paths below `src`. */
+  readonly imports: readonly { readonly name: string; readonly isTypeOnly: boolean }[];
 }
 
 const filesBelow = (folder: string): string[] =>
@@ -37,49 +73,73 @@ const filesBelow = (folder: string): string[] =>
     .filter((path) => path.endsWith(".ts") && !path.endsWith(".d.ts"))
     .map((path) => join(folder, path));
 
-const roomOf = (path: string): string => path.split("/")[1] ?? "";
+const statements =
+  /^(?:import|export)\s(type\s)?(?:[^;"]*\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
 
 const sources: Source[] = filesBelow("src").map((path) => {
   const text = readFileSync(path, "utf8");
-  const statements = /^(?:import|export)\s(?:[^;"]*\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
-  const imports = [...text.matchAll(statements)].map(
-    ([, named, dynamic]) => named ?? dynamic ?? "",
+  const imports = [...text.matchAll(statements)].map(([, isType, named, dynamic]) => {
+    const name = named ?? dynamic ?? "";
+    return {
+      name: name.startsWith(".") ? normalize(join(dirname(path), name)) : name,
+      isTypeOnly: isType !== undefined,
+    };
+  });
+  return { path, text, imports };
+});
+
+/** The rule of a file below `src`: that of the file itself, or of the nearest folder that has one. */
+function ruleName(path: string): string {
+  let name = path.replace(/^src\//, "");
+  while (name !== "." && rules[name] === undefined) name = dirname(name);
+  return name;
+}
+
+function isAllowed(importer: string, imported: string): boolean {
+  const own = ruleName(importer);
+  const rule = rules[own];
+  if (rule === undefined) return false;
+  if (!imported.startsWith("src/")) return rule.packages.test(imported);
+  const target = ruleName(imported);
+  return target === own || rule.from.includes(target) || rule.from.includes(imported.slice(4));
+}
+
+/** The class that types the namespace of objects. */
+const objectClass = "src/limiter/object/rate-limiter.ts";
+
+it("imports follow the direction of the design", () => {
+  const violations = sources.flatMap(({ path, imports }) =>
+    imports
+      .filter(({ name, isTypeOnly }) => {
+        const isClassType = path.startsWith("src/limiter/client/") && name === objectClass;
+        return !isAllowed(path, name) && !(isClassType && isTypeOnly);
+      })
+      .map(({ name }) => `${path} imports ${name}`),
   );
-  return { path, room: roomOf(path), text, imports };
+  expect(violations).toEqual([]);
 });
 
-describe.each(sources)("$path", ({ path, room, text, imports }) => {
-  it("has a room, and imports only from where its room may", () => {
-    const rule = rules[room];
-    const refused = imports.filter((name) => {
-      if (!name.startsWith(".")) return !rule?.packages.test(name);
-      const target = roomOf(normalize(join(dirname(path), name)));
-      return target !== room && !rule?.rooms.includes(target);
-    });
-    expect({ room: rule !== undefined, refused }).toEqual({ room: true, refused: [] });
-  });
-
-  it("reads no clock, unless it is the limiter's", () => {
-    const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/.test(text);
-    expect(readsClock && room !== "limiter" && room !== "local").toBe(false);
-  });
-
-  it("leaves the object's own file to the limiter, but for its shapes", () => {
-    const values = /^(?:import|export) (?!type )[^;]*rate-limiter\.ts"/m.test(text);
-    expect(values && room !== "limiter" && path !== "src/index.ts").toBe(false);
-  });
-
-  it("says at its top what it is for", () => {
-    expect(text.startsWith("/**")).toBe(true);
-  });
+it("every import rule has a file that it applies to", () => {
+  const used = new Set(sources.map(({ path }) => ruleName(path)));
+  expect([...used].toSorted()).toEqual(Object.keys(rules).toSorted());
 });
 
-it.each([...filesBelow("src"), ...filesBelow("test")])("%s has at most 400 lines", (path) => {
-  expect(readFileSync(path, "utf8").split("\n").length - 1).toBeLessThanOrEqual(maximumLines);
-});
-
-it("the rules themselves are kept by some file each, so that none of them is dead", () => {
-  expect([...new Set(sources.map(({ room }) => room))].toSorted()).toEqual(
-    Object.keys(rules).toSorted(),
+it("only the limiter and the local commands read a clock", () => {
+  const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/;
+  const readers = sources.filter(
+    ({ path, text }) => readsClock.test(text) && !/^src\/(?:limiter|local)\//.test(path),
   );
+  expect(readers.map(({ path }) => path)).toEqual([]);
+});
+
+it("every source file begins with a comment that states its purpose", () => {
+  const silent = sources.filter(({ text }) => !text.startsWith("/**"));
+  expect(silent.map(({ path }) => path)).toEqual([]);
+});
+
+it(`no file has more than ${maximumLines} lines`, () => {
+  const long = [...filesBelow("src"), ...filesBelow("test")].filter(
+    (path) => readFileSync(path, "utf8").split("\n").length - 1 > maximumLines,
+  );
+  expect(long).toEqual([]);
 });

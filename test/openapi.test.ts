@@ -6,7 +6,7 @@ import { Json } from "@stoplight/spectral-parsers";
 import { describe, expect, it } from "vitest";
 import { everyRule, excepted, ruleset } from "./openapi-ruleset.ts";
 
-const file = resolve("src/http/openapi.json");
+const file = resolve("src/http/wire/openapi.json");
 const text = readFileSync(file, "utf8");
 
 /** What Spectral finds in a text that stands for the document's. */

@@ -1,15 +1,8 @@
 /** Who decides: the object alone, or isolates on what it has told them. */
 import * as v from "valibot";
-import {
-  asText,
-  changesByDenial,
-  type ConfigProblem,
-  isQueue,
-  isRecord,
-  type Limit,
-  releases,
-} from "../strategies/index.ts";
+import { changesByDenial, isQueue, type Limit, releases } from "../strategies/index.ts";
 import { durationFrom } from "./reading.ts";
+import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
 
 /**
  * `strict`: the object decides each request. `leased`: an isolate borrows a part of what is left for a moment, and spends

@@ -1,5 +1,3 @@
-/** What holds for scripts in browsers, as written (Fetch, section 3.3). */
-import { acceptedFields, isRecord } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   acceptedJson,
@@ -10,6 +8,7 @@ import {
   type Report,
   typed,
 } from "./variables.ts";
+import { acceptedFields, isRecord } from "../validation/problems.ts";
 
 /** The web origins whose scripts may read what the limiter answers itself. */
 export type AllowedOrigins =

@@ -1,7 +1,7 @@
 /** How much a request spends of a policy, as written, and whether what came of it counts. */
 import * as v from "valibot";
-import { asText, integerFrom, isRecord } from "../strategies/index.ts";
 import { token, visible } from "./key.ts";
+import { asText, integerFrom, isRecord } from "../validation/problems.ts";
 
 export type Cost =
   | { readonly kind: "fixed"; readonly units: number }

@@ -1,5 +1,3 @@
-/** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
-import { ConfigProblems } from "../strategies/index.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
@@ -10,12 +8,13 @@ import { readFlag } from "./flags.ts";
 import { type KnownVariables, unknownVariables } from "./known-variables.ts";
 import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
 import { isSet, type Report, type Variables } from "./variables.ts";
+import { ConfigProblems } from "../validation/problems.ts";
 
 export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
-export type { Ban, DenialAnswer } from "./denial.ts";
-export { type Override, partsAskedFor } from "./exceptions.ts";
-export { type Condition, type Listed, type Pattern, spelled } from "./listed.ts";
+export type { Ban, DenialAnswer } from "./on-deny.ts";
+export { type Override, partsAskedFor } from "./key-rules.ts";
+export { type Condition, type Listed, type Pattern, spelled } from "./subject-pattern.ts";
 export type { Match } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
 export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";
@@ -40,7 +39,6 @@ export { hasLimits } from "./policies.ts";
 export { isKnown as isKnownVariable } from "./known-variables.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
-export { type ConfigProblem, ConfigProblems, describeProblem } from "../strategies/index.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;
@@ -127,3 +125,5 @@ function readCheckPath(value: unknown, report: Report): string {
   });
   return "/check";
 }
+
+export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";

@@ -1,6 +1,5 @@
 /** How bearer tokens are verified, for the claims that keys are made of: by one key, or by those of an issuer. */
 import * as v from "valibot";
-import { isRecord } from "../strategies/index.ts";
 import type { KnownVariables } from "./known-variables.ts";
 import {
   hidden,
@@ -11,6 +10,7 @@ import {
   type Report,
   typed,
 } from "./variables.ts";
+import { isRecord } from "../validation/problems.ts";
 
 /** One key, for the one algorithm that its shape allows. */
 export type JwtKey =

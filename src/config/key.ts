@@ -1,7 +1,5 @@
-/** What a policy charges its requests to, as written: the parts of a key, and what to do without one. */
-import { asText } from "../strategies/index.ts";
-
 /** One part of a partition key. */
+import { asText } from "../validation/problems.ts";
 export type KeyPart =
   | { readonly kind: (typeof plainKinds)[number] }
   | { readonly kind: NamedKind; readonly name: string };

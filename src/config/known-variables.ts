@@ -1,8 +1,9 @@
 /** Every variable that Headgate reads, and what is said of one that it does not know. */
-import { asText, limitFields, nearestName } from "../strategies/index.ts";
+import { limitFields } from "../strategies/index.ts";
 import { matchFields } from "./match.ts";
 import { policyFields } from "./policy.ts";
 import { isNumbered, isSet, jsonErrorNote, listed, type Variables } from "./variables.ts";
+import { asText, nearestName } from "../validation/problems.ts";
 
 /** Readers ask for no others. `POLICIES` stands for `POLICIES_2`, `POLICIES_3`, … too. */
 export const variableNames = [

@@ -1,10 +1,10 @@
 /** Which requests a policy is for, as written. */
 import * as v from "valibot";
-import { asText, type ConfigProblem, fields, isRecord } from "../strategies/index.ts";
 import { type HostPattern, hostPattern } from "./host-pattern.ts";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
 import { readBy, readWith } from "./reading.ts";
+import { asText, type ConfigProblem, fields, isRecord } from "../validation/problems.ts";
 
 /** Whether a path is compared in all readings of origins, or as it is received. */
 export type PathMatching = (typeof pathMatchings)[number];

@@ -1,6 +1,6 @@
 /** The fields of a policy that name the object a key lives in. */
 import * as v from "valibot";
-import { type ConfigProblem, isRecord } from "../strategies/index.ts";
+import { type ConfigProblem, isRecord } from "../validation/problems.ts";
 
 /** Where Cloudflare may be asked to create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 export const locationHints = [

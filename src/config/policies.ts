@@ -1,7 +1,7 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
-import { acceptedNotation, isRecord, joinPath } from "../strategies/index.ts";
-import { writtenParts } from "./exceptions.ts";
+import { acceptedNotation } from "../strategies/index.ts";
+import { writtenParts } from "./key-rules.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import type { VariableName } from "./known-variables.ts";
@@ -18,6 +18,7 @@ import {
   type Variables,
 } from "./variables.ts";
 import { warningsOf } from "./warnings.ts";
+import { isRecord, joinPath } from "../validation/problems.ts";
 
 /** The variables of the short form, by the field of a policy that each of them is. */
 const shortForm: Readonly<Record<string, VariableName>> = {

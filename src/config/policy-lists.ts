@@ -1,8 +1,3 @@
-/**
- * `POLICIES`, `POLICIES_2`, … one after the other: policies, and entries that continue the lists of a policy. A variable
- * holds 5 KB, which the overrides of one policy may exceed.
- */
-import { acceptedFields, isRecord, joinPath, textOf } from "../strategies/index.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   hidden,
@@ -14,6 +9,7 @@ import {
   typed,
   type Variables,
 } from "./variables.ts";
+import { acceptedFields, isRecord, joinPath, textOf } from "../validation/problems.ts";
 
 /** A policy that was written somewhere; null if it could not be read. */
 export interface Written {

@@ -4,20 +4,11 @@ import {
   acceptedName,
   acceptedNotation,
   acceptedStrategy,
-  asText,
-  type ConfigProblem,
-  didYouMeanField,
-  fields,
-  integerFrom,
-  isRecord,
-  joinPath,
   isQueue,
   type Limit,
   type LimitDefaults,
   limitFields,
   namePattern,
-  nearestName,
-  problemsOf,
   readLimits,
   strategies,
   withMaxDelay,
@@ -29,8 +20,8 @@ import {
   refuseConsistency,
 } from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
-import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./denial.ts";
-import { type Exceptions, readExceptions } from "./exceptions.ts";
+import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./on-deny.ts";
+import { type Exceptions, readExceptions } from "./key-rules.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -50,6 +41,17 @@ import {
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
 import { durationFrom, readBy } from "./reading.ts";
 import { hidden, type Report } from "./variables.ts";
+import {
+  asText,
+  type ConfigProblem,
+  didYouMeanField,
+  fields,
+  integerFrom,
+  isRecord,
+  joinPath,
+  nearestName,
+  problemsOf,
+} from "../validation/problems.ts";
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
 export type FailureMode = "local" | "open" | "closed";

@@ -1,6 +1,7 @@
 /** Schemas of what is read by a function. */
 import * as v from "valibot";
-import { asText, parseDuration } from "../strategies/index.ts";
+import { parseDuration } from "../strategies/index.ts";
+import { asText } from "../validation/problems.ts";
 
 /** What a function has read, or what it would have accepted. */
 export type Read<Value> = { readonly value: Value } | { readonly accepted: string };

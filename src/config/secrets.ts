@@ -1,8 +1,7 @@
-/** The secrets of the limiter itself. No value of theirs is quoted in a problem. */
-import type { ConfigProblem } from "../strategies/index.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isVisible, tokenTexts } from "./tokens.ts";
 import { hidden, isSet, type Report } from "./variables.ts";
+import type { ConfigProblem } from "../validation/problems.ts";
 
 /**
  * What `.dev.vars.example` writes in the place of secrets. Everybody knows these texts, and deploy buttons have offered

@@ -1,6 +1,5 @@
 /** Who may use `/check`: bearer tokens, as written, and what each of them is for. */
 import * as v from "valibot";
-import { didYouMeanField, fields, isRecord } from "../strategies/index.ts";
 import {
   hidden,
   isBrokenJson,
@@ -10,6 +9,7 @@ import {
   type Report,
   typed,
 } from "./variables.ts";
+import { didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
 /** What a token may be for. */
 export type Right = (typeof rights)[number];

@@ -1,7 +1,6 @@
-/** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
-import { asText, type ConfigProblem } from "../strategies/index.ts";
 import { mostJsonDepth, parseJson } from "../validation/json.ts";
 import { jsonErrorAt } from "./json-error.ts";
+import { asText, type ConfigProblem } from "../validation/problems.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 

@@ -9,12 +9,12 @@ import {
   type JWTVerifyOptions,
 } from "jose";
 import type { JwtKey, JwtSettings } from "../config/index.ts";
-import { Cooldown } from "../limiter/cooldown.ts";
+import { Cooldown } from "../limiter/client/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
-import { bearerIn } from "../policies/fields.ts";
-import type { Claims } from "../policies/visit.ts";
+import { bearerIn } from "../policies/header-lists.ts";
+import type { Claims } from "../policies/request-attributes.ts";
 import { JsonTooDeep } from "../validation/json.ts";
-import type { Failure } from "./problems.ts";
+import type { Failure } from "./wire/problems.ts";
 import { claimsIn, refuseDeepToken } from "./token-json.ts";
 
 /** There are no claims without a token that can be verified. An invalid token is not logged; an unavailable key is. */

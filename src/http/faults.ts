@@ -4,7 +4,7 @@
  */
 import { ConfigProblems, describeProblem } from "../config/index.ts";
 import { errorText, report } from "../observability/events.ts";
-import { type Failure, problemResponse } from "./problems.ts";
+import { type Failure, problemResponse } from "./wire/problems.ts";
 
 /** Reports why the Worker cannot start; it answers everything with the failure. */
 export function startFailure(error: unknown): Failure {

@@ -1,9 +1,9 @@
 /** By which path a request finds its way: the one that policies are matched with, however it is spelled. */
 import type { Context, Next } from "hono";
 import { normalizedPath } from "../config/index.ts";
-import { problemResponse } from "./problems.ts";
-import { forwardable } from "./proxy.ts";
-import { urlOf } from "./visit.ts";
+import { problemResponse } from "./wire/problems.ts";
+import { forwardable } from "./proxy/forward.ts";
+import { urlOf } from "./attributes.ts";
 
 /** What has no path is refused on any. */
 export const routedPath = (request: Request): string =>

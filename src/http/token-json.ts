@@ -1,8 +1,8 @@
 /** What stands in the JSON of a token, where a parsed number is not enough. */
 import { base64url } from "jose";
-import type { Claims } from "../policies/visit.ts";
-import { isRecord } from "../strategies/index.ts";
+import type { Claims } from "../policies/request-attributes.ts";
 import { parseJson, refuseDeepJson } from "../validation/json.ts";
+import { isRecord } from "../validation/problems.ts";
 
 /** @throws JsonTooDeep when the header or the payload of a token is nested too deep */
 export function refuseDeepToken(token: string): void {

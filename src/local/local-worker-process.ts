@@ -4,11 +4,11 @@
  */
 import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
-import { isRecord } from "../strategies/index.ts";
 import { devRegistryPath } from "./dev-registry.ts";
 import type { Assignment, Report } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
 import { isRebuild } from "./rebuild.ts";
+import { isRecord } from "../validation/problems.ts";
 
 const devEnv = new unstable_DevEnv();
 type Input = Parameters<typeof devEnv.config.set>[0];

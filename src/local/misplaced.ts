@@ -1,7 +1,7 @@
 /** Variables that stand outside of `[vars]`, where nothing reads them: wrangler drops them with a warning at most. */
 import { experimental_readRawConfig } from "wrangler";
 import { isKnownVariable } from "../config/index.ts";
-import { isRecord } from "../strategies/index.ts";
+import { isRecord } from "../validation/problems.ts";
 
 /** Sections whose names are the user's own, or of other tools. */
 const foreign: ReadonlySet<string> = new Set(["vars", "define", "alias", "unsafe"]);

@@ -2,11 +2,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
-import { isRecord } from "../strategies/index.ts";
 import { hasLimits, isKnownVariable } from "../config/index.ts";
 import { CommandError, messageOf } from "./command.ts";
 import { madeSecrets, readDevVars } from "./dev-vars.ts";
 import type { Source } from "./source.ts";
+import { isRecord } from "../validation/problems.ts";
 
 export interface Settings {
   readonly source: Source;

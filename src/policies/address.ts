@@ -1,6 +1,6 @@
 /** Client addresses, in the form in which they are charged. */
 import { type Address, addressOf, type AddressSettings } from "../config/index.ts";
-import { membersOf } from "./fields.ts";
+import { membersOf } from "./header-lists.ts";
 
 /** From where all Workers of other zones connect: https://developers.cloudflare.com/fundamentals/reference/http-headers/ */
 const allWorkers = "2a06:98c0:3600::103";

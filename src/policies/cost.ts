@@ -1,8 +1,8 @@
 /** How much a request spends of a policy. Whatever a client or an origin says, it spends and never gains. */
 import { type Count, greatestCost, type Policy } from "../config/index.ts";
-import { membersOf } from "./fields.ts";
+import { membersOf } from "./header-lists.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Visit } from "./visit.ts";
+import type { Visit } from "./request-attributes.ts";
 
 /** What is spent before the request goes on: at least 1. */
 export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: Visit): number {

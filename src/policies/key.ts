@@ -3,7 +3,7 @@ import { type KeyPart, namedPath, normalizedHost, pathKey, type Policy } from ".
 import { chargedAddress, chargedVisitor, visitorOf, withoutPort } from "./address.ts";
 import { pathOf } from "./path.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Claims, Visit } from "./visit.ts";
+import type { Claims, Visit } from "./request-attributes.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;

@@ -1,8 +1,8 @@
 /** Which policies a request meets. */
 import { type Match, normalizedHost, type Policy } from "../config/index.ts";
 import { pathOf } from "./path.ts";
-import { membersOf } from "./fields.ts";
-import type { Visit } from "./visit.ts";
+import { membersOf } from "./header-lists.ts";
+import type { Visit } from "./request-attributes.ts";
 
 /** All policies that match, in the order of the configuration. */
 export const matchingPolicies = (policies: readonly Policy[], visit: Visit): readonly Policy[] =>

@@ -1,6 +1,6 @@
 /** The path of a request, read once for all policies. */
 import { PathReadings } from "../config/index.ts";
-import type { Visit } from "./visit.ts";
+import type { Visit } from "./request-attributes.ts";
 
 const paths = new WeakMap<URL, PathReadings>();
 

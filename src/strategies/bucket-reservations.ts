@@ -19,7 +19,7 @@ import {
   withLess,
   withReservation,
 } from "./open-reservations.ts";
-import { packed, unpacked } from "./packing.ts";
+import { packed, unpacked } from "./log/varint.ts";
 
 export interface BucketReservations {
   /** The amount of an entry is a number of reservations. */

@@ -23,9 +23,9 @@ import {
   storedOpen,
   storedOpenings,
   withdrawn,
-} from "./openings.ts";
+} from "./first-spends.ts";
 import { sizeOfOpen } from "./open-reservations.ts";
-import { packed, unpacked } from "./packing.ts";
+import { packed, unpacked } from "./log/varint.ts";
 import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
 import { canonicalTimeZone } from "./time-zones.ts";
 

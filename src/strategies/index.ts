@@ -1,10 +1,11 @@
 /** The engine of Headgate, pure: limits, strategies and the meter that decides them. */
 export type { Meter } from "./meter.ts";
-export { longestWaitMs } from "./entry.ts";
-export { integerFrom, isCount } from "./integers.ts";
+export { longestWaitMs } from "./metered-limit.ts";
+export { isCount } from "./integers.ts";
 export { attachSegments, detachSegments } from "./detached.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export { createMeter } from "./meter.ts";
+export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
 export type { LimitDefaults, LimitInput } from "./limits.ts";
 export {
   acceptedName,
@@ -21,21 +22,8 @@ export {
   formatWindow,
   parseDuration,
 } from "./notation.ts";
-export type { ConfigProblem } from "./problems.ts";
-export {
-  acceptedFields,
-  asText,
-  ConfigProblems,
-  describeProblem,
-  didYouMean,
-  didYouMeanField,
-  fields,
-  isRecord,
-  joinPath,
-  nearestName,
-  problemsOf,
-  textOf,
-} from "./problems.ts";
+export type { ConfigProblem } from "../validation/problems.ts";
+export { ConfigProblems, describeProblem } from "../validation/problems.ts";
 export {
   changesByDenial,
   defaultStrategy,
@@ -43,5 +31,5 @@ export {
   releases,
   strategies,
   windowMsAt,
-} from "./registry.ts";
+} from "./compiled-limit.ts";
 export type { Decision, Limit, LimitDecision, Stored, Strategy } from "./strategy.ts";

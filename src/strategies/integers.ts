@@ -54,14 +54,3 @@ export function productProblem(limit: Limit): LimitProblem | null {
     accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} limit × window in milliseconds, without common divisors, must stay below 2^52`,
   };
 }
-
-/** A schema of integers within bounds, which says what it accepts. */
-export const integerFrom = (least: number, most: number) => {
-  const accepted = `an integer from ${least} to ${most}`;
-  return v.pipe(
-    v.number(accepted),
-    v.safeInteger(accepted),
-    v.minValue(least, accepted),
-    v.maxValue(most, accepted),
-  );
-};

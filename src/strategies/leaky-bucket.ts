@@ -22,7 +22,7 @@ import {
   owing,
   spentFor,
   waitUntilOwed,
-} from "./draining.ts";
+} from "./bucket.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface LeakyBucketLimit extends DrainingLimit {

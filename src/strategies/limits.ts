@@ -18,8 +18,8 @@ import {
   isRecord,
   joinPath,
   problemsOf,
-} from "./problems.ts";
-import { defaultStrategy, mostStoredBytesOf, ruleOf, strategies } from "./registry.ts";
+} from "../validation/problems.ts";
+import { defaultStrategy, mostStoredBytesOf, ruleOf, strategies } from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields all limits have, and those of its strategy. */

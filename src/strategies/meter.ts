@@ -19,8 +19,8 @@ import {
   settled,
   spentDecision,
   delayOf,
-} from "./entry.ts";
-import { type Rule, ruleOf } from "./registry.ts";
+} from "./metered-limit.ts";
+import { type Rule, ruleOf } from "./compiled-limit.ts";
 import {
   isKeepable,
   type Kept,
@@ -31,7 +31,7 @@ import {
   sizeOfKept,
   stateFor,
   storedState,
-} from "./kept.ts";
+} from "./carried-state.ts";
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 

@@ -6,7 +6,7 @@
  * reservation that is never settled stands as spent either way: times are rounded up to whole seconds, which take fewer
  * bytes.
  */
-import { packed } from "./packing.ts";
+import { packed } from "./log/varint.ts";
 
 export interface OpenReservations {
   readonly atMs: number;
@@ -35,8 +35,9 @@ export const mostOpenEntries = 2_048;
 /** About what an entry takes of memory. */
 const bytesOfEntry = 90;
 
-/** No reservation is longer. */
-const longestTtlMs = 86_400_000;
+/** A reservation's ttl, in milliseconds: 1 s to 1 day. */
+export const shortestTtlMs = 1_000;
+export const longestTtlMs = 86_400_000;
 
 const secondMs = 1_000;
 

@@ -19,7 +19,7 @@ import {
   unitsAfter,
   withoutUnits,
   withUnits,
-} from "./runs.ts";
+} from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface BucketsLimit extends Limit {

@@ -15,7 +15,7 @@ import {
   unitsAfter,
   withoutUnits,
   withUnits,
-} from "./runs.ts";
+} from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
 const maximumLimit = 100_000;

@@ -21,9 +21,9 @@ import {
   storedOpen,
   storedOpenings,
   withdrawn,
-} from "./openings.ts";
+} from "./first-spends.ts";
 import { sizeOfOpen } from "./open-reservations.ts";
-import { packed, unpacked } from "./packing.ts";
+import { packed, unpacked } from "./log/varint.ts";
 import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
 
 /** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */

@@ -16,7 +16,7 @@ import {
   type Level,
   spentFor,
   waitUntilOwed,
-} from "./draining.ts";
+} from "./bucket.ts";
 import { strategyOfParts } from "./strategy.ts";
 
 interface TokenBucketLimit extends DrainingLimit {

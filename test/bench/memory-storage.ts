@@ -1,5 +1,5 @@
 /** An object's storage in memory, as the ledger uses it, that counts what Cloudflare bills. */
-import type { RowStorage } from "../../src/limiter/ledger.ts";
+import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
 type Options = Parameters<RowStorage["put"]>[1];
 

@@ -1,7 +1,7 @@
 /** An object on a platform of virtual time, whose timers and alarms come when they are due, and which can crash. */
-import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/isolate-budget.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
-import type { RowStorage } from "../../src/limiter/ledger.ts";
+import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolate-budget.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
 /** With what the platform does before it calls the handler of an alarm that has come. */
 export type VirtualStorage = RowStorage & { deleteAlarm(): Promise<void> };

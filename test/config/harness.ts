@@ -1,6 +1,6 @@
 /** Configurations of a test's own, and what is wrong with them. */
 import { type Config, parseConfig } from "../../src/config/index.ts";
-import { type ConfigProblem, ConfigProblems } from "../../src/strategies/index.ts";
+import { type ConfigProblem, ConfigProblems } from "../../src/validation/problems.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { describeProblem } from "../../src/strategies/index.ts";
 import { placesOf, problemsOf, whole } from "./harness.ts";
+import { describeProblem } from "../../src/validation/problems.ts";
 
 /** Mistakes that are easily made, and would otherwise leave something unprotected, closed or unexplained. */
 describe("an easy mistake", () => {

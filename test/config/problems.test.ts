@@ -2,8 +2,9 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { parseConfig } from "../../src/config/index.ts";
-import { ConfigProblems, describeProblem, strategies } from "../../src/strategies/index.ts";
+import { strategies } from "../../src/strategies/index.ts";
 import { configOf, plain, problemsOf, type Variables } from "./harness.ts";
+import { ConfigProblems, describeProblem } from "../../src/validation/problems.ts";
 
 describe("a problem in one line", () => {
   const accepted = "anything else";

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { type BareItem, parseList, SerializeError, serializeList } from "structured-headers";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
-import { rateLimitFields } from "../../src/http/headers.ts";
+import { rateLimitFields } from "../../src/http/wire/rate-limit-fields.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { headgate, statusOf } from "../http/harness.ts";

@@ -1,7 +1,7 @@
 /** Whether what comes and goes below `CHECK_PATH` is as the OpenAPI document says. */
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { normalizedPath } from "../../src/config/index.ts";
-import document from "../../src/http/openapi.json" with { type: "json" };
+import document from "../../src/http/wire/openapi.json" with { type: "json" };
 
 interface Field {
   readonly required?: boolean;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import document from "../../src/http/openapi.json" with { type: "json" };
+import document from "../../src/http/wire/openapi.json" with { type: "json" };
 import { type Headgate, headgate, token } from "./harness.ts";
 
 /** A token that is for nothing but what is not asked of it here. */

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { parseList } from "structured-headers";
 import { describe, expect, it } from "vitest";
-import { rateLimitFields, type RateLimitFields } from "../../src/http/headers.ts";
+import { rateLimitFields, type RateLimitFields } from "../../src/http/wire/rate-limit-fields.ts";
 import type { Decision, Limit, LimitDecision } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { from, headgate } from "./harness.ts";

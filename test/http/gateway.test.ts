@@ -1,6 +1,6 @@
 /** What the proxy changes in the fields of a request, and what it answers in the origin's place. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { forwardsLeft, hasPassed } from "../../src/http/gateway.ts";
+import { forwardsLeft, hasPassed } from "../../src/http/proxy/gateway-fields.ts";
 import { from, headgate, statusOf } from "./harness.ts";
 
 afterEach(() => void vi.useRealTimers());

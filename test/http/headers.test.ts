@@ -6,8 +6,8 @@ import {
   rateLimitFields,
   retryAfterField,
   toldWaitMs,
-} from "../../src/http/headers.ts";
-import { retryAfterSeconds } from "../../src/http/problems.ts";
+} from "../../src/http/wire/rate-limit-fields.ts";
+import { retryAfterSeconds } from "../../src/http/wire/problems.ts";
 import {
   createMeter,
   type Decision,

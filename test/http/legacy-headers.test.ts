@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { legacyFields } from "../../src/http/legacy-headers.ts";
+import { legacyFields } from "../../src/http/wire/legacy-headers.ts";
 import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { from, headgate, statusOf } from "./harness.ts";
 

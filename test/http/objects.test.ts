@@ -2,7 +2,7 @@ import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { from, headgate, statusOf } from "./harness.ts";
 
 /** The names of the rows that each of the shards has, when all is written. */

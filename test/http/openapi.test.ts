@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import document from "../../src/http/openapi.json" with { type: "json" };
+import document from "../../src/http/wire/openapi.json" with { type: "json" };
 import { keepsContract } from "./contract.ts";
 import { headgate, statusOf } from "./harness.ts";
 

@@ -1,8 +1,8 @@
 /** What an isolate remembers of bans, for preflights of banned clients. */
 import { describe, expect, it } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
-import { Bans, type Refusal } from "../../src/limiter/bans.ts";
-import type { Outcome, Spend } from "../../src/limiter/outcome.ts";
+import { Bans, type Refusal } from "../../src/limiter/client/bans.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { createMeter } from "../../src/strategies/index.ts";
 
 function policyOf(fields: object = {}): Policy {

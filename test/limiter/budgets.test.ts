@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { wantedHeldBytes } from "../../src/limiter/held-accounts.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { wantedHeldBytes } from "../../src/limiter/object/key-cache.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import {
   at,
   call,

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import { admits, type Outcome, type Spend } from "../../src/limiter/outcome.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { admits, type Outcome, type Spend } from "../../src/limiter/client/outcome.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type {
   CheckCall,
   RefundCall,
@@ -10,7 +10,7 @@ import type {
   SettleCall,
   Verdict,
 } from "../../src/limiter/protocol.ts";
-import { newAddress } from "../../src/limiter/reservation-id.ts";
+import { newAddress } from "../../src/limiter/client/reservation-id.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 

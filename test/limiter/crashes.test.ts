@@ -1,7 +1,7 @@
 /** What crashes and evictions can do to the counts, in virtual time, at any instant and in any number. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Limiter } from "../../src/limiter/limiter.ts";
+import type { Limiter } from "../../src/limiter/object/limiter.ts";
 import { type CheckCall } from "../../src/limiter/protocol.ts";
 import { type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { VirtualObject } from "../bench/virtual-object.ts";

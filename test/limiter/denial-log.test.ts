@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { DenialLog } from "../../src/limiter/denial-log.ts";
+import { DenialLog } from "../../src/limiter/client/denial-log.ts";
 
 const lines: { event: string; policy?: string; omitted?: number }[] = [];
 beforeEach(() => {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 import { type Decision, strategies } from "../../src/strategies/index.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import { forAll } from "../for-all.ts";

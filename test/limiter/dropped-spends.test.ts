@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 

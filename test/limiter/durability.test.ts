@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { mostHeldBytes } from "../../src/limiter/held-accounts.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { mostHeldBytes } from "../../src/limiter/object/key-cache.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import {
   at,
   call,

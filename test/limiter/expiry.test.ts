@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { RateLimiter } from "../../src/limiter/rate-limiter.ts";
+import type { RateLimiter } from "../../src/limiter/object/rate-limiter.ts";
 import { randomFrom } from "../random.ts";
 import {
   at,

@@ -2,8 +2,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import type { Outcome, Spend } from "../../src/limiter/outcome.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import {
   at,

@@ -9,7 +9,7 @@ import type {
   Returned,
   SliceReturned,
 } from "../../src/limiter/protocol.ts";
-import type { RateLimiter } from "../../src/limiter/rate-limiter.ts";
+import type { RateLimiter } from "../../src/limiter/object/rate-limiter.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
 export type Stub = DurableObjectStub<RateLimiter>;

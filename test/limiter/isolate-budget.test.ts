@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Account } from "../../src/limiter/account.ts";
-import { HeldAccounts } from "../../src/limiter/held-accounts.ts";
-import { IsolateBudget } from "../../src/limiter/isolate-budget.ts";
-import { Recent } from "../../src/limiter/recent.ts";
+import { Account } from "../../src/limiter/object/key-state.ts";
+import { HeldAccounts } from "../../src/limiter/object/key-cache.ts";
+import { IsolateBudget } from "../../src/limiter/object/isolate-budget.ts";
+import { Recent } from "../../src/limiter/bounded-map.ts";
 
 const accountBytes = new Account("key", 0).sizeBytes();
 

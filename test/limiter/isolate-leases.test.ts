@@ -1,7 +1,7 @@
 /** Slices of a quota that an isolate borrows: when it asks for one, what it spends from it, and what goes back. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LeaseCall } from "../../src/limiter/protocol.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 import { type Call, settled, spendOf, TestIsolate } from "./isolate.ts";
 
 /** Calls that fail report it. */

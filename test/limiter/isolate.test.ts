@@ -1,7 +1,7 @@
 /** What an isolate keeps in memory: when it asks the object again, and when it does not. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 import { type Call, settled, spendOf, startMs, TestIsolate } from "./isolate.ts";
 
 /** Calls that fail report it. */

@@ -1,12 +1,12 @@
 /** An isolate and the objects that it asks, in one process with one clock that the test sets. */
 import { vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
-import type { Admission } from "../../src/limiter/admission.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
+import type { Admission } from "../../src/limiter/client/admission.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../src/limiter/protocol.ts";
-import type { Outcome, Spend } from "../../src/limiter/outcome.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 
 export const startMs = Date.UTC(2100, 0, 1);

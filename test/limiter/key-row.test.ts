@@ -8,7 +8,7 @@ import {
   snapshotAt,
   type WrittenRow,
   writtenRow,
-} from "../../src/limiter/key-row.ts";
+} from "../../src/limiter/object/key-row.ts";
 
 /** The rows of meters whose snapshots take so many bytes, quotes included. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {

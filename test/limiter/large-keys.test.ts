@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../src/limiter/protocol.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";

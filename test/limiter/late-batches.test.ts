@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { BatchCall, RefundCall } from "../../src/limiter/protocol.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];

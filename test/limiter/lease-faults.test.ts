@@ -1,7 +1,7 @@
 /** What becomes of slices when the object is evicted, its clock is wrong, or what it has stored is. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import {
   at,

@@ -1,7 +1,7 @@
 /** What an isolate counts by itself, for when the objects give no answer. */
 import { describe, expect, it } from "vitest";
-import { LocalMeters } from "../../src/limiter/local-meters.ts";
-import type { Outcome, Spend } from "../../src/limiter/outcome.ts";
+import { LocalMeters } from "../../src/limiter/client/local-meters.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { spendOf, TestClock } from "./isolate.ts";
 
 const leftOf = ([outcome]: readonly Outcome[]): number | undefined =>

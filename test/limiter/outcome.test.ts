@@ -1,6 +1,12 @@
 /** What a denial is said to be for, and what a decision comes to when it is answered later. */
 import { describe, expect, it } from "vitest";
-import { admits, aged, allows, denialReason, type Outcome } from "../../src/limiter/outcome.ts";
+import {
+  admits,
+  aged,
+  allows,
+  denialReason,
+  type Outcome,
+} from "../../src/limiter/client/outcome.ts";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
 import { policyOf } from "./isolate.ts";
 

@@ -1,7 +1,7 @@
 /** Units of a slice that an isolate spent for a request while a later object could still deny it. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";
-import type { Spend } from "../../src/limiter/outcome.ts";
+import type { Spend } from "../../src/limiter/client/outcome.ts";
 import { settled, spendOf, TestIsolate } from "./isolate.ts";
 
 /** Calls that fail report it. */

@@ -1,10 +1,10 @@
 /** Spends that an isolate decides under eventual consistency while an object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Limiter } from "../../src/limiter/limiter.ts";
-import type { Outcome, Spend } from "../../src/limiter/outcome.ts";
-import { placeOf } from "../../src/limiter/place.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
+import { placeOf } from "../../src/limiter/client/object-location.ts";
 import type { SyncCall } from "../../src/limiter/protocol.ts";
-import { Replica, type Sending } from "../../src/limiter/replica.ts";
+import { Replica, type Sending } from "../../src/limiter/client/replica.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import { settled, spendOf, startMs, TestIsolate } from "./isolate.ts";
 

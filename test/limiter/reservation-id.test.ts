@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { addressOf, newAddress, reservationId } from "../../src/limiter/reservation-id.ts";
-import { signer } from "../../src/policies/signature.ts";
+import { addressOf, newAddress, reservationId } from "../../src/limiter/client/reservation-id.ts";
+import { signer } from "../../src/policies/hmac.ts";
 
 const sign = signer("secret");
 const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as const;

@@ -2,10 +2,10 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../src/config/index.ts";
-import { wantedHeldBytes } from "../../src/limiter/held-accounts.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
-import { placeOf, shardOf } from "../../src/limiter/place.ts";
-import { Partitions } from "../../src/policies/partitions.ts";
+import { wantedHeldBytes } from "../../src/limiter/object/key-cache.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { placeOf, shardOf } from "../../src/limiter/client/object-location.ts";
+import { Partitions } from "../../src/policies/partition-key.ts";
 import { call, charge, remainingOf } from "./harness.ts";
 
 const settings = (own: Partial<ObjectSettings>): ObjectSettings => ({

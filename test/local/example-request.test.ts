@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { visitOf } from "../../src/http/visit.ts";
+import { visitOf } from "../../src/http/attributes.ts";
 import { welcome } from "../../src/local/welcome.ts";
 import { keyOfCaller } from "../../src/policies/key.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import { rulingOf } from "../../src/policies/ruling.ts";
+import { rulingOf } from "../../src/policies/resolve-key.ts";
 
 let server: Server;
 let url = "";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { addressOf, isWithin } from "../../src/config/index.ts";
 import { networkOf } from "../../src/config/address.ts";
-import { rulingOf, rulingOfCaller } from "../../src/policies/ruling.ts";
+import { rulingOf, rulingOfCaller } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;

@@ -1,8 +1,8 @@
 /** Policies and keys of a test's own, read from the configuration that would make them. */
 import { type KeyPart, parseConfig, type Policy } from "../../src/config/index.ts";
-import { visitOf } from "../../src/http/visit.ts";
+import { visitOf } from "../../src/http/attributes.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import type { Visit } from "../../src/policies/visit.ts";
+import type { Visit } from "../../src/policies/request-attributes.ts";
 
 /** A key for tokens, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };

@@ -1,6 +1,6 @@
 /** Entries of `allow`, `deny` and `overrides` for keys of several parts. */
 import { describe, expect, it } from "vitest";
-import { rulingOf } from "../../src/policies/ruling.ts";
+import { rulingOf } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 const key = ["global", "ip", "header:x-plan", "method"];

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { keyOfCaller, type KeyValue } from "../../src/policies/key.ts";
-import { rulingOf } from "../../src/policies/ruling.ts";
+import { rulingOf } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 /** The key of a request for a URL with these headers. */

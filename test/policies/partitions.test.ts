@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policies/key.ts";
-import { Partitions } from "../../src/policies/partitions.ts";
+import { Partitions } from "../../src/policies/partition-key.ts";
 import { partsOf } from "./harness.ts";
 
 const secret = "the tests' secret";

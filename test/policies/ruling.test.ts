@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { asksForClaims, rulingOf, rulingOfCaller } from "../../src/policies/ruling.ts";
+import { asksForClaims, rulingOf, rulingOfCaller } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;

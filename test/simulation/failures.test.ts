@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
-import { admits } from "../../src/limiter/outcome.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { admits } from "../../src/limiter/client/outcome.ts";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";

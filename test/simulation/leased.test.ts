@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
 import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { admits } from "../../src/limiter/outcome.ts";
+import { admits } from "../../src/limiter/client/outcome.ts";
 import type { SyncCall, Synced } from "../../src/limiter/protocol.ts";
 import { randomFrom } from "../random.ts";
 import { policyWith } from "./schedule.ts";

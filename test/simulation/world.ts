@@ -3,12 +3,12 @@
  * happens again the same. The code of the client and of the object is the real one, behind its ports.
  */
 import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/isolate-budget.ts";
-import { Limiter } from "../../src/limiter/limiter.ts";
+import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolate-budget.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
-import { allows } from "../../src/limiter/outcome.ts";
+import { allows } from "../../src/limiter/client/outcome.ts";
 import { MemoryStorage } from "../bench/memory-storage.ts";
 import type { Random } from "../random.ts";
 import type { Admitted } from "./admitted.ts";

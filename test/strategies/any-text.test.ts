@@ -6,13 +6,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import {
-  ConfigProblems,
-  formatWindow,
-  type Limit,
-  parseLimits,
-  strategies,
-} from "../../src/strategies/index.ts";
+import { formatWindow, type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
+import { ConfigProblems } from "../../src/validation/problems.ts";
 
 const day = 24 * 3_600_000;
 const longestMs = 3_650 * day;

@@ -7,7 +7,7 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { ruleOf } from "../../src/strategies/registry.ts";
+import { ruleOf } from "../../src/strategies/compiled-limit.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, remainingOf } from "./story.ts";
 import { at } from "./timeline.ts";

@@ -1,12 +1,12 @@
 /** How limits are called, and which are too much alike to stand beside each other. */
 import { describe, expect, it } from "vitest";
 import {
-  type ConfigProblem,
   type LimitDefaults,
   type LimitInput,
   parseLimits,
   readLimits,
 } from "../../src/strategies/index.ts";
+import type { ConfigProblem } from "../../src/validation/problems.ts";
 
 /** The problems of limits in any shape; none when there is nothing wrong with them. */
 function problemsOf(input: unknown, defaults: LimitDefaults = {}): ConfigProblem[] {

@@ -1,12 +1,12 @@
 /** What each strategy's own fields may be: tables of what is accepted, and of what is refused in which words. */
 import { describe, expect, it } from "vitest";
 import {
-  type ConfigProblem,
   type LimitDefaults,
   type LimitInput,
   parseLimits,
   readLimits,
 } from "../../src/strategies/index.ts";
+import type { ConfigProblem } from "../../src/validation/problems.ts";
 
 /** The problems of limits in any shape as place, value and what is accepted there. */
 function problemsOf(input: unknown, defaults: LimitDefaults = {}): unknown[][] {

@@ -3,15 +3,14 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import {
-  ConfigProblems,
   createMeter,
-  type ConfigProblem,
   type Limit,
   type LimitDefaults,
   parseLimits,
   readLimits,
   strategies,
 } from "../../src/strategies/index.ts";
+import { ConfigProblems, type ConfigProblem } from "../../src/validation/problems.ts";
 
 const longestMs = 3_650 * 24 * 3_600_000;
 

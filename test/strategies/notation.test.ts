@@ -2,12 +2,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import {
-  ConfigProblems,
-  formatDuration,
-  parseDuration,
-  parseLimits,
-} from "../../src/strategies/index.ts";
+import { formatDuration, parseDuration, parseLimits } from "../../src/strategies/index.ts";
+import { ConfigProblems } from "../../src/validation/problems.ts";
 
 const second = 1_000;
 const minute = 60 * second;

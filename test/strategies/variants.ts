@@ -6,7 +6,7 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { ruleOf } from "../../src/strategies/registry.ts";
+import { ruleOf } from "../../src/strategies/compiled-limit.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 

@@ -1,0 +1,199 @@
+/** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
+import {
+  acceptedStrategy,
+  type Limit,
+  type LimitDefaults,
+  readLimits,
+  strategies,
+} from "../strategies/index.ts";
+import { isSent, type KeyPart, readKey } from "./key.ts";
+import {
+  acceptedList,
+  type Condition,
+  type Listed,
+  looksLikeAddress,
+  mostListed,
+  readCondition,
+  readListed,
+} from "./subject-pattern.ts";
+import { writtenPathPattern } from "./match.ts";
+import type { PathPattern } from "./path-pattern.ts";
+import { hidden } from "./variables.ts";
+import {
+  acceptedFields,
+  asText,
+  type ConfigProblem,
+  isRecord,
+  joinPath,
+  nearestName,
+} from "../validation/problems.ts";
+
+/** Other limits, for whom it holds. */
+export interface Override {
+  readonly for: Listed | { readonly kind: "condition"; readonly condition: Condition };
+  readonly limits: readonly Limit[];
+}
+
+export interface Exceptions {
+  /** The first that holds is the one. */
+  readonly overrides: readonly Override[];
+  readonly allow: readonly Listed[];
+  readonly deny: readonly Listed[];
+}
+
+/** The key of a policy, and the pattern by which paths in it are spelled. */
+interface ListedKey {
+  readonly parts: readonly KeyPart[];
+  readonly path: PathPattern | null;
+  /** Whether items that are wrong may be somebody's secrets. */
+  readonly mayHoldSecrets: boolean;
+}
+
+type ReportAt = (field: string, value: unknown, accepted: string) => void;
+
+const acceptedOverrides = `a list of up to ${mostListed} overrides such as { key = "partner-42", limits = "100/minute" }`;
+const overrideFields = ["key", "when", "limits", "strategy"];
+
+/**
+ * The exceptions of a policy whose other fields may be wrong.
+ * @param defaults of the policy's limits
+ */
+export function readExceptions(
+  policy: unknown,
+  defaults: LimitDefaults,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): Exceptions {
+  const written = isRecord(policy) ? policy : {};
+  const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
+  // Of a key that is wrong, as null is, nothing can be said to fit it.
+  const { key: writtenKey } = written;
+  const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
+  // Where the key was forgotten, items are keys of a part that is not there.
+  const mayHoldSecrets = writtenKey === undefined || parts?.some(isSent) === true;
+  const path = writtenPathPattern(policy);
+  const key = parts === null ? null : { parts, path, mayHoldSecrets };
+  return {
+    overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
+      readOverride(value, field, key, defaults, report),
+    ),
+    allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
+      listedIn(value, key, field, reportAt),
+    ),
+    deny: readList(written, "deny", acceptedList, reportAt, (value, field) =>
+      listedIn(value, key, field, reportAt),
+    ),
+  };
+}
+
+/** The parts that conditions of overrides ask for. */
+export const partsAskedFor = (overrides: readonly Override[]): KeyPart[] =>
+  overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
+
+/** The same of a policy as written, whatever else is wrong with it or with its overrides. */
+export function writtenParts(policy: unknown): KeyPart[] {
+  const list = isRecord(policy) ? policy["overrides"] : undefined;
+  const overrides: unknown[] = Array.isArray(list) ? list : [];
+  return overrides.flatMap((each) => {
+    const condition = readCondition(isRecord(each) ? each["when"] : undefined);
+    return "value" in condition ? [condition.value.part] : [];
+  });
+}
+
+function readList<Item>(
+  policy: Readonly<Record<string, unknown>>,
+  name: string,
+  accepted: string,
+  reportAt: ReportAt,
+  read: (value: unknown, field: string) => Item | null,
+): Item[] {
+  const list = policy[name];
+  if (list === undefined) return [];
+  if (!Array.isArray(list) || list.length > mostListed) {
+    reportAt(name, mayBeKey(list) ? hidden : list, accepted);
+    return [];
+  }
+  // A copy has no empty places, which would be passed over.
+  const values: unknown[] = Array.from(list);
+  return values
+    .map((value, index) => read(value, `${name}[${index}]`))
+    .filter((item) => item !== null);
+}
+
+/** Null when it is none, which is reported, or when there is no key for it to fit. */
+function listedIn(
+  value: unknown,
+  key: ListedKey | null,
+  field: string,
+  reportAt: ReportAt,
+): Listed | null {
+  if (key === null) return null;
+  const read = readListed(value, key.parts, key.path);
+  if ("value" in read) return read.value;
+  // Problems are logged: what may be somebody's key is not quoted.
+  reportAt(field, key.mayHoldSecrets && mayBeKey(value) ? hidden : value, read.accepted);
+  return null;
+}
+
+/** Whether a value is or has a text that is neither an address nor limits. */
+const mayBeKey = (value: unknown): boolean =>
+  typeof value === "string"
+    ? value !== "" && !looksLikeAddress(value) && !isLimits(value)
+    : typeof value === "object" && value !== null && Object.values(value).some(mayBeKey);
+
+function isLimits(text: string): boolean {
+  const problems: unknown[] = [];
+  readLimits(text, {}, (problem) => problems.push(problem));
+  return problems.length === 0;
+}
+
+function readOverride(
+  value: unknown,
+  field: string,
+  key: ListedKey | null,
+  defaults: LimitDefaults,
+  report: (problem: Omit<ConfigProblem, "variable">) => void,
+): Override | null {
+  const reportAt: ReportAt = (within, wrong, accepted) =>
+    report({ field: joinPath(field, within), value: wrong, accepted });
+  if (!isRecord(value)) {
+    reportAt("", mayBeKey(value) ? hidden : value, acceptedOverrides);
+    return null;
+  }
+  for (const name of Object.keys(value)) {
+    if (overrideFields.includes(name)) continue;
+    const isOfLimits = ["limits", "strategy"].includes(asText(nearestName(name, overrideFields)));
+    const quoted = mayBeKey(value[name]) && !isOfLimits ? hidden : value[name];
+    reportAt(name, quoted, acceptedFields(name, overrideFields));
+  }
+  const target = targetOf(value, key, reportAt);
+  const limits = overridingLimits(value, defaults, reportAt);
+  return target === null || limits.length === 0 ? null : { for: target, limits };
+}
+
+function targetOf(
+  { key: listed, when }: Readonly<Record<string, unknown>>,
+  key: ListedKey | null,
+  reportAt: ReportAt,
+): Override["for"] | null {
+  if ((listed === undefined) === (when === undefined)) {
+    reportAt("key", listed, "a key of the policy; or in its place when, a condition");
+    return null;
+  }
+  if (when === undefined) return listedIn(listed, key, "key", reportAt);
+  const condition = readCondition(when);
+  if ("value" in condition) return { kind: "condition", condition: condition.value };
+  reportAt("when", when, condition.accepted);
+  return null;
+}
+
+function overridingLimits(
+  { limits, strategy }: Readonly<Record<string, unknown>>,
+  defaults: LimitDefaults,
+  reportAt: ReportAt,
+): readonly Limit[] {
+  const own = strategies.has(asText(strategy)) ? { strategy: asText(strategy) } : null;
+  if (strategy !== undefined && own === null) reportAt("strategy", strategy, acceptedStrategy);
+  return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
+    reportAt(joinPath("limits", field), value, accepted),
+  );
+}

@@ -1,0 +1,147 @@
+import { addressOf, type Network, networkOf } from "./address.ts";
+import { type KeyPart, partName, readKeyPart } from "./key.ts";
+import { normalizedHost } from "./host-pattern.ts";
+import { type PathPattern, pathKey } from "./path-pattern.ts";
+import { namedPath } from "./path-readings.ts";
+import type { Read } from "./reading.ts";
+import { piecesOf } from "./wildcard.ts";
+import { asText } from "../validation/problems.ts";
+
+/** What the text of one part of a key is compared with. */
+export type Pattern =
+  | { readonly kind: "text"; readonly text: string }
+  /** What stands between the `*`, in this order. */
+  | { readonly kind: "wildcard"; readonly pieces: readonly string[] }
+  | { readonly kind: "network"; readonly network: Network };
+
+/** Whoever comes from somewhere, whatever they are charged as; or a key, with a pattern for each of its parts. */
+export type Listed =
+  | { readonly kind: "address"; readonly pattern: Pattern }
+  | { readonly kind: "key"; readonly patterns: readonly Pattern[] };
+
+/** A condition on one part that need not be in the key. */
+export interface Condition {
+  readonly part: KeyPart;
+  readonly pattern: Pattern;
+}
+
+export const mostListed = 256;
+/** As long as a key of `/check` may be. */
+const longestText = 1024;
+
+/** These come from Cloudflare or out of a verified token, not from whoever calls. */
+const verified: ReadonlySet<KeyPart["kind"]> = new Set([
+  "ip",
+  "jwt",
+  "country",
+  "continent",
+  "asn",
+  "colo",
+]);
+
+export const acceptedList = `a list of up to ${mostListed} keys, addresses and CIDR blocks`;
+
+export const acceptedCondition =
+  'a part that no caller can invent and its value, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
+
+/**
+ * A text that is an address or a network stands for all who come from there. Any other text is a key of one part; a list
+ * of texts, a key of as many.
+ * @param path the policy's pattern, by which paths are spelled
+ */
+export function readListed(
+  written: unknown,
+  key: readonly KeyPart[],
+  path: PathPattern | null,
+): Read<Listed> {
+  if (typeof written === "string" && looksLikeAddress(written)) {
+    const pattern = addressPattern(written);
+    return pattern === null
+      ? { accepted: acceptedAddress }
+      : { value: { kind: "address", pattern } };
+  }
+  const texts: readonly unknown[] = Array.isArray(written) ? written : [written];
+  const names = key.map(partName).join(", ");
+  if (key.every(({ kind }) => kind === "global")) {
+    return { accepted: `an address or a CIDR block: no other text is a key of ${names}` };
+  }
+  if (texts.length !== key.length) {
+    const shape = key.length === 1 ? "a text" : `a list of ${key.length} texts`;
+    return { accepted: `an address, a CIDR block, or ${shape} for ${names}` };
+  }
+  const patterns: Pattern[] = [];
+  for (const [index, part] of key.entries()) {
+    const pattern = readPattern(texts[index], part, path);
+    if ("accepted" in pattern) return pattern;
+    patterns.push(pattern.value);
+  }
+  return { value: { kind: "key", patterns } };
+}
+
+/** `<part>=<value>`. */
+export function readCondition(written: unknown): Read<Condition> {
+  const text = asText(written);
+  const at = text.indexOf("=");
+  const part = at < 0 ? null : readKeyPart(text.slice(0, at));
+  if (part === null || !verified.has(part.kind)) return { accepted: acceptedCondition };
+  const pattern = readPattern(text.slice(at + 1).trim(), part, null);
+  return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
+}
+
+function readPattern(written: unknown, part: KeyPart, path: PathPattern | null): Read<Pattern> {
+  const text = asText(written);
+  const name = partName(part);
+  if (text === "" || text.length > longestText || !text.isWellFormed()) {
+    return { accepted: `a well-formed text of 1 to ${longestText} characters for ${name}` };
+  }
+  if (part.kind === "ip") {
+    const pattern = text === "*" ? wildcard(text) : addressPattern(text);
+    return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
+  }
+  // What stands for a part that all share is passed over.
+  if (!text.includes("*") || part.kind === "global") {
+    return { value: { kind: "text", text: spelled(text, part, path) } };
+  }
+  // Whoever invents a value could make it match.
+  return verified.has(part.kind)
+    ? { value: wildcard(text) }
+    : {
+        accepted: `a value without "*" for ${name}, which a caller can invent; "*" is for addresses and verified claims`,
+      };
+}
+
+const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: piecesOf(text) });
+
+const acceptedAddress =
+  'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
+
+/** A mistake in an address must not make a key of it, which would be nobody's: four numbers, or two colons. */
+export const looksLikeAddress = (text: string): boolean =>
+  /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
+
+function addressPattern(text: string): Pattern | null {
+  if (isStarredAddress(text)) return wildcard(text);
+  const network = networkOf(text);
+  return network === null ? null : { kind: "network", network };
+}
+
+/** Whether it is an IPv4 address when each star is one of its four numbers. */
+function isStarredAddress(text: string): boolean {
+  const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
+  return text.includes("*") && !text.includes(":") && addressOf(numbers.join(".")) !== null;
+}
+
+/** As the parts of a request are spelled. */
+export function spelled(text: string, { kind }: KeyPart, path: PathPattern | null): string {
+  if (kind === "host") return normalizedHost(text);
+  if (kind === "path") return pathKey(namedPath(text), path);
+  if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");
+  return inUpperCase.has(kind) ? text.toUpperCase() : text;
+}
+
+const inUpperCase: ReadonlySet<KeyPart["kind"]> = new Set([
+  "method",
+  "country",
+  "continent",
+  "colo",
+]);

@@ -1,0 +1,123 @@
+/** Reads the attributes that a caller of `/check` brings; every wrong one is named. */
+import * as v from "valibot";
+import { addressOf, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
+import { withoutPort } from "../../policies/address.ts";
+import type { CallerAttributes } from "../../policies/caller-attributes.ts";
+import { parseJson } from "../../validation/json.ts";
+import { isRecord } from "../../validation/problems.ts";
+
+/** A list states several values of a claim, or of a field that is sent several times. */
+export type AttributesInput = Record<string, Scalar | readonly Scalar[]>;
+type Scalar = string | number | boolean;
+
+const mostAttributes = 16;
+const mostValues = 64;
+const longestTextBytes = 1024;
+
+const acceptedAttributes = `an object of up to ${mostAttributes} attributes such as { "ip": "203.0.113.7", "country": "DE", "jwt:plan": "pro" }`;
+const acceptedText = `JSON text of ${acceptedAttributes}`;
+const acceptedName =
+  'an attribute named after a part of a key: "ip", "country", "continent", "asn", "colo", "method", "host", "path", "header:<name>", "cookie:<name>", "query:<name>" or "jwt:<claim>", each once';
+const acceptedAddress = "an IPv4 or IPv6 address";
+const acceptedValue = `a well-formed text of 1 to ${longestTextBytes} bytes in UTF-8, a boolean, or a number that is no integer beyond 2^53 - 1`;
+const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} of them`;
+
+const repeatable: ReadonlySet<KeyPart["kind"]> = new Set(["jwt", "header", "cookie", "query"]);
+
+/** What a gateway cannot describe by the fields of its request. */
+const undescribed: ReadonlySet<KeyPart["kind"]> = new Set([
+  "country",
+  "continent",
+  "asn",
+  "colo",
+  "jwt",
+]);
+
+export const attributes = attributesOf(({ kind }) => kind !== "global", acceptedName);
+
+/** The same as JSON text, for queries. */
+export const attributesText = v.pipe(v.string(acceptedText), fromJson(), attributes);
+
+/** Attributes beside a request that a gateway describes: the request itself has the other parts. */
+export const describedAttributesText = v.pipe(
+  v.string(acceptedText),
+  fromJson(),
+  attributesOf(
+    ({ kind }) => undescribed.has(kind),
+    'one of "country", "continent", "asn", "colo" and "jwt:<claim>", each once: the described request has all other parts itself',
+  ),
+);
+
+function fromJson() {
+  return v.rawTransform<string, unknown>(({ dataset, addIssue, NEVER }) => {
+    try {
+      return parseJson(dataset.value);
+    } catch {
+      addIssue({ message: acceptedText });
+      return NEVER;
+    }
+  });
+}
+
+function attributesOf(isAccepted: (part: KeyPart) => boolean, acceptedNames: string) {
+  return v.pipe(
+    v.custom<AttributesInput>(
+      (value) => isRecord(value) && Object.keys(value).length <= mostAttributes,
+      acceptedAttributes,
+    ),
+    v.rawTransform(({ dataset: { value: input }, addIssue, NEVER }): CallerAttributes => {
+      const texts = new Map<string, readonly string[]>();
+      let isWhole = true;
+      for (const [key, value] of Object.entries(input)) {
+        const part = partCalled(key);
+        const isName = part !== null && isAccepted(part) && !texts.has(partName(part));
+        const read = isName ? textsOf(part, value) : acceptedNames;
+        if (isName && typeof read !== "string") {
+          texts.set(partName(part), read);
+          continue;
+        }
+        isWhole = false;
+        const path = [{ type: "object", origin: "value", input, key, value }] as const;
+        addIssue({ message: String(read), path: [...path] });
+      }
+      return isWhole ? texts : NEVER;
+    }),
+  );
+}
+
+/** Spelled as `partName` does, but for the letter case of a header. */
+function partCalled(name: string): KeyPart | null {
+  const part = readKeyPart(name);
+  return part !== null && name.startsWith(part.kind) ? part : null;
+}
+
+/** The texts of a part; or what is accepted for it. */
+function textsOf(part: KeyPart, value: unknown): readonly string[] | string {
+  const accepted = acceptedFor(part);
+  const isList = repeatable.has(part.kind) && Array.isArray(value);
+  const values: readonly unknown[] = isList ? value : [value];
+  const texts = values.slice(0, mostValues + 1).map((each) => textOf(part, each));
+  const isWhole = texts.length > 0 && texts.length <= mostValues;
+  return isWhole && texts.every((text) => text !== null) ? texts : accepted;
+}
+
+function acceptedFor({ kind }: KeyPart): string {
+  if (kind === "ip") return acceptedAddress;
+  return repeatable.has(kind) ? acceptedValues : acceptedValue;
+}
+
+/** Null when it is none. */
+function textOf(part: KeyPart, value: unknown): string | null {
+  if (part.kind === "ip")
+    return typeof value === "string" && addressOf(withoutPort(value)) !== null ? value : null;
+  if (typeof value === "boolean") return String(value);
+  if (typeof value === "number") {
+    // JSON has lost the last digits of a greater one: two claims would be taken for one.
+    const isExact = Number.isSafeInteger(value) || !Number.isInteger(value);
+    return Number.isFinite(value) && isExact ? String(value) : null;
+  }
+  if (typeof value !== "string" || value === "" || value.length > longestTextBytes) return null;
+  return value.isWellFormed() && utf8.encode(value).length <= longestTextBytes ? value : null;
+}
+
+const utf8 = new TextEncoder();

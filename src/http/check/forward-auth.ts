@@ -1,0 +1,64 @@
+/** Decides for a request that a gateway has, and describes: 204, or the denial. */
+import type { Context } from "hono";
+import { readKeyPart } from "../../config/index.ts";
+import { report } from "../../observability/events.ts";
+import {
+  type CallerAttributes,
+  noAttributes,
+  statedTexts,
+} from "../../policies/caller-attributes.ts";
+import type { Claims, Visit } from "../../policies/request-attributes.ts";
+import type { Authorized } from "./auth.ts";
+import type { Check } from "./input.ts";
+import { describedVisit } from "./forwarded-request.ts";
+import { answered, laterOf, metBy } from "../proxy/enforce.ts";
+import type { Gate } from "../runtime.ts";
+import { isFailure, problemResponse } from "../wire/problems.ts";
+
+/** The gateway never reports the outcome, so the charge is final. */
+export async function decideDescribed(
+  gate: Gate,
+  c: Context<Authorized>,
+  { deny, attributes = noAttributes }: Pick<Check, "deny" | "attributes">,
+): Promise<Response> {
+  const { holder, isBearer } = c.var;
+  const described = describedVisit(c.req.raw, isBearer);
+  if (isFailure(described)) {
+    report({
+      event: "forward-request-invalid",
+      fields: described.errors.map(({ field }) => field),
+    });
+    return problemResponse(described);
+  }
+  const visit = { ...described, cf: placeIn(attributes) };
+  const question = {
+    visit,
+    claims: claimsIn(attributes),
+    met: metBy(gate, visit),
+    tenant: holder.tenant,
+    isSettled: false,
+    deny: deny ?? null,
+    areFieldsMerged: true,
+  };
+  return answered(gate, question, c.req.raw, letIn, laterOf(c));
+}
+
+/** Where the visitor is, in the spelling of Cloudflare's own data. */
+const placeIn =
+  (attributes: CallerAttributes): Visit["cf"] =>
+  (name) => {
+    const part = readKeyPart(name);
+    return part === null ? undefined : statedTexts(part, [], [], attributes)[0];
+  };
+
+/** The claims of a token that the gateway has verified itself. */
+function claimsIn(attributes: CallerAttributes): Claims {
+  const claims = [...attributes].flatMap(([name, texts]) => {
+    const [, claim] = /^jwt:(.+)$/.exec(name) ?? [];
+    return claim === undefined ? [] : [[claim, texts.length === 1 ? texts[0] : texts] as const];
+  });
+  return Object.fromEntries(claims);
+}
+
+const letIn = async (): Promise<Response> =>
+  new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });

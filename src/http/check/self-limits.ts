@@ -1,0 +1,31 @@
+/** Limits on the limiter's own calls: ordinary policies, whose path is one below `CHECK_PATH`. */
+import type { MiddlewareHandler } from "hono";
+import { matchingPolicies } from "../../policies/match.ts";
+import { answered, laterOf, type Question } from "../proxy/enforce.ts";
+import type { Gate } from "../runtime.ts";
+import { visitOf } from "../attributes.ts";
+
+/** Charges whoever calls, once they have shown that they may. */
+export function limitOwn(gate: Gate): MiddlewareHandler {
+  return async function ownLimited(c, next) {
+    if (gate.ownPolicies.length === 0) return next();
+    const visit = visitOf(c.req.raw);
+    const question: Question = {
+      visit,
+      met: matchingPolicies(gate.ownPolicies, visit),
+      tenant: null,
+      isSettled: true,
+      deny: null,
+      areFieldsMerged: false,
+    };
+    const proceed = async (): Promise<Response> => {
+      await next();
+      return c.res;
+    };
+    const response = await answered(gate, question, c.req.raw, proceed, laterOf(c));
+    // What is there already would be kept, whatever is returned, and its headers be merged.
+    c.res = undefined;
+    c.res = response;
+    return undefined;
+  };
+}

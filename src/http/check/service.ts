@@ -1,0 +1,82 @@
+/** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
+import type { Later } from "../../limiter/client/object-caller.ts";
+import { errorText, report } from "../../observability/events.ts";
+import {
+  type CheckInput,
+  type ForgetInput,
+  readForget,
+  readReserve,
+  readSettle,
+  readSpend,
+  type ReserveInput,
+  type Settle,
+} from "./input.ts";
+import {
+  type Answer,
+  check,
+  forget,
+  look,
+  reserve,
+  type ReserveAnswer,
+  settle,
+  type SettleAnswer,
+} from "./operations.ts";
+import type { Gate } from "../runtime.ts";
+import { type Failure, isFailure, problemError } from "../wire/problems.ts";
+
+export type SettleInput = Settle;
+
+/** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
+export interface Service {
+  check(input: CheckInput, later: Later): Promise<Answer>;
+  look(input: CheckInput): Promise<Answer>;
+  forget(input: ForgetInput): Promise<void>;
+  reserve(input: ReserveInput, later: Later): Promise<ReserveAnswer>;
+  settle(input: SettleInput): Promise<SettleAnswer>;
+}
+
+/** Workers on the account are no tenants: they speak of the proxy's keys, and what one reserves another may settle. */
+const tenant = null;
+
+export function createService(gate: Gate): Service {
+  return {
+    check: (input, later) =>
+      answered(readSpend, input, (asked) => check(gate, asked, tenant, later)),
+    look: (input) => answered(readSpend, input, (asked) => look(gate, asked, tenant)),
+    forget: async (input) => {
+      await answered(readForget, input, async (asked) => (await forget(gate, asked, tenant)) ?? {});
+    },
+    reserve: (input, later) =>
+      answered(readReserve, input, (asked) => reserve(gate, asked, tenant, later)),
+    settle: (input) => answered(readSettle, input, (asked) => settle(gate, asked, tenant)),
+  };
+}
+
+/** The service of a Worker that cannot start. */
+export function brokenService(failure: Failure): Service {
+  const refuse = (): Promise<never> => Promise.reject(problemError(failure));
+  return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
+}
+
+async function answered<Asked extends object, Given extends object>(
+  read: (input: unknown) => Asked | Failure,
+  input: unknown,
+  act: (asked: Asked) => Promise<Given | Failure>,
+): Promise<Given> {
+  const answer = await attempt(async () => {
+    const asked = read(input);
+    return isFailure(asked) ? asked : act(asked);
+  });
+  if (isFailure(answer)) throw problemError(answer);
+  return answer;
+}
+
+/** A fault of ours is told to callers without what it was. */
+async function attempt<Given>(act: () => Promise<Given>): Promise<Given | Failure> {
+  try {
+    return await act();
+  } catch (error) {
+    report({ event: "internal-error", error: errorText(error) });
+    return { kind: "internal" };
+  }
+}

@@ -1,0 +1,102 @@
+/** What is logged about denials: one entry for each policy that denies. */
+import type { Admission } from "../../limiter/client/admission.ts";
+import type { LoggedDenial } from "../../limiter/client/denial-log.ts";
+import {
+  admits,
+  denialReason,
+  type Outcome,
+  type Spend,
+  violatedLimits,
+} from "../../limiter/client/outcome.ts";
+import { keyPseudonym, report } from "../../observability/events.ts";
+import type { Partitions } from "../../policies/partition-key.ts";
+import type { Ruling } from "../../policies/resolve-key.ts";
+import type { Policy } from "../../config/index.ts";
+
+/** How long a client without a place is asked to wait, as its answer says. */
+const placeWaitMs = 1_000;
+
+/** What a policy does with a request. */
+export interface Ruled {
+  readonly policy: Policy;
+  readonly ruling: Ruling;
+}
+
+/** Whether a dry run would have denied a request before its limits are asked. */
+export const isRefusedDryRun = ({ policy, ruling }: Ruled): boolean =>
+  policy.isDryRun && (ruling.kind === "lacking" || ruling.kind === "barred");
+
+export async function reportRefusedDryRuns(
+  partitions: Partitions,
+  dryRuns: readonly Ruled[],
+  tenant: string | null,
+): Promise<void> {
+  const keys = await Promise.all(
+    dryRuns.map(({ ruling }) => barredKey(partitions, ruling, tenant)),
+  );
+  for (const [index, { policy, ruling }] of dryRuns.entries()) {
+    const reason = ruling.kind === "lacking" ? "key-missing" : "listed";
+    report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
+  }
+}
+
+async function barredKey(
+  partitions: Partitions,
+  ruling: Ruling,
+  tenant: string | null,
+): Promise<{ readonly key?: string }> {
+  if (ruling.kind !== "barred") return {};
+  return { key: keyPseudonym(await partitions.partitionKey(ruling.parts, ruling.values, tenant)) };
+}
+
+/** Denials by a list, or for a missing part of the key. */
+export async function refusedByRuling(
+  partitions: Partitions,
+  ruled: readonly Ruled[],
+  tenant: string | null,
+): Promise<LoggedDenial[]> {
+  const denials = ruled.map(async ({ policy, ruling }): Promise<LoggedDenial[]> => {
+    const denial = {
+      policy: policy.name,
+      reason: "deny",
+      violated: [],
+      retryAfterMs: null,
+    } as const;
+    if (ruling.kind === "lacking") return [{ ...denial, missing: ruling.missing }];
+    if (ruling.kind !== "barred") return [];
+    return [{ ...denial, ...(await barredKey(partitions, ruling, tenant)) }];
+  });
+  return (await Promise.all(denials)).flat();
+}
+
+/** Denials by limits, bans, and for want of a place. */
+export function refusedByLimits(spends: readonly Spend[], { outcomes }: Admission): LoggedDenial[] {
+  const denying = outcomes.filter((outcome) => !admits(outcome));
+  if (denying.length > 0) return denying.flatMap((outcome) => denialBy(outcome, spends));
+  return spends
+    .filter(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun)
+    .slice(0, 1)
+    .map(({ policy, partitionKey }) => ({
+      policy: policy.name,
+      reason: "reservations",
+      violated: [],
+      key: keyPseudonym(partitionKey),
+      retryAfterMs: placeWaitMs,
+    }));
+}
+
+/** None without a decision: that is an event of its own. */
+function denialBy(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[] {
+  if (!("decision" in outcome)) return [];
+  const { policy, decision } = outcome;
+  const spend = spends.find((each) => each.policy.name === policy.name);
+  return [
+    {
+      policy: policy.name,
+      reason: denialReason([outcome]),
+      violated: violatedLimits([decision]),
+      ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
+      retryAfterMs: decision.retryAfterMs,
+    },
+  ];
+}

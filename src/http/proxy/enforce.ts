@@ -1,0 +1,198 @@
+/** Decides a request by all policies that it meets: forwards it and adds its RateLimit fields, or refuses it. */
+import type { Context, Handler } from "hono";
+import type { Policy } from "../../config/index.ts";
+import type { Admission } from "../../limiter/client/admission.ts";
+import type { Later } from "../../limiter/client/object-caller.ts";
+import type { Spend } from "../../limiter/client/outcome.ts";
+import { costOfRequest } from "../../policies/cost.ts";
+import { matchingPolicies } from "../../policies/match.ts";
+import { asksForClaims, rulingOf } from "../../policies/resolve-key.ts";
+import type { Claims, Visit } from "../../policies/request-attributes.ts";
+import { refusal, refusalOf, toldOf } from "./denial.ts";
+import {
+  isRefusedDryRun,
+  refusedByLimits,
+  refusedByRuling,
+  reportRefusedDryRuns,
+  type Ruled,
+} from "./denial-events.ts";
+import type { Gate } from "../runtime.ts";
+import {
+  addRateLimitFields,
+  hasRateLimitFields,
+  rateLimitFields,
+} from "../wire/rate-limit-fields.ts";
+import { InFlight, openForMs } from "./in-flight.ts";
+import { addLegacyFields, legacyFields } from "../wire/legacy-headers.ts";
+import { isPreflight } from "./response-marks.ts";
+import { standingOf } from "./preflights.ts";
+import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
+import type { Forward } from "./forward.ts";
+import { visitOf } from "../attributes.ts";
+
+/** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
+export function enforce(gate: Gate, forward: Forward): Handler {
+  return async function enforced(c) {
+    const request = c.req.raw;
+    const later = laterOf(c);
+    const visit = visitOf(request);
+    const met = metBy(gate, visit);
+    return answered(
+      gate,
+      { visit, met, tenant: null, isSettled: true, deny: null, areFieldsMerged: true },
+      request,
+      forward,
+      later,
+    );
+  };
+}
+
+/** Keeps the Worker running for work that goes on after the answer. */
+export const laterOf =
+  (c: Pick<Context, "executionCtx">): Later =>
+  (work) =>
+    c.executionCtx.waitUntil(work);
+
+/** The policies that a request meets. */
+export const metBy = ({ policies, preflights }: Gate, visit: Visit): readonly Policy[] =>
+  isPreflight(visit) ? preflights : matchingPolicies(policies, visit);
+
+/** What is to be decided. */
+export interface Question {
+  readonly visit: Visit;
+  /** The policies that it meets. */
+  readonly met: readonly Policy[];
+  /** Claims that a trusted caller states, in addition to those of the request's token; none when left out. */
+  readonly claims?: Claims;
+  /** Whose keys are charged; null: the proxy's. */
+  readonly tenant: string | null;
+  /** Whether it will be known what came of it; where not, what is spent is spent. */
+  readonly isSettled: boolean;
+  /** The status of a denial, in place of the policies' own. */
+  readonly deny: number | null;
+  /** Whether RateLimit fields that the answer has are added to; where not, they stand alone. */
+  readonly areFieldsMerged: boolean;
+}
+
+/** The denial, or what `forward` answers, with the RateLimit fields. */
+export async function answered(
+  gate: Gate,
+  question: Question,
+  request: Request,
+  forward: Forward,
+  later: Later,
+): Promise<Response> {
+  const { denialLog, hasLegacyHeaders } = gate;
+  const refuse = ({ spends, admission }: Denied): Response => {
+    const denials = denialLog === null ? [] : refusedByLimits(spends, admission);
+    for (const denial of denials) denialLog?.note(denial, later);
+    return refusal(spends, admission, question.deny, hasLegacyHeaders);
+  };
+  const standing = isPreflight(question.visit) ? await standingOf(gate, question) : null;
+  const barred = standing === null ? null : refusalOf(standing.barred.map(({ ruling }) => ruling));
+  if (barred !== null) {
+    await logRefused(gate, standing?.barred ?? [], question, later);
+    return barred;
+  }
+  const known = standing === null ? null : gate.bans.known(standing.bannable);
+  if (known !== null) return refuse(known);
+  const rulings = await rulingsOf(gate, question);
+  if (isFailure(rulings)) return problemResponse(rulings);
+  const refused = refusalOf(rulings.map(({ ruling }) => ruling));
+  if (refused !== null) {
+    await logRefused(gate, rulings, question, later);
+    return refused;
+  }
+  const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, question)));
+  const admitting = gate.limiter.admit(spends, later);
+  // A client that goes away meanwhile must not leave behind what is spent for it.
+  later(admitting);
+  const admission = await admitting;
+  if (admission.isRefused) return refuse({ spends, admission });
+  // After the preflight's own limits, which bound how often objects are asked for bans.
+  const found = standing === null ? null : await gate.bans.find(standing.bannable);
+  if (found !== null) {
+    later(admission.giveBack());
+    return refuse(found);
+  }
+  const response = await new InFlight(spends, admission).answer(request, forward, later);
+  if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
+    addFields(response, spends, admission, hasLegacyHeaders);
+  return response;
+}
+
+interface Denied {
+  readonly spends: readonly Spend[];
+  readonly admission: Admission;
+}
+
+async function logRefused(
+  { denialLog, partitions }: Gate,
+  ruled: readonly Ruled[],
+  { tenant }: Question,
+  later: Later,
+): Promise<void> {
+  if (denialLog === null) return;
+  const denials = await refusedByRuling(partitions, ruled, tenant);
+  for (const denial of denials) denialLog.note(denial, later);
+}
+
+/**
+ * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
+ * dry run refuses nobody.
+ */
+async function rulingsOf(
+  { readClaims, partitions }: Gate,
+  { met, visit, tenant, claims: stated }: Question,
+): Promise<Ruled[] | Failure> {
+  const asking = met.filter(asksForClaims);
+  const read = asking.length > 0 ? await readClaims(visit.headers) : { claims: {} };
+  const isUnreadable = isFailure<Failure>(read);
+  if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
+  const own = isUnreadable ? {} : read.claims;
+  const claims = stated === undefined ? own : { ...own, ...stated };
+  const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
+  const dryRuns = rulings.filter(isRefusedDryRun);
+  if (dryRuns.length === 0) return rulings;
+  await reportRefusedDryRuns(partitions, dryRuns, tenant);
+  return rulings.filter((each) => !dryRuns.includes(each));
+}
+
+/** What a policy charges; nothing where it does not apply. */
+function spendOf(
+  { partitions }: Gate,
+  { ruling }: Ruled,
+  { visit, tenant, isSettled }: Question,
+): Promise<Spend>[] {
+  if (ruling.kind !== "charged") return [];
+  const { policy, parts, values } = ruling;
+  const cost = costOfRequest(policy, visit);
+  const ttlMs = isSettled ? openForMs(policy) : null;
+  const partitionKey = partitions.partitionKey(parts, values, tenant);
+  return [
+    partitionKey.then((each) => ({
+      policy,
+      partitionKey: each,
+      cost,
+      ...(ttlMs !== null && { ttlMs }),
+    })),
+  ];
+}
+
+/**
+ * A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what caches
+ * hold.
+ */
+function addFields(
+  response: Response,
+  spends: readonly Spend[],
+  admission: Admission,
+  hasLegacy: boolean,
+): void {
+  const { status, headers } = response;
+  const told = toldOf(spends, admission);
+  const hasFields = status >= 200 && (status < 300 || status >= 400);
+  if (told.decisions.length === 0 || !hasFields) return;
+  addRateLimitFields(headers, rateLimitFields(told.limits, told.decisions));
+  if (hasLegacy) addLegacyFields(headers, legacyFields(told.decisions, admission.decidedAtMs));
+}

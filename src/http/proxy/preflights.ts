@@ -1,0 +1,46 @@
+/**
+ * Preflights (Fetch, section 4.8) are charged to limits of their own. The policies of the request that one announces
+ * refuse it where they refuse its client: by their deny lists and their bans.
+ */
+import type { Spend } from "../../limiter/client/outcome.ts";
+import { announcedPolicies } from "../../policies/match.ts";
+import { missingParts } from "../../policies/key.ts";
+import { rulingOf } from "../../policies/resolve-key.ts";
+import type { Visit } from "../../policies/request-attributes.ts";
+import { isRefusedDryRun, reportRefusedDryRuns, type Ruled } from "./denial-events.ts";
+import type { Gate } from "../runtime.ts";
+
+/** What the policies of an announced request say of the client that announces it. */
+export interface ClientStanding {
+  /** The policies whose deny lists name the client. */
+  readonly barred: readonly Ruled[];
+  /** The keys that may be banned. */
+  readonly bannable: readonly Spend[];
+}
+
+/** @param tenant whose keys may be banned; null: the proxy's */
+export async function standingOf(
+  { policies, partitions }: Gate,
+  { visit, tenant }: { readonly visit: Visit; readonly tenant: string | null },
+): Promise<ClientStanding> {
+  const barred: Ruled[] = [];
+  const bannable: Promise<Spend>[] = [];
+  for (const { policy, visit: announced } of announcedPolicies(policies, visit)) {
+    // Browsers send no credentials with a preflight.
+    const ruling = rulingOf(policy, announced, {});
+    if (ruling.kind === "barred") barred.push({ policy, ruling });
+    if (policy.ban === null || policy.isDryRun || ruling.kind !== "charged") continue;
+    const { parts, values } = ruling;
+    // A key with a part that only the request itself has is not known yet.
+    if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
+    const partitionKey = partitions.partitionKey(parts, values, tenant);
+    const { policy: charged } = ruling;
+    bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
+  }
+  const dryRuns = barred.filter(isRefusedDryRun);
+  if (dryRuns.length > 0) await reportRefusedDryRuns(partitions, dryRuns, tenant);
+  return {
+    barred: barred.filter((each) => !dryRuns.includes(each)),
+    bannable: await Promise.all(bannable),
+  };
+}

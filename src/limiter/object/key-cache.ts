@@ -1,0 +1,69 @@
+/** The accounts in memory, within a budget of bytes: those longest unused go out to storage first. */
+import type { Account } from "./key-state.ts";
+import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
+
+/** For one object: what is unused for a while goes out beyond this. */
+export const wantedHeldBytes = 2_000_000;
+/**
+ * What is in use goes out only beyond this: to write and read a few long logs in turn would cost more than to hold them.
+ * One account that is larger than all of it is held nevertheless, while it is used.
+ */
+export const mostHeldBytes = 8_000_000;
+const inUseMs = 1_000;
+
+interface Entry {
+  readonly account: Account;
+  readonly sizeBytes: number;
+  readonly usedAtMs: number;
+}
+
+export class HeldAccounts {
+  readonly #entries = new Map<string, Entry>();
+  readonly #share: ObjectShare;
+
+  constructor(isolate: IsolateBudget) {
+    this.#share = isolate.join(this);
+  }
+
+  get sizeBytes(): number {
+    return this.#share.sizeBytes;
+  }
+
+  get(key: string): Account | undefined {
+    return this.#entries.get(key)?.account;
+  }
+
+  /**
+   * Holds an account as the one used last, and measures it anew.
+   * @returns those that had to go for it
+   */
+  keep(account: Account, nowMs: number): Account[] {
+    const known = this.#entries.get(account.key);
+    const sizeBytes = account.sizeBytes();
+    this.#share.add(sizeBytes - (known?.sizeBytes ?? 0));
+    this.#entries.delete(account.key);
+    // At the end: a Map lists its keys in the order of insertion.
+    this.#entries.set(account.key, { account, sizeBytes, usedAtMs: nowMs });
+    const gone: Account[] = [];
+    for (const { account: oldest, usedAtMs } of this.#entries.values()) {
+      const isInUse = nowMs - usedAtMs < inUseMs;
+      const budgetBytes = Math.min(
+        isInUse ? mostHeldBytes : wantedHeldBytes,
+        this.#share.budgetBytes,
+      );
+      if (this.#share.sizeBytes <= budgetBytes || oldest === account) break;
+      this.drop(oldest.key);
+      gone.push(oldest);
+    }
+    return gone;
+  }
+
+  drop(key: string): void {
+    this.#share.add(-(this.#entries.get(key)?.sizeBytes ?? 0));
+    this.#entries.delete(key);
+  }
+
+  accounts(): Account[] {
+    return [...this.#entries.values()].map(({ account }) => account);
+  }
+}

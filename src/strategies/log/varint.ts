@@ -1,0 +1,83 @@
+/** Integers of at least 0 as a text: few characters, fit for storage and for JSON alike. */
+import { isCount } from "../integers.ts";
+
+/** Five bits of an integer a character, the lowest first; the sixth says that more follow. */
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
+
+export function packed(integers: readonly number[]): string {
+  // Joined at the end: a text that has grown character by character is kept as a tree of them, ten times as large.
+  const characters: string[] = [];
+  for (const integer of integers) {
+    let rest = integer;
+    while (rest >= 32) {
+      characters.push(digits.charAt(32 + (rest % 32)));
+      rest = Math.floor(rest / 32);
+    }
+    characters.push(digits.charAt(rest));
+  }
+  return characters.join("");
+}
+
+/** The integers in what `packed` wrote; null for what it cannot have written. */
+export function unpacked(text: unknown): number[] | null {
+  if (typeof text !== "string") return null;
+  const integers: number[] = [];
+  let integer = 0;
+  let place = 1;
+  for (const character of text) {
+    const digit = digitOf.get(character);
+    if (digit === undefined || place > Number.MAX_SAFE_INTEGER) return null;
+    integer += (digit % 32) * place;
+    if (!isCount(integer)) return null;
+    place *= 32;
+    if (digit >= 32) continue;
+    integers.push(integer);
+    integer = 0;
+    place = 1;
+  }
+  return place === 1 ? integers : null;
+}
+
+/** Something that was at an instant, or is since. */
+interface Dated {
+  readonly atMs: number;
+  readonly units: number;
+}
+
+/** Instant and units of the first, then step and units of each other: the same text whenever it is written. */
+export function packedSteps(dated: readonly Dated[]): string {
+  const integers: number[] = [];
+  let previousMs = 0;
+  for (const { atMs, units } of dated) {
+    integers.push(atMs - previousMs, units);
+    previousMs = atMs;
+  }
+  return packed(integers);
+}
+
+/** Age and units of the first, then step and units of each other: steps are short where ages would be long. */
+export function packedDates(dated: readonly Dated[], nowMs: number): string {
+  const integers: number[] = [];
+  let previousMs: number | null = null;
+  for (const { atMs, units } of dated) {
+    integers.push(previousMs === null ? nowMs - atMs : atMs - previousMs, units);
+    previousMs = atMs;
+  }
+  return packed(integers);
+}
+
+/** What `packedDates` wrote at `nowMs`, of its integers; null when they are not of that kind. */
+export function unpackedDates(integers: readonly number[] | null, nowMs: number): Dated[] | null {
+  if (integers === null || integers.length % 2 !== 0) return null;
+  const dated: Dated[] = [];
+  let atMs = nowMs - (integers[0] ?? 0);
+  if (atMs < 0) return null;
+  for (let index = 0; index < integers.length; index += 2) {
+    const step = index === 0 ? 0 : (integers[index] ?? 0);
+    if (index > 0 && step === 0) return null;
+    atMs += step;
+    dated.push({ atMs, units: integers[index + 1] ?? 0 });
+  }
+  return atMs <= nowMs ? dated : null;
+}
