@@ -21,10 +21,8 @@ export default defineConfig({
           maxWorkers: "100%",
           // They compute for seconds, on a busy machine for more; none of them waits.
           testTimeout: 60_000,
-          include: [
-            "test/*.test.ts",
-            "test/{validation,strategies,config,policies,simulation,bench}/**/*.test.ts",
-          ],
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/**/*.{workerd,local}.test.ts"],
         },
       },
       {
@@ -49,15 +47,14 @@ export default defineConfig({
           name: "workerd",
           // An object that is evicted first writes what it has gathered for a second.
           testTimeout: 60_000,
-          include: ["test/{limiter,http,conformance}/**/*.test.ts"],
-          exclude: ["test/conformance/*.local.test.ts"],
+          include: ["test/**/*.workerd.test.ts"],
           sequence: { groupOrder: 1 },
         },
       },
       {
         test: {
           name: "local",
-          include: ["test/local/**/*.test.ts", "test/conformance/*.local.test.ts"],
+          include: ["test/**/*.local.test.ts"],
           sequence: { groupOrder: 1 },
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -1,3 +1,4 @@
+/** What holds for scripts in browsers, as written (Fetch, section 3.3). */
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   acceptedJson,

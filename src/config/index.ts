@@ -1,3 +1,4 @@
+/** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";

@@ -1,5 +1,7 @@
-/** One part of a partition key. */
+/** What a policy charges its requests to, as written: the parts of a key, and what to do without one. */
 import { asText } from "../validation/problems.ts";
+
+/** One part of a partition key. */
 export type KeyPart =
   | { readonly kind: (typeof plainKinds)[number] }
   | { readonly kind: NamedKind; readonly name: string };

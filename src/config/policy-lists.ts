@@ -1,3 +1,7 @@
+/**
+ * `POLICIES`, `POLICIES_2`, … one after the other: policies, and entries that continue the lists of a policy. A variable
+ * holds 5 KB, which the overrides of one policy may exceed.
+ */
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   hidden,

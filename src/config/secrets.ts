@@ -1,3 +1,4 @@
+/** The secrets of the limiter itself. No value of theirs is quoted in a problem. */
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isVisible, tokenTexts } from "./tokens.ts";
 import { hidden, isSet, type Report } from "./variables.ts";

@@ -1,3 +1,4 @@
+/** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
 import { addressOf, type Network, networkOf } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
 import { normalizedHost } from "./host-pattern.ts";

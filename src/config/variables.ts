@@ -1,3 +1,4 @@
+/** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
 import { mostJsonDepth, parseJson } from "../validation/json.ts";
 import { jsonErrorAt } from "./json-error.ts";
 import { asText, type ConfigProblem } from "../validation/problems.ts";

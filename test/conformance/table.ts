@@ -48,7 +48,7 @@ export function testsById(): ReadonlyMap<string, readonly string[]> {
       [...text.matchAll(/["`']([HRCGKS]\d\d): /g)].map(([, each]) => each),
     )) {
       if (id === undefined) continue;
-      const link = `[${file.replace(".test.ts", "")}](${relative("test/conformance", join("test", file))})`;
+      const link = `[${file.replace(/(?:\.workerd|\.local)?\.test\.ts$/, "")}](${relative("test/conformance", join("test", file))})`;
       links.set(id, [...(links.get(id) ?? []), link]);
     }
   }

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { guard } from "../bench/workerd-process.ts";
+import { guard } from "../tools/workerd-process.ts";
 import { freePort } from "./checkout.ts";
 
 export interface Gateway {

@@ -13,7 +13,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type Surroundings, startWorkerd, type Workerd } from "../bench/workerd.ts";
+import { type Surroundings, startWorkerd, type Workerd } from "../tools/workerd.ts";
 
 /** What the origin was asked, which waits until the test answers. */
 export interface Exchange {

@@ -1,7 +1,7 @@
 /** Headgate as it is deployed and as it was before, in one workerd. */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bundle, runWorkerd, type Running } from "../bench/workerd-process.ts";
+import { bundle, runWorkerd, type Running } from "../tools/workerd-process.ts";
 
 export type Version = "current" | "previous";
 export const versions: readonly Version[] = ["current", "previous"];

@@ -1,6 +1,6 @@
 /** `npm run simulate`: how much more or less than its limit a key is let have; the same at every run. */
 import { readOptions } from "../../src/local/command.ts";
-import { markdownTable } from "../bench/table.ts";
+import { markdownTable } from "../tools/table.ts";
 import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";
 
 readOptions({});

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { cellsOf } from "../bench/table.ts";
+import { cellsOf } from "../tools/table.ts";
 import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";
 
 describe("the table of who decides", async () => {

@@ -4,7 +4,7 @@ import { LimiterClient } from "../../src/limiter/client/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { admits } from "../../src/limiter/client/outcome.ts";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
-import { MemoryStorage } from "../bench/memory-storage.ts";
+import { MemoryStorage } from "../fakes/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
 import { startMs, World } from "./world.ts";

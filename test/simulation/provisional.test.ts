@@ -7,7 +7,7 @@ import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
-import { TestObject } from "../limiter/isolate.ts";
+import { TestObject } from "../fakes/isolate.ts";
 import { policyWith } from "./schedule.ts";
 import { type Network, ObjectOf, startMs, World } from "./world.ts";
 

@@ -9,7 +9,7 @@ import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolat
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/client/outcome.ts";
-import { MemoryStorage } from "../bench/memory-storage.ts";
+import { MemoryStorage } from "../fakes/memory-storage.ts";
 import type { Random } from "../random.ts";
 import type { Admitted } from "./admitted.ts";
 

@@ -1,0 +1,174 @@
+/** An isolate and the objects that it asks, in one process with one clock that the test sets. */
+import { vi } from "vitest";
+import { parseConfig, type Policy } from "../../src/config/index.ts";
+import type { Admission } from "../../src/limiter/client/admission.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Clock } from "../../src/limiter/clock.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { Charge } from "../../src/limiter/protocol.ts";
+import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
+import { MemoryStorage } from "./memory-storage.ts";
+
+export const startMs = Date.UTC(2100, 0, 1);
+
+type Namespace = ConstructorParameters<typeof LimiterClient>[0];
+
+export interface Call {
+  readonly name: string;
+  readonly object: string;
+  readonly argument: unknown;
+}
+
+const methods = [
+  "check",
+  "look",
+  "batch",
+  "forget",
+  "reserve",
+  "settle",
+  "refund",
+  "renew",
+  "lease",
+  "giveBackSlices",
+  "sync",
+];
+
+/** Time that passes when the test says so. Its timers fire in their order. */
+export class TestClock implements Clock {
+  nowMs = startMs;
+  readonly #timers = new Set<{ readonly atMs: number; readonly act: () => void }>();
+
+  readonly now = (): number => this.nowMs;
+
+  readonly after = (afterMs: number, act: () => void): (() => void) => {
+    const timer = { atMs: this.nowMs + afterMs, act };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  };
+
+  /** Work that waits for no timer is done before the next timer fires. */
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.nowMs + ms;
+    await settled();
+    for (;;) {
+      const [next] = [...this.#timers]
+        .filter(({ atMs }) => atMs <= untilMs)
+        .toSorted((a, b) => a.atMs - b.atMs);
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.nowMs = Math.max(this.nowMs, next.atMs);
+      next.act();
+      // oxlint-disable-next-line no-await-in-loop
+      await settled();
+    }
+    this.nowMs = untilMs;
+    await settled();
+  }
+}
+
+/** Resolves when all work that waits for no timer is done. */
+export const settled = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
+
+/** An object with a storage and a clock that the test sets. */
+export class TestObject {
+  readonly clock = new TestClock();
+  readonly storage = new MemoryStorage();
+  limiter = this.#start();
+
+  #start(): Limiter {
+    const { now, after } = this.clock;
+    return new Limiter({ storage: this.storage, now, after });
+  }
+
+  /** The platform takes the object out of memory; timers that are set fire before that. */
+  async evict(): Promise<void> {
+    await this.clock.pass(1_000);
+    this.limiter = this.#start();
+  }
+
+  remaining(each: Charge, key = "k"): number | undefined {
+    return this.limiter.look({ key, charges: [each] }).decisions[0]?.limits[0]?.remaining;
+  }
+}
+
+export class TestIsolate {
+  readonly clock = new TestClock();
+  readonly client: LimiterClient;
+  /** Calls that have reached an object, or failed on the way to it. */
+  readonly calls: Call[] = [];
+  /** What a call waits for before the object takes it; a rejection is the call's failure. */
+  before: (call: Call) => Promise<unknown> = () => Promise.resolve();
+  readonly #objects = new Map<string, Limiter>();
+  readonly #work: Promise<unknown>[] = [];
+
+  constructor() {
+    this.client = this.newClient();
+  }
+
+  /** Another isolate with the same objects. */
+  newClient(): LimiterClient {
+    const getByName = (object: string): object =>
+      Object.fromEntries(
+        methods.map((name) => [
+          name,
+          (argument: unknown) => this.#take({ name, object, argument }),
+        ]),
+      );
+    return new LimiterClient({ getByName } as unknown as Namespace, this.clock);
+  }
+
+  /** The object of a key. */
+  object(name: string): Limiter {
+    const known = this.#objects.get(name);
+    if (known !== undefined) return known;
+    const { now, after } = this.clock;
+    const limiter = new Limiter({ storage: new MemoryStorage(), now, after });
+    this.#objects.set(name, limiter);
+    return limiter;
+  }
+
+  /** The names of the calls since this was last asked. */
+  callNames(): string[] {
+    return this.calls.splice(0).map(({ name }) => name);
+  }
+
+  async #take(call: Call): Promise<unknown> {
+    this.calls.push(call);
+    await this.before(call);
+    const object = this.object(call.object);
+    const method = (object as unknown as Record<string, (argument: unknown) => unknown>)[call.name];
+    return structuredClone(method?.call(object, structuredClone(call.argument)));
+  }
+
+  admit(...spends: readonly Spend[]): Promise<Admission> {
+    return this.client.admit(spends, (work) => void this.#work.push(work));
+  }
+
+  /** Resolves when the work that went on after answers is done. */
+  async afterAnswers(): Promise<void> {
+    await Promise.all(this.#work.splice(0));
+  }
+
+  /** Whether each of these spends was allowed, or the name of the failure mode that decided. */
+  async outcomes(...spends: readonly Spend[]): Promise<(boolean | string)[]> {
+    return (await this.admit(...spends)).outcomes.map(resultOf);
+  }
+}
+
+const resultOf = (outcome: Outcome): boolean | string =>
+  "decision" in outcome ? outcome.decision.allowed : outcome.kind;
+
+export function policyOf(fields: object = {}): Policy {
+  const policy = { name: "p", limits: "2/minute", strategy: "fixed-window", ...fields };
+  const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+  warnings.mockRestore();
+  if (read === undefined) throw new Error("a policy was configured");
+  return read;
+}
+
+export const spendOf = (fields: object = {}, cost = 1, partitionKey = "k"): Spend => ({
+  policy: policyOf(fields),
+  partitionKey,
+  cost,
+});

@@ -1,0 +1,372 @@
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type Headgate, headgate, statusOf, token } from "../harness.ts";
+import { parseLimits } from "../../../src/strategies/index.ts";
+
+/** Of another policy on the same key. */
+const filler = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
+
+const log = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "header:X-Api-Key" };
+
+interface Answer {
+  allowed: boolean;
+  id: string | null;
+  retryAfterMs: number | null;
+  limits: { remaining: number }[];
+}
+
+/** Ahead of the real clock, which alarms follow. */
+const startMs = Date.UTC(2100, 0, 1);
+const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
+afterEach(() => void vi.useRealTimers());
+
+const reserve = async (
+  { check }: Headgate,
+  cost: number,
+  more: Record<string, unknown> = {},
+): Promise<Answer & { id: string }> => {
+  const body = { key: "k", cost, ttlMs: 50_000, ...more };
+  const response = await check("POST", "/check/reserve", body);
+  expect([response.status, response.headers.get("Cache-Control")]).toEqual([200, "no-store"]);
+  return response.json();
+};
+
+const settle = async ({ check }: Headgate, id: unknown, cost: number): Promise<unknown> => {
+  const response = await check("POST", "/check/settle", { id, cost });
+  expect([response.status, response.headers.get("Cache-Control")]).toEqual([200, "no-store"]);
+  return response.json();
+};
+
+/** What is left of each limit. */
+const remaining = async ({ check }: Headgate, look: object = {}): Promise<number[]> => {
+  const response = await check("POST", "/check", { key: "k", cost: 0, ...look });
+  const { limits } = await response.json<Answer>();
+  return limits.map((limit) => limit.remaining);
+};
+
+const settled = { settled: true };
+const unsettled = { settled: false };
+
+describe("POST /check/reserve", () => {
+  it("spends as a check does, and answers an id beside the decision", async () => {
+    const own = headgate(log);
+    expect(await reserve(own, 4)).toEqual({
+      allowed: true,
+      cost: 4,
+      delayMs: 0,
+      retryAfterMs: 0,
+      bannedForMs: 0,
+      limits: [expect.objectContaining({ name: "default", allowed: true, remaining: 6 })],
+      policy: "default",
+      reason: "limit",
+      violated: [],
+      headers: { "RateLimit-Policy": '"default";q=10;w=60', RateLimit: '"default";r=6;t=60' },
+      id: expect.stringMatching(/^[0-9a-f]{32}\./),
+    });
+    expect(await remaining(own)).toEqual([6]);
+  });
+
+  it("answers a denial without an id, and spends nothing for it", async () => {
+    const own = headgate(log);
+    await reserve(own, 8);
+    expect(await reserve(own, 3)).toMatchObject({
+      allowed: false,
+      id: null,
+      violated: ["default"],
+      retryAfterMs: 60_000,
+      headers: { "Retry-After": "60" },
+    });
+    expect(await remaining(own)).toEqual([2]);
+  });
+
+  it("answers a denial with the status that the caller asks for", async () => {
+    const { check } = headgate(log);
+    const ask = (deny: number): Promise<Response> =>
+      check("POST", `/check/reserve?deny=${deny}`, { key: "k", cost: 6, ttlMs: 1_000 });
+    expect(await statusOf(ask(429))).toBe(200);
+    const denied = await ask(429);
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "60"]);
+    expect(await denied.json()).toMatchObject({ allowed: false, id: null });
+    expect(await statusOf(ask(403))).toBe(403);
+  });
+
+  it("takes limits of its own, which its id settles", async () => {
+    const own = headgate(log);
+    const limits = ["9/minute", { limit: 20, window: "1h", strategy: "token-bucket" }];
+    const adhoc = { key: ["k", "l"], limits, strategy: "sliding-log" };
+    const { id, ...answer } = await reserve(own, 9, adhoc);
+    expect(answer).toMatchObject({
+      policy: "adhoc",
+      limits: [{ remaining: 0 }, { remaining: 11 }],
+    });
+    expect((await reserve(own, 1, adhoc)).id).toBeNull();
+    expect(await settle(own, id, 2)).toEqual(settled);
+    expect(await remaining(own, adhoc)).toEqual([7, 18]);
+    expect(await remaining(own)).toEqual([10]);
+  });
+
+  it("is settled where it was made, whatever objects its policy has since", async () => {
+    const KEY_SECRET = crypto.randomUUID();
+    const sharded = { POLICIES: [{ name: "p", limits: "9/hour", objects: "sharded" }] };
+    const visitor = { key: "203.0.113.7" };
+    const { id } = await reserve(headgate({ ...sharded, KEY_SECRET }), 5, visitor);
+    expect(await settle(headgate({ ...log, KEY_SECRET }), id, 0)).toEqual(settled);
+    expect(await remaining(headgate({ ...sharded, KEY_SECRET }), visitor)).toEqual([9]);
+  });
+
+  it("answers without an id by the isolate's own count while the object is silent, else 503", async () => {
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const silent = (onError: string): Headgate =>
+      headgate({
+        POLICIES: [{ name: "p", limits: "2/minute", key: "global", onError }],
+        RATE_LIMITER: { getByName: () => ({ reserve: call, settle: call }) },
+      });
+    const local = silent("local");
+    const ask = { key: undefined };
+    expect(await reserve(local, 2, ask)).toMatchObject({ allowed: true, id: null, headers: {} });
+    expect(await reserve(local, 1, ask)).toMatchObject({ allowed: false, id: null });
+    for (const onError of ["open", "closed"]) {
+      const { check } = silent(onError);
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await statusOf(check("POST", "/check/reserve", { ttlMs: 1_000 }))).toBe(503);
+    }
+    errors.mockRestore();
+  });
+});
+
+describe("POST /check/settle", () => {
+  it("gives back what was not needed, at the instant of the spend", async () => {
+    const own = headgate(log);
+    const { id } = await reserve(own, 8);
+    at(40_000);
+    expect(await settle(own, id, 3)).toEqual(settled);
+    expect(await remaining(own)).toEqual([7]);
+    at(60_000);
+    expect(await remaining(own)).toEqual([10]);
+  });
+
+  it("books in full what was needed beyond it, which may leave a debt", async () => {
+    const own = headgate(log);
+    const { id } = await reserve(own, 8);
+    at(40_000);
+    expect(await settle(own, id, 25)).toEqual(settled);
+    expect(await remaining(own)).toEqual([0]);
+    at(60_000);
+    // 17 of them were booked at 0:40, and keep the key waiting beyond what was reserved.
+    expect(await remaining(own)).toEqual([0]);
+    at(100_000);
+    expect(await remaining(own)).toEqual([10]);
+  });
+
+  it("settles once", async () => {
+    const own = headgate(log);
+    const { id } = await reserve(own, 8);
+    expect(await settle(own, id, 6)).toEqual(settled);
+    expect(await settle(own, id, 0)).toEqual(unsettled);
+    expect(await settle(own, id, 9)).toEqual(unsettled);
+    expect(await remaining(own)).toEqual([4]);
+  });
+
+  it("settles one of several that ask at once", async () => {
+    const own = headgate(log);
+    const { id } = await reserve(own, 8);
+    const answers = await Promise.all([1, 1, 1, 1].map((cost) => settle(own, id, cost)));
+    expect(answers.filter((answer) => JSON.stringify(answer) === '{"settled":true}')).toHaveLength(
+      1,
+    );
+    expect(await remaining(own)).toEqual([9]);
+  });
+
+  it("settles until the ttl, when what was reserved stands as spent", async () => {
+    const own = headgate({ ...log, LIMITS: "10/hour" });
+    const [first, second] = [await reserve(own, 3), await reserve(own, 3)];
+    at(49_999);
+    expect(await settle(own, first.id, 1)).toEqual(settled);
+    at(50_000);
+    expect(await settle(own, second.id, 1)).toEqual(unsettled);
+    expect(await remaining(own)).toEqual([6]);
+  });
+
+  it("frees the slots of a concurrency limit, at any cost; so does the ttl", async () => {
+    const own = headgate({ ...log, LIMITS: "2/hour", STRATEGY: "concurrency" });
+    const [first, second] = [await reserve(own, 1), await reserve(own, 1)];
+    expect(await reserve(own, 1)).toMatchObject({ id: null, retryAfterMs: 50_000 });
+    expect(await settle(own, first.id, 1)).toEqual(settled);
+    expect(await remaining(own)).toEqual([1]);
+    expect(await settle(own, second.id, 0)).toEqual(settled);
+    expect(await remaining(own)).toEqual([2]);
+    await reserve(own, 2);
+    at(50_000);
+    expect(await remaining(own)).toEqual([2]);
+  });
+
+  it("reaches no object by an id that is unknown, forged or none at all", async () => {
+    const getByName = vi.fn<() => never>();
+    const own = headgate(log);
+    const other = headgate(log);
+    const { id } = await reserve(own, 8);
+    const parts = id.split(".");
+    const elsewhere = parts.with(1, "somebody-elses-key").join(".");
+    const [sharded, unsigned] = [parts.with(2, "32"), parts.with(5, "")];
+    const ids = ["", ".....", "nothing", id.slice(0, -1), `${id}.`, ` ${id}`, "\ud800", elsewhere];
+    const forged = headgate({ ...log, RATE_LIMITER: { getByName } });
+    const wrong = [...ids, sharded.join("."), unsigned.join("."), "x.".repeat(7_000), id];
+    const answers = await Promise.all(wrong.map((each) => settle(forged, each, 0)));
+    expect(answers).toEqual(wrong.map(() => unsettled));
+    expect(getByName).not.toHaveBeenCalled();
+    expect(await settle(other, id, 0)).toEqual(unsettled);
+    expect(await remaining(own)).toEqual([2]);
+    expect(await settle(own, id, 0)).toEqual(settled);
+  });
+
+  it("is void after the key is forgotten", async () => {
+    const own = headgate(log);
+    const { id } = await reserve(own, 8);
+    expect(await statusOf(own.check("DELETE", "/check?key=k"))).toBe(204);
+    await own.check("POST", "/check", { key: "k", cost: 5 });
+    expect(await settle(own, id, 0)).toEqual(unsettled);
+    expect(await remaining(own)).toEqual([5]);
+  });
+
+  it("answers 503 while the object is silent", async () => {
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const KEY_SECRET = crypto.randomUUID();
+    const { id } = await reserve(headgate({ ...log, KEY_SECRET }), 1);
+    const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const RATE_LIMITER = { getByName: () => ({ settle: call }) };
+    const { check } = headgate({ ...log, KEY_SECRET, RATE_LIMITER });
+    expect(await statusOf(check("POST", "/check/settle", { id, cost: 1 }))).toBe(503);
+    errors.mockRestore();
+  });
+});
+
+describe("a key with 1,000 open reservations", () => {
+  it("is refused another until one of them is settled or expires", async () => {
+    const own = headgate({ ...log, LIMITS: "1000000/hour", STRATEGY: "fixed-window" });
+    const { id } = await reserve(own, 1);
+    const [, key = ""] = id.split(".");
+    const object = env.RATE_LIMITER.getByName(key);
+    const open = Array.from({ length: 999 }, (_, each) =>
+      object.reserve({ key, charges: [filler], id: String(each), ttlMs: 60_000 }),
+    );
+    await Promise.all(open);
+    at(19_999);
+    const refused = await own.check("POST", "/check/reserve?deny=403", {
+      key: "k",
+      cost: 7,
+      ttlMs: 1_000,
+    });
+    expect([refused.status, refused.headers.get("Retry-After")]).toEqual([429, "31"]);
+    expect(refused.headers.get("Content-Type")).toBe("application/problem+json");
+    expect(await refused.json()).toEqual({
+      type: "about:blank",
+      title: "Too Many Requests",
+      status: 429,
+      detail:
+        "The key has as many open reservations as it may: settle some, or retry in 31 seconds.",
+      reason: "reservations",
+    });
+    expect(await remaining(own)).toEqual([999_999]);
+    expect(await settle(own, id, 1)).toEqual(settled);
+    expect((await reserve(own, 1)).id).not.toBeNull();
+  });
+});
+
+/** The status, and what is told of each wrong field. */
+const refusalOf = async (answer: Promise<Response>): Promise<unknown[]> => {
+  const response = await answer;
+  const { status, errors = [] } = await response.json<{
+    status: number;
+    errors?: { field: string; accepted: string }[];
+  }>();
+  expect(status).toBe(response.status);
+  return [status, ...errors.map(({ field, accepted }) => [field, accepted])];
+};
+
+const ttl = "an integer from 1000 to 86400000";
+const costs = "an integer from 0 to 1000000";
+
+describe("a reservation that is wrong", () => {
+  it.for([999, 86_400_001, 1.5, "1000", null, undefined, -1_000, 1e300])(
+    "is refused for a ttlMs of %j",
+    async (ttlMs) => {
+      const { check } = headgate(log);
+      const own = check("POST", "/check/reserve", { key: "k", ttlMs });
+      expect(await refusalOf(own)).toEqual([422, ["ttlMs", ttl]]);
+      const adhoc = check("POST", "/check/reserve", { key: "k", limits: "5/minute", ttlMs });
+      expect(await refusalOf(adhoc)).toEqual([422, ["ttlMs", ttl]]);
+    },
+  );
+
+  it.for([1_000, 86_400_000])("is not for a ttlMs of %j", async (ttlMs) => {
+    expect((await reserve(headgate(log), 1, { ttlMs })).id).not.toBeNull();
+  });
+
+  it.for([-1, 0.5, 1_000_001, 2 ** 53, "1", null])("is refused for a cost of %j", async (cost) => {
+    const { check } = headgate(log);
+    const asked = check("POST", "/check/reserve", { key: "k", cost, ttlMs: 1_000 });
+    expect(await refusalOf(asked)).toEqual([422, ["cost", costs]]);
+    expect(await refusalOf(check("POST", "/check/settle", { id: "x", cost }))).toEqual([
+      422,
+      ["cost", costs],
+    ]);
+  });
+
+  it("names every wrong field, of the query too", async () => {
+    const { check } = headgate(log);
+    const named = async (path: string, body: unknown): Promise<string> => {
+      const [status, ...errors] = await refusalOf(check("POST", path, body));
+      expect(status).toBe(422);
+      return errors.map((error) => (error as [string])[0]).join(" ");
+    };
+    const wrong = { policy: 1, key: "", cost: -1, ttlMs: 0, strategy: "x", ttl: 5 };
+    expect(await named("/check/reserve?deny=500&wait=1", wrong)).toBe(
+      "policy key cost strategy ttlMs ttl deny wait",
+    );
+    const adhoc = { policy: "p", key: 5, limits: "0/minute", strategy: 1, ttlMs: 0, id: "x" };
+    expect(await named("/check/reserve", adhoc)).toBe("policy key ttlMs id strategy limits.limit");
+    expect(await named("/check/settle?deny=429", { id: 5, cost: -1, key: "k" })).toBe(
+      "id cost key deny",
+    );
+    expect(await named("/check/settle", {})).toBe("id cost");
+    expect(await named("/check/settle", { id: null, cost: 1 })).toBe("id");
+    expect(await named("/check/reserve", [])).toBe("body");
+    expect(await named("/check/settle", "x")).toBe("body");
+    const unknown = { policy: "nobody", key: "k", ttlMs: 1_000 };
+    expect(await statusOf(check("POST", "/check/reserve", unknown))).toBe(404);
+  });
+
+  it("spends nothing", async () => {
+    const own = headgate(log);
+    const { check } = own;
+    const wrong = [{ ttlMs: 999 }, { ttlMs: 1_000, extra: 1 }, { ttlMs: 1_000, strategy: "x" }];
+    const bodies = wrong.map((each) => ({ key: "k", cost: 5, ...each }));
+    await Promise.all(bodies.map((body) => statusOf(check("POST", "/check/reserve", body))));
+    await statusOf(check("POST", "/check/reserve?x=1", { key: "k", cost: 5, ttlMs: 1_000 }));
+    expect(await remaining(own)).toEqual([10]);
+  });
+});
+
+describe.each(["/check/reserve", "/check/settle"])("%s", (path) => {
+  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+  const post = (init: RequestInit<IncomingRequestCfProperties>): Promise<number> =>
+    statusOf(headgate(log).send(path, { method: "POST", ...init }));
+
+  it("needs a token, as /check does, and JSON of no more than 16 KiB", async () => {
+    const body = "{}";
+    expect(await post({ body })).toBe(401);
+    expect(await post({ body, headers: { ...headers, Authorization: "Bearer x" } })).toBe(401);
+    expect(await post({ body: "{", headers })).toBe(400);
+    expect(await post({ body, headers: { ...headers, "Content-Type": "text/plain" } })).toBe(415);
+    expect(await post({ body: `"${"x".repeat(16_385)}"`, headers })).toBe(413);
+    expect(await post({ body, headers })).toBe(422);
+  });
+
+  it.for(["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])("is not for %s", async (method) => {
+    const response = await headgate(log).send(path, { method, headers });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, "POST"]);
+  });
+});

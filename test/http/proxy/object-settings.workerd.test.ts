@@ -1,0 +1,117 @@
+import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../../src/config/index.ts";
+import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { from, headgate, statusOf } from "../harness.ts";
+
+/** The names of the rows that each of the shards has, when all is written. */
+async function rowsOfShards(shards: number): Promise<string[][]> {
+  await evictAllDurableObjects();
+  const names = Array.from({ length: shards }, (_, shard) => `${shard}-of-${shards}`);
+  return Promise.all(
+    names.map((name) =>
+      runInDurableObject(env.RATE_LIMITER.getByName(name), async (_, { storage }) => [
+        ...(await storage.list()).keys(),
+      ]),
+    ),
+  );
+}
+
+const strict = { limits: "5/hour", strategy: "fixed-window" };
+
+describe("keys of a sharded policy", () => {
+  it("share the objects that the policy says, and are charged each for itself", async () => {
+    const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded", shards: 3 };
+    const { send } = headgate({ POLICIES: [policy] });
+    const addresses = Array.from({ length: 30 }, (_, index) => `192.0.2.${index}`);
+    for (let round = 0; round < 6; round++) {
+      // oxlint-disable-next-line no-await-in-loop
+      const statuses = await Promise.all(
+        addresses.map((address) => statusOf(send("/", from(address)))),
+      );
+      expect(new Set(statuses)).toEqual(new Set([round < 5 ? 200 : 429]));
+    }
+    const rows = await rowsOfShards(3);
+    expect(rows.flat()).toHaveLength(30);
+    expect(Math.min(...rows.map((each) => each.length))).toBeGreaterThan(0);
+    expect(rows.flat().every((name) => /^k [\w-]{43}$/.test(name))).toBe(true);
+  });
+
+  it("are the same for the proxy and for /check", async () => {
+    const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded" };
+    const { send, check } = headgate({ POLICIES: [policy] });
+    await statusOf(send("/", from("192.0.2.1")));
+    const response = await check("GET", "/check?key=192.0.2.1");
+    expect(await response.json()).toMatchObject({ limits: [{ remaining: 4 }] });
+    expect(await statusOf(check("DELETE", "/check?key=192.0.2.1"))).toBe(204);
+    const after = await check("GET", "/check?key=192.0.2.1");
+    expect(await after.json()).toMatchObject({ limits: [{ remaining: 5 }] });
+  });
+
+  it("are decided all or nothing with those of other policies in the same objects, or in others", async () => {
+    const sharded = { objects: "sharded", shards: 7 };
+    const policies = [
+      { name: "a", key: "ip", ...strict, ...sharded },
+      { name: "b", key: "ip", limits: "2/hour", strategy: "fixed-window", ...sharded },
+      { name: "c", key: "ip", limits: "3/hour", strategy: "fixed-window" },
+    ];
+    const { send, check } = headgate({ POLICIES: policies });
+    const statuses: number[] = [];
+    for (let request = 0; request < 4; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(await statusOf(send("/", from("192.0.2.1"))));
+    }
+    expect(statuses).toEqual([200, 200, 429, 429]);
+    for (const [name, left] of [
+      ["a", 3],
+      ["b", 0],
+      ["c", 1],
+    ] as const) {
+      // oxlint-disable no-await-in-loop
+      const response = await check("GET", `/check?policy=${name}&key=192.0.2.1`);
+      expect(await response.json()).toMatchObject({ limits: [{ remaining: left }] });
+      // oxlint-enable no-await-in-loop
+    }
+  });
+});
+
+it("limits that a call brings are always of shared objects: their keys come in any number", async () => {
+  const { check } = headgate({ LIMITS: "5/hour" });
+  const before = (await rowsOfShards(32)).flat().length;
+  for (let key = 0; key < 10; key++) {
+    // oxlint-disable-next-line no-await-in-loop
+    await check("POST", "/check", { key: `tenant-${key}`, limits: "5/hour" });
+  }
+  expect((await rowsOfShards(32)).flat()).toHaveLength(before + 10);
+});
+
+it("a count that is confirmed is on disk when its answer is there", async () => {
+  const policy = {
+    name: "sure",
+    key: "ip",
+    ...strict,
+    objects: "sharded",
+    shards: 1,
+    durability: "confirmed",
+  };
+  const { check } = headgate({ POLICIES: [policy] });
+  for (let spend = 1; spend <= 4; spend++) {
+    // oxlint-disable no-await-in-loop
+    await check("POST", "/check", { key: "192.0.2.1" });
+    const remaining = await runInDurableObject(
+      env.RATE_LIMITER.getByName("0-of-1"),
+      (_, { storage }) => {
+        const [[name = ""] = []] = storage.kv.list({ prefix: "k " });
+        // Another, that has nothing in memory.
+        const after = () => () => undefined;
+        const limiter = new Limiter({ storage, now: () => Date.now(), after });
+        const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};
+        const charges = [{ policy: "sure", limits: limits ?? [], cost: 1 }];
+        return limiter.look({ key: name.slice(2), charges }).decisions[0]?.limits[0]?.remaining;
+      },
+    );
+    expect(remaining).toBe(5 - spend);
+    // oxlint-enable no-await-in-loop
+  }
+});

@@ -1,0 +1,117 @@
+/** What a denial is said to be for, and what a decision comes to when it is answered later. */
+import { describe, expect, it } from "vitest";
+import {
+  admits,
+  aged,
+  allows,
+  denialReason,
+  type Outcome,
+} from "../../../src/limiter/client/outcome.ts";
+import { createMeter, type Decision } from "../../../src/strategies/index.ts";
+import { policyOf } from "../../fakes/isolate.ts";
+
+const queue = (window: string, fields: object): object => ({
+  limit: 10,
+  window,
+  strategy: "leaky-bucket",
+  ...fields,
+});
+
+/** The outcome of a policy by the decision on the last of so many spends. */
+function outcomeOf(fields: object, costs: readonly number[], changes: object = {}): Outcome {
+  const policy = policyOf(fields);
+  const meter = createMeter(policy.limits);
+  const decisions = costs.map((cost) => meter.consume(cost, 1_000));
+  const decision = decisions.at(-1) ?? meter.look(0, 1_000);
+  return { kind: "decided", policy, decision: { ...decision, ...changes } };
+}
+
+const limit = outcomeOf({ limits: "1/minute" }, [1, 1]);
+const ban = outcomeOf({ limits: "1/minute" }, [1, 1], { bannedForMs: 5 });
+const cost = outcomeOf({ limits: "1/minute" }, [2]);
+const delayed = { maxDelay: "1s", limits: [queue("10s", { burst: 10 })] };
+const delay = outcomeOf(delayed, [1, 1, 1]);
+
+describe("the reason of a denial", () => {
+  it("is the one that waiting for the others would not help", () => {
+    expect([limit, ban, cost, delay].map((outcome) => allows(outcome))).toEqual(
+      Array.from({ length: 4 }, () => false),
+    );
+    expect([limit, ban, cost, delay].map((outcome) => denialReason([outcome]))).toEqual([
+      "limit",
+      "ban",
+      "cost",
+      "delay",
+    ]);
+    expect(denialReason([delay, limit])).toBe("limit");
+    expect(denialReason([limit, delay, cost])).toBe("cost");
+    expect(denialReason([cost, limit, ban])).toBe("ban");
+  });
+
+  it("is a ban although the cost could never fit either", () => {
+    expect(denialReason([outcomeOf({ limits: "1/minute" }, [2], { bannedForMs: 5 })])).toBe("ban");
+  });
+
+  it("is a delay only when each limit that denies is a queue bounded by it", () => {
+    const beside = (other: string): object => ({
+      maxDelay: "1s",
+      limits: [queue("10s", { burst: 10 }), other],
+    });
+    expect(denialReason([outcomeOf(beside("100/day"), [1, 1, 1])])).toBe("delay");
+    expect(denialReason([outcomeOf(beside("2/day"), [1, 1, 1])])).toBe("limit");
+  });
+
+  it("is the limit where a policy is closed and there is no decision", () => {
+    expect(denialReason([{ kind: "closed", policy: policyOf() }])).toBe("limit");
+  });
+});
+
+describe("an outcome", () => {
+  it("admits what it allows, and whatever a dry run would deny", () => {
+    const dryRun = policyOf({ dryRun: true });
+    const outcomes: Outcome[] = [limit, { kind: "open", policy: policyOf() }];
+    outcomes.push({ kind: "closed", policy: policyOf() }, { kind: "closed", policy: dryRun });
+    expect(outcomes.map(allows)).toEqual([false, true, false, false]);
+    expect(outcomes.map(admits)).toEqual([false, true, false, true]);
+  });
+});
+
+describe("a decision that is answered later", () => {
+  const waits = { retryAfterMs: 900, replenishAfterMs: 800, resetAfterMs: 700 };
+  const base = createMeter(policyOf().limits).look(1, 0);
+  const decision: Decision = {
+    ...base,
+    retryAfterMs: 1_000,
+    bannedForMs: 600,
+    limits: base.limits.map((each) => ({ ...each, ...waits })),
+  };
+
+  it("has each of its waits shortened by the time in between, and keeps the rest", () => {
+    expect(aged(decision, 100)).toEqual({
+      ...decision,
+      retryAfterMs: 900,
+      bannedForMs: 500,
+      limits: decision.limits.map((each) => ({
+        ...each,
+        retryAfterMs: 800,
+        replenishAfterMs: 700,
+        resetAfterMs: 600,
+      })),
+    });
+    expect(aged(decision, 0)).toEqual(decision);
+  });
+
+  it("has no negative wait, and none where no wait helps", () => {
+    const never = {
+      ...decision,
+      retryAfterMs: null,
+      limits: decision.limits.map((each) => ({ ...each, retryAfterMs: null })),
+    };
+    expect(aged(never, 5_000)).toMatchObject({
+      retryAfterMs: null,
+      bannedForMs: 0,
+      limits: [{ retryAfterMs: null, replenishAfterMs: 0, resetAfterMs: 0 }],
+    });
+    expect(aged(decision, 5_000)).toMatchObject({ retryAfterMs: 0, limits: [{ retryAfterMs: 0 }] });
+  });
+});

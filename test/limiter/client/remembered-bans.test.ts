@@ -1,0 +1,105 @@
+/** What an isolate remembers of bans, for preflights of banned clients. */
+import { describe, expect, it } from "vitest";
+import { parseConfig, type Policy } from "../../../src/config/index.ts";
+import { Bans, type Refusal } from "../../../src/limiter/client/bans.ts";
+import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
+import { createMeter } from "../../../src/strategies/index.ts";
+
+function policyOf(fields: object = {}): Policy {
+  const policy = { name: "p", limits: "2/minute", ban: "1h", ...fields };
+  const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+  if (read === undefined) throw new Error("a policy was configured");
+  return read;
+}
+
+const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
+
+/** An object that bans for so long, or gives no answer; every answer takes 10 ms. */
+function banning(bannedForMs: number | "open" | "closed") {
+  const state = { nowMs: 1_000_000, looks: [] as number[] };
+  const look = async ({ policy, cost }: Spend): Promise<Outcome> => {
+    state.looks.push(cost);
+    state.nowMs += 10;
+    if (typeof bannedForMs === "string") return { kind: bannedForMs, policy };
+    const decision = createMeter(policy.limits).look(cost, 0);
+    const denied = bannedForMs > 0 ? { allowed: false, retryAfterMs: bannedForMs } : {};
+    return { kind: "decided", policy, decision: { ...decision, ...denied, bannedForMs } };
+  };
+  return { state, bans: new Bans({ look }, { now: () => state.nowMs }) };
+}
+
+const waitOf = (refusal: Refusal | null): number | null => {
+  const [outcome] = refusal?.admission.outcomes ?? [];
+  return outcome !== undefined && "decision" in outcome ? outcome.decision.bannedForMs : null;
+};
+
+describe("a ban that an object has reported", () => {
+  it("is remembered for a second from when the object was asked, with a wait that counts down", async () => {
+    const { state, bans } = banning(60_000);
+    const spend = spendOf(policyOf());
+    expect(bans.known([spend])).toBeNull();
+    const found = await bans.find([spend]);
+    expect([waitOf(found), found?.admission.isRefused]).toEqual([60_000, true]);
+    expect(found?.admission.decidedAtMs).toBe(1_000_010);
+    state.nowMs = 1_000_999;
+    expect(waitOf(bans.known([spend]))).toBe(60_000 - 989);
+    state.nowMs = 1_001_000;
+    expect(bans.known([spend])).toBeNull();
+    expect(state.looks).toEqual([0]);
+  });
+
+  it("is remembered no longer than it lasts", async () => {
+    const { state, bans } = banning(300);
+    const spend = spendOf(policyOf());
+    await bans.find([spend]);
+    state.nowMs = 1_000_299;
+    expect(waitOf(bans.known([spend]))).toBe(11);
+    state.nowMs = 1_000_300;
+    expect(bans.known([spend])).toBeNull();
+  });
+
+  it("is not trusted while the clock has stepped back", async () => {
+    const { state, bans } = banning(60_000);
+    const spend = spendOf(policyOf());
+    await bans.find([spend]);
+    state.nowMs = 999_999;
+    expect(bans.known([spend])).toBeNull();
+    // Between question and answer no time has passed that its wait could have lost.
+    state.nowMs = 1_000_005;
+    expect(waitOf(bans.known([spend]))).toBe(60_000);
+  });
+
+  it("is one of its policy and its key", async () => {
+    const { bans } = banning(60_000);
+    const [spend, other] = [spendOf(policyOf()), spendOf(policyOf({ name: "q" }))];
+    await bans.find([spend]);
+    expect(bans.known([other, spendOf(policyOf(), "l")])).toBeNull();
+    expect(bans.known([other, spend])?.spends).toEqual([spend]);
+  });
+
+  it("is not remembered by a policy without a deny cache, nor once it is forgotten", async () => {
+    const { bans } = banning(60_000);
+    const uncached = spendOf(policyOf({ denyCache: false }));
+    expect(waitOf(await bans.find([uncached]))).toBe(60_000);
+    expect(bans.known([uncached])).toBeNull();
+    const spend = spendOf(policyOf());
+    await bans.find([spend]);
+    bans.forget(spend.policy, spend.partitionKey);
+    expect(bans.known([spend])).toBeNull();
+  });
+
+  it("is none where the object reports none, or gives no answer to an open policy", async () => {
+    for (const answer of [0, "open"] as const) {
+      const { bans } = banning(answer);
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await bans.find([spendOf(policyOf())])).toBeNull();
+    }
+  });
+
+  it("is not known, and the request refused, where no object answers a closed policy", async () => {
+    const { bans } = banning("closed");
+    const spend = spendOf(policyOf());
+    expect((await bans.find([spend]))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);
+    expect(bans.known([spend])).toBeNull();
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import {
+  addressOf,
+  newAddress,
+  reservationId,
+} from "../../../src/limiter/client/reservation-id.ts";
+import { signer } from "../../../src/policies/hmac.ts";
+
+const sign = signer("secret");
+const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as const;
+const own = { shards: null, locationHint: null, jurisdiction: null };
+
+describe("the id of a reservation", () => {
+  it("says where it is, to whoever holds the secret", async () => {
+    for (const each of [settings, own]) {
+      const address = newAddress("a-partition-key", each);
+      // oxlint-disable no-await-in-loop
+      const id = await reservationId(address, null, sign);
+      expect(await addressOf(id, null, sign)).toEqual(address);
+      // oxlint-enable no-await-in-loop
+      expect(id).toMatch(/^[\w.-]+$/);
+    }
+  });
+
+  it("has 128 random bits, other ones each time", () => {
+    const ids = Array.from({ length: 100 }, () => newAddress("k", own).random);
+    expect(new Set(ids).size).toBe(100);
+    expect(ids.every((id) => /^[0-9a-f]{32}$/.test(id))).toBe(true);
+  });
+
+  it("is worth nothing to another tenant, or by another secret", async () => {
+    const id = await reservationId(newAddress("k", own), "tenant-1", sign);
+    expect(await addressOf(id, "tenant-1", sign)).not.toBeNull();
+    expect(await addressOf(id, "tenant-2", sign)).toBeNull();
+    expect(await addressOf(id, null, sign)).toBeNull();
+    expect(await addressOf(id, "tenant-1", signer("another"))).toBeNull();
+  });
+
+  it("cannot be changed in any character", async () => {
+    const id = await reservationId(newAddress("k", settings), null, sign);
+    for (let index = 0; index < id.length; index++) {
+      const changed = `${id.slice(0, index)}${id[index] === "a" ? "b" : "a"}${id.slice(index + 1)}`;
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await addressOf(changed, null, sign)).toBeNull();
+    }
+    const rubbish = [
+      "",
+      ".....",
+      "a.b.c.d.e.f",
+      `${id}.`,
+      `.${id}`,
+      id.slice(1),
+      "x".repeat(10_000),
+    ];
+    for (const each of rubbish) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await addressOf(each, null, sign)).toBeNull();
+    }
+  });
+});

@@ -1,0 +1,172 @@
+/** What an isolate decides by itself under eventual consistency, and when it reports its spends to the object. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncCall } from "../../../src/limiter/protocol.ts";
+import { spendOf, TestIsolate } from "../../fakes/isolate.ts";
+
+/** Calls that fail report it. */
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
+afterEach(() => void vi.restoreAllMocks());
+
+const fields = { limits: "1000/hour", consistency: "eventual", syncEvery: "1s" };
+const eventual = spendOf(fields);
+
+const syncs = (isolate: TestIsolate): SyncCall[] =>
+  isolate.calls.flatMap(({ name, argument }) => (name === "sync" ? [argument as SyncCall] : []));
+
+/** Units of each instant that a call reports. */
+const reported = ({ charges }: SyncCall): (readonly [number, number])[] =>
+  charges.flatMap(({ spends }) => spends);
+
+const leftAtObject = (isolate: TestIsolate): number | undefined => {
+  const charge = { policy: "p", limits: eventual.policy.limits, cost: 1 };
+  const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
+  return decisions[0]?.limits[0]?.remaining;
+};
+
+describe("the spends of an isolate", () => {
+  it("reach the object once a second, with how long ago each was", async () => {
+    const isolate = new TestIsolate();
+    await isolate.admit(eventual);
+    await isolate.clock.pass(200);
+    isolate.calls.length = 0;
+    await isolate.admit(eventual);
+    await isolate.clock.pass(100);
+    await isolate.admit({ ...eventual, cost: 3 });
+    await isolate.clock.pass(2_000);
+    const calls = syncs(isolate).map(reported);
+    expect(calls.flat().map(([, units]) => units)).toEqual([1, 3]);
+    const [[first], [second]] = calls.flat() as [[number, number], [number, number]];
+    expect(first - second).toBe(100);
+    expect(leftAtObject(isolate)).toBe(995);
+  });
+
+  it("of very many instants are reported as a hundred, all of them counted", async () => {
+    const isolate = new TestIsolate();
+    isolate.before = () => Promise.reject(new Error("lost"));
+    await isolate.admit(eventual);
+    await isolate.clock.pass(300);
+    for (let request = 0; request < 250; request++) {
+      isolate.clock.nowMs += 1;
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.admit(eventual);
+    }
+    isolate.before = () => Promise.resolve();
+    await isolate.clock.pass(20_000);
+    const most = Math.max(...syncs(isolate).map((call) => reported(call).length));
+    expect(most).toBeGreaterThan(90);
+    expect(most).toBeLessThanOrEqual(100);
+    expect(leftAtObject(isolate)).toBe(1_000 - 251);
+  });
+
+  it("are counted once where the answer was lost and they are sent again", async () => {
+    const isolate = new TestIsolate();
+    let answers = 0;
+    const sync = isolate.object("k").sync.bind(isolate.object("k"));
+    vi.spyOn(isolate.object("k"), "sync").mockImplementation((call) => {
+      const answer = sync(call);
+      if ((answers += 1) <= 2) throw new Error("the answer is lost");
+      return answer;
+    });
+    await isolate.admit({ ...eventual, cost: 7 });
+    await isolate.clock.pass(20_000);
+    expect(answers).toBeGreaterThan(2);
+    expect(leftAtObject(isolate)).toBe(993);
+  });
+
+  it("are written with the certainty of the most certain policy on the key", async () => {
+    for (const [durability, expected] of [
+      ["relaxed", "relaxed"],
+      ["confirmed", "confirmed"],
+    ]) {
+      const isolate = new TestIsolate();
+      // oxlint-disable no-await-in-loop
+      await isolate.admit(eventual, spendOf({ ...fields, name: "q", durability }));
+      await isolate.clock.pass(3_000);
+      // oxlint-enable no-await-in-loop
+      expect(new Set(syncs(isolate).map((call) => call.durability))).toEqual(new Set([expected]));
+    }
+  });
+
+  it("are given back where another object denies the request", async () => {
+    const isolate = new TestIsolate();
+    const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
+    await isolate.admit({ ...eventual, cost: 4 });
+    expect(await isolate.outcomes(eventual, denying)).toEqual([true, false]);
+    await isolate.clock.pass(10_000);
+    await isolate.afterAnswers();
+    expect(leftAtObject(isolate)).toBe(996);
+    const { outcomes } = await isolate.admit(eventual);
+    expect(outcomes).toMatchObject([
+      { kind: "decided", decision: { limits: [{ remaining: 995 }] } },
+    ]);
+  });
+
+  it("leave no trace in the isolate's own count where many requests are denied at once", async () => {
+    const isolate = new TestIsolate();
+    const denied = spendOf({ name: "denied", limits: "1/hour", denyCache: false }, 1, "other");
+    await isolate.admit(denied);
+    const bucket = { limit: 100, window: "1h", strategy: "token-bucket" };
+    const own = spendOf({ ...fields, limits: [bucket], syncEvery: "10s" });
+    // Until the first answer of the object, which may be late, the isolate counts by itself.
+    isolate.before = ({ name }) =>
+      new Promise(
+        (resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)),
+      );
+    const outcomes: Promise<(boolean | string)[]>[] = [];
+    for (let request = 0; request < 200; request++) {
+      outcomes.push(isolate.outcomes(own, denied));
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.clock.pass(1);
+    }
+    await isolate.clock.pass(50);
+    expect(await Promise.all(outcomes)).toEqual(outcomes.map(() => [true, false]));
+    const { outcomes: last } = await isolate.admit(own);
+    expect(last).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 99 }] } }]);
+  });
+
+  it("are forgotten with the policy, also those that were still to be sent", async () => {
+    const isolate = new TestIsolate();
+    await isolate.admit({ ...eventual, cost: 4 });
+    await isolate.client.forget(eventual.policy, "k");
+    await isolate.clock.pass(10_000);
+    expect(leftAtObject(isolate)).toBe(1_000);
+    const { outcomes } = await isolate.admit(eventual);
+    expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 999 }] } }]);
+  });
+});
+
+describe("a decision of an isolate", () => {
+  it("counts what other isolates have spent, as of its last answer", async () => {
+    const isolate = new TestIsolate();
+    const other = isolate.newClient();
+    await isolate.admit(eventual);
+    await isolate.clock.pass(500);
+    await other.admit([{ ...eventual, cost: 900 }], () => undefined);
+    await isolate.clock.pass(3_000);
+    await isolate.admit(eventual);
+    await isolate.clock.pass(3_000);
+    expect(await isolate.outcomes({ ...eventual, cost: 99 })).toEqual([false]);
+    expect(await isolate.outcomes({ ...eventual, cost: 98 })).toEqual([true]);
+  });
+
+  it("is its own until the object has answered, and the object's from then on", async () => {
+    const isolate = new TestIsolate();
+    const kinds = [];
+    for (const ms of [0, 500]) {
+      // oxlint-disable no-await-in-loop
+      await isolate.clock.pass(ms);
+      kinds.push((await isolate.admit(eventual)).outcomes[0]?.kind);
+      // oxlint-enable no-await-in-loop
+    }
+    expect(kinds).toEqual(["local", "decided"]);
+  });
+
+  it("spends of all policies on a key or of none", async () => {
+    const isolate = new TestIsolate();
+    const narrow = spendOf({ ...fields, name: "q", limits: "1/hour" });
+    expect(await isolate.outcomes(eventual, narrow)).toEqual([true, true]);
+    expect(await isolate.outcomes(eventual, narrow)).toEqual([true, false]);
+    await isolate.clock.pass(3_000);
+    expect(leftAtObject(isolate)).toBe(999);
+  });
+});

@@ -1,0 +1,103 @@
+/** How the state of a key is divided among rows of storage, which hold 2 MB each. */
+import { describe, expect, it } from "vitest";
+import {
+  headOf,
+  mostRowBytes,
+  parsedRow,
+  rowVersion,
+  snapshotAt,
+  type WrittenRow,
+  writtenRow,
+} from "../../../src/limiter/object/key-row.ts";
+
+/** The rows of meters whose snapshots take so many bytes, quotes included. */
+function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
+  const texts: string[] = [];
+  const meters = sizes.map((size, index): [string, string] => [
+    `p${index}`,
+    String(index).repeat(size - 2),
+  ]);
+  const numberOf = (text: string): number => texts.push(text) - 1;
+  const parts = { idleAtMs: 20, bornAtMs: 10, meters, rest: [] };
+  return { ...writtenRow(parts, numberOf, () => texts.length), texts };
+}
+
+describe("the row of a key", () => {
+  it("holds all of its meters as long as it takes no more than a row holds", () => {
+    const bytesBeside = written(2).row.length - 2;
+    const full = written(mostRowBytes - bytesBeside);
+    expect([full.row.length, full.apart, full.texts]).toEqual([mostRowBytes, [], []]);
+    const over = written(mostRowBytes - bytesBeside + 1);
+    expect([over.apart, over.texts.length, over.lost]).toEqual([["p0"], 1, []]);
+  });
+
+  it("leaves a row's name room within the 2 MB", () => {
+    expect(mostRowBytes).toBeLessThanOrEqual(2_000_000 - 2_000);
+  });
+
+  it("has the largest meters stored apart, and no more of them than it takes", () => {
+    const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
+    expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([
+      ["p1"],
+      900_000,
+      [900_000],
+      [],
+    ]);
+    expect(row.length).toBeLessThanOrEqual(mostRowBytes);
+    const parsed = parsedRow(row);
+    const lengths = parsed?.meters.map(([policy, stored]) => {
+      const snapshot = snapshotAt(stored, (number) => texts[number]);
+      return [policy, String(snapshot).length];
+    });
+    expect(lengths).toEqual([
+      ["p0", 499_998],
+      ["p1", 899_998],
+      ["p2", 98],
+      ["p3", 799_998],
+    ]);
+  });
+
+  it("still fits when the numbers of the meters stored apart are counted", () => {
+    const sizes = Array.from({ length: 2_000 }, (_, index) => 1_100 - (index % 7));
+    const { row, apart } = written(...sizes);
+    expect(apart.length).toBeGreaterThan(100);
+    expect(row.length).toBeLessThanOrEqual(mostRowBytes);
+  });
+
+  it("leaves out a meter that is larger than any row", () => {
+    const { row, apart, lost, texts } = written(100, mostRowBytes + 1, 200);
+    expect([apart, lost, texts]).toEqual([[], ["p1"], []]);
+    expect(parsedRow(row)?.meters.map(([policy]) => policy)).toEqual(["p0", "p2"]);
+  });
+
+  it("says whether it has texts stored apart, so that they are deleted with it", () => {
+    expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasSegments: false });
+    const large = written(1_500_000, 1_500_000).row;
+    expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasSegments: true });
+    expect([headOf("[]"), headOf(7)]).toEqual([null, null]);
+  });
+});
+
+describe("a row that no version wrote", () => {
+  it.for<[string, unknown]>([
+    ["is no text", 7],
+    ["is no JSON", "["],
+    ["is no list", "{}"],
+    ["is of another version", JSON.stringify([rowVersion + 1, 2, 1, 0, []])],
+    ["has no instant of its first write", JSON.stringify([rowVersion, 2, "1", 0, []])],
+    ["has no meters", JSON.stringify([rowVersion, 2, 1, 0])],
+    ["has a meter without a snapshot", JSON.stringify([rowVersion, 2, 1, 0, [["p"]]])],
+    ["has a meter of three parts", JSON.stringify([rowVersion, 2, 1, 0, [["p", {}, 1]]])],
+    ["has a meter without a name", JSON.stringify([rowVersion, 2, 1, 0, [[1, {}]]])],
+  ])("is not read: it %s", ([, row]) => {
+    expect(parsedRow(JSON.stringify([rowVersion, 2, 1, 0, [["p", {}]]]))).not.toBeNull();
+    expect(parsedRow(row)).toBeNull();
+  });
+
+  it("has no snapshot where its text is missing or is no JSON", () => {
+    expect(snapshotAt(3, () => undefined)).toBeNull();
+    expect(snapshotAt(3, () => "[")).toBeNull();
+    expect(snapshotAt(3, (number) => `[${number}]`)).toEqual([3]);
+    expect(snapshotAt([1], () => undefined)).toEqual([1]);
+  });
+});

@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import type { Charge } from "../../../src/limiter/protocol.ts";
+import { parseLimits } from "../../../src/strategies/index.ts";
+import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { eventsOf, startMs } from "../harness.ts";
+
+/** Storage holds 2 MB in a row, its name included; local workerd would take more. */
+const mostRowBytes = 2_000_000;
+
+/** Logs that are just too short to be cut into segments: each is in the key's row whole. */
+const entries = 500;
+const windows = Array.from({ length: 16 }, (_, index) => `${100 + index}d`);
+
+const chargesOf = (policies: number): Charge[] =>
+  Array.from({ length: policies }, (_, index) => {
+    const policy = `policy-${index}`;
+    const input = windows.map((window) => ({ limit: 1_000, window, strategy: "sliding-log" }));
+    return { policy, limits: parseLimits(input, { policy }), cost: 1 };
+  });
+
+/** Spends on one key until its logs are full, and writes it. */
+function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
+  const storage = new MemoryStorage();
+  let nowMs = startMs;
+  const limiter = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
+  const charges = chargesOf(policies);
+  // A state without ever a decision: to book it takes a hundredth of the time.
+  for (const { policy, limits } of charges) {
+    const spends = Array.from({ length: entries }, (_, index) => [index * 7_777_777, 1] as const);
+    limiter.sync({
+      isolate: "isolate",
+      key: "k",
+      batch: Number(policy.slice("policy-".length)) + 1,
+      charges: [{ policy, limits, spends: spends.toReversed() }],
+    });
+  }
+  nowMs += 1;
+  limiter.check({ key: "k", charges, durability: "confirmed" });
+  return { storage, nowMs };
+}
+
+const sizesOf = ({ rows }: MemoryStorage): number[] =>
+  [...rows].map(([name, row]) => name.length + row.length);
+
+describe("the state of a key that is larger than a row", () => {
+  it("is stored whole in several rows, reported once, and read back", async () => {
+    let written = { storage: new MemoryStorage(), nowMs: 0 };
+    const policies = 50;
+    const events = await eventsOf(() => (written = filled(policies)));
+    const { storage, nowMs } = written;
+    const sizes = sizesOf(storage);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(mostRowBytes);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(mostRowBytes);
+    expect(events.match(/"event":"state-oversized","policies":\["policy-/g)).toHaveLength(1);
+    const next = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
+    const { decisions } = next.look({ key: "k", charges: chargesOf(policies) });
+    const left = decisions.flatMap(({ limits }) => limits.map(({ remaining }) => remaining));
+    expect(left).toEqual(Array.from({ length: policies * 16 }, () => 1_000 - entries - 1));
+  });
+
+  it("leaves no row behind when it is idle", async () => {
+    let written = { storage: new MemoryStorage(), nowMs: 0 };
+    await eventsOf(() => (written = filled(50)));
+    const { storage, nowMs } = written;
+    const later = nowMs + 200 * 86_400_000;
+    const next = new Limiter({ storage, now: () => later, after: () => () => undefined });
+    await next.alarm();
+    expect(storage.rows.size).toBe(0);
+  });
+
+  it("is one row, without an event, where it fits", async () => {
+    let written = { storage: new MemoryStorage(), nowMs: 0 };
+    const events = await eventsOf(() => (written = filled(20)));
+    expect([written.storage.rows.size, events]).toEqual([1, ""]);
+  });
+});

@@ -1,0 +1,259 @@
+/** Several borrowers of one key, in virtual time: what they really use, when they use it, and how long others wait. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Charge, Leased, LeaseCall, Verdict } from "../../../src/limiter/protocol.ts";
+import type { Limit, LimitDecision } from "../../../src/strategies/index.ts";
+import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { VirtualObject } from "../../fakes/virtual-object.ts";
+import { forAll } from "../../for-all.ts";
+import { mostWithin } from "../../strategies/story.ts";
+import { boundOf, limitOf, spanOf, type Variant, variants } from "../../strategies/variants.ts";
+import { startMs } from "../harness.ts";
+
+/** What a policy that is leased may have. */
+const lendable = variants.filter(
+  ({ strategy, options, isElastic }) =>
+    !isElastic &&
+    strategy !== "concurrency" &&
+    (strategy !== "leaky-bucket" || options["mode"] === "police"),
+);
+
+const casts = [
+  ...lendable.map((form) => ({ title: form.title, forms: [form], policies: 1 })),
+  { title: "two policies of any strategies", forms: lendable, policies: 2 },
+];
+
+interface Step {
+  readonly kind: "lease" | "refill" | "use" | "return" | "vanish" | "check" | "fill" | "crash";
+  readonly idleTicks: number;
+  readonly jitterMs: number;
+  readonly units: number;
+  readonly ttlTicks: number;
+  /** How long ago the borrower has asked. */
+  readonly latencyMs: number;
+  /** Which of the borrowed slices. */
+  readonly pick: number;
+}
+
+interface Schedule {
+  readonly charges: readonly Charge[];
+  readonly tickMs: number;
+  readonly steps: readonly Step[];
+  /** How each of the slices ends that are open after the steps. */
+  readonly ends: readonly Step[];
+  readonly cost: number;
+}
+
+const kinds: readonly Step["kind"][] = [
+  ...(["lease", "lease", "lease", "refill", "use", "use", "use"] as const),
+  ...(["return", "return", "vanish", "check", "check", "fill", "crash"] as const),
+];
+
+const steps: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom(...kinds),
+  idleTicks: fc.oneof(
+    { weight: 3, arbitrary: fc.constant(0) },
+    { weight: 6, arbitrary: fc.integer({ min: 1, max: 5 }) },
+    { weight: 1, arbitrary: fc.integer({ min: 5, max: 20 }) },
+  ),
+  jitterMs: fc.constantFrom(0, 0, 1, -1),
+  units: fc.integer({ min: 1, max: 12 }),
+  ttlTicks: fc.integer({ min: 1, max: 9 }),
+  latencyMs: fc.constantFrom(0, 0, 1, 2),
+  pick: fc.nat(50),
+});
+
+const schedules = ({ forms, policies }: (typeof casts)[number]): fc.Arbitrary<Schedule> =>
+  fc
+    .record({
+      numbers: fc.array(
+        fc.record({
+          form: fc.constantFrom<Variant[]>(...forms),
+          limit: fc.integer({ min: 8, max: 60 }),
+          ticks: fc.integer({ min: 1, max: 8 }),
+        }),
+        { minLength: policies, maxLength: policies },
+      ),
+      tickMs: fc.constantFrom(1, 1, 13, 1_000),
+      steps: fc.array(steps, { minLength: 5, maxLength: 40 }),
+      ends: fc.array(steps, { minLength: 1, maxLength: 20 }),
+      cost: fc.integer({ min: 1, max: 12 }),
+    })
+    .map(({ numbers, tickMs: tick, ...rest }) => {
+      const tickMs = Math.max(tick, ...numbers.map(({ form }) => form.tickMs ?? 0));
+      const charges = numbers.map(({ form, limit, ticks }, index) => {
+        const policy = `p-${index}`;
+        return { policy, limits: [limitOf(form, limit, ticks * tickMs, policy)], cost: 1 };
+      });
+      return { ...rest, charges, tickMs };
+    });
+
+interface Borrowed {
+  readonly id: string;
+  readonly endsAtMs: number;
+  readonly units: number;
+  used: number;
+}
+
+class Borrowers {
+  readonly object = new VirtualObject(new MemoryStorage(), startMs);
+  readonly spends: { atMs: number; units: number }[] = [];
+  readonly #charges: readonly Charge[];
+  slices: Borrowed[] = [];
+  /** Whose borrowers are gone: nobody uses or returns them. */
+  readonly #over: Borrowed[] = [];
+  #count = 0;
+
+  constructor(charges: readonly Charge[]) {
+    this.#charges = charges;
+  }
+
+  get nowMs(): number {
+    return this.object.nowMs;
+  }
+
+  async step(step: Step, tickMs: number): Promise<void> {
+    await this.object.pass(Math.max(0, step.idleTicks * tickMs + (tickMs > 1 ? step.jitterMs : 0)));
+    if (step.kind === "lease") this.#lease(step, tickMs, 1 + (step.pick % 3));
+    else if (step.kind === "refill") this.#lease(step, tickMs, 0);
+    else if (step.kind === "crash") this.object.crash();
+    else if (step.kind === "check") this.check(step.units);
+    else if (step.kind === "fill") this.check(Math.max(1, this.remaining()));
+    else this.end(step);
+  }
+
+  /** Uses, returns or forgets one of the slices. */
+  end({ kind, pick, units }: Step): void {
+    const index = pick % Math.max(1, this.slices.length);
+    const slice = this.slices[index];
+    if (slice === undefined) return;
+    if (kind === "use") {
+      this.#use(slice, units);
+      return;
+    }
+    this.slices.splice(index, 1);
+    this.#over.push(slice);
+    if (kind !== "vanish") {
+      this.object.limiter.giveBackSlices({ key: "k", returned: [slice, slice] });
+    }
+  }
+
+  check(cost: number): Verdict {
+    const verdict = this.object.limiter.check(this.#call(cost));
+    this.#note(verdict, cost);
+    return verdict;
+  }
+
+  look(cost: number): LimitDecision[] {
+    return this.object.limiter
+      .look(this.#call(cost))
+      .decisions.flatMap(({ limits }): LimitDecision[] => limits);
+  }
+
+  remaining(): number {
+    return Math.min(...this.look(1).map(({ remaining }) => remaining));
+  }
+
+  #lease({ units, ttlTicks, latencyMs, pick }: Step, tickMs: number, cost: number): void {
+    const id = `slice-${this.#count++}`;
+    const ttlMs = ttlTicks * tickMs;
+    // Some come back late, and some a second time.
+    const returned = pick % 4 === 0 ? [...this.slices.splice(0, 1), ...this.#over.slice(-1)] : [];
+    this.#over.push(...returned);
+    const call: LeaseCall = { ...this.#call(cost), wanted: { id, units, ttlMs }, returned };
+    const leased: Leased = this.object.limiter.lease(call);
+    if (cost > 0) this.#note(leased, cost);
+    expect(leased.lentUnits).toBeLessThanOrEqual(units);
+    if (leased.lentUnits === 0) return;
+    const endsAtMs = this.nowMs - latencyMs + ttlMs;
+    this.slices.push({ id, units: leased.lentUnits, endsAtMs, used: 0 });
+  }
+
+  #use(slice: Borrowed, wanted: number): void {
+    const units = Math.min(wanted, slice.units - slice.used);
+    if (units === 0 || this.nowMs >= slice.endsAtMs) return;
+    slice.used += units;
+    this.spends.push({ atMs: this.nowMs, units });
+  }
+
+  #note({ decisions }: Verdict, units: number): void {
+    if (decisions.every(({ allowed }) => allowed)) this.spends.push({ atMs: this.nowMs, units });
+  }
+
+  #call(cost: number) {
+    const charges = this.#charges.map((charge) => ({ ...charge, cost }));
+    return { key: "k", charges, durability: "confirmed" } as const;
+  }
+}
+
+async function toldTo(schedule: Schedule): Promise<Borrowers> {
+  const borrowers = new Borrowers(schedule.charges);
+  for (const step of schedule.steps) {
+    // oxlint-disable-next-line no-await-in-loop
+    await borrowers.step(step, schedule.tickMs);
+  }
+  return borrowers;
+}
+
+const limitsOf = ({ charges }: Schedule): Limit[] => charges.flatMap(({ limits }) => limits);
+
+describe.each(casts)("slices: $title", (cast) => {
+  it(
+    "never let more be used in any span of a window than the strategy's bound",
+    forAll([schedules(cast)], async (schedule) => {
+      const { spends } = await toldTo(schedule);
+      for (const limit of limitsOf(schedule)) {
+        expect(mostWithin(spends, spanOf(limit))).toBeLessThanOrEqual(boundOf(limit));
+      }
+    }),
+  );
+
+  it(
+    "are over by when the waits say so, whether they are returned or not",
+    forAll([schedules(cast)], async (schedule) => {
+      const borrowers = await toldTo(schedule);
+      const { cost, ends, tickMs } = schedule;
+      const toldAtMs = borrowers.nowMs;
+      const told = borrowers.look(cost);
+      // Now nobody spends but of what is lent already.
+      for (const end of ends) {
+        // oxlint-disable no-await-in-loop
+        await borrowers.object.pass(end.idleTicks * tickMs);
+        // A crash could bring back a slice whose return was not written yet.
+        if (end.kind === "crash") await borrowers.object.evict();
+        else borrowers.end(end);
+        // oxlint-enable no-await-in-loop
+      }
+      const sinceMs = borrowers.nowMs - toldAtMs;
+      const waits = told.flatMap((limit, index) => [
+        { index, waitMs: limit.retryAfterMs, least: cost },
+        { index, waitMs: limit.replenishAfterMs, least: leastGrown(limit) },
+        { index, waitMs: limit.resetAfterMs, least: limit.capacity },
+      ]);
+      const later = waits
+        .filter(({ waitMs }) => waitMs !== null && waitMs >= sinceMs)
+        .toSorted((a, b) => (a.waitMs ?? 0) - (b.waitMs ?? 0));
+      for (const { index, waitMs, least } of later) {
+        // oxlint-disable-next-line no-await-in-loop
+        await borrowers.object.pass(toldAtMs + (waitMs ?? 0) - borrowers.nowMs);
+        expect(borrowers.look(1)[index]?.remaining).toBeGreaterThanOrEqual(least);
+      }
+    }),
+  );
+
+  it(
+    "leave nothing in storage once all is over",
+    forAll(
+      [schedules(cast)],
+      async (schedule) => {
+        const { object } = await toldTo(schedule);
+        await object.finish();
+        expect([object.storage.rows.size, object.storage.alarmAtMs]).toEqual([0, null]);
+      },
+      50,
+    ),
+  );
+});
+
+const leastGrown = ({ remaining, capacity }: LimitDecision): number =>
+  Math.min(capacity, remaining + 1);

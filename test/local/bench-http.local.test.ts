@@ -1,0 +1,45 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { type Run as Measured } from "../tools/http/record.ts";
+import { type Run, runNpm } from "./checkout.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-bench-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const bench = (...options: string[]): Run =>
+  runNpm(".", "run", "--silent", "bench:http", "--", ...options);
+
+it("npm run bench:http measures Headgate beside the floor, judges, and draws", async () => {
+  const names = ["noop", "check", "check-denied", "binding-denied"];
+  // Everyone has it; wrk is used where it is installed.
+  const load = ["--generator", "autocannon", "--connections", "4"];
+  const run = bench("--quick", "--only", names.join(","), "--out", folder, ...load);
+  expect([await run.ended, run.output()]).toEqual([0, expect.stringContaining("Quick")]);
+  const measured = JSON.parse(readFileSync(join(folder, "run.json"), "utf8")) as Measured;
+  expect(measured.figures.map(({ id }) => id)).toEqual(names);
+  for (const { perSecond, alone, loaded } of measured.figures) {
+    for (const { median } of [perSecond, alone.p50Ms, loaded.p99Ms]) {
+      expect(median).toBeGreaterThan(0);
+    }
+  }
+  expect(measured).toMatchObject({ skipped: [], void: [] });
+  expect(run.output()).toMatch(/^\| strict +\| [\d,]+ \([\d,]+ – [\d,]+\) \| +\| \d+\.\d\d \|/m);
+  expect(run.output()).toMatch(
+    /^\| strict, a hot key, allowed ÷ no-op object call \| at least 0\.95 \| \d.+ \| (?:met|missed) \|$/m,
+  );
+  expect(readFileSync(join(folder, "run.svg"), "utf8")).toMatch(
+    /^<svg [^]+Headgate, \/check: strict/,
+  );
+});
+
+it.each([
+  ["--only", "check,nothing", /^--only has "nothing": accepted are plain, plain-json, noop, /],
+  ["--seconds", "11", /^--seconds is "11": accepted is a number from 0\.1 to 10\n$/],
+  ["--generator", "ab", /^--generator is "ab": accepted is one of "wrk", "autocannon"\n$/],
+])("npm run bench:http refuses %s %s", async (option, value, accepted) => {
+  const run = bench(option, value);
+  expect(await run.ended).toBe(1);
+  expect(run.output()).toMatch(accepted);
+});

@@ -1,0 +1,190 @@
+/** Two versions at once, as during a deploy: each understands the calls of the other, and what it has stored. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { Running } from "../tools/workerd-process.ts";
+import { Caller, prepare, startWith, type Version } from "./two-versions.ts";
+
+const limitOf = (strategy: string, fields: object = {}): object => ({
+  limit: 100,
+  window: "1h",
+  strategy,
+  ...fields,
+});
+
+/** A policy for each strategy and option that has a state of its own. */
+const strategies: Readonly<Record<string, object>> = {
+  fixed: limitOf("fixed-window"),
+  "fixed-clock": limitOf("fixed-window", { align: "clock" }),
+  calendar: { limit: 100, window: "1y", strategy: "fixed-window", align: "calendar" },
+  log: limitOf("sliding-log"),
+  counter: limitOf("sliding-window-counter"),
+  buckets: limitOf("sliding-buckets"),
+  tokens: { limit: 100, window: "365d", strategy: "token-bucket" },
+  interval: limitOf("token-bucket", { refill: "interval" }),
+  police: { limit: 100, window: "365d", strategy: "leaky-bucket", mode: "police" },
+  slots: limitOf("concurrency"),
+};
+
+const key = ["header:x-user"];
+const matchingNothing = { match: { path: "/nothing-is-here" }, key };
+
+const policies = [
+  ...Object.entries(strategies).map(([name, limit]) => ({
+    ...matchingNothing,
+    name,
+    limits: limit,
+    durability: "confirmed",
+  })),
+  { ...matchingNothing, name: "leased", limits: limitOf("sliding-log"), consistency: "leased" },
+  {
+    ...matchingNothing,
+    name: "eventual",
+    limits: limitOf("sliding-log"),
+    consistency: "eventual",
+    syncEvery: "100ms",
+  },
+  {
+    ...matchingNothing,
+    name: "banning",
+    limits: { limit: 1, window: "1h", strategy: "sliding-log" },
+    ban: { after: 2, within: "1h", for: "1h" },
+  },
+  {
+    name: "tenant",
+    match: { path: "/tenant/*" },
+    key: ["header:x-tenant"],
+    limits: limitOf("sliding-log"),
+  },
+  {
+    name: "user",
+    match: { path: "/tenant/*" },
+    key,
+    limits: { limit: 3, window: "1h", strategy: "sliding-log" },
+    denyCache: false,
+  },
+];
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-versions-"));
+
+beforeAll(() => prepare(folder, policies), 120_000);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe.each<{ isolates: Version; objects: Version }>([
+  { isolates: "current", objects: "previous" },
+  { isolates: "previous", objects: "current" },
+])(
+  "isolates of the $isolates version with objects of the $objects version",
+  ({ isolates, objects }) => {
+    let running: Running<Version>;
+    let caller: Caller;
+
+    beforeAll(async () => {
+      running = await startWith(folder, objects);
+      caller = new Caller(running, isolates);
+    }, 30_000);
+    afterAll(() => running.kill());
+
+    /** A key of a test's own. */
+    const newKey = (): string => crypto.randomUUID();
+
+    it.each(Object.keys(strategies))("check, look, batch and forget by %s", async (policy) => {
+      const user = newKey();
+      const check = { policy, key: user, cost: 30 };
+      expect(await caller.post("", check)).toMatchObject({
+        allowed: true,
+        limits: [{ remaining: 70 }],
+      });
+      const { results } = await caller.post("/batch", {
+        checks: [check, { ...check, cost: 41 }, check],
+      });
+      expect(results?.map(({ allowed }) => allowed)).toEqual([true, false, true]);
+      expect(await caller.left(policy, user)).toBe(10);
+      expect(await caller.post("", check)).toMatchObject({ allowed: false });
+      expect(await caller.forget(policy, user)).toBe(204);
+      expect(await caller.left(policy, user)).toBe(100);
+    });
+
+    it.each(Object.keys(strategies))("reserve and settle by %s", async (policy) => {
+      const user = newKey();
+      const reserve = { policy, key: user, cost: 40, ttlMs: 60_000 };
+      const first = await caller.post("/reserve", reserve);
+      const second = await caller.post("/reserve", reserve);
+      expect(second).toMatchObject({ allowed: true, limits: [{ remaining: 20 }] });
+      expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: true });
+      expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: false });
+      expect(await caller.left(policy, user)).toBe(policy === "slots" ? 60 : 50);
+      await caller.post("/settle", { id: second.id, cost: 0 });
+      expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
+    });
+
+    it.each(["leased", "eventual"])("count each %s spend once", async (policy) => {
+      const user = newKey();
+      const checks = Array.from({ length: 40 }, () => caller.post("", { policy, key: user }));
+      const answers = await Promise.all(checks);
+      expect(answers.filter(({ allowed }) => allowed)).toHaveLength(40);
+      const seen = async (): Promise<void> => expect(await caller.left(policy, user)).toBe(60);
+      await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+    });
+
+    it("ban a key that is denied too often", async () => {
+      const user = newKey();
+      const check = { policy: "banning", key: user, cost: 1 };
+      for (const allowed of [true, false, false]) {
+        // oxlint-disable-next-line no-await-in-loop
+        expect(await caller.post("", check)).toMatchObject({ allowed });
+      }
+      const { bannedForMs } = await caller.post("", check);
+      expect(bannedForMs).toBeGreaterThan(3_500_000);
+    });
+
+    it("give back what the first policy has spent when the second denies", async () => {
+      const headers = { "x-tenant": newKey(), "x-user": newKey() };
+      const statuses: number[] = [];
+      for (let round = 0; round < 3; round++) {
+        const requests = Array.from({ length: 20 }, () => caller.request("/tenant/a", headers));
+        // oxlint-disable-next-line no-await-in-loop
+        statuses.push(...(await Promise.all(requests)));
+      }
+      expect(statuses.filter((status) => status === 200)).toHaveLength(3);
+      expect(statuses.filter((status) => status === 429)).toHaveLength(57);
+      const seen = async (): Promise<void> =>
+        expect(await caller.left("tenant", headers["x-tenant"])).toBe(97);
+      await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+    });
+  },
+);
+
+it("either version reads what the other has stored, open reservations included", async () => {
+  const user = crypto.randomUUID();
+  const names = Object.keys(strategies);
+  const open = new Map<string, string>();
+
+  /** Settles what was reserved before, spends 10 units for good, and reserves 10 more. */
+  const play = async (caller: Caller, policy: string): Promise<unknown> => {
+    const { settled } = await caller.post("/settle", { id: open.get(policy) ?? "", cost: 0 });
+    await caller.post("", { policy, key: user, cost: 10 });
+    const reserve = { policy, key: user, cost: 10, ttlMs: 600_000 };
+    open.set(policy, String((await caller.post("/reserve", reserve)).id));
+    return settled;
+  };
+
+  const playAll = async (objects: Version, left: number): Promise<void> => {
+    const running = await startWith(folder, objects);
+    try {
+      const caller = new Caller(running, objects);
+      const found = await Promise.all(names.map((policy) => caller.left(policy, user)));
+      expect(found).toEqual(names.map(() => left));
+      const settled = await Promise.all(names.map((policy) => play(caller, policy)));
+      expect(settled).toEqual(names.map(() => left < 100));
+    } finally {
+      await running.kill();
+    }
+  };
+
+  await playAll("previous", 100);
+  await playAll("current", 80);
+  await playAll("previous", 70);
+  await playAll("current", 60);
+}, 60_000);

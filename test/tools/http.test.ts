@@ -1,0 +1,215 @@
+/** What the benchmark over HTTP makes of what it measures, and that the README shows what was measured last. */
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { measuredOf } from "./http/autocannon.ts";
+import { type Contestant, contestants } from "./http/contestants.ts";
+import { faultOf, type Measured } from "./http/load.ts";
+import { lastShown, withShown } from "./http/readme.ts";
+import { type Run, runOf, type Setting } from "./http/record.ts";
+import { quantile, ratioOf, spreadOf } from "./http/statistics.ts";
+import { figuresTable, shown, targetsTable } from "./http/tables.ts";
+import { judge, targets } from "./http/targets.ts";
+import type { Outcome } from "./http/turns.ts";
+import { parseWrk } from "./http/wrk.ts";
+import { cellsOf } from "./table.ts";
+
+const last = JSON.parse(readFileSync("test/tools/http/last.json", "utf8")) as Run;
+
+describe("statistics", () => {
+  it("takes the middle of an odd number of values, and the mean of the two in the middle of an even one", () => {
+    expect(spreadOf([3, 1, 2])).toEqual({ median: 2, least: 1, most: 3 });
+    expect(spreadOf([10, 1, 2, 3])).toEqual({ median: 2.5, least: 1, most: 10 });
+    expect(spreadOf([7])).toEqual({ median: 7, least: 7, most: 7 });
+  });
+
+  it("divides what is of the same round", () => {
+    // A machine that is twice as slow in one round is so for both.
+    expect(ratioOf([100, 50, 90], [200, 100, 100])).toEqual({ median: 0.5, least: 0.5, most: 0.9 });
+  });
+
+  it("finds the value that a share of them does not exceed", () => {
+    const values = Array.from({ length: 200 }, (_, index) => 200 - index);
+    expect([quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1)]).toEqual([
+      100, 198, 200,
+    ]);
+    expect(quantile([4], 0.99)).toBe(4);
+  });
+});
+
+describe("what a generator tells", () => {
+  it("is read from the line that its script adds to the report of wrk", () => {
+    const report = `Running 1s test @ http://127.0.0.1:8080/
+  1 threads and 32 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    17.37ms    7.05ms  46.14ms   71.15%
+    Req/Sec     1.85k   222.50     2.13k    70.00%
+  1845 requests in 1.00s, 371.16KB read
+  Non-2xx or 3xx responses: 1844
+Requests/sec:   1842.29
+Transfer/sec:    370.62KB
+measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors":2,"statuses":{"429":1844,"200":1}}
+`;
+    expect(parseWrk(report)).toEqual({
+      requests: 1_845,
+      seconds: 1.001471,
+      statuses: { 200: 1, 429: 1_844 },
+      errors: 2,
+      p50Ms: 16.201,
+      p99Ms: 38.45,
+    });
+    expect(() => parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n")).toThrow(
+      "Connection refused",
+    );
+  });
+
+  it("is the counts of autocannon, and the times that were taken beside it", () => {
+    const result = {
+      errors: 1,
+      duration: 2.02,
+      statusCodeStats: { "200": { count: 3 }, "503": { count: 1 } },
+    };
+    expect(measuredOf(result, [0.4, 0.1, 0.3, 0.2])).toEqual({
+      requests: 4,
+      seconds: 2.02,
+      statuses: { 200: 3, 503: 1 },
+      errors: 1,
+      p50Ms: 0.2,
+      p99Ms: 0.4,
+    });
+  });
+
+  it("is void when an answer is not what it has to be, or is missing", () => {
+    const flood: Measured = {
+      requests: 3,
+      seconds: 1,
+      statuses: { 429: 2, 200: 1 },
+      errors: 0,
+      p50Ms: 1,
+      p99Ms: 1,
+    };
+    expect(faultOf(flood, 429, 0)).toBe("answers of other statuses than 429: 1 of 200");
+    expect(faultOf(flood, 429, 1)).toBeUndefined();
+    expect(faultOf({ ...flood, errors: 2 }, 429, 1)).toBe("2 requests without an answer");
+    expect(faultOf({ ...flood, requests: 0, statuses: {} }, 429, 0)).toBe("no answers");
+  });
+});
+
+/** A contest in which a contestant answers as often in each round as is said. */
+function outcomeOf(id: string, perSecond: readonly number[], fault?: string): Outcome {
+  const contestant = contestants.find((of) => of.id === id);
+  if (contestant === undefined) throw new Error(`${id} is no contestant`);
+  const measured = (requests: number): Measured => ({
+    requests,
+    seconds: 1,
+    statuses: {},
+    errors: 0,
+    p50Ms: 1_000 / requests,
+    p99Ms: 5_000 / requests,
+  });
+  const turns = perSecond.map((requests) => ({
+    loaded: measured(requests),
+    alone: measured(requests / 2),
+  }));
+  return { contestant, turns, isSkipped: false, ...(fault !== undefined && { fault }) };
+}
+
+const setting: Setting = {
+  measuredOn: "2026-11-21",
+  command: "npm run bench:http",
+  machine: { ...last.machine, redis: null },
+  settings: { rounds: 3, seconds: 1, connections: 32, isQuick: false },
+};
+
+const outcomes: readonly Outcome[] = [
+  outcomeOf("plain", [1_000, 2_000, 3_000]),
+  outcomeOf("noop", [500, 1_000, 1_500]),
+  outcomeOf("check", [250, 980, 1_470]),
+  outcomeOf("check-denied", [900, 1_600, 3_000]),
+  outcomeOf("store", [], "answers of other statuses than 200: 1 of 500"),
+  { ...outcomeOf("check-leased", [], "unknown"), isSkipped: true },
+];
+
+describe("a run", () => {
+  const run = runOf(setting, outcomes);
+
+  it("has medians, and ratios to the floor round by round", () => {
+    expect(run.figures.find(({ id }) => id === "check")).toMatchObject({
+      perSecond: { median: 980, least: 250, most: 1_470 },
+      ofPlain: { median: 0.49, least: 0.25, most: 0.49 },
+      ofNoop: { median: 0.98, least: 0.5, most: 0.98 },
+      loaded: { p50Ms: { median: 1.02 } },
+      alone: { p50Ms: { median: 2.041 } },
+    });
+  });
+
+  it("tells what is void and what was skipped, and gives no figures of it", () => {
+    expect(run.void).toMatchObject([{ id: "store" }]);
+    expect(run.skipped).toMatchObject([{ id: "check-leased", why: "unknown" }]);
+    expect(run.figures.map(({ id }) => id)).toEqual(["plain", "noop", "check", "check-denied"]);
+    expect(cellsOf(figuresTable(run))).toEqual(
+      expect.arrayContaining([
+        ["leased", "not measured", "", "", "", ""],
+        ["hono-rate-limiter, object store", "void", "", "", "", ""],
+        ["strict", "980 (250 – 1,470)", "0.49", "0.98", "2.04 / 10.20", "1.02 / 5.10"],
+      ]),
+    );
+  });
+
+  it("meets a target or misses it; what was not measured does neither", () => {
+    const verdicts = new Map(judge(outcomes).map((verdict) => [verdict.title, verdict.isMet]));
+    expect(verdicts.get("strict, a hot key, allowed ÷ no-op object call")).toBe(true);
+    expect(verdicts.get("denied flood, /check ÷ plain answer")).toBe(true);
+    expect(verdicts.get("/check ÷ no-op object call, p50 alone")).toBe(true);
+    expect(verdicts.get("strict, a hot key, allowed ÷ hono-rate-limiter")).toBeNull();
+    const slower = outcomes.map((of) =>
+      of.contestant.id === "check" ? outcomeOf("check", [400, 800, 1_200]) : of,
+    );
+    expect(judge(slower).map(({ isMet }) => isMet)).toContain(false);
+    expect(cellsOf(targetsTable(run))).toContainEqual([
+      "strict, a hot key, allowed ÷ no-op object call",
+      "at least 0.95",
+      "0.98 (0.50 – 0.98)",
+      "met",
+    ]);
+  });
+});
+
+describe("the contestants", () => {
+  it("have a name each, of their own", () => {
+    const namesOf = (name: (of: Contestant) => string): Set<string> =>
+      new Set(contestants.map(name));
+    expect(namesOf(({ id }) => id).size).toBe(contestants.length);
+    expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
+  });
+
+  it("are all that a target names", () => {
+    const ids = new Set(contestants.map(({ id }) => id));
+    for (const { of, to } of targets) expect([ids.has(of), ids.has(to)]).toEqual([true, true]);
+  });
+});
+
+describe("the README", () => {
+  const readme = readFileSync("README.md", "utf8");
+  const trimmed = (text: string): string =>
+    text.replaceAll(/ +\|/g, " |").replaceAll(/[\s-]+/g, " ");
+
+  it("shows the last run as it was recorded", () => {
+    expect(trimmed(lastShown(readme))).toBe(trimmed(shown(last)));
+  });
+
+  it("shows it in place of what it showed before", () => {
+    const text = "before\n<!-- bench:http -->\nold\n<!-- /bench:http -->\nafter\n";
+    expect(lastShown(withShown(text, "new"))).toBe("new");
+    expect(withShown(text, "new")).toMatch(/^before\n[^]*\nafter\n$/);
+    expect(() => withShown("nothing", "new")).toThrow("the README has no <!-- bench:http -->");
+  });
+
+  it("shows a run of all contestants, none of them void", () => {
+    const { figures, skipped, settings } = last;
+    expect([...figures, ...skipped].map(({ id }) => id).toSorted()).toEqual(
+      contestants.map(({ id }) => id).toSorted(),
+    );
+    expect(last.void).toEqual([]);
+    expect(settings.isQuick).toBe(false);
+  });
+});

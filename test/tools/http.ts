@@ -1,0 +1,136 @@
+/**
+ * `npm run bench:http`: real HTTP load on workerd itself, Headgate beside what it could be replaced with and beside the
+ * least that could be done in its place. All take turns, in several rounds; medians and ratios are told. Exits with 1 when
+ * answers were not what they have to be, so that their figures are void.
+ *
+ * Options: --rounds <number>, --seconds <of a turn under load>, --connections <number>; --quick for a round that is short;
+ * --only <names, with commas between>; --generator wrk|autocannon, by default wrk where it is installed; --out <folder> for
+ * the JSON and the plot; --record to put both beside the suite, and the table into the README.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fail, readOptions } from "../../src/local/command.ts";
+import { byAutocannon } from "./http/autocannon.ts";
+import { type Contestant, contestants } from "./http/contestants.ts";
+import type { Generator } from "./http/load.ts";
+import { machine } from "./http/machine.ts";
+import { redisVersion } from "./http/node-and-redis.ts";
+import { startPlatform } from "./http/platform.ts";
+import { plotOf } from "./http/plot.ts";
+import { withShown } from "./http/readme.ts";
+import { type Run, runOf, textOf } from "./http/record.ts";
+import { figuresTable, setting, shown, targetsTable } from "./http/tables.ts";
+import { compete, type Outcome, type Settings } from "./http/turns.ts";
+import { findWrk } from "./http/wrk.ts";
+import { positive } from "./options.ts";
+
+const values = readOptions({
+  rounds: { type: "string" },
+  seconds: { type: "string" },
+  connections: { type: "string", default: "32" },
+  quick: { type: "boolean", default: false },
+  only: { type: "string" },
+  generator: { type: "string" },
+  out: { type: "string", default: "dist/bench-http" },
+  record: { type: "boolean", default: false },
+});
+
+const settings: Settings = {
+  rounds: positive("rounds", values.rounds ?? (values.quick ? "1" : "4"), 1_000),
+  seconds: secondsOf(values.seconds ?? (values.quick ? "0.4" : "1")),
+  connections: positive("connections", values.connections, 1_000),
+  isQuick: values.quick,
+};
+const chosen = chosenOf(values.only);
+
+if (!["wrk", "autocannon", undefined].includes(values.generator)) {
+  fail(`--generator is "${values.generator}": accepted is one of "wrk", "autocannon"`);
+}
+const isNodeAsked = chosen.some(({ socket }) => socket === "node");
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-http-"));
+try {
+  const generator = generatorOf(values.generator);
+  const run = runOf(
+    {
+      measuredOn: new Date().toISOString().slice(0, 10),
+      command: commandOf(process.argv.slice(2)),
+      machine: machine(generator.title, isNodeAsked ? redisVersion() : undefined),
+      settings,
+    },
+    await measure(generator),
+  );
+  report(run);
+  if (run.void.length > 0) process.exitCode = 1;
+} finally {
+  rmSync(folder, { recursive: true });
+}
+
+async function measure(generator: Generator): Promise<Outcome[]> {
+  const platform = await startPlatform(folder, new Set(chosen.map(({ socket }) => socket)));
+  try {
+    return await compete(chosen, {
+      ...platform,
+      generator,
+      settings,
+      tell: (text) => console.error(text),
+    });
+  } finally {
+    await platform.close();
+  }
+}
+
+function report(run: Run): void {
+  console.log(`${setting(run)}
+
+÷ plain: by a plain answer, for what passes on by a bare pass-through; ÷ no-op call: by the same with a no-op object call.
+alone: one connection, which waits for nobody else.
+
+${figuresTable(run)}
+
+${targetsTable(run)}`);
+  for (const { id, why } of run.skipped) console.log(`\nskipped: ${id}: ${why}`);
+  for (const { id, why } of run.void) console.log(`\nvoid: ${id}: ${why}`);
+  const [out, name] = values.record ? ["test/tools/http", "last"] : [values.out, "run"];
+  mkdirSync(out, { recursive: true });
+  writeFileSync(join(out, `${name}.json`), textOf(run));
+  writeFileSync(join(out, `${name}.svg`), plotOf(run));
+  if (!values.record) return;
+  writeFileSync("README.md", withShown(readFileSync("README.md", "utf8"), shown(run)));
+  execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", "README.md", out]);
+}
+
+/** Where the figures are put has no part in them. */
+function commandOf(words: readonly string[]): string {
+  const asked = words.filter((word) => word !== "--record");
+  return ["npm run bench:http", ...(asked.length > 0 ? ["--", ...asked] : [])].join(" ");
+}
+
+function chosenOf(names: string | undefined): readonly Contestant[] {
+  if (names === undefined) return contestants;
+  const wanted = names.split(",");
+  const unknown = wanted.filter((name) => !contestants.some(({ id }) => id === name));
+  if (unknown.length > 0) {
+    const all = contestants.map(({ id }) => id).join(", ");
+    fail(`--only has ${unknown.map((name) => `"${name}"`).join(", ")}: accepted are ${all}`);
+  }
+  return contestants.filter(({ id }) => wanted.includes(id));
+}
+
+function generatorOf(name: string | undefined): Generator {
+  if (name === "autocannon") return byAutocannon;
+  const wrk = findWrk(folder);
+  if (wrk === undefined && name === "wrk") throw new Error("wrk is not installed");
+  return wrk ?? byAutocannon;
+}
+
+/** Longer turns would fill what a sliding log can hold. */
+function secondsOf(text: string): number {
+  const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0;
+  if (seconds < 0.1 || seconds > 10) {
+    fail(`--seconds is "${text}": accepted is a number from 0.1 to 10`);
+  }
+  return seconds;
+}

@@ -1,0 +1,233 @@
+/** The tables of `scale.md`, each under the heading that names it. */
+import { type Bill, objectDollars, perMillion } from "./cost-replay.ts";
+import { type Load, loadOf, mostCallsPerObject, type Way } from "./scale-model.ts";
+import { type Replay, replays } from "./scale-replay.ts";
+import {
+  type Distribution,
+  isolatesFor,
+  keyCounts,
+  type KeyGroup,
+  mostPerIsolate,
+  rates,
+  uniform,
+  zipf,
+} from "./scale-traffic.ts";
+import { markdownTable, type Row, rough, whole } from "./table.ts";
+
+export const pagePath = "test/tools/scale.md";
+
+/** Beside what the object's own code does with the same traffic. */
+function replayTable(all: readonly Replay[]): Table {
+  const rows = all.map(({ replayed, modelled, ...traffic }) => [
+    `${rough(traffic.perSecond)}/s on ${whole(traffic.keys)} ${traffic.isSharded ? "in a shard" : "of its own object"}`,
+    ...[(bill: Bill) => bill.rowsWritten, (bill: Bill) => bill.activeSeconds].flatMap((count) =>
+      [modelled, replayed].map((bill) => rough(perMillion(count(bill), bill))),
+    ),
+    ...[modelled, replayed].map((bill) => `$${perMillion(objectDollars(bill), bill).toFixed(2)}`),
+  ]);
+  const both = ["rows", "object seconds", "objects add"];
+  return { header: ["keys", ...both.flatMap((name) => [`${name}, modelled`, "replayed"])], rows };
+}
+
+export interface Table {
+  readonly header: Row;
+  readonly rows: readonly Row[];
+}
+
+type Setting = Omit<Way, "isolates">;
+
+const layouts = [null, 32, 4096] as const;
+const consistencies = ["strict", "leased", "eventual"] as const;
+const settings: readonly Setting[] = consistencies.flatMap((consistency) =>
+  layouts.map((shards) => ({ consistency, shards })),
+);
+
+const nameOf = ({ consistency, shards }: Setting): string =>
+  `${consistency}, ${shards === null ? "per-key" : `${whole(shards)} shards`}`;
+
+const power = (count: number): string => `10^${Math.round(Math.log10(count))}`;
+const thousands = (count: number): string => `${rough(count / 1_000)}k`;
+
+const dollarsOf = ({ bill }: Load): string =>
+  `$${perMillion(objectDollars(bill), bill).toFixed(2)}`;
+const mark = (load: Load): string => (load.hottest > mostCallsPerObject ? " †" : "");
+
+function fullCell(load: Load): string {
+  const { bill } = load;
+  const counts = [bill.calls, bill.rowsWritten].map((count) => thousands(perMillion(count, bill)));
+  return [...counts, dollarsOf(load)].join(" / ") + mark(load);
+}
+
+const shortCell = (load: Load): string => dollarsOf(load) + mark(load);
+
+/** A row for each way, of an isolate count that the traffic has. */
+export function costTable(
+  distribution: Distribution,
+  traffic: readonly { perSecond: number; keys: number; isolates?: number }[],
+  titles: readonly string[],
+  cell: (load: Load) => string,
+): Table {
+  const groups = traffic.map(({ perSecond, keys }) => distribution(perSecond, keys));
+  const rows = settings.map((setting) => [
+    nameOf(setting),
+    ...traffic.map(({ perSecond, isolates = isolatesFor(perSecond) }, column) =>
+      cell(loadOf(groups[column] ?? [], { ...setting, isolates })),
+    ),
+  ]);
+  return { header: ["", ...titles], rows };
+}
+
+const byRate = (perSecond: number): Table =>
+  costTable(
+    zipf,
+    keyCounts.map((keys) => ({ perSecond, keys })),
+    keyCounts.map((keys) => `${power(keys)} keys`),
+    fullCell,
+  );
+
+const fewKeyCounts = [1e4, 1e6, 1e8] as const;
+const fewTraffic = rates.flatMap((perSecond) => fewKeyCounts.map((keys) => ({ perSecond, keys })));
+
+const evenly = (): Table =>
+  costTable(
+    uniform,
+    fewTraffic,
+    fewTraffic.map(({ perSecond, keys }) => `${whole(perSecond)}/s, ${power(keys)}`),
+    shortCell,
+  );
+
+const isolateCounts = [10, 100, 1_000] as const;
+const isolateTitles = isolateCounts.map((isolates) => `${whole(isolates)} isolates`);
+
+/** Cells for numbers of isolates, where so few can serve so many requests. */
+const byIsolates = (perSecond: number, cell: (isolates: number) => string): string[] =>
+  isolateCounts.map((isolates) => (perSecond / isolates > mostPerIsolate ? "–" : cell(isolates)));
+
+/** Of a million keys with an object each. */
+function isolatesTable(): Table {
+  const ways: readonly [string, Setting][] = [
+    ["leased", { consistency: "leased", shards: null }],
+    ["eventual", { consistency: "eventual", shards: null }],
+    ['eventual, `syncEvery = "10s"`', { consistency: "eventual", shards: null, syncSeconds: 10 }],
+  ];
+  const rows = rates.flatMap((perSecond) => {
+    const groups = zipf(perSecond, 1e6);
+    const row = ([name, setting]: readonly [string, Setting]): Row => [
+      `${whole(perSecond)}/s, ${name}`,
+      ...byIsolates(perSecond, (isolates) => fullCell(loadOf(groups, { ...setting, isolates }))),
+    ];
+    return ways.map(row);
+  });
+  return { header: ["", ...isolateTitles], rows };
+}
+
+/** Of one key, nearly all of whose requests are denied. */
+function floods(): Table {
+  const flood = { consistency: "strict", shards: null, deniedShare: 1 } as const;
+  const cell = (load: Load): string =>
+    `${rough(load.hottest)} calls/s, ${dollarsOf(load)}${mark(load)}`;
+  const rows = rates.map((perSecond) => {
+    const groups: KeyGroup[] = [{ keys: 1, perSecond }];
+    return [
+      `${whole(perSecond)}/s`,
+      ...byIsolates(perSecond, (isolates) => cell(loadOf(groups, { ...flood, isolates }))),
+      cell(loadOf(groups, { ...flood, isolates: isolatesFor(perSecond), hasDenyCache: false })),
+    ];
+  });
+  return { header: ["flood on one key", ...isolateTitles, "`denyCache = false`"], rows };
+}
+
+/** How many shards hold such traffic when each is to be asked less than the limit; null if none do. */
+export function shardsNeeded(groups: readonly KeyGroup[], most = 65_536): number | null {
+  for (let shards = 1; shards <= most; shards *= 2) {
+    const { hottest } = loadOf(groups, { consistency: "strict", shards, isolates: 1 });
+    if (hottest <= mostCallsPerObject) return shards;
+  }
+  return null;
+}
+
+function limitsTable(): Table {
+  const strict = { consistency: "strict", isolates: 1 } as const;
+  const rows = fewTraffic.map(({ perSecond, keys }) => {
+    const [hot, even] = [zipf(perSecond, keys), uniform(perSecond, keys)];
+    const perKey = loadOf(hot, { ...strict, shards: null });
+    const hottest = [32, 4096].map((shards) => loadOf(hot, { ...strict, shards }).hottest);
+    return [
+      `${whole(perSecond)}/s, ${power(keys)} keys`,
+      ...[perKey.hottest, ...hottest].map((calls) => rough(calls)),
+      ...[hot, even].map((groups) => shardsNeeded(groups)?.toLocaleString("en-US") ?? "none do"),
+      ...[perKey, loadOf(even, { ...strict, shards: null })].map(({ woken }) =>
+        woken < 1 ? "0" : rough(woken),
+      ),
+    ];
+  });
+  const header = [
+    "strict",
+    "hottest key",
+    "hottest of 32 shards",
+    "hottest of 4,096",
+    "shards needed",
+    "… if evenly over keys",
+    "objects woken, per-key",
+    "… if evenly",
+  ];
+  return { header, rows };
+}
+
+/** Light in fibre, there and back; routes are longer. */
+const roundTripMs = (kilometres: number): number => (2 * kilometres) / 200;
+
+/** Great circles from Frankfurt. */
+const distances = [
+  ["London", 640],
+  ["New York", 6_200],
+  ["Singapore", 10_300],
+  ["Sydney", 16_500],
+] as const;
+
+function latencyTable(): Table {
+  const rows = distances.map(([place, kilometres]) => {
+    const ms = roundTripMs(kilometres);
+    return [
+      `Frankfurt, object in ${place}`,
+      `${whole(kilometres)} km`,
+      ...[ms, ms / 10, ms / 100, 0].map((each) => `${rough(each)} ms`),
+    ];
+  });
+  const slices = [10, 100].map((units) => `leased, mean of slices of ${units}`);
+  return { header: ["Worker", "distance", "strict", ...slices, "eventual"], rows };
+}
+
+export const tables = async (): Promise<Record<string, Table>> => ({
+  ...Object.fromEntries(rates.map((rate) => [`At ${whole(rate)} requests a second`, byRate(rate)])),
+  "The same, evenly over all keys": evenly(),
+  "How many isolates": isolatesTable(),
+  Floods: floods(),
+  "Calls per object, and objects": limitsTable(),
+  Distance: latencyTable(),
+  "Modelled, and measured": replayTable(await replays()),
+});
+
+/** A page whose tables are these. */
+export function pageWith(page: string, all: Readonly<Record<string, Table>>): string {
+  const sections = page.split(/^(?=#+ )/m);
+  const titleOf = (section: string): string => /^#+ (.*)$/m.exec(section)?.[1] ?? "";
+  const missing = Object.keys(all).filter((title) => !sections.map(titleOf).includes(title));
+  if (missing.length > 0) throw new Error(`the page has no ${missing.join(", ")}`);
+  return sections
+    .map((section) => {
+      const table = all[titleOf(section)];
+      if (table === undefined) return section;
+      return section.replace(/(?:^\|.*\n)+/m, () => `${markdownTable(table.header, table.rows)}\n`);
+    })
+    .join("");
+}
+
+/** What one asks about. */
+export const ownTable = (perSecond: number, keys: number, isolates: number): Table =>
+  costTable(
+    (...traffic) => zipf(...traffic),
+    [{ perSecond, keys, isolates }],
+    ["calls / rows / objects add"],
+    fullCell,
+  );
