@@ -4,10 +4,10 @@ import { type Config, deploymentProblems, parseConfig } from "./config/index.ts"
 import { checkRoutes } from "./http/check/routes.ts";
 import { enforce } from "./http/proxy/enforce.ts";
 import { internalFault, startFailure, warnOfConfiguration } from "./http/faults.ts";
-import { createGate, type Gate } from "./http/runtime.ts";
-import { markOwn } from "./http/proxy/response-marks.ts";
+import { createRuntime, type Runtime } from "./http/runtime.ts";
+import { markResponses } from "./http/proxy/response-marks.ts";
 import { problemResponse } from "./http/wire/problems.ts";
-import { proxy, refuseUnforwardable } from "./http/proxy/forward.ts";
+import { forwardTo, refuseUnforwardable } from "./http/proxy/forward.ts";
 import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 
@@ -30,7 +30,7 @@ export function createApp(env: Env): App {
   try {
     const config = parseConfig(variables);
     warnOfConfiguration([...config.warnings, ...unsolved]);
-    const gate = createGate(config, env.RATE_LIMITER);
+    const gate = createRuntime(config, env.RATE_LIMITER);
     return { routes: routes(config, gate), service: createService(gate) };
   } catch (error) {
     warnOfConfiguration(unsolved);
@@ -42,16 +42,16 @@ export function createApp(env: Env): App {
   }
 }
 
-function routes(config: Config, gate: Gate): Hono {
+function routes(config: Config, gate: Runtime): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", refuseUnreadable);
   app.route(config.checkPath, checkRoutes(gate));
   const { pseudonym } = gate;
   app.all(
     "*",
-    markOwn(config.corsOrigins, pseudonym),
+    markResponses(config.corsOrigins, pseudonym),
     refuseUnforwardable(config, pseudonym),
-    enforce(gate, proxy(config, pseudonym)),
+    enforce(gate, forwardTo(config, pseudonym)),
   );
   app.onError(internalFault);
   return app;

@@ -1,6 +1,6 @@
 /** Who decides: the object alone, or isolates on what it has told them. */
 import * as v from "valibot";
-import { changesByDenial, isQueue, type Limit, releases } from "../strategies/index.ts";
+import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
 import { durationFrom } from "./reading.ts";
 import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
 
@@ -58,7 +58,7 @@ export function refuseConsistency(
   if (consistency !== "eventual" && consistency !== "leased") return;
   const isOfResponse = isRecord(cost) && asText(cost["from"]).startsWith("response-header:");
   const needing = [
-    ...(limits.some(releases) ? ["limits of strategy concurrency"] : []),
+    ...(limits.some(holdsSlots) ? ["limits of strategy concurrency"] : []),
     ...(limits.some(isQueue) ? ["a leaky-bucket queue"] : []),
     ...(limits.some(changesByDenial) ? ["elastic windows"] : []),
     ...(count === undefined ? [] : ["count"]),

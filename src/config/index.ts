@@ -15,7 +15,7 @@ export { type Address, addressOf, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban, DenialAnswer } from "./on-deny.ts";
 export { type Override, partsAskedFor } from "./key-rules.ts";
-export { type Condition, type Listed, type Pattern, spelled } from "./subject-pattern.ts";
+export { type Condition, type SubjectPattern, type Pattern, spelled } from "./subject-pattern.ts";
 export type { Match } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
 export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";

@@ -10,11 +10,11 @@ import { isSent, type KeyPart, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
-  type Listed,
+  type SubjectPattern,
   looksLikeAddress,
   mostListed,
   readCondition,
-  readListed,
+  readSubjectPattern,
 } from "./subject-pattern.ts";
 import { writtenPathPattern } from "./match.ts";
 import type { PathPattern } from "./path-pattern.ts";
@@ -30,15 +30,15 @@ import {
 
 /** Other limits, for whom it holds. */
 export interface Override {
-  readonly for: Listed | { readonly kind: "condition"; readonly condition: Condition };
+  readonly for: SubjectPattern | { readonly kind: "condition"; readonly condition: Condition };
   readonly limits: readonly Limit[];
 }
 
-export interface Exceptions {
+export interface KeyRules {
   /** The first that holds is the one. */
   readonly overrides: readonly Override[];
-  readonly allow: readonly Listed[];
-  readonly deny: readonly Listed[];
+  readonly allow: readonly SubjectPattern[];
+  readonly deny: readonly SubjectPattern[];
 }
 
 /** The key of a policy, and the pattern by which paths in it are spelled. */
@@ -58,11 +58,11 @@ const overrideFields = ["key", "when", "limits", "strategy"];
  * The exceptions of a policy whose other fields may be wrong.
  * @param defaults of the policy's limits
  */
-export function readExceptions(
+export function readKeyRules(
   policy: unknown,
   defaults: LimitDefaults,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
-): Exceptions {
+): KeyRules {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Of a key that is wrong, as null is, nothing can be said to fit it.
@@ -125,9 +125,9 @@ function listedIn(
   key: ListedKey | null,
   field: string,
   reportAt: ReportAt,
-): Listed | null {
+): SubjectPattern | null {
   if (key === null) return null;
-  const read = readListed(value, key.parts, key.path);
+  const read = readSubjectPattern(value, key.parts, key.path);
   if ("value" in read) return read.value;
   // Problems are logged: what may be somebody's key is not quoted.
   reportAt(field, key.mayHoldSecrets && mayBeKey(value) ? hidden : value, read.accepted);

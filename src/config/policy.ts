@@ -21,7 +21,7 @@ import {
 } from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
 import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./on-deny.ts";
-import { type Exceptions, readExceptions } from "./key-rules.ts";
+import { type KeyRules, readKeyRules } from "./key-rules.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -66,7 +66,7 @@ export interface Policy {
   readonly onMissingKey: MissingKey;
   readonly addresses: AddressSettings;
   readonly limits: readonly Limit[];
-  readonly exceptions: Exceptions;
+  readonly exceptions: KeyRules;
   readonly cost: Cost;
   /** Null: every response counts. */
   readonly count: Count | null;
@@ -161,7 +161,7 @@ export function readPolicy(
   };
   const defaults = limitDefaults(value);
   const limits = limitsOf(value, defaults, reportWithin);
-  const exceptions = readExceptions(value, defaults, reportWithin);
+  const exceptions = readKeyRules(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
   const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
   // What is wrong may be meant for a queue.
@@ -181,7 +181,7 @@ export function readPolicy(
 function policyFrom(
   output: v.InferOutput<typeof policySchema>,
   limits: readonly Limit[],
-  exceptions: Exceptions,
+  exceptions: KeyRules,
   shards: ObjectSettings["shards"],
 ): Policy {
   const maxDelayMs = output.maxDelay ?? null;

@@ -1,5 +1,11 @@
 /** Limits that can never deny a request, because another limit of the same list always denies first. */
-import { changesByDenial, isQueue, type Limit, releases, strategies } from "../strategies/index.ts";
+import {
+  changesByDenial,
+  isQueue,
+  type Limit,
+  holdsSlots,
+  strategies,
+} from "../strategies/index.ts";
 
 export interface Redundancy {
   readonly limit: Limit;
@@ -26,7 +32,8 @@ const longestWindowMs = ({ windowMs, period }: Limit): number =>
 
 function neverDenies(limit: Limit, other: Limit): boolean {
   // Slots are held for as long as requests last, a queue delays what it admits, and an elastic window has no end.
-  if (releases(limit) || releases(other) || isQueue(limit) || changesByDenial(limit)) return false;
+  if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit))
+    return false;
   const windowMs = longestWindowMs(limit);
   const perWindow = mostPerWindow(other);
   const mostIn = (spanMs: number): number =>

@@ -16,7 +16,7 @@ export type Pattern =
   | { readonly kind: "network"; readonly network: Network };
 
 /** Whoever comes from somewhere, whatever they are charged as; or a key, with a pattern for each of its parts. */
-export type Listed =
+export type SubjectPattern =
   | { readonly kind: "address"; readonly pattern: Pattern }
   | { readonly kind: "key"; readonly patterns: readonly Pattern[] };
 
@@ -50,11 +50,11 @@ export const acceptedCondition =
  * of texts, a key of as many.
  * @param path the policy's pattern, by which paths are spelled
  */
-export function readListed(
+export function readSubjectPattern(
   written: unknown,
   key: readonly KeyPart[],
   path: PathPattern | null,
-): Read<Listed> {
+): Read<SubjectPattern> {
   if (typeof written === "string" && looksLikeAddress(written)) {
     const pattern = addressPattern(written);
     return pattern === null

@@ -4,7 +4,7 @@ import {
   isQueue,
   type Limit,
   mostStoredBytesOf,
-  releases,
+  holdsSlots,
   strategies,
 } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
@@ -96,12 +96,12 @@ function limitWarnings(limit: Limit): string[] {
   const warnings: string[] = [];
   const own = strategies.get(limit.strategy)?.warning(limit) ?? null;
   if (own !== null) warnings.push(own);
-  if (releases(limit) && limit.limit > mostReserved) {
+  if (holdsSlots(limit) && limit.limit > mostReserved) {
     warnings.push(
       `no more than ${mostReserved} requests of a key can be in flight through the proxy`,
     );
   }
-  if (releases(limit) && limit.windowMs < shortestLeaseMs) {
+  if (holdsSlots(limit) && limit.windowMs < shortestLeaseMs) {
     warnings.push("a slot of a window under a second may be free before its request is over");
   }
   if (isQueue(limit) && longestWaitMs(limit) > longestDelayMs) {

@@ -1,6 +1,6 @@
 /** What policies see of a request. */
 import { parse } from "hono/utils/cookie";
-import type { Visit } from "../policies/request-attributes.ts";
+import type { RequestAttributes } from "../policies/request-attributes.ts";
 
 const urls = new WeakMap<Request, URL | null>();
 
@@ -16,7 +16,7 @@ export function urlOf(request: Request): URL | null {
 /** The same of a request that is known to have one. @throws TypeError of another */
 export const knownUrlOf = (request: Request): URL => urlOf(request) ?? new URL(request.url);
 
-export function visitOf(request: Request): Visit {
+export function attributesOf(request: Request): RequestAttributes {
   const { method, headers } = request;
   return {
     method,

@@ -3,11 +3,11 @@ import type { CheckToken, Config, Policy } from "../config/index.ts";
 import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
-import { Partitions } from "../policies/partition-key.ts";
-import { type Sign, signer } from "../policies/hmac.ts";
+import { PartitionKeys } from "../policies/partition-key.ts";
+import { type Hmac, hmacWith } from "../policies/hmac.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
 
-export interface Gate {
+export interface Runtime {
   readonly policies: readonly Policy[];
   /** What preflights are charged to in place of them; none where they have no limits. */
   readonly preflights: readonly Policy[];
@@ -15,9 +15,9 @@ export interface Gate {
   readonly isLookOpen: boolean;
   /** What calls below `CHECK_PATH` themselves meet: policies whose path begins with it. */
   readonly ownPolicies: readonly Policy[];
-  readonly partitions: Partitions;
+  readonly partitions: PartitionKeys;
   /** Marks what is handed out as ours. */
-  readonly sign: Sign;
+  readonly sign: Hmac;
   /** What the deployment calls itself to other proxies: not the same as one that it stands before or behind. */
   readonly pseudonym: () => Promise<string>;
   readonly limiter: LimiterClient;
@@ -28,8 +28,8 @@ export interface Gate {
   readonly denialLog: DenialLog | null;
 }
 
-export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
-  const sign = signer(config.keySecret);
+export function createRuntime(config: Config, objects: Env["RATE_LIMITER"]): Runtime {
+  const sign = hmacWith(config.keySecret);
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
   let pseudonym: string | null = null;
@@ -40,7 +40,7 @@ export function createGate(config: Config, objects: Env["RATE_LIMITER"]): Gate {
     checkTokens: config.checkTokens,
     isLookOpen: config.isLookOpen,
     ownPolicies: config.ownPolicies,
-    partitions: new Partitions(config.keySecret),
+    partitions: new PartitionKeys(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter,

@@ -1,5 +1,5 @@
 /** A map with a bounded number of entries and bytes: of more, those set longest ago are the first to go. */
-export class Recent<Value> {
+export class BoundedMap<Value> {
   readonly #most: number;
   readonly #budget: Budget<Value> | null;
   /** A Map lists its keys in the order of insertion. */

@@ -18,5 +18,5 @@ export const platformClock: Clock = {
 };
 
 /** Resolves after a while. */
-export const passed = ({ after }: Clock, afterMs: number): Promise<void> =>
+export const sleep = ({ after }: Clock, afterMs: number): Promise<void> =>
   new Promise((resolve) => void after(afterMs, resolve));

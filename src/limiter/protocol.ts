@@ -34,7 +34,7 @@ export interface CheckCall extends KeyCall {
   provisionalMs?: number;
 }
 
-export interface Verdict {
+export interface CheckReply {
   /** One for each charge, in their order. */
   decisions: Decision[];
   /** For each charge the instant that it is booked to: what to give it back with. */
@@ -73,9 +73,9 @@ export interface SyncedCharge extends Pick<Charge, "policy" | "limits"> {
   spends: readonly (readonly [agoMs: number, units: number])[];
 }
 
-export interface Synced {
+export interface SyncReply {
   /** Of the first of the others, as far as there was room for them; none when left out. */
-  others?: Synced[];
+  others?: SyncReply[];
   /** Of each charge's meter, as JSON, in their order. */
   snapshots: string[];
   /** The object's time, integer milliseconds since the Unix epoch. */
@@ -103,7 +103,7 @@ export interface ReserveCall extends CheckCall {
   isDryRun?: boolean;
 }
 
-export interface Reserved extends Verdict {
+export interface ReserveReply extends CheckReply {
   /** Whether the reservation is open: the request is allowed, and what is allowed is spent. */
   isOpen: boolean;
   /** More than 0 when nothing was spent because the key has as many open as it may: until the next of them expires. */
@@ -116,7 +116,7 @@ export interface RenewCall {
   id: string;
 }
 
-export interface Renewed {
+export interface RenewReply {
   isOpen: boolean;
 }
 
@@ -130,7 +130,7 @@ export interface SettleCall {
   costs?: readonly number[];
 }
 
-export interface Settled {
+export interface SettleReply {
   /** Whether this call settled it; not when it is unknown, expired or settled already. */
   settled: boolean;
 }
@@ -168,12 +168,12 @@ export interface SliceReturned {
 export type Settlement = readonly { policy: string; atMs: number }[];
 
 /** One for each slice that was returned, in their order; nobody knows when left out. */
-export interface Returned {
+export interface ReturnReply {
   settled?: readonly Settlement[];
 }
 
 /** A slice's time is up its `ttlMs` after `spentAtMs`. */
-export interface Leased extends Verdict, Returned {
+export interface LeaseReply extends CheckReply, ReturnReply {
   /** 0 when no slice was opened. Beside them the charges are spent, as by a check. */
   lentUnits: number;
 }

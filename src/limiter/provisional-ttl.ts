@@ -1,5 +1,5 @@
 /** For how long a meter keeps what it takes to give a provisional spend back. */
-import { type Limit, releases } from "../strategies/index.ts";
+import { type Limit, holdsSlots } from "../strategies/index.ts";
 
 /**
  * A meter frees the slots of a reservation when its ttl is over. A provisional spend that stands keeps its slots for the
@@ -8,6 +8,6 @@ import { type Limit, releases } from "../strategies/index.ts";
  */
 export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
   limits.reduce(
-    (ttlMs, limit) => (releases(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
+    (ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
     provisionalMs,
   );

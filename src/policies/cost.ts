@@ -2,10 +2,10 @@
 import { type Count, greatestCost, type Policy } from "../config/index.ts";
 import { membersOf } from "./header-lists.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Visit } from "./request-attributes.ts";
+import type { RequestAttributes } from "./request-attributes.ts";
 
 /** What is spent before the request goes on: at least 1. */
-export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: Visit): number {
+export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: RequestAttributes): number {
   switch (cost.kind) {
     case "fixed":
       return cost.units;
@@ -33,7 +33,7 @@ export function costOfResponse(
 }
 
 /** All of them, since an origin may take any of several. */
-function writtenCosts(from: "header" | "query", name: string, visit: Visit): string[] {
+function writtenCosts(from: "header" | "query", name: string, visit: RequestAttributes): string[] {
   const texts =
     from === "header" ? membersOf(visit.headers, name) : parameterValues(visit.url, name);
   return texts.filter((text) => text !== "");

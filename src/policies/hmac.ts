@@ -1,9 +1,9 @@
 /** What only holders of the secret can make: the names of keys, and the marks of what we have handed out ourselves. */
 
 /** HMAC-SHA-256 of a text, base64url: 43 characters. Texts for different uses must never be equal. */
-export type Sign = (text: string) => Promise<string>;
+export type Hmac = (text: string) => Promise<string>;
 
-export function signer(secret: string): Sign {
+export function hmacWith(secret: string): Hmac {
   const utf8 = new TextEncoder();
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   let key: CryptoKey | null = null;

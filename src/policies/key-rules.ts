@@ -5,7 +5,7 @@ import {
   hasPieces,
   isWithin,
   type KeyPart,
-  type Listed,
+  type SubjectPattern,
   type Override,
   type Pattern,
 } from "../config/index.ts";
@@ -22,11 +22,11 @@ export interface Subject {
   readonly textsOf: (part: KeyPart) => readonly string[];
 }
 
-export const isListed = (list: readonly Listed[], subject: Subject): boolean =>
+export const isListed = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some((listed) => holdsFor(listed, subject));
 
 /** The same by anything that is told: who is refused must not be let in for telling more. */
-export const isBarred = (list: readonly Listed[], subject: Subject): boolean =>
+export const isBarred = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some(
     (listed) =>
       holdsFor(listed, subject) ||
@@ -48,7 +48,7 @@ export const overrideFor = (
       : holdsFor(override.for, subject),
   );
 
-function holdsFor(listed: Listed, { address, key, values }: Subject): boolean {
+function holdsFor(listed: SubjectPattern, { address, key, values }: Subject): boolean {
   if (listed.kind === "address") return fitsAddress(listed.pattern, address);
   return listed.patterns.every((pattern, index) => {
     const part = key[index];

@@ -3,7 +3,7 @@ import { type KeyPart, namedPath, normalizedHost, pathKey, type Policy } from ".
 import { chargedAddress, chargedVisitor, visitorOf, withoutPort } from "./address.ts";
 import { pathOf } from "./path.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Claims, Visit } from "./request-attributes.ts";
+import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;
@@ -14,8 +14,11 @@ type Keyed = Pick<Policy, "key" | "addresses" | "match">;
  * The values of all parts.
  * @param claims those of the request's verified token; none without one
  */
-export const valuesOfRequest = (policy: Keyed, visit: Visit, claims: Claims): KeyValue[] =>
-  policy.key.map((part) => valueOf(part, policy, visit, claims));
+export const valuesOfRequest = (
+  policy: Keyed,
+  visit: RequestAttributes,
+  claims: Claims,
+): KeyValue[] => policy.key.map((part) => valueOf(part, policy, visit, claims));
 
 /** The parts that a request lacks. */
 export const missingParts = (
@@ -28,7 +31,7 @@ export const missingParts = (
 export function valueOf(
   part: KeyPart,
   { addresses, match }: Pick<Keyed, "addresses" | "match">,
-  visit: Visit,
+  visit: RequestAttributes,
   claims: Claims,
 ): KeyValue {
   switch (part.kind) {

@@ -2,18 +2,20 @@
 import { type Match, normalizedHost, type Policy } from "../config/index.ts";
 import { pathOf } from "./path.ts";
 import { membersOf } from "./header-lists.ts";
-import type { Visit } from "./request-attributes.ts";
+import type { RequestAttributes } from "./request-attributes.ts";
 
 /** All policies that match, in the order of the configuration. */
-export const matchingPolicies = (policies: readonly Policy[], visit: Visit): readonly Policy[] =>
-  policies.filter(({ match }) => matches(match, visit));
+export const matchingPolicies = (
+  policies: readonly Policy[],
+  visit: RequestAttributes,
+): readonly Policy[] => policies.filter(({ match }) => matches(match, visit));
 
-const matches = (match: Match, visit: Visit): boolean =>
+const matches = (match: Match, visit: RequestAttributes): boolean =>
   matchesTarget(match, visit) &&
   (match.headers === null || matchesHeaders(match.headers, visit.headers));
 
 /** Of method, host and path. */
-function matchesTarget(match: Match, visit: Visit): boolean {
+function matchesTarget(match: Match, visit: RequestAttributes): boolean {
   const { method, url } = visit;
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
@@ -25,14 +27,17 @@ function matchesTarget(match: Match, visit: Visit): boolean {
 /** A policy, and the request that it matches. */
 export interface Announced {
   readonly policy: Policy;
-  readonly visit: Visit;
+  readonly visit: RequestAttributes;
 }
 
 /**
  * The policies for a preflight: those of the request that it announces, and those for `OPTIONS`. The values of headers
  * that it only announces are not known, so a policy for some values is taken to be for all of them.
  */
-export function announcedPolicies(policies: readonly Policy[], visit: Visit): Announced[] {
+export function announcedPolicies(
+  policies: readonly Policy[],
+  visit: RequestAttributes,
+): Announced[] {
   const { headers } = visit;
   const announced = {
     ...visit,
@@ -54,7 +59,7 @@ export function announcedPolicies(policies: readonly Policy[], visit: Visit): An
 const matchesPath = (
   pattern: NonNullable<Match["path"]>,
   matching: Match["pathMatching"],
-  visit: Visit,
+  visit: RequestAttributes,
 ): boolean =>
   matching === "exact" ? pattern.matchesExactly(pathOf(visit)) : pattern.matches(pathOf(visit));
 

@@ -1,7 +1,7 @@
 /** The name under which a key leaves the Worker: it tells nothing of whom it stands for without the secret. */
 import { type KeyPart, partName } from "../config/index.ts";
 import type { KeyValue } from "./key.ts";
-import { type Sign, signer } from "./hmac.ts";
+import { type Hmac, hmacWith } from "./hmac.ts";
 
 /** Partition keys remembered in an isolate: hashing one again costs more than a look-up. */
 const mostRemembered = 4_096;
@@ -9,12 +9,12 @@ const mostRemembered = 4_096;
 const longestRemembered = 256;
 
 /** Turns keys into partition keys. */
-export class Partitions {
-  readonly #sign: Sign;
+export class PartitionKeys {
+  readonly #sign: Hmac;
   readonly #remembered = new Map<string, string>();
 
   constructor(secret: string) {
-    this.#sign = signer(secret);
+    this.#sign = hmacWith(secret);
   }
 
   /**

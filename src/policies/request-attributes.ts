@@ -1,5 +1,5 @@
 /** What a request tells of itself: policies are matched with it, and keys are made of it. */
-export interface Visit {
+export interface RequestAttributes {
   readonly method: string;
   readonly url: URL;
   /** The path as it was before URL parsing, where the origin may be asked for it so: a gateway sends it as it is. */

@@ -18,10 +18,10 @@ import {
   valuesOfRequest,
 } from "./key.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Claims, Visit } from "./request-attributes.ts";
+import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** Charges a key, passes it over, or refuses it: for what it lacks, or for who it is. */
-export type Ruling =
+export type KeyResolution =
   | {
       readonly kind: "charged";
       /** With the limits that hold for this key. */
@@ -42,7 +42,11 @@ export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
   [...key, ...partsAskedFor(exceptions.overrides)].some(({ kind }) => kind === "jwt");
 
 /** @param claims those of the request's verified token; none without one */
-export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
+export function resolveKey(
+  policy: Policy,
+  visit: RequestAttributes,
+  claims: Claims,
+): KeyResolution {
   const { key, onMissingKey, addresses } = policy;
   const values = valuesOfRequest(policy, visit, claims);
   const subject: Subject | null = hasExceptions(policy)
@@ -78,7 +82,7 @@ export function rulingOf(policy: Policy, visit: Visit, claims: Claims): Ruling {
 }
 
 /** What a policy does with a key that a caller names, whom it decides for all the same. */
-export interface CallerRuling {
+export interface CallerKeyResolution {
   readonly kind: "charged" | "passed" | "barred";
   /** With the limits that hold for this key. */
   readonly policy: Policy;
@@ -90,11 +94,11 @@ export interface CallerRuling {
  * @param texts one for each part of the key
  * @returns null when they are no such key
  */
-export function rulingOfCaller(
+export function resolveCallerKey(
   policy: Policy,
   texts: readonly string[] | undefined,
   attributes: CallerAttributes = noAttributes,
-): CallerRuling | null {
+): CallerKeyResolution | null {
   const { key } = policy;
   const values = keyOfCaller(policy, texts);
   if (values === null) return null;
@@ -128,7 +132,12 @@ function overridden(policy: Policy, subject: Subject): Policy {
 }
 
 /** A claim may be a list, of which each stands for the part; so does each value of a field that is sent twice. */
-function textsOf(part: KeyPart, policy: Policy, visit: Visit, claims: Claims): string[] {
+function textsOf(
+  part: KeyPart,
+  policy: Policy,
+  visit: RequestAttributes,
+  claims: Claims,
+): string[] {
   if (part.kind === "jwt") {
     const claimed = Object.hasOwn(claims, part.name) ? claims[part.name] : undefined;
     const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];

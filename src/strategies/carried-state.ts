@@ -1,27 +1,27 @@
 /** States on their way from one meter to the next: as their strategies wrote them, or live, which costs nothing. */
-import { type Rule } from "./compiled-limit.ts";
+import { type CompiledLimit } from "./compiled-limit.ts";
 import type { Snapshot, StoredState } from "./snapshot.ts";
 import type { Stored } from "./strategy.ts";
 
 /** A state as it is, to be written by the limit it was made for. */
 interface LiveState extends Omit<StoredState, "data" | "open"> {
-  readonly rule: Rule;
+  readonly rule: CompiledLimit;
   readonly state: unknown;
 }
 
 export type KeptState = StoredState | LiveState;
 
 /** What a meter takes over from another. */
-export interface Kept extends Omit<Snapshot, "states"> {
+export interface CarriedState extends Omit<Snapshot, "states"> {
   readonly states: readonly KeptState[];
 }
 
-export const nothingKept: Kept = { seenMs: 0, states: [] };
+export const noCarriedState: CarriedState = { seenMs: 0, states: [] };
 
 const isLive = (kept: KeptState): kept is LiveState => "rule" in kept;
 
 /** @param seenMs the latest time that the meter has seen */
-export function liveState(rule: Rule, state: unknown, seenMs: number): KeptState {
+export function liveState(rule: CompiledLimit, state: unknown, seenMs: number): KeptState {
   const idleAtMs = rule.strategy.idleAtMs(rule.limit, state);
   return { identity: rule.identity, rule, state, writtenAtMs: seenMs, idleAtMs };
 }
@@ -36,7 +36,7 @@ export function storedState(kept: KeptState): StoredState {
  * The state for a rule of the same identity; null where it is not one of its states. A live one is taken over whatever
  * the number of units is: no work depends on the size of the state.
  */
-export function stateFor({ strategy, limit }: Rule, kept: KeptState): unknown {
+export function stateFor({ strategy, limit }: CompiledLimit, kept: KeptState): unknown {
   if (!isLive(kept)) return strategy.revive(limit, kept.data, kept.writtenAtMs, kept.open);
   const { rule, state, writtenAtMs } = kept;
   return rule.limit === limit ? state : strategy.adapt(limit, state, rule.limit, writtenAtMs);

@@ -35,14 +35,14 @@ function strategyOf(limit: Limit): Strategy {
 }
 
 /** Whether units of a limit are given back when the work is done for which they were spent. */
-export const releases = ({ strategy }: Limit): boolean =>
-  strategies.get(strategy)?.releases === true;
+export const holdsSlots = ({ strategy }: Limit): boolean =>
+  strategies.get(strategy)?.holdsSlots === true;
 
 /** Whether a denial by a limit counts for those that follow. */
 export const changesByDenial = (limit: Limit): boolean => Reflect.get(limit, "elastic") === true;
 
 /** A limit and what follows from it, for all meters that have it. */
-export interface Rule {
+export interface CompiledLimit {
   readonly name: string;
   /** Units per window. */
   readonly units: number;
@@ -51,29 +51,29 @@ export interface Rule {
   /** What a stored state belongs to: strategy, window and options, never the number, the burst or the name of a limit. */
   readonly identity: string;
   /** For how long after all of the capacity is spent at once anything of it is remembered. */
-  readonly memoryMs: number;
+  readonly retentionMs: number;
   readonly strategy: Strategy;
   /** The limit as its strategy wants it. */
   readonly limit: Limit;
 }
 
-const rules = new WeakMap<Limit, Rule>();
+const rules = new WeakMap<Limit, CompiledLimit>();
 
 /** The rule of a limit as written. */
-export function ruleOf(written: Limit): Rule {
+export function compiledLimit(written: Limit): CompiledLimit {
   const known = rules.get(written);
   if (known !== undefined) return known;
   const strategy = strategyOf(written);
   const limit = strategy.complete(written);
   const { name, windowMs } = limit;
   const window = formatDuration(windowMs);
-  const rule: Rule = {
+  const rule: CompiledLimit = {
     name,
     units: limit.limit,
     windowMs,
     capacity: strategy.capacity(limit),
     identity: `${strategy.name} ${window} ${strategy.identity(limit)}`.trimEnd(),
-    memoryMs: memoryOf(strategy, limit),
+    retentionMs: memoryOf(strategy, limit),
     strategy,
     limit,
   };
@@ -83,13 +83,13 @@ export function ruleOf(written: Limit): Rule {
 
 /** The length of a limit's window at an instant: of a calendar's that of the current one. */
 export function windowMsAt(written: Limit, nowMs: number): number {
-  const { strategy, limit } = ruleOf(written);
+  const { strategy, limit } = compiledLimit(written);
   return strategy.windowMs === null ? limit.windowMs : strategy.windowMs(limit, nowMs);
 }
 
 /** The most bytes that the state of a limit takes in storage. */
 export function mostStoredBytesOf(written: Limit): number {
-  const { strategy, limit } = ruleOf(written);
+  const { strategy, limit } = compiledLimit(written);
   return strategy.mostStoredBytes(limit);
 }
 

@@ -10,4 +10,4 @@
 import { slidingLog } from "./sliding-log.ts";
 import type { Strategy } from "./strategy.ts";
 
-export const concurrency: Strategy = { ...slidingLog, name: "concurrency", releases: true };
+export const concurrency: Strategy = { ...slidingLog, name: "concurrency", holdsSlots: true };

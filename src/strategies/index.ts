@@ -28,7 +28,7 @@ export {
   changesByDenial,
   defaultStrategy,
   mostStoredBytesOf,
-  releases,
+  holdsSlots,
   strategies,
   windowMsAt,
 } from "./compiled-limit.ts";

@@ -19,7 +19,7 @@ import {
   joinPath,
   problemsOf,
 } from "../validation/problems.ts";
-import { defaultStrategy, mostStoredBytesOf, ruleOf, strategies } from "./compiled-limit.ts";
+import { defaultStrategy, mostStoredBytesOf, compiledLimit, strategies } from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields all limits have, and those of its strategy. */
@@ -231,7 +231,7 @@ function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Li
     const longer = isDistinguished ? `${short(draft)}.${draft.limit.strategy}` : short(draft);
     const name = isDistinguished ? untaken(longer, names) : longer;
     const limit: Limit = { ...draft.limit, name };
-    const identity = ruleOf(limit).identity;
+    const identity = compiledLimit(limit).identity;
     if (identities.has(identity)) {
       reportAt(
         draft.field,

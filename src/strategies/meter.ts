@@ -8,9 +8,9 @@ import { isCount, isInstant } from "./integers.ts";
 import {
   booked,
   canRenew,
-  type Entry,
+  type MeteredLimit,
   decided,
-  entryOf,
+  meteredLimit,
   measure,
   rebooked,
   renewed,
@@ -20,14 +20,14 @@ import {
   spentDecision,
   delayOf,
 } from "./metered-limit.ts";
-import { type Rule, ruleOf } from "./compiled-limit.ts";
+import { type CompiledLimit, compiledLimit } from "./compiled-limit.ts";
 import {
   isKeepable,
-  type Kept,
+  type CarriedState,
   type KeptState,
   lastIdle,
   liveState,
-  nothingKept,
+  noCarriedState,
   sizeOfKept,
   stateFor,
   storedState,
@@ -112,9 +112,9 @@ export interface Meter {
 
 /** @param stored what an earlier meter's `snapshot` answered; anything else is refused, see `refused` */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
-  const snapshot = stored === undefined ? nothingKept : readSnapshot(stored);
+  const snapshot = stored === undefined ? noCarriedState : readSnapshot(stored);
   return snapshot === null
-    ? new LimitsMeter(limits, nothingKept, "not a snapshot of this version")
+    ? new LimitsMeter(limits, noCarriedState, "not a snapshot of this version")
     : new LimitsMeter(limits, snapshot, null);
 }
 
@@ -127,27 +127,32 @@ const unlimited = Number.POSITIVE_INFINITY;
 
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
-  readonly #entries: readonly Entry[];
+  readonly #entries: readonly MeteredLimit[];
   /** The states of limits that this meter was not given. */
   readonly #foreign: readonly KeptState[];
   seenMs: number;
   changes = 0;
   refused: string | null;
 
-  constructor(limits: readonly Limit[], { seenMs, states: kept }: Kept, refused: string | null) {
+  constructor(
+    limits: readonly Limit[],
+    { seenMs, states: kept }: CarriedState,
+    refused: string | null,
+  ) {
     this.refused = refused;
     const states = new Map(kept.map((state) => [state.identity, state]));
     // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
     this.seenMs = limits.reduce(
-      (latest, limit) => Math.max(latest, states.get(ruleOf(limit).identity)?.writtenAtMs ?? 0),
+      (latest, limit) =>
+        Math.max(latest, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
       seenMs,
     );
     this.#entries = limits.map((limit) => {
-      const rule = ruleOf(limit);
+      const rule = compiledLimit(limit);
       const state = states.get(rule.identity);
       states.delete(rule.identity);
       return state === undefined
-        ? entryOf(rule, rule.strategy.fresh())
+        ? meteredLimit(rule, rule.strategy.fresh())
         : this.#takenOver(rule, state, seenMs);
     });
     this.#foreign = lastIdle([...states.values()].filter((state) => this.#isKeepable(state)));
@@ -155,13 +160,13 @@ class LimitsMeter implements Meter {
   }
 
   /** @param keptSeenMs the latest time that the meter had seen that the state comes from */
-  #takenOver(rule: Rule, kept: KeptState, keptSeenMs: number): Entry {
+  #takenOver(rule: CompiledLimit, kept: KeptState, keptSeenMs: number): MeteredLimit {
     const state = stateFor(rule, kept);
     if (state === null) {
       this.#refuse(rule.identity);
-      return entryOf(rule, rule.strategy.fresh());
+      return meteredLimit(rule, rule.strategy.fresh());
     }
-    const entry = entryOf(rule, state);
+    const entry = meteredLimit(rule, state);
     const seenMs = Math.max(kept.writtenAtMs, keptSeenMs);
     // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
     return seenMs < this.seenMs ? rebooked(entry, seenMs, this.seenMs) : entry;
@@ -267,7 +272,7 @@ class LimitsMeter implements Meter {
     requireTtl(ttlMs);
     requireInstant(nowMs);
     const isKept = this.#entries.some((entry) => keepsReservation(entry, spentAtMs));
-    if (actualCost === cost && !isKept && !(cost > 0 && this.#releases)) return;
+    if (actualCost === cost && !isKept && !(cost > 0 && this.#holdsSlots)) return;
     this.#trustClock(nowMs);
     const seenMs = Math.max(nowMs, this.seenMs);
     this.#change(seenMs, (entry) =>
@@ -286,8 +291,8 @@ class LimitsMeter implements Meter {
     this.#change(seenMs, (entry) => renewed(entry, cost, heldAtMs, ttlMs, seenMs));
   }
 
-  get #releases(): boolean {
-    return this.#entries.some(({ rule }) => rule.strategy.releases);
+  get #holdsSlots(): boolean {
+    return this.#entries.some(({ rule }) => rule.strategy.holdsSlots);
   }
 
   snapshot(): unknown {
@@ -313,7 +318,7 @@ class LimitsMeter implements Meter {
   }
 
   get memoryMs(): number {
-    return this.#entries.reduce((longest, { rule }) => Math.max(longest, rule.memoryMs), 0);
+    return this.#entries.reduce((longest, { rule }) => Math.max(longest, rule.retentionMs), 0);
   }
 
   sizeBytes(): number {
@@ -341,7 +346,7 @@ class LimitsMeter implements Meter {
   }
 
   /** To have seen a later time alone is no change: it is known again with the next. */
-  #change(seenMs: number, transition: (entry: Entry) => unknown): void {
+  #change(seenMs: number, transition: (entry: MeteredLimit) => unknown): void {
     let isChanged = false;
     for (const entry of this.#entries) {
       const next = transition(entry);

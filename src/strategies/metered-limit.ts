@@ -1,10 +1,10 @@
 /** One limit of a meter: what is spent of it, and what it says of a request. */
 import { expiryOf } from "./open-reservations.ts";
-import type { Rule } from "./compiled-limit.ts";
+import type { CompiledLimit } from "./compiled-limit.ts";
 import type { Decision, LimitDecision } from "./strategy.ts";
 
-export interface Entry {
-  readonly rule: Rule;
+export interface MeteredLimit {
+  readonly rule: CompiledLimit;
   state: unknown;
   /** Units that count at the instant that is being decided, with those that are held. */
   used: number;
@@ -15,15 +15,19 @@ export interface Entry {
  * until that clock has got there, and beyond. Units that are held are lent out, and count as spent now.
  */
 
-export const entryOf = (rule: Rule, state: unknown): Entry => ({ rule, state, used: 0 });
+export const meteredLimit = (rule: CompiledLimit, state: unknown): MeteredLimit => ({
+  rule,
+  state,
+  used: 0,
+});
 
 /** An entry as it would stand had all that it has spent been spent at `nowMs`. */
-export function rebooked(entry: Entry, seenMs: number, nowMs: number): Entry {
+export function rebooked(entry: MeteredLimit, seenMs: number, nowMs: number): MeteredLimit {
   const { limit, strategy } = entry.rule;
   const used = strategy.used(limit, entry.state, seenMs);
   const fresh = strategy.fresh();
   const state = used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs);
-  return entryOf(entry.rule, state);
+  return meteredLimit(entry.rule, state);
 }
 
 /** A debt beyond this is not told apart from it: sums of units stay exact. */
@@ -31,7 +35,7 @@ const greatestDebt = 2 ** 50;
 
 /** The state with units spent at `atMs`, whether they fit or not. */
 export function booked(
-  { rule: { limit, strategy }, state }: Entry,
+  { rule: { limit, strategy }, state }: MeteredLimit,
   cost: number,
   atMs: number,
   seenMs: number,
@@ -44,8 +48,8 @@ export function booked(
  * When units that are reserved count as spent: where they are given back at the latest when the time of the reservation
  * is up, so long ago that they are over just then.
  */
-function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: number): number {
-  return strategy.releases && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
+function reservedAtMs({ windowMs, strategy }: CompiledLimit, ttlMs: number, atMs: number): number {
+  return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
 }
 
 /**
@@ -53,7 +57,7 @@ function reservedAtMs({ windowMs, strategy }: Rule, ttlMs: number, atMs: number)
  * @param heldAtMs since when what is given back in any case is held
  */
 export function settled(
-  entry: Entry,
+  entry: MeteredLimit,
   cost: number,
   actualCost: number,
   spentAtMs: number,
@@ -64,7 +68,7 @@ export function settled(
   const { rule, state } = entry;
   const { limit, strategy } = rule;
   const { reservations } = strategy;
-  if (strategy.releases) return released(entry, cost, heldAtMs, ttlMs, seenMs);
+  if (strategy.holdsSlots) return released(entry, cost, heldAtMs, ttlMs, seenMs);
   const units = Math.max(0, cost - actualCost);
   let next = state;
   if (reservations !== null) {
@@ -74,16 +78,18 @@ export function settled(
     next = strategy.refund(limit, state, units, spentAtMs, seenMs);
   }
   // What the work took beyond the reservation is spent now.
-  return actualCost > cost ? booked(entryOf(rule, next), actualCost - cost, seenMs, seenMs) : next;
+  return actualCost > cost
+    ? booked(meteredLimit(rule, next), actualCost - cost, seenMs, seenMs)
+    : next;
 }
 
 /** Whether the entry keeps anything of a reservation that was made at this instant. */
-export const keepsReservation = ({ rule, state }: Entry, spentAtMs: number): boolean =>
+export const keepsReservation = ({ rule, state }: MeteredLimit, spentAtMs: number): boolean =>
   rule.strategy.reservations?.isOpen(state, spentAtMs) === true;
 
 /** The state with units spent to be settled later. */
 export function reserved(
-  { rule, state }: Entry,
+  { rule, state }: MeteredLimit,
   cost: number,
   ttlMs: number,
   atMs: number,
@@ -97,7 +103,7 @@ export function reserved(
 
 /** The state with units that are held since `heldAtMs` given back. */
 function released(
-  { rule, state }: Entry,
+  { rule, state }: MeteredLimit,
   cost: number,
   heldAtMs: number,
   ttlMs: number,
@@ -109,32 +115,32 @@ function released(
 }
 
 /** Whether a renewal can change anything. */
-export const canRenew = ({ rule: { strategy } }: Entry): boolean =>
-  strategy.releases || strategy.reservations !== null;
+export const canRenew = ({ rule: { strategy } }: MeteredLimit): boolean =>
+  strategy.holdsSlots || strategy.reservations !== null;
 
 /** The state of a reservation made or last renewed at `heldAtMs` that stays open for `ttlMs` from now. */
 export function renewed(
-  entry: Entry,
+  entry: MeteredLimit,
   cost: number,
   heldAtMs: number,
   ttlMs: number,
   seenMs: number,
 ): unknown {
   const { rule, state } = entry;
-  const { releases, reservations } = rule.strategy;
+  const { holdsSlots, reservations } = rule.strategy;
   if (reservations !== null) return reservations.renew(state, heldAtMs, ttlMs, seenMs);
-  if (!releases) return state;
+  if (!holdsSlots) return state;
   const without = released(entry, cost, heldAtMs, ttlMs, seenMs);
-  return booked(entryOf(rule, without), cost, reservedAtMs(rule, ttlMs, seenMs), seenMs);
+  return booked(meteredLimit(rule, without), cost, reservedAtMs(rule, ttlMs, seenMs), seenMs);
 }
 
 /** To look is allowed even in debt: what remains can be spent, be it nothing. */
-const fits = ({ used, rule }: Entry, cost: number): boolean =>
+const fits = ({ used, rule }: MeteredLimit, cost: number): boolean =>
   cost === 0 || used + cost <= rule.capacity;
 
 /** Whether a cost fits them all; notes what is used of each. */
 export function measure(
-  entries: readonly Entry[],
+  entries: readonly MeteredLimit[],
   cost: number,
   heldUnits: number,
   atMs: number,
@@ -149,12 +155,12 @@ export function measure(
 }
 
 /** The state as it would stand with the held units spent. */
-const stateWith = ({ rule, state }: Entry, heldUnits: number, atMs: number): unknown =>
+const stateWith = ({ rule, state }: MeteredLimit, heldUnits: number, atMs: number): unknown =>
   heldUnits === 0 ? state : rule.strategy.spend(rule.limit, state, heldUnits, atMs, atMs);
 
 /** How long a request that is allowed would have to wait; asked before it is spent. */
 export function delayOf(
-  entries: readonly Entry[],
+  entries: readonly MeteredLimit[],
   heldUnits: number,
   atMs: number,
   lagMs: number,
@@ -171,7 +177,7 @@ export function delayOf(
 
 /** The decision on a cost that has just been spent; each entry's `used` is what it is now. */
 export function spentDecision(
-  entries: readonly Entry[],
+  entries: readonly MeteredLimit[],
   cost: number,
   delayMs: number,
   heldUnits: number,
@@ -184,7 +190,7 @@ export function spentDecision(
 
 /** The decision on a cost that is not spent, or not yet. */
 export function decided(
-  entries: readonly Entry[],
+  entries: readonly MeteredLimit[],
   cost: number,
   heldUnits: number,
   atMs: number,
@@ -218,7 +224,7 @@ export function longestWaitMs(
 }
 
 function report(
-  entry: Entry,
+  entry: MeteredLimit,
   cost: number,
   allowed: boolean,
   heldUnits: number,

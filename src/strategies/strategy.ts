@@ -123,7 +123,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** The bound: the most units admitted in any span of one window; of a calendar's, of the shortest that there is. */
   mostPerWindow(limit: L): number;
   /** Whether units are given back when the work is done for which they were spent. */
-  readonly releases: boolean;
+  readonly holdsSlots: boolean;
   /** Null where it is always the same. */
   readonly windowMs: Particular<L, State>["windowMs"] | null;
   /** The most bytes that a stored state takes of units that were allowed: by it an owner plans its storage. */
@@ -170,7 +170,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
 type Unsaid =
   | "complete"
   | "warning"
-  | "releases"
+  | "holdsSlots"
   | "windowMs"
   | "delayMs"
   | "deny"
@@ -199,7 +199,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     identity: parts.identity,
     capacity: parts.capacity,
     mostPerWindow: parts.mostPerWindow,
-    releases: parts.releases ?? false,
+    holdsSlots: parts.holdsSlots ?? false,
     windowMs: parts.windowMs ?? null,
     mostStoredBytes: parts.mostStoredBytes,
     fresh: parts.fresh,

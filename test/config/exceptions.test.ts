@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Listed, Pattern, Policy } from "../../src/config/index.ts";
+import type { SubjectPattern, Pattern, Policy } from "../../src/config/index.ts";
 import { configOf, problemsOf } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -22,7 +22,7 @@ const exceptionsOf = (fields: Fields): Policy["exceptions"] | undefined =>
     ?.exceptions;
 
 /** What is on a list, in short: `203.0.113.0/24` for a network, and for a key the patterns of its parts. */
-const shortOf = (listed: Listed): string | string[] =>
+const shortOf = (listed: SubjectPattern): string | string[] =>
   listed.kind === "address" ? patternText(listed.pattern) : listed.patterns.map(patternText);
 
 function patternText(pattern: Pattern): string {

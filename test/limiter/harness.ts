@@ -5,8 +5,8 @@ import { vi } from "vitest";
 import type {
   Charge,
   CheckCall,
-  Leased,
-  Returned,
+  LeaseReply,
+  ReturnReply,
   SliceReturned,
 } from "../../src/limiter/protocol.ts";
 import type { RateLimiter } from "../../src/limiter/object/rate-limiter.ts";
@@ -63,12 +63,12 @@ export async function lease(
   object: Stub,
   charges: Charge | readonly Charge[],
   { units = 10, ttlMs = 5_000, id = `slice-${slices++}`, returned = [] }: Wanted = {},
-): Promise<Leased & { id: string }> {
+): Promise<LeaseReply & { id: string }> {
   const leased = await object.lease({ ...call(charges), wanted: { id, units, ttlMs }, returned });
   return { ...leased, id };
 }
 
-export const giveBack = (object: Stub, id: string, used: number): Promise<Returned> =>
+export const giveBack = (object: Stub, id: string, used: number): Promise<ReturnReply> =>
   object.giveBackSlices({ key: "k", returned: [{ id, used }] });
 
 /** 100 units in any minute. */

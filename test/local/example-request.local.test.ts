@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { visitOf } from "../../src/http/attributes.ts";
+import { attributesOf } from "../../src/http/attributes.ts";
 import { welcome } from "../../src/local/welcome.ts";
 import { keyOfCaller } from "../../src/policies/key.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import { rulingOf } from "../../src/policies/resolve-key.ts";
+import { resolveKey } from "../../src/policies/resolve-key.ts";
 
 let server: Server;
 let url = "";
@@ -86,10 +86,10 @@ describe("the command that the welcome shows first", () => {
       const [command = "", ...others] = commands;
       const request = await sent(command);
       expect(`${request.method} ${request.url}`.startsWith(start)).toBe(true);
-      const visit = visitOf(request);
+      const visit = attributesOf(request);
       const [policy] = matchingPolicies(config.policies, visit);
       if (policy === undefined) throw new Error(`no policy matches ${command}`);
-      const ruling = rulingOf(policy, visit, {});
+      const ruling = resolveKey(policy, visit, {});
       if (ruling.kind !== "charged") throw new Error(`${ruling.kind}: ${command}`);
       const looked = await sent(others[0] ?? "");
       const keys = new URL(looked.url).searchParams.getAll("key");

@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { addressOf, isWithin } from "../../src/config/index.ts";
 import { networkOf } from "../../src/config/address.ts";
-import { rulingOf, rulingOfCaller } from "../../src/policies/resolve-key.ts";
+import { resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
 /** Whether a request with these headers and claims is on the list that refuses. */
 function isBarred(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
-  return rulingOf(policyOf(fields), visitTo("/", { headers }), claims).kind === "barred";
+  return resolveKey(policyOf(fields), visitTo("/", { headers }), claims).kind === "barred";
 }
 
 /** Whether a visitor from an address is on a list of one entry. */
@@ -174,7 +174,7 @@ describe("a star", () => {
         const expected = naive(pattern).test(sub);
         expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
         const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
-        const ruling = rulingOf(policy, visitTo("/"), { sub });
+        const ruling = resolveKey(policy, visitTo("/"), { sub });
         // What stands around a condition's value is not of it.
         const isMet = ruling.kind === "charged" && ruling.policy.limits[0]?.limit === 9;
         expect(isMet).toBe(naive(pattern.trim()).test(sub));
@@ -229,7 +229,7 @@ describe("a star", () => {
   it.for(["country", "continent", "asn", "colo"])("is anything of a %s that is known", (key) => {
     const policy = policyOf({ key, deny: ["1*"] });
     const of = (value: unknown): string =>
-      rulingOf(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
+      resolveKey(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
     expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["barred"]));
     expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charged"]));
   });
@@ -251,7 +251,7 @@ describe("a key on a list", () => {
 
   it("is not dodged by whoever is refused, by telling another beside it", () => {
     const asked = { key: "query:k", deny: ["bad"] };
-    const ruled = (target: string): string => rulingOf(policyOf(asked), visitTo(target), {}).kind;
+    const ruled = (target: string): string => resolveKey(policyOf(asked), visitTo(target), {}).kind;
     const targets = ["/?k=bad", "/?k=bad&k=x", "/?k=x&k=b%61d", "/?k=x&k=y"];
     expect(targets.map(ruled)).toEqual(["barred", "barred", "barred", "charged"]);
     const cookies = { key: "cookie:sid", deny: ["bad"] };
@@ -269,13 +269,13 @@ describe("a key on a list", () => {
   it("of a network's number is met with and without AS before it", () => {
     for (const asn of ["13335", "AS13335", "as13335"]) {
       const policy = policyOf({ key: "asn", deny: [asn] });
-      expect(rulingOf(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("barred");
+      expect(resolveKey(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("barred");
     }
   });
 
   it("lets in who is allowed only by the one value that there is", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
-    const ruled = (target: string): string => rulingOf(policy, visitTo(target), {}).kind;
+    const ruled = (target: string): string => resolveKey(policy, visitTo(target), {}).kind;
     expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(ruled)).toEqual([
       "passed",
       "charged",
@@ -286,7 +286,7 @@ describe("a key on a list", () => {
   it("of a place is met in any case", () => {
     const policy = policyOf({ key: "country", deny: ["de"] });
     const visit = visitTo("/", { cf: { country: "DE" } });
-    expect(rulingOf(policy, visit, {}).kind).toBe("barred");
+    expect(resolveKey(policy, visit, {}).kind).toBe("barred");
   });
 
   it("that looks like an address has to stand in a list of texts", () => {
@@ -309,7 +309,7 @@ describe("a key on a list", () => {
     expect(isBarred(fields, from("10.1.1.1"))).toBe(false);
     expect(isBarred(fields, {}, { sub: "u-1" })).toBe(false);
     const elsewhere = visitTo("/x", { headers: from("10.1.1.1") });
-    expect(rulingOf(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charged");
+    expect(resolveKey(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charged");
   });
 
   it("has nothing to say of the part that all share", () => {
@@ -323,8 +323,8 @@ describe("a key on a list", () => {
     const fields = { key: ["host", "method"], deny: [["API.example.com.", "patch"]] };
     const policy = policyOf(fields);
     const visit = visitTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
-    expect(rulingOf(policy, visit, {}).kind).toBe("barred");
-    expect(rulingOfCaller(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("barred");
+    expect(resolveKey(policy, visit, {}).kind).toBe("barred");
+    expect(resolveCallerKey(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("barred");
   });
 });
 
@@ -342,18 +342,18 @@ describe("a path on a list", () => {
     "/d/e",
     "/x/..%2fadmin",
   ])("is met by every spelling of it: %s", (path) => {
-    expect(rulingOf(policy, visitTo(path), {}).kind).toBe("barred");
+    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("barred");
   });
 
   it.for(["/admin", "/admin/", "/api/users", "//api/%75sers", "/b c/é", "/d%2fe", "/d/e"])(
     "is met by a caller who names it: %s",
     (path) => {
-      expect(rulingOfCaller(policy, [path])?.kind).toBe("barred");
+      expect(resolveCallerKey(policy, [path])?.kind).toBe("barred");
     },
   );
 
   it.for(["/", "/ADMIN", "/admin/x", "/api", "/b/c"])("is not %s", (path) => {
-    expect(rulingOf(policy, visitTo(path), {}).kind).toBe("charged");
-    expect(rulingOfCaller(policy, [path])?.kind).toBe("charged");
+    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("charged");
+    expect(resolveCallerKey(policy, [path])?.kind).toBe("charged");
   });
 });

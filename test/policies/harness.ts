@@ -1,8 +1,8 @@
 /** Policies and keys of a test's own, read from the configuration that would make them. */
 import { type KeyPart, parseConfig, type Policy } from "../../src/config/index.ts";
-import { visitOf } from "../../src/http/attributes.ts";
+import { attributesOf } from "../../src/http/attributes.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import type { Visit } from "../../src/policies/request-attributes.ts";
+import type { RequestAttributes } from "../../src/policies/request-attributes.ts";
 
 /** A key for tokens, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
@@ -24,12 +24,15 @@ interface Asked {
 }
 
 /** What is seen of a request for a target, which is a path, or a whole URL. */
-export function visitTo(target: string, { method = "GET", headers = {}, cf }: Asked = {}): Visit {
+export function visitTo(
+  target: string,
+  { method = "GET", headers = {}, cf }: Asked = {},
+): RequestAttributes {
   // A base would take two slashes at the beginning for a host.
   const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
   const request = Object.assign(new Request("https://h.example", { headers }), { cf });
   // A Request would put some methods in upper case, and take no URL with credentials.
-  return { ...visitOf(request), url, method };
+  return { ...attributesOf(request), url, method };
 }
 
 /** Whether a request meets a policy of this match; `target` is a path, or a whole URL. */

@@ -1,6 +1,6 @@
 /** Entries of `allow`, `deny` and `overrides` for keys of several parts. */
 import { describe, expect, it } from "vitest";
-import { rulingOf } from "../../src/policies/resolve-key.ts";
+import { resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 const key = ["global", "ip", "header:x-plan", "method"];
@@ -23,7 +23,7 @@ const requests = [
 
 describe("an exception for a key of several parts", () => {
   const rulingFor = (fields: object, method: string, headers: Record<string, string>) =>
-    rulingOf(policyOf({ key, limits: "5/s", ...fields }), visitTo("/", { method, headers }), {});
+    resolveKey(policyOf({ key, limits: "5/s", ...fields }), visitTo("/", { method, headers }), {});
 
   it.for(requests)("in allow holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
     const { kind } = rulingFor({ allow: [entry] }, method, headers);

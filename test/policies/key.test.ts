@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { keyOfCaller, type KeyValue } from "../../src/policies/key.ts";
-import { rulingOf } from "../../src/policies/resolve-key.ts";
+import { resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 /** The key of a request for a URL with these headers. */
@@ -11,7 +11,7 @@ function requestKey(
   headers: Record<string, string> = {},
   target = "/",
 ): readonly KeyValue[] {
-  const made = rulingOf(policyOf({ key }), visitTo(target, { headers }), {});
+  const made = resolveKey(policyOf({ key }), visitTo(target, { headers }), {});
   return made.kind === "charged" ? made.values : [];
 }
 
@@ -133,7 +133,7 @@ describe("a part of a key", () => {
     asked: Parameters<typeof visitTo>[1],
     claims = {},
   ): unknown =>
-    rulingOf(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
+    resolveKey(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
 
   it("of method, host and path is in one spelling", () => {
     expect(partsOfVisit(["method", "host", "path"], { method: "patch" })).toMatchObject({
@@ -175,7 +175,7 @@ describe("a part of a key", () => {
 
 describe("a request without a part of the key", () => {
   const made = (fields: Record<string, unknown>, headers = {}): unknown =>
-    rulingOf(policyOf(fields), visitTo("/p", { headers }), {});
+    resolveKey(policyOf(fields), visitTo("/p", { headers }), {});
   const key = ["header:a", "path", "jwt:sub"];
 
   it("is charged with all others like it, part by part", () => {

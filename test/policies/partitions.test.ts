@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policies/key.ts";
-import { Partitions } from "../../src/policies/partition-key.ts";
+import { PartitionKeys } from "../../src/policies/partition-key.ts";
 import { partsOf } from "./harness.ts";
 
 const secret = "the tests' secret";
@@ -10,7 +10,7 @@ const secret = "the tests' secret";
 const partitionOf = (
   key: string | string[],
   values: readonly KeyValue[],
-  partitions = new Partitions(secret),
+  partitions = new PartitionKeys(secret),
 ): Promise<string> => partitions.partitionKey(partsOf(key), values);
 
 describe("a partition key", () => {
@@ -56,15 +56,15 @@ describe("a partition key", () => {
   it("depends on the secret", async () => {
     const others = ["the tests' secret ", "The tests' secret", "x", "x".repeat(1_000)];
     const keys = [secret, ...others].map((each) =>
-      partitionOf("ip", ["203.0.113.7"], new Partitions(each)),
+      partitionOf("ip", ["203.0.113.7"], new PartitionKeys(each)),
     );
     expect(new Set(await Promise.all(keys)).size).toBe(5);
   });
 
   it("is the same again, in one isolate and in another, at once and later", async () => {
-    const partitions = new Partitions(secret);
+    const partitions = new PartitionKeys(secret);
     const keys = await Promise.all(
-      [partitions, partitions, new Partitions(secret)].map((each) =>
+      [partitions, partitions, new PartitionKeys(secret)].map((each) =>
         partitionOf("ip", ["a"], each),
       ),
     );
@@ -73,7 +73,7 @@ describe("a partition key", () => {
   });
 
   it("stays the same when more keys were met than can be remembered", async () => {
-    const partitions = new Partitions(secret);
+    const partitions = new PartitionKeys(secret);
     const values = Array.from({ length: 5_000 }, (_, index) => String(index));
     const parts = partsOf("path");
     const first = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
@@ -89,7 +89,7 @@ describe("the keys that an isolate remembers", () => {
   /** How many of these values are hashed, one after the other. */
   async function hashesOf(values: readonly string[]): Promise<number> {
     const sign = vi.spyOn(crypto.subtle, "sign");
-    const partitions = new Partitions(secret);
+    const partitions = new PartitionKeys(secret);
     // oxlint-disable-next-line no-await-in-loop
     for (const value of values) await partitions.partitionKey(parts, [value]);
     const { length } = sign.mock.calls;
@@ -117,7 +117,7 @@ describe("the keys that an isolate remembers", () => {
 });
 
 describe("the partition key of limits that a call brings", () => {
-  const partitions = new Partitions(secret);
+  const partitions = new PartitionKeys(secret);
   const adhocOf = (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
 
   it("outlives deploys: counters are kept under it", async () => {
@@ -172,7 +172,7 @@ describe("two keys", () => {
     ["of one and two characters that look alike", ["path", ["é"]], ["path", ["e\u0301"]]],
     ["with a zero", ["path", ["a"]], ["path", ["a\u0000"]]],
   ])("are told apart: %s", async ([, [oneKey, one], [otherKey, other]]) => {
-    const partitions = new Partitions(secret);
+    const partitions = new PartitionKeys(secret);
     expect(await partitionOf(oneKey, one, partitions)).not.toBe(
       await partitionOf(otherKey, other, partitions),
     );
@@ -200,7 +200,7 @@ describe("two keys", () => {
       maxLength: 3,
     })
     .chain((parts) => fc.tuple(fc.constant(parts), fc.tuple(...parts.map(() => value))));
-  const partitions = new Partitions(secret);
+  const partitions = new PartitionKeys(secret);
 
   const two = key.chain((one) => fc.tuple(fc.constant(one), fc.oneof(fc.constant(one), key)));
 

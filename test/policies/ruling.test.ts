@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { asksForClaims, rulingOf, rulingOfCaller } from "../../src/policies/resolve-key.ts";
+import { asksForClaims, resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
@@ -13,7 +13,7 @@ const partner = { "X-Api-Key": "partner-42" };
 const key = "header:x-api-key";
 
 const ruled = (fields: Fields, asked: Asked = { headers: visitor }, claims: Fields = {}) =>
-  rulingOf(policyOf(fields), visitTo("/", asked), claims);
+  resolveKey(policyOf(fields), visitTo("/", asked), claims);
 
 /** The number of the limit by which a request is charged; or what else is done with it. */
 function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | string | undefined {
@@ -23,7 +23,7 @@ function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | strin
 
 /** The same of a caller who names this key. */
 function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
-  const ruling = rulingOfCaller(policyOf(fields), texts);
+  const ruling = resolveCallerKey(policyOf(fields), texts);
   return ruling?.kind === "charged" ? ruling.policy.limits[0]?.limit : ruling?.kind;
 }
 
@@ -110,7 +110,7 @@ describe("the first override that holds", () => {
     const fields = { cost: 3, ban: "10m", onDeny: { status: 503 }, timeout: "2s" };
     const plain = policyOf(fields);
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
-    const ruling = rulingOf(policy, visitTo("/", { headers: visitor }), {});
+    const ruling = resolveKey(policy, visitTo("/", { headers: visitor }), {});
     expect(ruling).toMatchObject({ parts: plain.key, values: [address] });
     expect(ruling.kind === "charged" && { ...ruling.policy, limits: 0, exceptions: 0 }).toEqual({
       ...plain,
@@ -312,7 +312,7 @@ describe("a caller who names a key", () => {
   it("is charged with the limits and the values that a request like it would be", () => {
     const overrides = [{ key: ["partner-42", "203.0.113.*"], limits: "9/s" }];
     const fields = { key: [key, "ip"], overrides };
-    const ruling = rulingOfCaller(policyOf(fields), ["partner-42", address]);
+    const ruling = resolveCallerKey(policyOf(fields), ["partner-42", address]);
     const asked = ruled(fields, { headers: { ...visitor, ...partner } });
     expect(ruling).toEqual({
       kind: "charged",

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
-import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
@@ -62,7 +62,7 @@ class Fleet {
       const stub = this.object(name)
         .namespace(0, () => true)
         .getByName(name);
-      const check = async (call: CheckCall): Promise<Verdict> => {
+      const check = async (call: CheckCall): Promise<CheckReply> => {
         this.calls.push(`check ${name}`);
         const verdict = await stub.check(call);
         if (name === "tenant") onChecked(verdict.spentAtMs);

@@ -3,7 +3,7 @@ import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { admits } from "../../src/limiter/client/outcome.ts";
-import type { SyncCall, Synced } from "../../src/limiter/protocol.ts";
+import type { SyncCall, SyncReply } from "../../src/limiter/protocol.ts";
 import { randomFrom } from "../random.ts";
 import { policyWith } from "./schedule.ts";
 import { ObjectOf, World } from "./world.ts";
@@ -27,7 +27,7 @@ const keysOf = (count: number): string[] =>
 /** The object, as it answers syncs by `answering`, which has the code of now at hand. */
 function answersSyncs(
   object: ObjectOf,
-  answering: (call: SyncCall, sync: (call: SyncCall) => Synced) => unknown,
+  answering: (call: SyncCall, sync: (call: SyncCall) => SyncReply) => unknown,
 ): void {
   const { limiter } = object;
   const sync = limiter.sync.bind(limiter);

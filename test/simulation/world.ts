@@ -7,7 +7,7 @@ import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
-import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/client/outcome.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 import type { Random } from "../random.ts";
@@ -188,7 +188,7 @@ export class ObjectOf {
 
   #letIn(call: unknown, answer: unknown): readonly Admitted[] {
     const units = (call as CheckCall).charges[0]?.cost ?? 0;
-    const isAllowed = (answer as Verdict).decisions.every(({ allowed }) => allowed);
+    const isAllowed = (answer as CheckReply).decisions.every(({ allowed }) => allowed);
     return isAllowed && units > 0 ? [{ atMs: this.#world.nowMs, units }] : [];
   }
 

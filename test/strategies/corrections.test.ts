@@ -7,7 +7,7 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { ruleOf } from "../../src/strategies/compiled-limit.ts";
+import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, remainingOf } from "./story.ts";
 import { at } from "./timeline.ts";
@@ -166,7 +166,7 @@ describe.each(variants)("the transitions: $title", (variant) => {
     "ask for a wait when a cost does not fit, and for no longer",
     forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
       if (strategy === undefined) throw new Error("variants are made of registered strategies");
-      const limit = ruleOf(limitOf(variant, units, 10)).limit;
+      const limit = compiledLimit(limitOf(variant, units, 10)).limit;
       const capacity = strategy.capacity(limit);
       let nowMs = at("0:01");
       let state = strategy.fresh();
@@ -190,7 +190,7 @@ describe.each(variants)("the transitions: $title", (variant) => {
     "hold nothing from the instant at which they are idle",
     forAll([fc.array(move, { maxLength: 12 })], (moves) => {
       if (strategy === undefined) throw new Error("variants are made of registered strategies");
-      const limit = ruleOf(limitOf(variant, 5, 10)).limit;
+      const limit = compiledLimit(limitOf(variant, 5, 10)).limit;
       let nowMs = at("0:01");
       let state = strategy.fresh();
       expectSame(strategy.idleAtMs(limit, state), 0);

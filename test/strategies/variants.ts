@@ -6,7 +6,7 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { ruleOf } from "../../src/strategies/compiled-limit.ts";
+import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 
@@ -80,7 +80,7 @@ function titleOf([name, value]: readonly [string, unknown]): string {
 
 /** The most units that may be admitted in any span of one window, as the strategy itself states it. */
 export function boundOf(limit: Limit): number {
-  const { strategy, limit: complete } = ruleOf(limit);
+  const { strategy, limit: complete } = compiledLimit(limit);
   return strategy.mostPerWindow(complete);
 }
 

@@ -1,5 +1,5 @@
 /** An object in virtual time whose memory is lost as on Cloudflare, and what it is billed for. */
-import type { CheckCall, Verdict } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
 
@@ -20,7 +20,7 @@ export class CostedObject extends VirtualObject<MemoryStorage> {
   }
 
   /** To be called in the order of time. */
-  async check(atMs: number, call: CheckCall): Promise<Verdict> {
+  async check(atMs: number, call: CheckCall): Promise<CheckReply> {
     await this.pass(atMs - this.nowMs);
     this.calls++;
     const verdict = this.limiter.check(call);

@@ -7,22 +7,22 @@ import {
   noAttributes,
   statedTexts,
 } from "../../policies/caller-attributes.ts";
-import type { Claims, Visit } from "../../policies/request-attributes.ts";
+import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import type { Authorized } from "./auth.ts";
 import type { Check } from "./input.ts";
-import { describedVisit } from "./forwarded-request.ts";
+import { forwardedRequest } from "./forwarded-request.ts";
 import { answered, laterOf, metBy } from "../proxy/enforce.ts";
-import type { Gate } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import { isFailure, problemResponse } from "../wire/problems.ts";
 
 /** The gateway never reports the outcome, so the charge is final. */
-export async function decideDescribed(
-  gate: Gate,
+export async function forwardAuth(
+  gate: Runtime,
   c: Context<Authorized>,
   { deny, attributes = noAttributes }: Pick<Check, "deny" | "attributes">,
 ): Promise<Response> {
   const { holder, isBearer } = c.var;
-  const described = describedVisit(c.req.raw, isBearer);
+  const described = forwardedRequest(c.req.raw, isBearer);
   if (isFailure(described)) {
     report({
       event: "forward-request-invalid",
@@ -45,7 +45,7 @@ export async function decideDescribed(
 
 /** Where the visitor is, in the spelling of Cloudflare's own data. */
 const placeIn =
-  (attributes: CallerAttributes): Visit["cf"] =>
+  (attributes: CallerAttributes): RequestAttributes["cf"] =>
   (name) => {
     const part = readKeyPart(name);
     return part === null ? undefined : statedTexts(part, [], [], attributes)[0];

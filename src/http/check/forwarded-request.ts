@@ -4,10 +4,10 @@
  */
 import { withoutPort } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
-import type { Visit } from "../../policies/request-attributes.ts";
+import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { tokenField } from "./auth.ts";
 import type { FieldError } from "../wire/problems.ts";
-import { visitOf } from "../attributes.ts";
+import { attributesOf } from "../attributes.ts";
 
 const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const host = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
@@ -27,10 +27,10 @@ const ofAsking = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrade"
  * @param asked with the headers of what is described beside those that describe it
  * @param isTokenOfCaller whether `Authorization` is the gateway's own, and not of the request that it describes
  */
-export function describedVisit(
+export function forwardedRequest(
   asked: Request,
   isTokenOfCaller: boolean,
-): Visit | { readonly kind: "fields-invalid"; readonly errors: readonly FieldError[] } {
+): RequestAttributes | { readonly kind: "fields-invalid"; readonly errors: readonly FieldError[] } {
   const errors: FieldError[] = [];
   const isNginx = asked.headers.has("X-Original-URI") || asked.headers.has("X-Original-Method");
   const told = (
@@ -72,7 +72,7 @@ export function describedVisit(
   if (isTokenOfCaller) headers.delete("Authorization");
   nameVisitor(headers);
   return {
-    ...visitOf(new Request(asked.url, { headers })),
+    ...attributesOf(new Request(asked.url, { headers })),
     url: new URL(url),
     unparsedPath: uri.split(/[?#]/, 1)[0] ?? uri,
     method: spoken,

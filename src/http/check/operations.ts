@@ -1,6 +1,6 @@
 /** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
 import { type CheckToken, partName, type Policy } from "../../config/index.ts";
-import type { Later } from "../../limiter/client/object-caller.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
   admits,
   denialReason,
@@ -12,10 +12,10 @@ import {
 import { addressOf, reservationId } from "../../limiter/client/reservation-id.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
-import { rulingOfCaller } from "../../policies/resolve-key.ts";
+import { resolveCallerKey } from "../../policies/resolve-key.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
 import { type AdhocCheck, type Check, type Reserve, type Settle } from "./input.ts";
-import type { Gate } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import {
   rateLimitFields,
   type RateLimitFields,
@@ -47,10 +47,10 @@ export interface SettleAnswer {
 
 /** @param tenant whose keys are spoken of; null: the proxy's */
 export async function check(
-  gate: Gate,
+  gate: Runtime,
   asked: Check | AdhocCheck,
   tenant: Tenant,
-  later: Later,
+  later: WaitUntil,
 ): Promise<Answer | Failure> {
   if (asked.cost === 0) return look(gate, asked, tenant);
   const ruled = await ruledOf(gate, asked, tenant);
@@ -63,7 +63,7 @@ export async function check(
 }
 
 export async function look(
-  gate: Gate,
+  gate: Runtime,
   asked: Check | AdhocCheck,
   tenant: Tenant,
 ): Promise<Answer | Failure> {
@@ -75,10 +75,10 @@ export async function look(
 
 /** Each by itself: what one comes to is nothing to the others. */
 export async function checkEach(
-  gate: Gate,
+  gate: Runtime,
   checks: readonly (Check | AdhocCheck)[],
   tenant: Tenant,
-  later: Later,
+  later: WaitUntil,
 ): Promise<(Answer | Failure)[]> {
   const ruled = await Promise.all(checks.map((asked) => ruledOf(gate, asked, tenant)));
   const spends = ruled.map((each) => {
@@ -99,7 +99,7 @@ export async function checkEach(
 }
 
 /** @returns null when it is forgotten */
-export async function forget(gate: Gate, asked: Check, tenant: Tenant): Promise<Failure | null> {
+export async function forget(gate: Runtime, asked: Check, tenant: Tenant): Promise<Failure | null> {
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
   const { policy, partitionKey } = ruled.spend;
@@ -110,10 +110,10 @@ export async function forget(gate: Gate, asked: Check, tenant: Tenant): Promise<
 
 /** @param tenant whose key it is, and who alone may settle it */
 export async function reserve(
-  gate: Gate,
+  gate: Runtime,
   asked: Reserve,
   tenant: Tenant,
-  later: Later,
+  later: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
   const ruled = await ruledOf(gate, asked, tenant);
   if ("kind" in ruled) return ruled;
@@ -136,7 +136,7 @@ export async function reserve(
 }
 
 export async function settle(
-  gate: Gate,
+  gate: Runtime,
   { id, cost }: Settle,
   tenant: Tenant,
 ): Promise<SettleAnswer | Failure> {
@@ -156,7 +156,7 @@ interface Ruled {
 
 /** The spend that a check asks for, or why it cannot be made. */
 async function ruledOf(
-  { policies, partitions }: Gate,
+  { policies, partitions }: Runtime,
   asked: Check | AdhocCheck,
   tenant: Tenant,
 ): Promise<Ruled | Failure> {
@@ -169,7 +169,7 @@ async function ruledOf(
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
   const { key, attributes = noAttributes } = asked;
-  const ruling = rulingOfCaller(policy, key, attributes);
+  const ruling = resolveCallerKey(policy, key, attributes);
   if (ruling === null) return invalidKey(policy);
   const contradicted = contradictedPart(policy, ruling.values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
@@ -208,10 +208,10 @@ function contradiction(part: string): Failure {
 
 /** The same answer, once a denial is in the log; a look is not logged. */
 function logged<Given extends Answer | Failure>(
-  { denialLog }: Gate,
+  { denialLog }: Runtime,
   answer: Given,
   { spend, listed }: Ruled,
-  later: Later,
+  later: WaitUntil,
 ): Given {
   const key = keyPseudonym(spend.partitionKey);
   const { name } = spend.policy;
@@ -253,7 +253,7 @@ function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
 
 const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
-async function lookedUp(gate: Gate, ruled: Ruled): Promise<Answer> {
+async function lookedUp(gate: Runtime, ruled: Ruled): Promise<Answer> {
   return listedAnswer(await gate.limiter.look({ ...ruled.spend, cost: 0 }), ruled);
 }
 

@@ -23,11 +23,11 @@ import {
   type Settle,
 } from "./input.ts";
 import { laterOf } from "../proxy/enforce.ts";
-import { limitOwn } from "./self-limits.ts";
+import { limitChecks } from "./self-limits.ts";
 import { posted, queried } from "./read-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./operations.ts";
-import { decideDescribed } from "./forward-auth.ts";
-import type { Gate } from "../runtime.ts";
+import { forwardAuth } from "./forward-auth.ts";
+import type { Runtime } from "../runtime.ts";
 import document from "../wire/openapi.json" with { type: "json" };
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 
@@ -40,9 +40,9 @@ const noStore = { "Cache-Control": "no-store" };
 const documentPath = "/openapi.json";
 
 /** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
-export function checkRoutes(gate: Gate) {
+export function checkRoutes(gate: Runtime) {
   const may = requireToken(gate.checkTokens, gate.isLookOpen);
-  const limited = limitOwn(gate);
+  const limited = limitChecks(gate);
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) =>
@@ -73,7 +73,7 @@ type ForwardQuery = Pick<LookQuery, "deny" | "attributes">;
 type Spending = Check | AdhocCheck;
 type Batch = { readonly checks: readonly Spending[] };
 
-const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
+const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .get("/", may("look"), limited, queried<LookQuery, Check>(readLook), async (c) => {
       const asked = c.req.valid("query");
@@ -115,7 +115,7 @@ const decisions = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       },
     );
 
-const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
+const others = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .post(
       "/reserve",
@@ -143,7 +143,7 @@ const others = (gate: Gate, may: May, limited: MiddlewareHandler) =>
       may("check"),
       limited,
       queried<ForwardQuery, ForwardOptions>(readForward),
-      (c) => decideDescribed(gate, c, c.req.valid("query")),
+      (c) => forwardAuth(gate, c, c.req.valid("query")),
     );
 
 /** The document of these routes, which names the path that they are found at, and whether looks need a token. */

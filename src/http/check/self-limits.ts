@@ -2,14 +2,14 @@
 import type { MiddlewareHandler } from "hono";
 import { matchingPolicies } from "../../policies/match.ts";
 import { answered, laterOf, type Question } from "../proxy/enforce.ts";
-import type { Gate } from "../runtime.ts";
-import { visitOf } from "../attributes.ts";
+import type { Runtime } from "../runtime.ts";
+import { attributesOf } from "../attributes.ts";
 
 /** Charges whoever calls, once they have shown that they may. */
-export function limitOwn(gate: Gate): MiddlewareHandler {
+export function limitChecks(gate: Runtime): MiddlewareHandler {
   return async function ownLimited(c, next) {
     if (gate.ownPolicies.length === 0) return next();
-    const visit = visitOf(c.req.raw);
+    const visit = attributesOf(c.req.raw);
     const question: Question = {
       visit,
       met: matchingPolicies(gate.ownPolicies, visit),

@@ -1,5 +1,5 @@
 /** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
-import type { Later } from "../../limiter/client/object-caller.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import { errorText, report } from "../../observability/events.ts";
 import {
   type CheckInput,
@@ -21,24 +21,24 @@ import {
   settle,
   type SettleAnswer,
 } from "./operations.ts";
-import type { Gate } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import { type Failure, isFailure, problemError } from "../wire/problems.ts";
 
 export type SettleInput = Settle;
 
 /** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
 export interface Service {
-  check(input: CheckInput, later: Later): Promise<Answer>;
+  check(input: CheckInput, later: WaitUntil): Promise<Answer>;
   look(input: CheckInput): Promise<Answer>;
   forget(input: ForgetInput): Promise<void>;
-  reserve(input: ReserveInput, later: Later): Promise<ReserveAnswer>;
+  reserve(input: ReserveInput, later: WaitUntil): Promise<ReserveAnswer>;
   settle(input: SettleInput): Promise<SettleAnswer>;
 }
 
 /** Workers on the account are no tenants: they speak of the proxy's keys, and what one reserves another may settle. */
 const tenant = null;
 
-export function createService(gate: Gate): Service {
+export function createService(gate: Runtime): Service {
   return {
     check: (input, later) =>
       answered(readSpend, input, (asked) => check(gate, asked, tenant, later)),

@@ -9,8 +9,8 @@ import {
   violatedLimits,
 } from "../../limiter/client/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import type { Partitions } from "../../policies/partition-key.ts";
-import type { Ruling } from "../../policies/resolve-key.ts";
+import type { PartitionKeys } from "../../policies/partition-key.ts";
+import type { KeyResolution } from "../../policies/resolve-key.ts";
 import type { Policy } from "../../config/index.ts";
 
 /** How long a client without a place is asked to wait, as its answer says. */
@@ -19,7 +19,7 @@ const placeWaitMs = 1_000;
 /** What a policy does with a request. */
 export interface Ruled {
   readonly policy: Policy;
-  readonly ruling: Ruling;
+  readonly ruling: KeyResolution;
 }
 
 /** Whether a dry run would have denied a request before its limits are asked. */
@@ -27,7 +27,7 @@ export const isRefusedDryRun = ({ policy, ruling }: Ruled): boolean =>
   policy.isDryRun && (ruling.kind === "lacking" || ruling.kind === "barred");
 
 export async function reportRefusedDryRuns(
-  partitions: Partitions,
+  partitions: PartitionKeys,
   dryRuns: readonly Ruled[],
   tenant: string | null,
 ): Promise<void> {
@@ -41,8 +41,8 @@ export async function reportRefusedDryRuns(
 }
 
 async function barredKey(
-  partitions: Partitions,
-  ruling: Ruling,
+  partitions: PartitionKeys,
+  ruling: KeyResolution,
   tenant: string | null,
 ): Promise<{ readonly key?: string }> {
   if (ruling.kind !== "barred") return {};
@@ -51,7 +51,7 @@ async function barredKey(
 
 /** Denials by a list, or for a missing part of the key. */
 export async function refusedByRuling(
-  partitions: Partitions,
+  partitions: PartitionKeys,
   ruled: readonly Ruled[],
   tenant: string | null,
 ): Promise<LoggedDenial[]> {

@@ -7,14 +7,14 @@ import {
   type Spend,
   violatedLimits,
 } from "../../limiter/client/outcome.ts";
-import type { Ruling } from "../../policies/resolve-key.ts";
+import type { KeyResolution } from "../../policies/resolve-key.ts";
 import { type Decision, type Limit, windowMsAt } from "../../strategies/index.ts";
 import { rateLimitFields, toldWaitMs } from "../wire/rate-limit-fields.ts";
 import { legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
 
 /** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
-export function refusalOf(rulings: readonly Ruling[]): Response | null {
+export function refusalOf(rulings: readonly KeyResolution[]): Response | null {
   if (rulings.some(({ kind }) => kind === "barred")) return problemResponse({ kind: "barred" });
   const missing = rulings.flatMap((ruling) => (ruling.kind === "lacking" ? ruling.missing : []));
   if (missing.length === 0) return null;

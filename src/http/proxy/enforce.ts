@@ -2,12 +2,12 @@
 import type { Context, Handler } from "hono";
 import type { Policy } from "../../config/index.ts";
 import type { Admission } from "../../limiter/client/admission.ts";
-import type { Later } from "../../limiter/client/object-caller.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
-import { asksForClaims, rulingOf } from "../../policies/resolve-key.ts";
-import type { Claims, Visit } from "../../policies/request-attributes.ts";
+import { asksForClaims, resolveKey } from "../../policies/resolve-key.ts";
+import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
 import {
   isRefusedDryRun,
@@ -16,7 +16,7 @@ import {
   reportRefusedDryRuns,
   type Ruled,
 } from "./denial-events.ts";
-import type { Gate } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 import {
   addRateLimitFields,
   hasRateLimitFields,
@@ -28,14 +28,14 @@ import { isPreflight } from "./response-marks.ts";
 import { standingOf } from "./preflights.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
 import type { Forward } from "./forward.ts";
-import { visitOf } from "../attributes.ts";
+import { attributesOf } from "../attributes.ts";
 
 /** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
-export function enforce(gate: Gate, forward: Forward): Handler {
+export function enforce(gate: Runtime, forward: Forward): Handler {
   return async function enforced(c) {
     const request = c.req.raw;
     const later = laterOf(c);
-    const visit = visitOf(request);
+    const visit = attributesOf(request);
     const met = metBy(gate, visit);
     return answered(
       gate,
@@ -49,17 +49,19 @@ export function enforce(gate: Gate, forward: Forward): Handler {
 
 /** Keeps the Worker running for work that goes on after the answer. */
 export const laterOf =
-  (c: Pick<Context, "executionCtx">): Later =>
+  (c: Pick<Context, "executionCtx">): WaitUntil =>
   (work) =>
     c.executionCtx.waitUntil(work);
 
 /** The policies that a request meets. */
-export const metBy = ({ policies, preflights }: Gate, visit: Visit): readonly Policy[] =>
-  isPreflight(visit) ? preflights : matchingPolicies(policies, visit);
+export const metBy = (
+  { policies, preflights }: Runtime,
+  visit: RequestAttributes,
+): readonly Policy[] => (isPreflight(visit) ? preflights : matchingPolicies(policies, visit));
 
 /** What is to be decided. */
 export interface Question {
-  readonly visit: Visit;
+  readonly visit: RequestAttributes;
   /** The policies that it meets. */
   readonly met: readonly Policy[];
   /** Claims that a trusted caller states, in addition to those of the request's token; none when left out. */
@@ -76,11 +78,11 @@ export interface Question {
 
 /** The denial, or what `forward` answers, with the RateLimit fields. */
 export async function answered(
-  gate: Gate,
+  gate: Runtime,
   question: Question,
   request: Request,
   forward: Forward,
-  later: Later,
+  later: WaitUntil,
 ): Promise<Response> {
   const { denialLog, hasLegacyHeaders } = gate;
   const refuse = ({ spends, admission }: Denied): Response => {
@@ -127,10 +129,10 @@ interface Denied {
 }
 
 async function logRefused(
-  { denialLog, partitions }: Gate,
+  { denialLog, partitions }: Runtime,
   ruled: readonly Ruled[],
   { tenant }: Question,
-  later: Later,
+  later: WaitUntil,
 ): Promise<void> {
   if (denialLog === null) return;
   const denials = await refusedByRuling(partitions, ruled, tenant);
@@ -142,7 +144,7 @@ async function logRefused(
  * dry run refuses nobody.
  */
 async function rulingsOf(
-  { readClaims, partitions }: Gate,
+  { readClaims, partitions }: Runtime,
   { met, visit, tenant, claims: stated }: Question,
 ): Promise<Ruled[] | Failure> {
   const asking = met.filter(asksForClaims);
@@ -151,7 +153,7 @@ async function rulingsOf(
   if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
   const own = isUnreadable ? {} : read.claims;
   const claims = stated === undefined ? own : { ...own, ...stated };
-  const rulings = met.map((policy) => ({ policy, ruling: rulingOf(policy, visit, claims) }));
+  const rulings = met.map((policy) => ({ policy, ruling: resolveKey(policy, visit, claims) }));
   const dryRuns = rulings.filter(isRefusedDryRun);
   if (dryRuns.length === 0) return rulings;
   await reportRefusedDryRuns(partitions, dryRuns, tenant);
@@ -160,7 +162,7 @@ async function rulingsOf(
 
 /** What a policy charges; nothing where it does not apply. */
 function spendOf(
-  { partitions }: Gate,
+  { partitions }: Runtime,
   { ruling }: Ruled,
   { visit, tenant, isSettled }: Question,
 ): Promise<Spend>[] {

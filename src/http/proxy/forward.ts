@@ -66,7 +66,7 @@ const isForwardable = (method: string): boolean => method !== "TRACE" && method 
  */
 export type Forward = (request: Request, left?: AbortSignal) => Promise<Response>;
 
-export function proxy(config: Config, pseudonym: () => Promise<string>): Forward {
+export function forwardTo(config: Config, pseudonym: () => Promise<string>): Forward {
   return async function proxied(received, left) {
     const request = originRequest(config, received, await pseudonym());
     const late = new AbortController();

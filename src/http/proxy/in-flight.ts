@@ -4,10 +4,10 @@
  */
 import type { Policy } from "../../config/index.ts";
 import type { Admission, CostOf } from "../../limiter/client/admission.ts";
-import type { Later } from "../../limiter/client/object-caller.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfResponse } from "../../policies/cost.ts";
-import { releases } from "../../strategies/index.ts";
+import { holdsSlots } from "../../strategies/index.ts";
 import { bodyUntil } from "./body.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 import type { Forward } from "./forward.ts";
@@ -19,7 +19,7 @@ const leastRenewalMs = 100;
 
 /** For how long a policy's spend is to be settled; null when what is spent is spent. */
 export const openForMs = ({ count, cost, limits }: Policy): number | null =>
-  count !== null || cost.kind === "response" || limits.some(releases) ? reservedForMs : null;
+  count !== null || cost.kind === "response" || limits.some(holdsSlots) ? reservedForMs : null;
 
 /** Where nothing more is told, what was spent stands. */
 const asSpent: CostOf = ({ cost }) => cost;
@@ -50,7 +50,7 @@ export class InFlight {
   }
 
   /** What comes of the request when its turn has come. */
-  async answer(request: Request, forward: Forward, later: Later): Promise<Response> {
+  async answer(request: Request, forward: Forward, later: WaitUntil): Promise<Response> {
     if (this.#delayMs === 0 && this.#open.length === 0) {
       return request.signal.aborted ? unread() : forward(request);
     }
@@ -88,7 +88,7 @@ export class InFlight {
   #keepOpen(): void {
     if (this.#open.length === 0) return;
     const leases = this.#open.flatMap(({ limits }) =>
-      limits.filter(releases).map(({ windowMs }) => windowMs),
+      limits.filter(holdsSlots).map(({ windowMs }) => windowMs),
     );
     const renewalMs = Math.max(leastRenewalMs, Math.floor(Math.min(reservedForMs, ...leases) / 2));
     const renewal = setInterval(() => void this.#admission.renew(), renewalMs);
@@ -110,9 +110,9 @@ export class InFlight {
     const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
     // A problem of our own is no work of the origin's.
     const isOrigins = proxyErrorOf(response) === null;
-    const holdsSlots = isOrigins && this.#open.some(({ limits }) => limits.some(releases));
-    if (holdsSlots && response.webSocket !== null) return socketUntil(response, settle);
-    if (holdsSlots && response.body !== null) {
+    const isHeld = isOrigins && this.#open.some(({ limits }) => limits.some(holdsSlots));
+    if (isHeld && response.webSocket !== null) return socketUntil(response, settle);
+    if (isHeld && response.body !== null) {
       return bodyUntil(response, response.body, this.#left.signal, settle);
     }
     settle();

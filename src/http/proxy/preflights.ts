@@ -5,10 +5,10 @@
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { announcedPolicies } from "../../policies/match.ts";
 import { missingParts } from "../../policies/key.ts";
-import { rulingOf } from "../../policies/resolve-key.ts";
-import type { Visit } from "../../policies/request-attributes.ts";
+import { resolveKey } from "../../policies/resolve-key.ts";
+import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { isRefusedDryRun, reportRefusedDryRuns, type Ruled } from "./denial-events.ts";
-import type { Gate } from "../runtime.ts";
+import type { Runtime } from "../runtime.ts";
 
 /** What the policies of an announced request say of the client that announces it. */
 export interface ClientStanding {
@@ -20,14 +20,14 @@ export interface ClientStanding {
 
 /** @param tenant whose keys may be banned; null: the proxy's */
 export async function standingOf(
-  { policies, partitions }: Gate,
-  { visit, tenant }: { readonly visit: Visit; readonly tenant: string | null },
+  { policies, partitions }: Runtime,
+  { visit, tenant }: { readonly visit: RequestAttributes; readonly tenant: string | null },
 ): Promise<ClientStanding> {
   const barred: Ruled[] = [];
   const bannable: Promise<Spend>[] = [];
   for (const { policy, visit: announced } of announcedPolicies(policies, visit)) {
     // Browsers send no credentials with a preflight.
-    const ruling = rulingOf(policy, announced, {});
+    const ruling = resolveKey(policy, announced, {});
     if (ruling.kind === "barred") barred.push({ policy, ruling });
     if (policy.ban === null || policy.isDryRun || ruling.kind !== "charged") continue;
     const { parts, values } = ruling;

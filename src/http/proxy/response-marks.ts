@@ -6,7 +6,7 @@ import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../../config/index.ts";
 import { membersOf } from "../../policies/header-lists.ts";
-import type { Visit } from "../../policies/request-attributes.ts";
+import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { legacyNames } from "../wire/legacy-headers.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 
@@ -15,7 +15,7 @@ const exposed = ["RateLimit", "RateLimit-Policy", "Retry-After"];
 const legacyIn = (headers: Headers): string[] => legacyNames.filter((name) => headers.has(name));
 
 /** @param pseudonym what the deployment calls itself */
-export function markOwn(
+export function markResponses(
   origins: AllowedOrigins,
   pseudonym: () => Promise<string>,
 ): MiddlewareHandler {
@@ -59,5 +59,5 @@ function allowOrigin(headers: Headers, origin: string | undefined, origins: Allo
 }
 
 /** Asks whether a script may send a request; what it answers no client reads, and it carries no credentials. */
-export const isPreflight = ({ method, headers }: Visit): boolean =>
+export const isPreflight = ({ method, headers }: RequestAttributes): boolean =>
   method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method");

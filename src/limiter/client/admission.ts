@@ -2,7 +2,7 @@
  * What came of the spends of one request, and what is still to be done about them: to give all back, or to settle what
  * each has cost. One of the two is done once, also to what objects tell too late to be waited for.
  */
-import type { Later } from "./object-caller.ts";
+import type { WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
@@ -26,7 +26,7 @@ export interface OpenSpend {
 export interface Turn {
   /** Takes what the group spends. */
   readonly admission: Admission;
-  readonly later: Later;
+  readonly later: WaitUntil;
   /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
   readonly provisionalMs: number;
 }

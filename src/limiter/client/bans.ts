@@ -4,7 +4,7 @@ import { Admission } from "./admission.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
-import { Recent } from "../bounded-map.ts";
+import { BoundedMap } from "../bounded-map.ts";
 
 /** As long as the deny cache remembers a denial at most. */
 const longestMs = 1_000;
@@ -30,7 +30,7 @@ export class Bans {
   readonly #limiter: Pick<LimiterClient, "look">;
   readonly #clock: Pick<Clock, "now">;
   /** So that a flood from a banned client does not ask its objects for each request. */
-  readonly #known = new Recent<KnownBan>(mostKeys);
+  readonly #known = new BoundedMap<KnownBan>(mostKeys);
 
   constructor(limiter: Pick<LimiterClient, "look">, clock: Pick<Clock, "now"> = platformClock) {
     this.#limiter = limiter;

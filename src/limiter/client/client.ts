@@ -9,7 +9,7 @@ import { BatchDecider } from "./decide-each.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LeasedDecider } from "./decide-leased.ts";
 import { type Isolate, settling, StrictDecider } from "./decide-strict.ts";
-import { Denials } from "./deny-cache.ts";
+import { DenyCache } from "./deny-cache.ts";
 import {
   askObject,
   callOf,
@@ -24,7 +24,7 @@ import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
 import { Replicas } from "./replicas.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
-import { type Later, ObjectCalls } from "./object-caller.ts";
+import { type WaitUntil, ObjectCaller } from "./object-caller.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
 /** What giving back a provisional spend may take beyond the timeouts of the objects that may still deny. */
@@ -47,11 +47,14 @@ export class LimiterClient {
   readonly #eventual: EventualDecider;
   readonly #batch: BatchDecider;
 
-  constructor(objects: ConstructorParameters<typeof ObjectCalls>[0], clock: Clock = platformClock) {
-    const calls = new ObjectCalls(objects, clock);
+  constructor(
+    objects: ConstructorParameters<typeof ObjectCaller>[0],
+    clock: Clock = platformClock,
+  ) {
+    const calls = new ObjectCaller(objects, clock);
     const local = new LocalMeters(clock);
     const leases = new Leases(calls, clock);
-    this.#isolate = { clock, calls, local, leases, denials: new Denials() };
+    this.#isolate = { clock, calls, local, leases, denials: new DenyCache() };
     this.#replicas = new Replicas(calls, clock);
     this.#strict = new StrictDecider(this.#isolate);
     this.#leased = new LeasedDecider(leases, local, clock, this.#strict);
@@ -65,7 +68,7 @@ export class LimiterClient {
    * dry runs on keys of their own. A remembered denial of any of the keys answers before any object is asked.
    * @param later keeps the Worker running for work that goes on after the answer
    */
-  async admit(spends: readonly Spend[], later: Later): Promise<Admission> {
+  async admit(spends: readonly Spend[], later: WaitUntil): Promise<Admission> {
     const admission = new Admission();
     const groups = [...groupsOf(spends)];
     const enforced = groups.filter((group) => !isShadow(group));
@@ -104,7 +107,7 @@ export class LimiterClient {
     return null;
   }
 
-  #refuse(admission: Admission, outcomes: readonly Outcome[], later: Later): Admission {
+  #refuse(admission: Admission, outcomes: readonly Outcome[], later: WaitUntil): Admission {
     admission.outcomes.push(...outcomes);
     admission.decidedAtMs = this.#isolate.clock.now();
     admission.isRefused = true;
@@ -125,7 +128,7 @@ export class LimiterClient {
    * call and in their order. A cost of 0 looks.
    * @returns an outcome for each, in their order
    */
-  admitEach(spends: readonly Spend[], later: Later): Promise<Outcome[]> {
+  admitEach(spends: readonly Spend[], later: WaitUntil): Promise<Outcome[]> {
     return this.#batch.decide(spends, later);
   }
 
@@ -138,7 +141,7 @@ export class LimiterClient {
   }
 
   /** Spends what `settle` corrects within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number, later: Later): Promise<Reserving> {
+  async reserve(spend: Spend, ttlMs: number, later: WaitUntil): Promise<Reserving> {
     const admission = await this.admit([{ ...spend, ttlMs }], later);
     const { address, fullForMs, isRefused } = admission;
     const [outcome] = admission.outcomes;
@@ -153,7 +156,7 @@ export class LimiterClient {
    * @returns whether this call did so; null when the object gave no answer
    */
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
-    const answer = await this.#isolate.calls.make(settling(address, { cost }));
+    const answer = await this.#isolate.calls.call(settling(address, { cost }));
     return answer === null ? null : answer.settled;
   }
 

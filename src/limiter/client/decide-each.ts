@@ -3,10 +3,10 @@ import { Admission } from "./admission.ts";
 import type { EventualDecider } from "./decide-eventual.ts";
 import type { Isolate, StrictDecider } from "./decide-strict.ts";
 import { askObject, callOf, isEventual, outcomesOf, spentOf } from "./key-group.ts";
-import type { Later } from "./object-caller.ts";
+import type { WaitUntil } from "./object-caller.ts";
 import { allows, type Outcome, type Spend } from "./outcome.ts";
-import { idOf, placeOf } from "./object-location.ts";
-import type { Verdict } from "../protocol.ts";
+import { objectId, objectLocation } from "./object-location.ts";
+import type { CheckReply } from "../protocol.ts";
 
 export class BatchDecider {
   readonly #isolate: Isolate;
@@ -23,7 +23,7 @@ export class BatchDecider {
    * Checks of one object go in one call, in their order. A cost of 0 looks.
    * @returns an outcome for each spend, in their order
    */
-  async decide(spends: readonly Spend[], later: Later): Promise<Outcome[]> {
+  async decide(spends: readonly Spend[], later: WaitUntil): Promise<Outcome[]> {
     const outcomes = new Map<Spend, Outcome>();
     const local = spends.filter((spend) => spend.cost > 0 && isEventual([spend]));
     for (const spend of local) {
@@ -32,7 +32,7 @@ export class BatchDecider {
     }
     const others = spends.filter((spend) => !outcomes.has(spend));
     const byObject = Map.groupBy(others, ({ policy: { objects }, partitionKey }) =>
-      idOf(placeOf(objects, partitionKey)),
+      objectId(objectLocation(objects, partitionKey)),
     );
     const asked = [...byObject.values()].map((group) => this.#askOne(group, outcomes, later));
     await Promise.all(asked);
@@ -43,7 +43,7 @@ export class BatchDecider {
   async #askOne(
     spends: readonly Spend[],
     outcomes: Map<Spend, Outcome>,
-    later: Later,
+    later: WaitUntil,
   ): Promise<void> {
     const { clock, calls, denials, local } = this.#isolate;
     const askedAtMs = clock.now();
@@ -77,7 +77,7 @@ export class BatchDecider {
   }
 
   /** The answer came too late: the caller was refused where a policy is closed, so nothing of that stays spent. */
-  async #giveBackClosed(group: readonly Spend[], verdicts: readonly Verdict[]): Promise<void> {
+  async #giveBackClosed(group: readonly Spend[], verdicts: readonly CheckReply[]): Promise<void> {
     const spent = group.flatMap((spend, index) => {
       const verdict = verdicts[index];
       const isClosed = spend.policy.onError === "closed" && spend.cost > 0;

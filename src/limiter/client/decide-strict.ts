@@ -5,7 +5,7 @@
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Admission, CostOf, OpenSpend, Turn } from "./admission.ts";
 import type { Clock } from "../clock.ts";
-import type { Denials } from "./deny-cache.ts";
+import type { DenyCache } from "./deny-cache.ts";
 import {
   type Answered,
   askObject,
@@ -18,10 +18,10 @@ import {
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type Counted, type LocalMeters, nothingCounted } from "./local-meters.ts";
-import type { Call, ObjectCalls } from "./object-caller.ts";
+import type { Call, ObjectCaller } from "./object-caller.ts";
 import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
-import { placeOf } from "./object-location.ts";
-import type { SettleCall, Settled, Verdict } from "../protocol.ts";
+import { objectLocation } from "./object-location.ts";
+import type { SettleCall, SettleReply, CheckReply } from "../protocol.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
 /** No policy is at hand when a reservation is settled. */
@@ -30,9 +30,9 @@ const settleTimeoutMs = 1_000;
 /** What the deciders of an isolate share. */
 export interface Isolate {
   readonly clock: Clock;
-  readonly calls: ObjectCalls;
+  readonly calls: ObjectCaller;
   readonly local: LocalMeters;
-  readonly denials: Denials;
+  readonly denials: DenyCache;
   readonly leases: Leases;
 }
 
@@ -109,8 +109,8 @@ export class StrictDecider {
   async #check(
     group: readonly Spend[],
     { later, provisionalMs }: Turn,
-    late: Call<Verdict>["late"],
-  ): Promise<Verdict | null> {
+    late: Call<CheckReply>["late"],
+  ): Promise<CheckReply | null> {
     const { clock, calls, denials, leases } = this.#isolate;
     const askedAtMs = clock.now();
     const verdict = isLeased(group)
@@ -186,7 +186,7 @@ export class StrictDecider {
 
   /** Settles a reservation without reporting the outcome. One repetition is safe, since an id settles once. */
   #end(address: ReservationAddress, costs: SettledCosts): Promise<unknown> {
-    return this.#isolate.calls.make({ ...settling(address, costs), isRepeatable: true });
+    return this.#isolate.calls.call({ ...settling(address, costs), isRepeatable: true });
   }
 
   #renew({ partitionKey, random }: ReservationAddress, spent: readonly Spent[]): Promise<unknown> {
@@ -213,9 +213,9 @@ export type SettledCosts = Pick<SettleCall, "cost" | "costs">;
 export const settling = (
   { random, partitionKey, settings }: ReservationAddress,
   costs: SettledCosts,
-): Call<Settled> => ({
+): Call<SettleReply> => ({
   name: "settle",
-  place: placeOf(settings, partitionKey),
+  place: objectLocation(settings, partitionKey),
   policies: [],
   timeoutMs: settleTimeoutMs,
   ask: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),

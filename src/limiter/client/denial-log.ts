@@ -3,8 +3,8 @@
  * writes so many a second, and the number of those that it omits.
  */
 import { report } from "../../observability/events.ts";
-import { type Clock, passed, platformClock } from "../clock.ts";
-import type { Later } from "./object-caller.ts";
+import { type Clock, sleep, platformClock } from "../clock.ts";
+import type { WaitUntil } from "./object-caller.ts";
 import type { DenialReason } from "./outcome.ts";
 
 const mostLines = 10;
@@ -37,7 +37,7 @@ export class DenialLog {
     this.#clock = clock;
   }
 
-  note(denial: LoggedDenial, later: Later): void {
+  note(denial: LoggedDenial, later: WaitUntil): void {
     const nowMs = this.#clock.now();
     if (this.#waitMs(nowMs) === 0) {
       this.#write(nowMs, (omitted) => ({
@@ -66,7 +66,7 @@ export class DenialLog {
         break;
       }
       // oxlint-disable-next-line no-await-in-loop
-      await passed(this.#clock, waitMs);
+      await sleep(this.#clock, waitMs);
       nowMs = this.#clock.now();
     }
     if (this.#flushedByMs === untilMs) this.#flushedByMs = null;

@@ -6,8 +6,8 @@
 import type { Decision } from "../../strategies/index.ts";
 import { type Asked, askedOf, isOf, outcomesOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
-import type { Verdict } from "../protocol.ts";
-import { Recent } from "../bounded-map.ts";
+import type { CheckReply } from "../protocol.ts";
+import { BoundedMap } from "../bounded-map.ts";
 
 /** As long as a failure of an object is remembered, and a `Retry-After` tells at least. */
 const longestMs = 1_000;
@@ -24,15 +24,15 @@ interface Denial {
   /** All that was asked together, and the cost of each. */
   readonly asked: readonly Asked[];
   readonly costs: readonly number[];
-  readonly verdict: Verdict;
+  readonly verdict: CheckReply;
   readonly askedAtMs: number;
   /** From then on its waits are counted down: what is told suffices, however long the answer took. */
   readonly answeredAtMs: number;
   readonly lastsMs: number;
 }
 
-export class Denials {
-  readonly #ofKeys = new Recent<readonly Denial[]>(mostKeys, { mostBytes, bytesOf });
+export class DenyCache {
+  readonly #ofKeys = new BoundedMap<readonly Denial[]>(mostKeys, { mostBytes, bytesOf });
 
   /** What the object would answer at `nowMs` to spends on one key, where that is known. */
   recall(group: readonly Spend[], nowMs: number): readonly Outcome[] | null {
@@ -53,7 +53,7 @@ export class Denials {
   /** @param askedAtMs when the object was asked, and `answeredAtMs` when its answer was there */
   remember(
     group: readonly Spend[],
-    verdict: Verdict,
+    verdict: CheckReply,
     askedAtMs: number,
     answeredAtMs: number,
   ): void {

@@ -1,14 +1,14 @@
 /** Spends on one key, which are decided together: how their object is asked, and what came of each. */
 import type { Limit } from "../../strategies/index.ts";
-import { sharedLimits } from "../interned-limits.ts";
-import type { Call, ObjectCalls } from "./object-caller.ts";
+import { internedLimits } from "../interned-limits.ts";
+import type { Call, ObjectCaller } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { placeOf } from "./object-location.ts";
-import type { Charge, CheckCall, Reserved, Verdict } from "../protocol.ts";
+import { objectLocation } from "./object-location.ts";
+import type { Charge, CheckCall, ReserveReply, CheckReply } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
 /** An object's answer to a check or a reservation. */
-export type Answered = Verdict & Partial<Reserved>;
+export type Answered = CheckReply & Partial<ReserveReply>;
 
 /** What has been spent, and the instant that it is booked to. */
 export interface Spent {
@@ -42,7 +42,7 @@ export interface Asked {
 
 export const askedOf = ({ policy }: Spend): Asked => ({
   policy: policy.name,
-  limits: sharedLimits(policy.limits),
+  limits: internedLimits(policy.limits),
 });
 
 /** Whether a group asks for the same, in the same order. */
@@ -50,7 +50,7 @@ export const isOf = (asked: readonly Asked[], group: readonly Spend[]): boolean 
   asked.length === group.length &&
   group.every(({ policy }, index) => {
     const each = asked[index];
-    return each?.policy === policy.name && each.limits === sharedLimits(policy.limits);
+    return each?.policy === policy.name && each.limits === internedLimits(policy.limits);
   });
 
 /**
@@ -76,7 +76,7 @@ export const isEventual = (group: readonly Spend[]): boolean =>
  * for an empty group.
  */
 export async function askObject<Answer>(
-  calls: ObjectCalls,
+  calls: ObjectCaller,
   name: Call<Answer>["name"],
   group: readonly Spend[],
   ask: Call<Answer>["ask"],
@@ -84,9 +84,9 @@ export async function askObject<Answer>(
 ): Promise<Answer | null> {
   const [first] = group;
   if (first === undefined) return null;
-  return calls.make({
+  return calls.call({
     name,
-    place: placeOf(first.policy.objects, first.partitionKey),
+    place: objectLocation(first.policy.objects, first.partitionKey),
     policies: group.map(({ policy }) => policy.name),
     timeoutMs: timeoutOf(group),
     ask,
@@ -142,7 +142,7 @@ const chargeOf = ({ policy, cost }: Spend): Charge => ({
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
 });
 
-export function outcomesOf(group: readonly Spend[], verdict: Verdict): Outcome[] {
+export function outcomesOf(group: readonly Spend[], verdict: CheckReply): Outcome[] {
   return verdict.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
     return policy === undefined ? [] : [{ kind: "decided", policy, decision }];

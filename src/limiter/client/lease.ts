@@ -5,8 +5,8 @@
 import type { Decision } from "../../strategies/index.ts";
 import { type Asked, timeoutOf } from "./key-group.ts";
 import { aged, type Spend } from "./outcome.ts";
-import type { Place } from "./object-location.ts";
-import type { Returned, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
+import type { ObjectLocation } from "./object-location.ts";
+import type { ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
 
 /** How long a slice is spent from, counted from when it was asked for. */
 export const sliceMs = 1_000;
@@ -43,7 +43,7 @@ export interface Slice {
 /** What is borrowed for a set of policies on a key. */
 export interface Lease {
   readonly key: string;
-  readonly place: Place;
+  readonly place: ObjectLocation;
   readonly asked: readonly Asked[];
   /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
   told: readonly Decision[];
@@ -87,7 +87,7 @@ export const isReturnable = ({ told, provisional, endsAtMs }: Slice, nowMs: numb
   told === null && (provisional === 0 || nowMs >= endsAtMs + undecidedMs);
 
 /** Each slice is told by one call at a time: of two, the first to arrive would settle it, and the other's answer be taken. */
-export function telling<Answer extends Returned>(
+export function telling<Answer extends ReturnReply>(
   slices: readonly Slice[],
   answer: Promise<Answer>,
 ): Promise<Answer> {

@@ -2,7 +2,7 @@
  * Slices of keys' quotas that an isolate has borrowed, and spends by itself: for keys that it is asked for often, and not
  * for long. What it does not spend goes back; what it does is told with the next call.
  */
-import { type Clock, passed } from "../clock.ts";
+import { type Clock, sleep } from "../clock.ts";
 import { askedOf, callOf, isOf, type Spent, timeoutOf } from "./key-group.ts";
 import {
   costOf,
@@ -27,18 +27,18 @@ import {
   unreturned,
   wantedUnits,
 } from "./lease.ts";
-import type { Later, ObjectCalls } from "./object-caller.ts";
+import type { WaitUntil, ObjectCaller } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { placeOf } from "./object-location.ts";
+import { objectLocation } from "./object-location.ts";
 import type {
   CheckCall,
-  Leased,
-  Returned,
+  LeaseReply,
+  ReturnReply,
   SliceReturned,
   SliceWanted,
-  Verdict,
+  CheckReply,
 } from "../protocol.ts";
-import { Recent } from "../bounded-map.ts";
+import { BoundedMap } from "../bounded-map.ts";
 
 /** Bound the memory of an isolate. What a lease that has to go has left of its slices goes back at once. */
 const mostKeys = 1_024;
@@ -67,12 +67,12 @@ const bytesOf = (leases: readonly Lease[]): number =>
   );
 
 export class Leases {
-  readonly #calls: ObjectCalls;
+  readonly #calls: ObjectCaller;
   readonly #clock: Clock;
   /** The leases of a key, the one used last first. */
-  readonly #ofKeys = new Recent<readonly Lease[]>(mostKeys, { mostBytes, bytesOf });
+  readonly #ofKeys = new BoundedMap<readonly Lease[]>(mostKeys, { mostBytes, bytesOf });
 
-  constructor(calls: ObjectCalls, clock: Clock) {
+  constructor(calls: ObjectCaller, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
   }
@@ -81,7 +81,7 @@ export class Leases {
    * Spends from what is borrowed; null when the object has to be asked.
    * @param isProvisional whether a later object may still deny the request
    */
-  spend(group: readonly Spend[], later: Later, isProvisional = false): Borrowed | null {
+  spend(group: readonly Spend[], later: WaitUntil, isProvisional = false): Borrowed | null {
     const lease = this.#leaseOf(group, later);
     const cost = costOf(group);
     const nowMs = this.#clock.now();
@@ -152,10 +152,10 @@ export class Leases {
    */
   async ask(
     group: readonly Spend[],
-    later: Later,
+    later: WaitUntil,
     provisionalMs = 0,
-    settle: (verdict: Verdict) => unknown = () => undefined,
-  ): Promise<Leased | null> {
+    settle: (verdict: CheckReply) => unknown = () => undefined,
+  ): Promise<LeaseReply | null> {
     const lease = this.#leaseOf(group, later);
     const nowMs = this.#clock.now();
     const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
@@ -163,7 +163,7 @@ export class Leases {
     return this.#call(lease, callOf(group, provisionalMs), group, wanted, later, settle);
   }
 
-  async #refill(lease: Lease, group: readonly Spend[], later: Later): Promise<void> {
+  async #refill(lease: Lease, group: readonly Spend[], later: WaitUntil): Promise<void> {
     const looks = group.map((spend) => ({ ...spend, cost: 0 }));
     const units = Math.max(leastUnits, wantedUnits(lease.demand));
     await this.#call(lease, callOf(looks), looks, sliceOf(units), later, () => undefined);
@@ -174,15 +174,15 @@ export class Leases {
     check: CheckCall,
     group: readonly Spend[],
     wanted: SliceWanted | null,
-    later: Later,
-    settle: (verdict: Verdict) => unknown,
-  ): Promise<Leased | null> {
+    later: WaitUntil,
+    settle: (verdict: CheckReply) => unknown,
+  ): Promise<LeaseReply | null> {
     const askedAtMs = this.#clock.now();
     dropOld(lease, askedAtMs);
     const ended = lease.ended.filter((slice) => isReturnable(slice, askedAtMs));
     if (wanted !== null) lease.askedAtMs = askedAtMs;
     const call = { ...check, wanted, returned: ended.map(returned) };
-    const answer = await this.#calls.make<Leased>({
+    const answer = await this.#calls.call<LeaseReply>({
       name: "lease",
       place: lease.place,
       policies: group.map(({ policy }) => policy.name),
@@ -217,10 +217,10 @@ export class Leases {
 
   /** What is left when the time is up goes back at once; what is all spent can wait for the next call. */
   async #returnAt(lease: Lease, endsAtMs: number): Promise<void> {
-    await passed(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
+    await sleep(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
     retire(lease, this.#clock.now());
     if (lease.ended.some(({ provisional }) => provisional > 0)) {
-      await passed(this.#clock, undecidedMs);
+      await sleep(this.#clock, undecidedMs);
     }
     const hasMore = lease.ended.some(({ told, units, used }) => told === null && used < units);
     if (hasMore) await this.#returnEnded(lease);
@@ -240,7 +240,7 @@ export class Leases {
     told: readonly Slice[],
   ): Promise<void> {
     if (slices.length === 0) return;
-    await this.#calls.make<Returned>({
+    await this.#calls.call<ReturnReply>({
       name: "return",
       place: lease.place,
       policies: lease.asked.map(({ policy }) => policy),
@@ -250,7 +250,7 @@ export class Leases {
     });
   }
 
-  #leaseOf(group: readonly Spend[], later: Later): Lease {
+  #leaseOf(group: readonly Spend[], later: WaitUntil): Lease {
     const [first] = group;
     if (first === undefined) throw new RangeError("nothing is to be spent");
     const { partitionKey, policy } = first;
@@ -262,7 +262,7 @@ export class Leases {
     }
     const lease = known ?? {
       key: partitionKey,
-      place: placeOf(policy.objects, partitionKey),
+      place: objectLocation(policy.objects, partitionKey),
       asked: group.map(askedOf),
       told: [],
       toldAtMs: 0,
@@ -279,7 +279,7 @@ export class Leases {
   }
 
   /** Spends no more from a lease that has to go. */
-  #end(lease: Lease, later: Later): void {
+  #end(lease: Lease, later: WaitUntil): void {
     lease.ended.push(...lease.slices);
     lease.slices = [];
     if (lease.ended.length > 0) later(this.#returnEnded(lease));

@@ -4,10 +4,10 @@
  */
 import { type Decision, type Meter, mostStoredBytesOf } from "../../strategies/index.ts";
 import type { Clock } from "../clock.ts";
-import { heldFor, type HeldMeter } from "../interned-limits.ts";
+import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import { provisionalTtlMs } from "../provisional-ttl.ts";
-import { Recent } from "../bounded-map.ts";
+import { BoundedMap } from "../bounded-map.ts";
 
 /** Bounds the memory of an isolate; the meters longest unused are the first to go. */
 const mostMeters = 1_024;
@@ -30,7 +30,7 @@ export const nothingCounted: Counted = { spends: [], atMs: 0, openForMs: 0 };
 
 export class LocalMeters {
   readonly #now: Clock["now"];
-  readonly #held = new Recent<HeldMeter>(mostMeters, { mostBytes, bytesOf });
+  readonly #held = new BoundedMap<InternedMeter>(mostMeters, { mostBytes, bytesOf });
 
   constructor({ now }: Clock) {
     this.#now = now;
@@ -97,7 +97,7 @@ export class LocalMeters {
 
   #meterOf(spend: Spend): Meter {
     const name = nameOf(spend);
-    const held = heldFor(spend.policy.limits, this.#held.get(name));
+    const held = internedMeter(spend.policy.limits, this.#held.get(name));
     this.#held.set(name, held);
     return held.meter;
   }
@@ -106,7 +106,7 @@ export class LocalMeters {
 /** About what an entry takes beside its meter. */
 const bytesOfEntry = 400;
 
-const bytesOf = ({ meter }: HeldMeter): number => bytesOfEntry + meter.sizeBytes();
+const bytesOf = ({ meter }: InternedMeter): number => bytesOfEntry + meter.sizeBytes();
 
 const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${partitionKey}`;
 

@@ -5,8 +5,8 @@
 import { errorText, report } from "../../observability/events.ts";
 import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
-import { idOf, type Place } from "./object-location.ts";
-import { Recent } from "../bounded-map.ts";
+import { objectId, type ObjectLocation } from "./object-location.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 /**
@@ -23,7 +23,7 @@ type Objects = DurableObjectNamespace<RateLimiter>;
 type Stub = DurableObjectStub<RateLimiter>;
 
 /** Keeps the Worker running for work that goes on after its answer. */
-export type Later = (work: Promise<unknown>) => void;
+export type WaitUntil = (work: Promise<unknown>) => void;
 
 export interface Call<Answer> {
   /** For the log. What can be done without the object for a while is not tried again so soon; what corrects its count is. */
@@ -38,23 +38,23 @@ export interface Call<Answer> {
     | "return"
     | "forget"
     | "settle";
-  readonly place: Place;
+  readonly place: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
   readonly ask: (stub: Stub) => Promise<Answer>;
   /** Whether it is made once more where it fails: made twice it does no more than once. */
   readonly isRepeatable?: boolean;
   /** What is to be done about an answer that nobody waits for any more. */
-  readonly late?: { readonly later: Later; readonly settle: (answer: Answer) => unknown };
+  readonly late?: { readonly later: WaitUntil; readonly settle: (answer: Answer) => unknown };
 }
 
 const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "lease", "sync"]);
 
-export class ObjectCalls {
+export class ObjectCaller {
   readonly #objects: Objects;
   readonly #clock: Clock;
   /** Objects that gave no answer of late. */
-  readonly #silent = new Recent<Cooldown>(mostRemembered);
+  readonly #silent = new BoundedMap<Cooldown>(mostRemembered);
 
   constructor(objects: Objects, clock: Clock) {
     this.#objects = objects;
@@ -62,9 +62,9 @@ export class ObjectCalls {
   }
 
   /** The object's answer; null if there is none in time. */
-  async make<Answer>(call: Call<Answer>): Promise<Answer | null> {
+  async call<Answer>(call: Call<Answer>): Promise<Answer | null> {
     const { name, place, policies, timeoutMs, ask, late } = call;
-    const id = idOf(place);
+    const id = objectId(place);
     if (decisions.has(name) && this.#silent.get(id)?.isOn === true) {
       report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
       return null;
@@ -81,7 +81,7 @@ export class ObjectCalls {
       this.#remember(id);
       if (answer !== null) late?.later(answer.then(late.settle, () => undefined));
       const isRepeated = call.isRepeatable === true && mayPass(error);
-      return isRepeated ? this.make({ ...call, isRepeatable: false }) : null;
+      return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
     }
   }
 
@@ -91,7 +91,7 @@ export class ObjectCalls {
     this.#silent.set(id, cooldown);
   }
 
-  #stubAt({ name, locationHint, jurisdiction }: Place): Stub {
+  #stubAt({ name, locationHint, jurisdiction }: ObjectLocation): Stub {
     const objects =
       jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
     return objects.getByName(name, {

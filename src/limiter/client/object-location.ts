@@ -1,7 +1,7 @@
 /** Which object a key lives in: decided from the key and the settings of its objects alone, by every isolate alike. */
 import type { Jurisdiction, LocationHint, ObjectSettings } from "../../config/index.ts";
 
-export interface Place {
+export interface ObjectLocation {
   /** The object's name. */
   readonly name: string;
   /** Where an object is made that has not been there yet; one that has does not move. */
@@ -14,7 +14,7 @@ export interface Place {
  * An object of its own is named by the key; a shard, `<shard>-of-<shards>`; with a location hint, `@<hint>` follows. These
  * names must never change: what is stored under one would be lost.
  */
-export function placeOf(settings: ObjectSettings, partitionKey: string): Place {
+export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
   const { shards, locationHint, jurisdiction } = settings;
   const own = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
   const name = locationHint === null ? own : `${own}@${locationHint}`;
@@ -22,7 +22,8 @@ export function placeOf(settings: ObjectSettings, partitionKey: string): Place {
 }
 
 /** What tells an object from all others: the same name in another jurisdiction is another. */
-export const idOf = ({ name, jurisdiction }: Place): string => `${jurisdiction ?? ""} ${name}`;
+export const objectId = ({ name, jurisdiction }: ObjectLocation): string =>
+  `${jurisdiction ?? ""} ${name}`;
 
 /** 48 bits in base64. */
 const hashedCharacters = 8;

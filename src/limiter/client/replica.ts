@@ -6,10 +6,10 @@
 import type { Policy } from "../../config/index.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
 import type { Spent } from "./key-group.ts";
-import { heldFor, sharedLimits } from "../interned-limits.ts";
+import { internedMeter, internedLimits } from "../interned-limits.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
-import { idOf, type Place } from "./object-location.ts";
-import type { KeySync, Synced } from "../protocol.ts";
+import { objectId, type ObjectLocation } from "./object-location.ts";
+import type { KeySync, SyncReply } from "../protocol.ts";
 
 /** Of more instants the oldest are told as one, the later of them: what is spent counts for longer, never for less. */
 const mostInstants = 100;
@@ -52,8 +52,8 @@ interface Batch {
 }
 
 /** What tells a key from all others of an isolate. */
-export const nameOf = (place: Place, partitionKey: string): string =>
-  `${idOf(place)} ${partitionKey}`;
+export const nameOf = (place: ObjectLocation, partitionKey: string): string =>
+  `${objectId(place)} ${partitionKey}`;
 
 /** What is sent of a key, and which of its policies the answer tells of. */
 export interface Sending {
@@ -65,7 +65,7 @@ export interface Sending {
 
 export class Replica {
   readonly partitionKey: string;
-  readonly place: Place;
+  readonly place: ObjectLocation;
   readonly name: string;
   /** When it is to be sent again; null before it was sent. */
   dueAtMs: number | null = null;
@@ -78,7 +78,7 @@ export class Replica {
   #aheadMs = 0;
   #kept: Batch | null = null;
 
-  constructor(partitionKey: string, place: Place) {
+  constructor(partitionKey: string, place: ObjectLocation) {
     this.partitionKey = partitionKey;
     this.place = place;
     this.name = nameOf(place, partitionKey);
@@ -233,7 +233,7 @@ export class Replica {
   }
 
   /** @param synced null when there was no answer */
-  answered(sending: Sending, synced: Synced | null, localMs: number): void {
+  answered(sending: Sending, synced: SyncReply | null, localMs: number): void {
     // One that was given up may come back after another has been sent.
     if (this.#kept !== sending.batch) return;
     this.lostAtMs = null;
@@ -243,7 +243,7 @@ export class Replica {
   }
 
   /** The object's count stands for what was sent; what has been spent since comes on top. */
-  #takeOver({ asked }: Sending, { snapshots, atMs: objectMs }: Synced, localMs: number): void {
+  #takeOver({ asked }: Sending, { snapshots, atMs: objectMs }: SyncReply, localMs: number): void {
     // Its clock was read before the answer was on its way: by this one nothing is free too early.
     this.#aheadMs = objectMs - localMs;
     for (const [index, snapshot] of snapshots.slice(-asked.length).entries()) {
@@ -257,7 +257,7 @@ export class Replica {
         meter = meter.withLimits(limits);
         for (const [atMs, units] of spends) meter.book(units, atMs + this.#aheadMs, objectMs);
       }
-      counted.meter = meter.withLimits(sharedLimits(counted.policy.limits));
+      counted.meter = meter.withLimits(internedLimits(counted.policy.limits));
       counted.isTold = true;
     }
   }
@@ -266,13 +266,13 @@ export class Replica {
   #countedOf(policy: Policy): Counted {
     const before = this.#counted.get(policy.name);
     if (before === undefined) {
-      const { meter } = heldFor(policy.limits, undefined);
+      const { meter } = internedMeter(policy.limits, undefined);
       const counted: Counted = { policy, meter, unsent: [], provisional: [], isTold: false };
       this.#counted.set(policy.name, counted);
       return counted;
     }
     if (before.policy.limits !== policy.limits) {
-      before.meter = before.meter.withLimits(sharedLimits(policy.limits));
+      before.meter = before.meter.withLimits(internedLimits(policy.limits));
     }
     before.policy = policy;
     return before;
@@ -299,7 +299,7 @@ function settle(
 
 /** The spends under the limits that hold now. */
 function spendsOf(lists: Unsent[], policy: Policy): Map<number, number> {
-  const limits = sharedLimits(policy.limits);
+  const limits = internedLimits(policy.limits);
   const known = lists.find((each) => each.limits === limits);
   if (known !== undefined) return known.spends;
   const spends = new Map<number, number>();

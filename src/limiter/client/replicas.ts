@@ -1,12 +1,12 @@
 /** What an isolate decides by itself under eventual consistency, for all keys that it is asked for. */
 import type { Clock } from "../clock.ts";
 import type { Spent } from "./key-group.ts";
-import type { Later, ObjectCalls } from "./object-caller.ts";
+import type { WaitUntil, ObjectCaller } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { placeOf } from "./object-location.ts";
-import { Recent } from "../bounded-map.ts";
+import { objectLocation } from "./object-location.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import { nameOf, Replica } from "./replica.ts";
-import { Syncs } from "./sync-queue.ts";
+import { SyncQueue } from "./sync-queue.ts";
 
 /** Bounds the memory of an isolate. What one that has to go has not sent yet is sent all the same. */
 const mostReplicas = 1_024;
@@ -14,19 +14,19 @@ const mostBytes = 8_000_000;
 
 export class Replicas {
   readonly #clock: Clock;
-  readonly #syncs: Syncs;
-  readonly #ofKeys = new Recent<Replica>(mostReplicas, {
+  readonly #syncs: SyncQueue;
+  readonly #ofKeys = new BoundedMap<Replica>(mostReplicas, {
     mostBytes,
     bytesOf: ({ sizeBytes }) => sizeBytes,
   });
 
-  constructor(calls: ObjectCalls, clock: Clock) {
+  constructor(calls: ObjectCaller, clock: Clock) {
     this.#clock = clock;
-    this.#syncs = new Syncs(calls, clock);
+    this.#syncs = new SyncQueue(calls, clock);
   }
 
   /** Spends all or nothing, without waiting for anybody; see `Replica.decide`. */
-  decide(group: readonly Spend[], later: Later, isProvisional: boolean): readonly Outcome[] {
+  decide(group: readonly Spend[], later: WaitUntil, isProvisional: boolean): readonly Outcome[] {
     const replica = this.#replicaOf(group);
     const outcomes = replica.decide(group, this.#clock.now(), isProvisional);
     // What is spent here goes with it.
@@ -35,7 +35,7 @@ export class Replicas {
   }
 
   /** See `Replica.confirm`. @returns when it counts as spent from now on */
-  confirm(group: readonly Spend[], spentAtMs: number, later: Later): number {
+  confirm(group: readonly Spend[], spentAtMs: number, later: WaitUntil): number {
     const replica = this.#replicaOf(group);
     const nowMs = this.#clock.now();
     replica.confirm(group, spentAtMs, nowMs);
@@ -49,7 +49,7 @@ export class Replicas {
   }
 
   forget({ policy, partitionKey }: Spend): void {
-    const name = nameOf(placeOf(policy.objects, partitionKey), partitionKey);
+    const name = nameOf(objectLocation(policy.objects, partitionKey), partitionKey);
     (this.#ofKeys.get(name) ?? this.#syncs.open(name))?.forget(policy.name);
   }
 
@@ -57,7 +57,7 @@ export class Replicas {
     const [first] = group;
     if (first === undefined) throw new RangeError("nothing is to be decided");
     const { policy, partitionKey } = first;
-    const place = placeOf(policy.objects, partitionKey);
+    const place = objectLocation(policy.objects, partitionKey);
     const name = nameOf(place, partitionKey);
     const replica =
       this.#ofKeys.get(name) ?? this.#syncs.open(name) ?? new Replica(partitionKey, place);

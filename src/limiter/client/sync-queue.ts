@@ -4,10 +4,10 @@
  */
 import { report } from "../../observability/events.ts";
 import { Cooldown } from "./cooldown.ts";
-import { type Clock, passed } from "../clock.ts";
-import type { Later, ObjectCalls } from "./object-caller.ts";
-import { idOf, type Place } from "./object-location.ts";
-import { Recent } from "../bounded-map.ts";
+import { type Clock, sleep } from "../clock.ts";
+import type { WaitUntil, ObjectCaller } from "./object-caller.ts";
+import { objectId, type ObjectLocation } from "./object-location.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Replica, Sending } from "./replica.ts";
 
 /** Keys that are seen first come in floods: those that come within so long of a call go with the next. */
@@ -29,8 +29,8 @@ const mostOpen = 16_384;
 const droppedRestMs = 1_000;
 
 /** Keys of an object that are to be sent. */
-interface Line {
-  readonly place: Place;
+interface ObjectQueue {
+  readonly place: ObjectLocation;
   /** Asked for since they were last sent, or not known to be counted. Who has an answer goes to the end. */
   readonly waiting: Set<Replica>;
   /** When the next turn to send is due, and the work of whoever waits for it must be over; null when none is. */
@@ -40,25 +40,25 @@ interface Line {
   silentUntilMs: number;
 }
 
-export class Syncs {
-  readonly #calls: ObjectCalls;
+export class SyncQueue {
+  readonly #calls: ObjectCaller;
   readonly #clock: Clock;
   readonly #dropped: Cooldown;
   readonly #isolate = crypto.randomUUID();
-  readonly #lines = new Recent<Line>(mostLines);
+  readonly #lines = new BoundedMap<ObjectQueue>(mostLines);
   /** All that are waiting, by their names; those asked for longest ago first. */
-  readonly #open = new Map<string, { readonly replica: Replica; readonly line: Line }>();
+  readonly #open = new Map<string, { readonly replica: Replica; readonly line: ObjectQueue }>();
   /** Of all keys, so that no replica that takes another's place sends a number of its again. */
   #batches = 0;
 
-  constructor(calls: ObjectCalls, clock: Clock) {
+  constructor(calls: ObjectCaller, clock: Clock) {
     this.#calls = calls;
     this.#clock = clock;
     this.#dropped = new Cooldown(droppedRestMs, clock);
   }
 
   /** Sees to it that a key is sent: the turn is this request's to wait for, unless one is due. */
-  add(replica: Replica, later: Later): void {
+  add(replica: Replica, later: WaitUntil): void {
     const line = this.#lineOf(replica.place);
     replica.isAsked = true;
     line.waiting.add(replica);
@@ -88,7 +88,7 @@ export class Syncs {
     report({ event: "spends-dropped", policies: policies.map(({ name }) => name) });
   }
 
-  #drop(line: Line, replica: Replica): void {
+  #drop(line: ObjectQueue, replica: Replica): void {
     line.waiting.delete(replica);
     if (this.#isOpen(replica)) this.#open.delete(replica.name);
   }
@@ -98,7 +98,7 @@ export class Syncs {
   }
 
   /** @param untilMs when work must be over: what is left then is for the next request */
-  #seeTo(line: Line, atMs: number, later: Later, untilMs: number): void {
+  #seeTo(line: ObjectQueue, atMs: number, later: WaitUntil, untilMs: number): void {
     const { turn } = line;
     const isSeenTo =
       turn !== null &&
@@ -110,9 +110,9 @@ export class Syncs {
     later(this.#turn(line, atMs, later, untilMs));
   }
 
-  async #turn(line: Line, atMs: number, later: Later, untilMs: number): Promise<void> {
+  async #turn(line: ObjectQueue, atMs: number, later: WaitUntil, untilMs: number): Promise<void> {
     const waitMs = atMs - this.#clock.now();
-    if (waitMs > 0) await passed(this.#clock, waitMs);
+    if (waitMs > 0) await sleep(this.#clock, waitMs);
     if (line.turn?.atMs === atMs && line.turn.untilMs === untilMs) line.turn = null;
     const turnAtMs = this.#clock.now();
     const due = [...line.waiting].filter((replica) => isDueAt(replica, turnAtMs));
@@ -126,7 +126,7 @@ export class Syncs {
     this.#seeTo(line, nextAtMs, later, untilMs);
   }
 
-  async #send(line: Line, replicas: readonly Replica[]): Promise<void> {
+  async #send(line: ObjectQueue, replicas: readonly Replica[]): Promise<void> {
     const sentAtMs = this.#clock.now();
     const policies = replicas.flatMap((replica) => replica.policies);
     const timeouts = policies.map(({ timeoutMs }) => timeoutMs);
@@ -141,7 +141,7 @@ export class Syncs {
     const [first, ...others] = sent.map(({ call }) => call);
     if (first === undefined) return;
     line.calledAtMs = sentAtMs;
-    const answer = await this.#calls.make({
+    const answer = await this.#calls.call({
       name: "sync",
       place: line.place,
       policies: [...new Set(policies.map(({ name }) => name))],
@@ -166,14 +166,14 @@ export class Syncs {
   }
 
   /** At the end, as far as there is anything left to send. */
-  #requeue(line: Line, replica: Replica): void {
+  #requeue(line: ObjectQueue, replica: Replica): void {
     line.waiting.delete(replica);
     if (this.#isOpen(replica) && (replica.isAsked || replica.hasUnsent)) line.waiting.add(replica);
     else this.#drop(line, replica);
   }
 
-  #lineOf(place: Place): Line {
-    const name = idOf(place);
+  #lineOf(place: ObjectLocation): ObjectQueue {
+    const name = objectId(place);
     const line = this.#lines.get(name) ?? {
       place,
       waiting: new Set<Replica>(),
@@ -187,7 +187,7 @@ export class Syncs {
 }
 
 /** When a key would best be sent; a clock that has stepped back puts nothing off for longer than it would be anyway. */
-function wantedAtMs(line: Line, replica: Replica, nowMs: number): number {
+function wantedAtMs(line: ObjectQueue, replica: Replica, nowMs: number): number {
   const { calledAtMs, silentUntilMs } = line;
   const { dueAtMs, syncEveryMs } = replica;
   const [atMs, paceMs] =

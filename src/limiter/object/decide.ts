@@ -7,12 +7,12 @@ import {
   type Decision,
   longestWaitMs,
   type Meter,
-  releases,
+  holdsSlots,
 } from "../../strategies/index.ts";
-import type { Account } from "./key-state.ts";
-import type { Charge, Verdict } from "../protocol.ts";
+import type { KeyState } from "./key-state.ts";
+import type { Charge, CheckReply } from "../protocol.ts";
 
-export type MeterOf = (account: Account, charge: Pick<Charge, "policy" | "limits">) => Meter;
+export type MeterOf = (account: KeyState, charge: Pick<Charge, "policy" | "limits">) => Meter;
 export type Spending = (meter: Meter, charge: Charge, nowMs: number, heldUnits: number) => Decision;
 
 /**
@@ -33,11 +33,11 @@ interface Asked {
 
 /** What `decide` would answer to each charge by itself. */
 export function lookAt(
-  account: Account,
+  account: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
-): Verdict {
+): CheckReply {
   const asked = askedOf(account, charges, nowMs, meterOf);
   const decisions = asked.map((each) => refusedFor(each.bannedForMs, lookOf(each, nowMs)));
   return { decisions, spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)) };
@@ -45,12 +45,12 @@ export function lookAt(
 
 /** @param spend by which each is spent */
 export function decide(
-  account: Account,
+  account: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
   spend: Spending,
-): Verdict {
+): CheckReply {
   const asked = askedOf(account, charges, nowMs, meterOf);
   const enforced = asked.filter(({ charge }) => charge.isDryRun !== true);
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
@@ -91,11 +91,11 @@ export function decide(
  * all that is lent had been spent at that instant.
  */
 export function withSlices(
-  account: Account,
+  account: KeyState,
   charges: readonly Charge[],
-  verdict: Verdict,
+  verdict: CheckReply,
   nowMs: number,
-): Verdict {
+): CheckReply {
   if (!account.hasSlices) return verdict;
   const decisions = verdict.decisions.map((decision, index) => {
     const policy = charges[index]?.policy ?? "";
@@ -129,10 +129,10 @@ function delayed(decision: Decision, later: Decision, afterMs: number): Decision
 /** Slots come free at any time; an elastic window, and what is not banned yet, are changed by each denial. */
 const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: Asked): boolean =>
   (ban === undefined || bannedForMs > 0) &&
-  !limits.some((limit) => releases(limit) || changesByDenial(limit));
+  !limits.some((limit) => holdsSlots(limit) || changesByDenial(limit));
 
 const askedOf = (
-  account: Account,
+  account: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
@@ -150,7 +150,7 @@ const lookOf = ({ charge, meter, heldUnits }: Asked, nowMs: number): Decision =>
 
 /** The decision with the ban that refuses it, or that it is the last strike for. */
 function banned(
-  account: Account,
+  account: KeyState,
   { charge: { policy, ban }, bannedForMs }: Asked,
   decision: Decision,
   nowMs: number,

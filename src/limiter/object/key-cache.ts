@@ -1,5 +1,5 @@
 /** The accounts in memory, within a budget of bytes: those longest unused go out to storage first. */
-import type { Account } from "./key-state.ts";
+import type { KeyState } from "./key-state.ts";
 import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
 
 /** For one object: what is unused for a while goes out beyond this. */
@@ -12,12 +12,12 @@ export const mostHeldBytes = 8_000_000;
 const inUseMs = 1_000;
 
 interface Entry {
-  readonly account: Account;
+  readonly account: KeyState;
   readonly sizeBytes: number;
   readonly usedAtMs: number;
 }
 
-export class HeldAccounts {
+export class KeyCache {
   readonly #entries = new Map<string, Entry>();
   readonly #share: ObjectShare;
 
@@ -29,7 +29,7 @@ export class HeldAccounts {
     return this.#share.sizeBytes;
   }
 
-  get(key: string): Account | undefined {
+  get(key: string): KeyState | undefined {
     return this.#entries.get(key)?.account;
   }
 
@@ -37,14 +37,14 @@ export class HeldAccounts {
    * Holds an account as the one used last, and measures it anew.
    * @returns those that had to go for it
    */
-  keep(account: Account, nowMs: number): Account[] {
+  keep(account: KeyState, nowMs: number): KeyState[] {
     const known = this.#entries.get(account.key);
     const sizeBytes = account.sizeBytes();
     this.#share.add(sizeBytes - (known?.sizeBytes ?? 0));
     this.#entries.delete(account.key);
     // At the end: a Map lists its keys in the order of insertion.
     this.#entries.set(account.key, { account, sizeBytes, usedAtMs: nowMs });
-    const gone: Account[] = [];
+    const gone: KeyState[] = [];
     for (const { account: oldest, usedAtMs } of this.#entries.values()) {
       const isInUse = nowMs - usedAtMs < inUseMs;
       const budgetBytes = Math.min(
@@ -63,7 +63,7 @@ export class HeldAccounts {
     this.#entries.delete(key);
   }
 
-  accounts(): Account[] {
+  accounts(): KeyState[] {
     return [...this.#entries.values()].map(({ account }) => account);
   }
 }

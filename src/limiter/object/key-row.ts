@@ -3,7 +3,7 @@
  * batches]`, as JSON. What is missing at its end is empty. A meter is `[policy, snapshot]`; where all of them together are
  * too large for a row, the largest are `[policy, number]`, and their snapshots are stored as segments are.
  */
-import { Batches } from "./sync-dedup.ts";
+import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
 
@@ -80,7 +80,7 @@ export interface ParsedRow {
   readonly bornAtMs: number;
   readonly meters: readonly (readonly [string, unknown])[];
   readonly reservations: Reservations;
-  readonly batches: Batches;
+  readonly batches: SyncDedup;
   readonly slices: Slices;
 }
 
@@ -92,7 +92,7 @@ export function parsedRow(row: unknown): ParsedRow | null {
   if (version !== rowVersion || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
   const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
   const slices = lent === undefined ? new Slices() : Slices.revived(lent);
-  const batches = Batches.revived(counted);
+  const batches = SyncDedup.revived(counted);
   return meters.every(isNamed) ? { bornAtMs, meters, reservations, slices, batches } : null;
 }
 

@@ -11,8 +11,8 @@ import {
   type Meter,
 } from "../../strategies/index.ts";
 import type { Ban } from "../../config/index.ts";
-import { Batches } from "./sync-dedup.ts";
-import { heldFor, type HeldMeter } from "../interned-limits.ts";
+import { SyncDedup } from "./sync-dedup.ts";
+import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 import type { Charge, Settlement, SliceReturned } from "../protocol.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
@@ -32,7 +32,7 @@ const strikesOf = (policy: string): string => `${policy} strikes`;
 const banOf = (policy: string): string => `${policy} ban`;
 const isOfBan = (name: string): boolean => name.includes(" ");
 
-interface Held extends HeldMeter {
+interface Held extends InternedMeter {
   writtenChanges: number;
   /** The latest time it had seen when last looked at: less is seen only after a clock was found to be mis-set. */
   seenMs: number;
@@ -45,13 +45,13 @@ export interface StoredRows {
   readonly nextSegment: number;
 }
 
-export class Account {
+export class KeyState {
   readonly key: string;
   /** When its row was first written. */
   bornAtMs: number;
   readonly #held = new Map<string, Held>();
   #reservations = new Reservations();
-  #batches = new Batches();
+  #batches = new SyncDedup();
   /** Null where nothing is lent: of most keys nothing ever is. */
   #slices: Slices | null = null;
   /** Texts of meters that are stored apart, which `stored` keeps. */
@@ -90,7 +90,7 @@ export class Account {
   /** The meter of a policy, for a call with these limits. */
   meterOf(policy: string, limits: readonly Limit[]): Meter {
     const before = this.#held.get(policy);
-    const { meter, limits: shared } = heldFor(limits, before);
+    const { meter, limits: shared } = internedMeter(limits, before);
     if (meter === before?.meter) return meter;
     this.refused ??= meter.refused;
     const writtenChanges = before?.writtenChanges ?? 0;
@@ -353,10 +353,10 @@ export class Account {
     key: string,
     row: unknown,
     textOf: (number: number) => string | undefined,
-  ): Account | null {
+  ): KeyState | null {
     const parsed = parsedRow(row);
     if (parsed === null) return null;
-    const account = new Account(key, parsed.bornAtMs);
+    const account = new KeyState(key, parsed.bornAtMs);
     const segments = new Map<string, number>();
     let nextSegment = 0;
     const noted = (number: number): string | undefined => {

@@ -7,7 +7,7 @@
  * one that has swept its last row has an empty one again.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { Account, type StoredRows } from "./key-state.ts";
+import { KeyState, type StoredRows } from "./key-state.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
 import { headOf, mostRowBytes } from "./key-row.ts";
 
@@ -70,7 +70,7 @@ const rowOf = (key: string): string => `k ${key}`;
 const segmentRowsOf = (key: string): string => `s ${key} `;
 const segmentRowOf = (key: string, number: number): string => `${segmentRowsOf(key)}${number}`;
 
-export class Ledger {
+export class KeyStorage {
   readonly #storage: RowStorage;
   readonly #alarm: Alarm;
   #pass: Pass | null = null;
@@ -81,10 +81,10 @@ export class Ledger {
   }
 
   /** The account of a key; null if nothing is stored. Synchronous: nothing can come between. */
-  read(key: string): Account | null {
+  read(key: string): KeyState | null {
     const row = this.#storage.kv.get(rowOf(key));
     if (row === undefined) return null;
-    const account = Account.revived(key, row, (number) => {
+    const account = KeyState.revived(key, row, (number) => {
       const text = this.#storage.kv.get(segmentRowOf(key, number));
       return typeof text === "string" ? text : undefined;
     });
@@ -98,7 +98,7 @@ export class Ledger {
    * Writes accounts as they stand; deletes the rows of those that are idle.
    * @throws RangeError when a write that is to be confirmed cannot be made
    */
-  write(accounts: readonly Account[], nowMs: number, confirmation: Confirmation): void {
+  write(accounts: readonly KeyState[], nowMs: number, confirmation: Confirmation): void {
     const options = { allowUnconfirmed: confirmation === "unconfirmed" };
     const changes = accounts.map((account) => this.#changeOf(account, nowMs));
     const added = changes.flatMap((change) => change.added);
@@ -121,7 +121,7 @@ export class Ledger {
   }
 
   /** The rows to put and to delete for an account, which then counts as written. */
-  #changeOf(account: Account, nowMs: number): Change {
+  #changeOf(account: KeyState, nowMs: number): Change {
     const { key, stored: before } = account;
     const idleAtMs = account.idleAtMs();
     if (idleAtMs <= nowMs) {
@@ -269,7 +269,11 @@ const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
 });
 
 /** Reports once for each key in memory that a row does not hold its state, and each policy that no row holds. */
-function reportOversize(account: Account, apart: readonly string[], lost: readonly string[]): void {
+function reportOversize(
+  account: KeyState,
+  apart: readonly string[],
+  lost: readonly string[],
+): void {
   for (const policy of lost) {
     const error = `the state of a key under the policy "${policy}" is larger than a row: ${mostRowBytes} bytes`;
     report({ event: "write-failed", error });

@@ -2,7 +2,7 @@
 import { isCount, type Limit, strategies } from "../../strategies/index.ts";
 import { isRecord } from "../../validation/problems.ts";
 
-export class WrittenLists {
+export class LimitTable {
   readonly lists: (readonly Limit[])[] = [];
   readonly #indexes = new Map<readonly Limit[], number>();
 

@@ -7,12 +7,12 @@
  */
 import type { Meter } from "../../strategies/index.ts";
 import { errorText, report } from "../../observability/events.ts";
-import { Account } from "./key-state.ts";
+import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
 import { decide, lookAt, type Spending, withSlices } from "./decide.ts";
-import { HeldAccounts } from "./key-cache.ts";
+import { KeyCache } from "./key-cache.ts";
 import { type IsolateBudget, isolateBudget } from "./isolate-budget.ts";
-import { Ledger, type RowStorage } from "./key-storage.ts";
+import { KeyStorage, type RowStorage } from "./key-storage.ts";
 import type {
   BatchCall,
   Charge,
@@ -20,20 +20,20 @@ import type {
   ForgetCall,
   KeySync,
   LeaseCall,
-  Leased,
+  LeaseReply,
   RefundCall,
   RenewCall,
-  Renewed,
-  Reserved,
+  RenewReply,
+  ReserveReply,
   ReserveCall,
   ReturnCall,
-  Returned,
-  Settled,
+  ReturnReply,
+  SettleReply,
   SettleCall,
   SliceWanted,
   SyncCall,
-  Synced,
-  Verdict,
+  SyncReply,
+  CheckReply,
 } from "../protocol.ts";
 import { provisionalTtlMs } from "../provisional-ttl.ts";
 import { isForgotten } from "./reservations.ts";
@@ -64,14 +64,14 @@ const lentPart = 8;
 
 export class Limiter {
   readonly #now: () => number;
-  readonly #ledger: Ledger;
-  readonly #held: HeldAccounts;
+  readonly #ledger: KeyStorage;
+  readonly #held: KeyCache;
   readonly #writeBehind: WriteBehind;
 
   constructor({ storage, now, after, isolate = isolateBudget }: Platform) {
     this.#now = now;
-    this.#held = new HeldAccounts(isolate);
-    this.#ledger = new Ledger(storage);
+    this.#held = new KeyCache(isolate);
+    this.#ledger = new KeyStorage(storage);
     this.#writeBehind = new WriteBehind(now, after, (accounts, nowMs) => {
       this.#ledger.write(accounts, nowMs, "unconfirmed");
     });
@@ -83,7 +83,7 @@ export class Limiter {
   }
 
   /** Spends every charge if all of them are allowed, but for dry runs; otherwise none. */
-  check({ key, charges, durability, provisionalMs = 0 }: CheckCall): Verdict {
+  check({ key, charges, durability, provisionalMs = 0 }: CheckCall): CheckReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -94,7 +94,7 @@ export class Limiter {
   }
 
   /** Checks; and lends units of what is left then, which count as spent until they are settled or their time is up. */
-  lease(call: LeaseCall): Leased {
+  lease(call: LeaseCall): LeaseReply {
     const { key, charges, durability, wanted, returned = [], provisionalMs = 0 } = call;
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
@@ -110,7 +110,7 @@ export class Limiter {
   }
 
   /** Settles slices of which no more is to be used. */
-  giveBackSlices({ key, returned }: ReturnCall): Returned {
+  giveBackSlices({ key, returned }: ReturnCall): ReturnReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -120,14 +120,14 @@ export class Limiter {
   }
 
   /** A verdict for each call. */
-  batch({ calls }: BatchCall): Verdict[] {
+  batch({ calls }: BatchCall): CheckReply[] {
     return calls.map((call) =>
       call.charges.some(({ cost }) => cost > 0) ? this.check(call) : this.look(call),
     );
   }
 
   /** What `check` would answer to each charge by itself; changes nothing. */
-  look({ key, charges }: CheckCall): Verdict {
+  look({ key, charges }: CheckCall): CheckReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const verdict = lookAt(account, charges, nowMs, meterOf);
@@ -153,7 +153,7 @@ export class Limiter {
   }
 
   /** Spends as `check` does, for a cost that `settle` corrects. */
-  reserve({ key, charges, id, ttlMs, durability, isDryRun = false }: ReserveCall): Reserved {
+  reserve({ key, charges, id, ttlMs, durability, isDryRun = false }: ReserveCall): ReserveReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -182,9 +182,9 @@ export class Limiter {
    * Books what an isolate has spent by itself, and tells how things stand then: of as many keys as there is room for in an
    * answer, and up to one that throws. The others are sent again, and that one as the first.
    */
-  sync({ isolate, others = [], ...first }: SyncCall): Synced {
+  sync({ isolate, others = [], ...first }: SyncCall): SyncReply {
     const answer = this.#syncKey(isolate, first);
-    const answers: Synced[] = [];
+    const answers: SyncReply[] = [];
     let answeredBytes = bytesOf(answer);
     for (const each of others) {
       if (answeredBytes > mostAnsweredBytes) break;
@@ -199,7 +199,7 @@ export class Limiter {
     return { ...answer, others: answers };
   }
 
-  #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): Synced {
+  #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): SyncReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -216,7 +216,7 @@ export class Limiter {
   }
 
   /** Keeps a reservation open, and its slots held, for its ttl from now. */
-  renew({ key, id }: RenewCall): Renewed {
+  renew({ key, id }: RenewCall): RenewReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -230,7 +230,7 @@ export class Limiter {
   }
 
   /** Corrects a reservation to its actual cost, and ends it. */
-  settle({ key, id, cost, costs }: SettleCall): Settled {
+  settle({ key, id, cost, costs }: SettleCall): SettleReply {
     const nowMs = this.#now();
     const account = this.#accountOf(key, nowMs);
     const { changes } = account;
@@ -273,8 +273,8 @@ export class Limiter {
     }
   }
 
-  #accountOf(key: string, nowMs: number): Account {
-    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new Account(key, nowMs);
+  #accountOf(key: string, nowMs: number): KeyState {
+    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new KeyState(key, nowMs);
     account.endSlices(nowMs);
     return account;
   }
@@ -283,7 +283,7 @@ export class Limiter {
    * Sees to it that what has changed is written. A denial changes nothing, and costs no row.
    * @param changes of the account before it was asked
    */
-  #keep(account: Account, changes: number, nowMs: number, isConfirmed: boolean): void {
+  #keep(account: KeyState, changes: number, nowMs: number, isConfirmed: boolean): void {
     account.followClock();
     if (account.changes !== changes) {
       if (isConfirmed) {
@@ -297,7 +297,7 @@ export class Limiter {
   }
 
   /** Accounts that have to go for it are written, unless they are idle or written already. */
-  #hold(account: Account, nowMs: number): void {
+  #hold(account: KeyState, nowMs: number): void {
     // Who only looks at keys that are not there is not to push out those that are.
     if (account.stored === null && account.idleAtMs() <= nowMs) {
       this.#writeBehind.drop(account);
@@ -312,18 +312,18 @@ export class Limiter {
   }
 }
 
-const bytesOf = ({ snapshots }: Synced): number =>
+const bytesOf = ({ snapshots }: SyncReply): number =>
   snapshots.reduce((sum, { length }) => sum + length, 0);
 
 /** Whether no charge but those of dry runs is denied. */
-const isAdmittedBy = (charges: readonly Charge[], { decisions }: Verdict): boolean =>
+const isAdmittedBy = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
 /** @returns the units that are lent of each policy; 0 where no slice is opened */
 function lend(
-  account: Account,
+  account: KeyState,
   charges: readonly Charge[],
-  { decisions, spentAtMs }: Verdict,
+  { decisions, spentAtMs }: CheckReply,
   { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
   nowMs: number,
 ): number {
@@ -342,7 +342,7 @@ function lend(
 }
 
 /** The meter of a policy; what was stored and is not trusted is told. */
-function meterOf(account: Account, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+function meterOf(account: KeyState, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
   const meter = account.meterOf(policy, limits);
   if (account.refused !== null) {
     report({ event: "state-refused", policy, reason: account.refused });

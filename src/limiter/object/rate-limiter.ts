@@ -7,19 +7,19 @@ import type {
   CheckCall,
   ForgetCall,
   LeaseCall,
-  Leased,
+  LeaseReply,
   RefundCall,
   RenewCall,
-  Renewed,
-  Reserved,
+  RenewReply,
+  ReserveReply,
   ReserveCall,
   ReturnCall,
-  Returned,
-  Settled,
+  ReturnReply,
+  SettleReply,
   SettleCall,
   SyncCall,
-  Synced,
-  Verdict,
+  SyncReply,
+  CheckReply,
 } from "../protocol.ts";
 
 export class RateLimiter extends DurableObject<Env> {
@@ -30,23 +30,23 @@ export class RateLimiter extends DurableObject<Env> {
     this.#limiter = new Limiter({ storage: ctx.storage, ...platformClock });
   }
 
-  check(call: CheckCall): Verdict {
+  check(call: CheckCall): CheckReply {
     return this.#limiter.check(call);
   }
 
-  lease(call: LeaseCall): Leased {
+  lease(call: LeaseCall): LeaseReply {
     return this.#limiter.lease(call);
   }
 
-  giveBackSlices(call: ReturnCall): Returned {
+  giveBackSlices(call: ReturnCall): ReturnReply {
     return this.#limiter.giveBackSlices(call);
   }
 
-  batch(call: BatchCall): Verdict[] {
+  batch(call: BatchCall): CheckReply[] {
     return this.#limiter.batch(call);
   }
 
-  look(call: CheckCall): Verdict {
+  look(call: CheckCall): CheckReply {
     return this.#limiter.look(call);
   }
 
@@ -58,19 +58,19 @@ export class RateLimiter extends DurableObject<Env> {
     this.#limiter.forget(call);
   }
 
-  reserve(call: ReserveCall): Reserved {
+  reserve(call: ReserveCall): ReserveReply {
     return this.#limiter.reserve(call);
   }
 
-  sync(call: SyncCall): Synced {
+  sync(call: SyncCall): SyncReply {
     return this.#limiter.sync(call);
   }
 
-  renew(call: RenewCall): Renewed {
+  renew(call: RenewCall): RenewReply {
     return this.#limiter.renew(call);
   }
 
-  settle(call: SettleCall): Settled {
+  settle(call: SettleCall): SettleReply {
     return this.#limiter.settle(call);
   }
 

@@ -5,7 +5,7 @@
 import { isCount, type Limit } from "../../strategies/index.ts";
 import { mostReserved } from "../../config/index.ts";
 import type { Charge } from "../protocol.ts";
-import { limitsAt, WrittenLists } from "./limit-table.ts";
+import { limitsAt, LimitTable } from "./limit-table.ts";
 
 export interface Reservation {
   readonly id: string;
@@ -196,7 +196,7 @@ export class Reservations {
 
   /** `[lists of limits, …reservations]` */
   snapshot(): unknown[] {
-    const lists = new WrittenLists();
+    const lists = new LimitTable();
     const written = [...this.#open.values()].map(
       ({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges }) => [
         id,

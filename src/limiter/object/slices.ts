@@ -3,8 +3,8 @@
  * settled they are held: at every instant that is decided they count as spent.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
-import { sharedLimits } from "../interned-limits.ts";
-import { limitsAt, WrittenLists } from "./limit-table.ts";
+import { internedLimits } from "../interned-limits.ts";
+import { limitsAt, LimitTable } from "./limit-table.ts";
 
 export interface Slice {
   readonly id: string;
@@ -173,7 +173,7 @@ export class Slices {
 
   /** `[lists of limits, …slices]` */
   snapshot(): unknown[] {
-    const lists = new WrittenLists();
+    const lists = new LimitTable();
     const written = [...this.#open.values()].map(({ id, units, ttlMs, parts }) => [
       id,
       units,
@@ -209,5 +209,5 @@ function readPart(stored: unknown, lists: unknown): SlicePart | null {
   const [policy, index, endsAtMs]: unknown[] = stored;
   const limits = limitsAt(lists, index);
   if (typeof policy !== "string" || limits === null || !isCount(endsAtMs)) return null;
-  return { policy, limits: sharedLimits(limits), endsAtMs };
+  return { policy, limits: internedLimits(limits), endsAtMs };
 }

@@ -12,7 +12,7 @@ interface Counted {
   readonly atMs: number;
 }
 
-export class Batches {
+export class SyncDedup {
   /** By the time of the last one. */
   readonly #ofIsolates = new Map<string, Counted>();
 
@@ -41,8 +41,8 @@ export class Batches {
   }
 
   /** What `snapshot` wrote; anything else is left out. */
-  static revived(stored: unknown): Batches {
-    const revived = new Batches();
+  static revived(stored: unknown): SyncDedup {
+    const revived = new SyncDedup();
     const written: unknown[] = Array.isArray(stored) ? stored : [];
     for (const each of written) {
       if (!Array.isArray(each)) continue;

@@ -3,7 +3,7 @@
  * second. So a key that is asked seldom is as safe as can be, a busy one costs a row or two a second, and what a crash can
  * take is a second's worth. A timer keeps the object in memory: idleness takes nothing.
  */
-import type { Account } from "./key-state.ts";
+import type { KeyState } from "./key-state.ts";
 import type { Timer } from "../clock.ts";
 
 const gatheredMs = 1_000;
@@ -11,8 +11,8 @@ const gatheredMs = 1_000;
 export class WriteBehind {
   readonly #now: () => number;
   readonly #after: Timer;
-  readonly #write: (accounts: readonly Account[], nowMs: number) => void;
-  readonly #dirty = new Set<Account>();
+  readonly #write: (accounts: readonly KeyState[], nowMs: number) => void;
+  readonly #dirty = new Set<KeyState>();
   /** When the last two writes were. */
   #writesAtMs: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   #callOff: (() => void) | null = null;
@@ -20,7 +20,7 @@ export class WriteBehind {
   constructor(
     now: () => number,
     after: Timer,
-    write: (accounts: readonly Account[], nowMs: number) => void,
+    write: (accounts: readonly KeyState[], nowMs: number) => void,
   ) {
     this.#now = now;
     this.#after = after;
@@ -28,7 +28,7 @@ export class WriteBehind {
   }
 
   /** Sees to it that a changed account is written. */
-  note(account: Account, nowMs: number): void {
+  note(account: KeyState, nowMs: number): void {
     this.#dirty.add(account);
     if (this.#callOff !== null) return;
     // A clock that has stepped back since only makes more be gathered.
@@ -37,7 +37,7 @@ export class WriteBehind {
   }
 
   /** An account has been written, or is not to be. */
-  drop(account: Account): void {
+  drop(account: KeyState): void {
     this.#dirty.delete(account);
   }
 

@@ -8,7 +8,7 @@ import type {
   RefundCall,
   ReserveCall,
   SettleCall,
-  Verdict,
+  CheckReply,
 } from "../../../src/limiter/protocol.ts";
 import { newAddress } from "../../../src/limiter/client/reservation-id.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
@@ -315,7 +315,7 @@ describe("the objects that are asked", () => {
     const asked: Asked[] = [];
     const within = (place: object): object => ({
       getByName: (name: string, { locationHint }: { locationHint?: string }) => ({
-        check: (call: CheckCall): Promise<Verdict> => {
+        check: (call: CheckCall): Promise<CheckReply> => {
           const near = locationHint === undefined ? {} : { locationHint };
           asked.push({ place: { ...place, name, ...near }, call });
           const decisions = call.charges.map(({ limits }) => createMeter(limits).consume(1, 1));

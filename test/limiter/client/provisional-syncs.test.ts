@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
-import { placeOf } from "../../../src/limiter/client/object-location.ts";
+import { objectLocation } from "../../../src/limiter/client/object-location.ts";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { Replica, type Sending } from "../../../src/limiter/client/replica.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
@@ -22,7 +22,7 @@ const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
 /** What an isolate knows of a key, and the key's object, whose clock is so far ahead of the isolate's. */
 class Pair {
   localMs = startMs;
-  replica = new Replica("k", placeOf(eventual.policy.objects, "k"));
+  replica = new Replica("k", objectLocation(eventual.policy.objects, "k"));
   readonly #limiter: Limiter;
   #batches = 0;
 

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../../src/config/index.ts";
 import { wantedHeldBytes } from "../../../src/limiter/object/key-cache.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import { placeOf, shardOf } from "../../../src/limiter/client/object-location.ts";
-import { Partitions } from "../../../src/policies/partition-key.ts";
+import { objectLocation, shardOf } from "../../../src/limiter/client/object-location.ts";
+import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 
 const settings = (own: Partial<ObjectSettings>): ObjectSettings => ({
@@ -19,15 +19,15 @@ const partitionKey = "S2VZ-_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 describe("the object of a key", () => {
   it("has the key's name, or its shard's, and its location hint's", () => {
-    expect(placeOf(settings({}), partitionKey).name).toBe(partitionKey);
-    expect(placeOf(settings({ locationHint: "weur" }), partitionKey)).toEqual({
+    expect(objectLocation(settings({}), partitionKey).name).toBe(partitionKey);
+    expect(objectLocation(settings({ locationHint: "weur" }), partitionKey)).toEqual({
       name: `${partitionKey}@weur`,
       locationHint: "weur",
       jurisdiction: null,
     });
     const shard = shardOf(partitionKey, 32);
-    expect(placeOf(settings({ shards: 32 }), partitionKey).name).toBe(`${shard}-of-32`);
-    expect(placeOf(settings({ shards: 32, jurisdiction: "eu" }), partitionKey)).toEqual({
+    expect(objectLocation(settings({ shards: 32 }), partitionKey).name).toBe(`${shard}-of-32`);
+    expect(objectLocation(settings({ shards: 32, jurisdiction: "eu" }), partitionKey)).toEqual({
       name: `${shard}-of-32`,
       locationHint: null,
       jurisdiction: "eu",
@@ -44,7 +44,7 @@ describe("the object of a key", () => {
   });
 
   it("is found evenly among the shards", async () => {
-    const partitions = new Partitions("secret");
+    const partitions = new PartitionKeys("secret");
     const counts = Array.from({ length: 32 }, () => 0);
     const keys = Array.from({ length: 6_400 }, (_, index) =>
       partitions.partitionKey([{ kind: "ip" }], [`key-${index}`]),
@@ -63,12 +63,12 @@ async function keysByObject(
   count: number,
   objects: ObjectSettings,
 ): Promise<Map<string, string[]>> {
-  const partitions = new Partitions("secret");
+  const partitions = new PartitionKeys("secret");
   const keysOf = new Map<string, string[]>();
   for (let index = 0; index < count; index++) {
     // oxlint-disable-next-line no-await-in-loop
     const key = await partitions.partitionKey([{ kind: "ip" }], [`key-${index}`]);
-    const { name } = placeOf(objects, key);
+    const { name } = objectLocation(objects, key);
     keysOf.set(name, [...(keysOf.get(name) ?? []), key]);
   }
   return keysOf;

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { Account } from "../../../src/limiter/object/key-state.ts";
-import { HeldAccounts } from "../../../src/limiter/object/key-cache.ts";
+import { KeyState } from "../../../src/limiter/object/key-state.ts";
+import { KeyCache } from "../../../src/limiter/object/key-cache.ts";
 import { IsolateBudget } from "../../../src/limiter/object/isolate-budget.ts";
-import { Recent } from "../../../src/limiter/bounded-map.ts";
+import { BoundedMap } from "../../../src/limiter/bounded-map.ts";
 
-const accountBytes = new Account("key", 0).sizeBytes();
+const accountBytes = new KeyState("key", 0).sizeBytes();
 
 /** Has an object hold new keys, all of them in use. @returns how many had to go */
-const hold = (accounts: HeldAccounts, count: number): number => {
+const hold = (accounts: KeyCache, count: number): number => {
   let gone = 0;
   for (let key = 0; key < count; key++) {
-    gone += accounts.keep(new Account(crypto.randomUUID(), 0), 0).length;
+    gone += accounts.keep(new KeyState(crypto.randomUUID(), 0), 0).length;
   }
   return gone;
 };
@@ -20,7 +20,7 @@ afterEach(() => void vi.unstubAllGlobals());
 describe("the memory of the objects of one isolate", () => {
   it("is bounded in sum: 32 busy objects hold no more than the budget together", () => {
     const budget = new IsolateBudget(320 * accountBytes);
-    const objects = Array.from({ length: 32 }, () => new HeldAccounts(budget));
+    const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
     for (let round = 0; round < 5; round++) for (const object of objects) hold(object, 20);
     expect(objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)).toBe(budget.heldBytes);
     expect(budget.heldBytes).toBeLessThanOrEqual(321 * accountBytes);
@@ -29,8 +29,8 @@ describe("the memory of the objects of one isolate", () => {
 
   it("may be that of one object while the others hold little", () => {
     const budget = new IsolateBudget(320 * accountBytes);
-    const objects = Array.from({ length: 32 }, () => new HeldAccounts(budget));
-    const [busy = new HeldAccounts(budget)] = objects;
+    const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
+    const [busy = new KeyCache(budget)] = objects;
     expect(hold(busy, 320)).toBe(0);
     expect(hold(busy, 1)).toBeGreaterThan(0);
   });
@@ -64,7 +64,7 @@ describe("the memory of the objects of one isolate", () => {
 
 describe("a map with a budget of bytes", () => {
   it("drops what was set longest ago, and keeps the latest value however large it is", () => {
-    const map = new Recent<number>(10, { mostBytes: 100, bytesOf: (size) => size });
+    const map = new BoundedMap<number>(10, { mostBytes: 100, bytesOf: (size) => size });
     map.set("a", 40);
     map.set("b", 40);
     map.set("a", 50);

@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Charge, Reserved } from "../../../src/limiter/protocol.ts";
+import type { Charge, ReserveReply } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import {
   at,
@@ -24,7 +24,7 @@ const reserve = async (
   object: Stub,
   charges: Charge | readonly Charge[],
   ttlMs = 60_000,
-): Promise<Reserved & { id: string }> => {
+): Promise<ReserveReply & { id: string }> => {
   const id = `id-${count++}`;
   return { id, ...(await object.reserve({ ...call(charges), id, ttlMs })) };
 };

@@ -1,7 +1,7 @@
 /** Several borrowers of one key, in virtual time: what they really use, when they use it, and how long others wait. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Charge, Leased, LeaseCall, Verdict } from "../../../src/limiter/protocol.ts";
+import type { Charge, LeaseReply, LeaseCall, CheckReply } from "../../../src/limiter/protocol.ts";
 import type { Limit, LimitDecision } from "../../../src/strategies/index.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { VirtualObject } from "../../fakes/virtual-object.ts";
@@ -138,7 +138,7 @@ class Borrowers {
     }
   }
 
-  check(cost: number): Verdict {
+  check(cost: number): CheckReply {
     const verdict = this.object.limiter.check(this.#call(cost));
     this.#note(verdict, cost);
     return verdict;
@@ -161,7 +161,7 @@ class Borrowers {
     const returned = pick % 4 === 0 ? [...this.slices.splice(0, 1), ...this.#over.slice(-1)] : [];
     this.#over.push(...returned);
     const call: LeaseCall = { ...this.#call(cost), wanted: { id, units, ttlMs }, returned };
-    const leased: Leased = this.object.limiter.lease(call);
+    const leased: LeaseReply = this.object.limiter.lease(call);
     if (cost > 0) this.#note(leased, cost);
     expect(leased.lentUnits).toBeLessThanOrEqual(units);
     if (leased.lentUnits === 0) return;
@@ -176,7 +176,7 @@ class Borrowers {
     this.spends.push({ atMs: this.nowMs, units });
   }
 
-  #note({ decisions }: Verdict, units: number): void {
+  #note({ decisions }: CheckReply, units: number): void {
     if (decisions.every(({ allowed }) => allowed)) this.spends.push({ atMs: this.nowMs, units });
   }
 

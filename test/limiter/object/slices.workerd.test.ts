@@ -1,6 +1,6 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Verdict } from "../../../src/limiter/protocol.ts";
+import type { CheckReply } from "../../../src/limiter/protocol.ts";
 import type { LimitDecision } from "../../../src/strategies/index.ts";
 import {
   at,
@@ -18,10 +18,10 @@ import {
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
-const allowed = ({ decisions }: Verdict): boolean[] =>
+const allowed = ({ decisions }: CheckReply): boolean[] =>
   decisions.map(({ allowed: isAllowed }) => isAllowed);
 
-const limitOf = ({ decisions }: Verdict): LimitDecision | undefined => decisions[0]?.limits[0];
+const limitOf = ({ decisions }: CheckReply): LimitDecision | undefined => decisions[0]?.limits[0];
 
 describe("a lease", () => {
   it("spends its charges, and lends an eighth of what is left at the most", async () => {

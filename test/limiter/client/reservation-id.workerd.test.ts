@@ -4,9 +4,9 @@ import {
   newAddress,
   reservationId,
 } from "../../../src/limiter/client/reservation-id.ts";
-import { signer } from "../../../src/policies/hmac.ts";
+import { hmacWith } from "../../../src/policies/hmac.ts";
 
-const sign = signer("secret");
+const sign = hmacWith("secret");
 const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as const;
 const own = { shards: null, locationHint: null, jurisdiction: null };
 
@@ -33,7 +33,7 @@ describe("the id of a reservation", () => {
     expect(await addressOf(id, "tenant-1", sign)).not.toBeNull();
     expect(await addressOf(id, "tenant-2", sign)).toBeNull();
     expect(await addressOf(id, null, sign)).toBeNull();
-    expect(await addressOf(id, "tenant-1", signer("another"))).toBeNull();
+    expect(await addressOf(id, "tenant-1", hmacWith("another"))).toBeNull();
   });
 
   it("cannot be changed in any character", async () => {
