@@ -30,8 +30,8 @@ export function createApp(env: Env): App {
   try {
     const config = parseConfig(variables);
     warnOfConfiguration([...config.warnings, ...unsolved]);
-    const gate = createRuntime(config, env.RATE_LIMITER);
-    return { routes: routes(config, gate), service: createService(gate) };
+    const runtime = createRuntime(config, env.RATE_LIMITER);
+    return { routes: routes(config, runtime), service: createService(runtime) };
   } catch (error) {
     warnOfConfiguration(unsolved);
     const failure = startFailure(error);
@@ -42,16 +42,16 @@ export function createApp(env: Env): App {
   }
 }
 
-function routes(config: Config, gate: Runtime): Hono {
+function routes(config: Config, runtime: Runtime): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", refuseUnreadable);
-  app.route(config.checkPath, checkRoutes(gate));
-  const { pseudonym } = gate;
+  app.route(config.checkPath, checkRoutes(runtime));
+  const { pseudonym } = runtime;
   app.all(
     "*",
     markResponses(config.corsOrigins, pseudonym),
     refuseUnforwardable(config, pseudonym),
-    enforce(gate, forwardTo(config, pseudonym)),
+    enforce(runtime, forwardTo(config, pseudonym)),
   );
   app.onError(internalFault);
   return app;

@@ -5,12 +5,15 @@ import { parameterValues } from "./query-parameters.ts";
 import type { RequestAttributes } from "./request-attributes.ts";
 
 /** What is spent before the request goes on: at least 1. */
-export function costOfRequest({ cost }: Pick<Policy, "cost">, visit: RequestAttributes): number {
+export function costOfRequest(
+  { cost }: Pick<Policy, "cost">,
+  attributes: RequestAttributes,
+): number {
   switch (cost.kind) {
     case "fixed":
       return cost.units;
     case "request":
-      return writtenCosts(cost.from, cost.name, visit).reduce((most, text) => {
+      return writtenCosts(cost.from, cost.name, attributes).reduce((most, text) => {
         // An origin may read a number where we read none.
         return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
       }, 1);
@@ -33,9 +36,13 @@ export function costOfResponse(
 }
 
 /** All of them, since an origin may take any of several. */
-function writtenCosts(from: "header" | "query", name: string, visit: RequestAttributes): string[] {
+function writtenCosts(
+  from: "header" | "query",
+  name: string,
+  attributes: RequestAttributes,
+): string[] {
   const texts =
-    from === "header" ? membersOf(visit.headers, name) : parameterValues(visit.url, name);
+    from === "header" ? membersOf(attributes.headers, name) : parameterValues(attributes.url, name);
   return texts.filter((text) => text !== "");
 }
 

@@ -16,9 +16,9 @@ type Keyed = Pick<Policy, "key" | "addresses" | "match">;
  */
 export const valuesOfRequest = (
   policy: Keyed,
-  visit: RequestAttributes,
+  attributes: RequestAttributes,
   claims: Claims,
-): KeyValue[] => policy.key.map((part) => valueOf(part, policy, visit, claims));
+): KeyValue[] => policy.key.map((part) => valueOf(part, policy, attributes, claims));
 
 /** The parts that a request lacks. */
 export const missingParts = (
@@ -31,31 +31,31 @@ export const missingParts = (
 export function valueOf(
   part: KeyPart,
   { addresses, match }: Pick<Keyed, "addresses" | "match">,
-  visit: RequestAttributes,
+  attributes: RequestAttributes,
   claims: Claims,
 ): KeyValue {
   switch (part.kind) {
     case "ip":
-      return chargedVisitor(visitorOf(visit.headers, addresses), addresses.ipv6Prefix);
+      return chargedVisitor(visitorOf(attributes.headers, addresses), addresses.ipv6Prefix);
     case "header":
-      return headerOf(visit.headers, part.name);
+      return headerOf(attributes.headers, part.name);
     case "cookie":
-      return onlyOne(visit.cookies(part.name));
+      return onlyOne(attributes.cookies(part.name));
     case "query":
-      return parameterOf(visit.url, part.name);
+      return parameterOf(attributes.url, part.name);
     case "jwt":
       return Object.hasOwn(claims, part.name) ? textOf(claims[part.name]) : null;
     case "path":
-      return pathKey(pathOf(visit), match.path);
+      return pathKey(pathOf(attributes), match.path);
     case "method":
-      return visit.method.toUpperCase();
+      return attributes.method.toUpperCase();
     case "host":
-      return normalizedHost(visit.url.hostname);
+      return normalizedHost(attributes.url.hostname);
     case "country":
     case "continent":
     case "asn":
     case "colo":
-      return textOf(visit.cf(part.kind));
+      return textOf(attributes.cf(part.kind));
     case "global":
       return null;
     default:

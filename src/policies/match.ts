@@ -7,27 +7,27 @@ import type { RequestAttributes } from "./request-attributes.ts";
 /** All policies that match, in the order of the configuration. */
 export const matchingPolicies = (
   policies: readonly Policy[],
-  visit: RequestAttributes,
-): readonly Policy[] => policies.filter(({ match }) => matches(match, visit));
+  attributes: RequestAttributes,
+): readonly Policy[] => policies.filter(({ match }) => matches(match, attributes));
 
-const matches = (match: Match, visit: RequestAttributes): boolean =>
-  matchesTarget(match, visit) &&
-  (match.headers === null || matchesHeaders(match.headers, visit.headers));
+const matches = (match: Match, attributes: RequestAttributes): boolean =>
+  matchesTarget(match, attributes) &&
+  (match.headers === null || matchesHeaders(match.headers, attributes.headers));
 
 /** Of method, host and path. */
-function matchesTarget(match: Match, visit: RequestAttributes): boolean {
-  const { method, url } = visit;
+function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
+  const { method, url } = attributes;
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
     (match.host === null || match.host.test(normalizedHost(url.hostname))) &&
-    (match.path === null || matchesPath(match.path, match.pathMatching, visit))
+    (match.path === null || matchesPath(match.path, match.pathMatching, attributes))
   );
 }
 
 /** A policy, and the request that it matches. */
 export interface Announced {
   readonly policy: Policy;
-  readonly visit: RequestAttributes;
+  readonly attributes: RequestAttributes;
 }
 
 /**
@@ -36,22 +36,22 @@ export interface Announced {
  */
 export function announcedPolicies(
   policies: readonly Policy[],
-  visit: RequestAttributes,
+  attributes: RequestAttributes,
 ): Announced[] {
-  const { headers } = visit;
+  const { headers } = attributes;
   const announced = {
-    ...visit,
-    method: headers.get("Access-Control-Request-Method") ?? visit.method,
+    ...attributes,
+    method: headers.get("Access-Control-Request-Method") ?? attributes.method,
   };
   const names = new Set(
     membersOf(headers, "Access-Control-Request-Headers").map((name) => name.toLowerCase()),
   );
   return policies.flatMap((policy) => {
     const { match } = policy;
-    const matched = [announced, visit].find((each) => matchesTarget(match, each));
+    const matched = [announced, attributes].find((each) => matchesTarget(match, each));
     const unknown = [...(match.headers ?? [])].filter(([name]) => !names.has(name));
     return matched !== undefined && matchesHeaders(new Map(unknown), headers)
-      ? { policy, visit: matched }
+      ? { policy, attributes: matched }
       : [];
   });
 }
@@ -59,9 +59,11 @@ export function announcedPolicies(
 const matchesPath = (
   pattern: NonNullable<Match["path"]>,
   matching: Match["pathMatching"],
-  visit: RequestAttributes,
+  attributes: RequestAttributes,
 ): boolean =>
-  matching === "exact" ? pattern.matchesExactly(pathOf(visit)) : pattern.matches(pathOf(visit));
+  matching === "exact"
+    ? pattern.matchesExactly(pathOf(attributes))
+    : pattern.matches(pathOf(attributes));
 
 /** A HEAD is a GET without its answer's body: a limit on one that the other could dodge would be none. */
 function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {

@@ -44,17 +44,17 @@ export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
 /** @param claims those of the request's verified token; none without one */
 export function resolveKey(
   policy: Policy,
-  visit: RequestAttributes,
+  request: RequestAttributes,
   claims: Claims,
 ): KeyResolution {
   const { key, onMissingKey, addresses } = policy;
-  const values = valuesOfRequest(policy, visit, claims);
+  const values = valuesOfRequest(policy, request, claims);
   const subject: Subject | null = hasExceptions(policy)
     ? {
-        address: visitorOf(visit.headers, addresses)?.address ?? null,
+        address: visitorOf(request.headers, addresses)?.address ?? null,
         key,
         values,
-        textsOf: (part) => textsOf(part, policy, visit, claims),
+        textsOf: (part) => textsOf(part, policy, request, claims),
       }
     : null;
   const listed = subject === null ? null : listedIn(policy, subject);
@@ -69,7 +69,7 @@ export function resolveKey(
     case "ip": {
       // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
       const parts = [{ kind: "ip" }] as const;
-      const address = valueOf(parts[0], policy, visit, claims);
+      const address = valueOf(parts[0], policy, request, claims);
       return { kind: "charged", policy: charged, parts, values: [address] };
     }
     case "deny":
@@ -135,7 +135,7 @@ function overridden(policy: Policy, subject: Subject): Policy {
 function textsOf(
   part: KeyPart,
   policy: Policy,
-  visit: RequestAttributes,
+  request: RequestAttributes,
   claims: Claims,
 ): string[] {
   if (part.kind === "jwt") {
@@ -144,10 +144,10 @@ function textsOf(
     return texts.map(textOf).filter((text) => text !== null);
   }
   if (part.kind === "header") {
-    return [visit.headers.get(part.name) ?? "", ...membersOf(visit.headers, part.name)];
+    return [request.headers.get(part.name) ?? "", ...membersOf(request.headers, part.name)];
   }
-  if (part.kind === "cookie") return [...visit.cookies(part.name)];
-  if (part.kind === "query") return parameterValues(visit.url, part.name);
-  const value = valueOf(part, policy, visit, claims);
+  if (part.kind === "cookie") return [...request.cookies(part.name)];
+  if (part.kind === "query") return parameterValues(request.url, part.name);
+  const value = valueOf(part, policy, request, claims);
   return value === null ? [] : [value];
 }

@@ -188,7 +188,7 @@ describe("whatever the network, the isolates and the object do", () => {
     ];
     for (let time = 0; time < 400; time++) {
       world.at(startMs + time * 5, () => {
-        work.push(client.admit(asked, (later) => void work.push(later)));
+        work.push(client.admit(asked, (waitUntil) => void work.push(waitUntil)));
       });
     }
     await world.runUntil(startMs + 30_000);

@@ -11,13 +11,13 @@ import type { Claims, RequestAttributes } from "../../policies/request-attribute
 import type { Authorized } from "./auth.ts";
 import type { Check } from "./input.ts";
 import { forwardedRequest } from "./forwarded-request.ts";
-import { answered, laterOf, metBy } from "../proxy/enforce.ts";
+import { answered, waitUntilOf, metBy } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { isFailure, problemResponse } from "../wire/problems.ts";
 
 /** The gateway never reports the outcome, so the charge is final. */
 export async function forwardAuth(
-  gate: Runtime,
+  runtime: Runtime,
   c: Context<Authorized>,
   { deny, attributes = noAttributes }: Pick<Check, "deny" | "attributes">,
 ): Promise<Response> {
@@ -30,17 +30,17 @@ export async function forwardAuth(
     });
     return problemResponse(described);
   }
-  const visit = { ...described, cf: placeIn(attributes) };
+  const visitor = { ...described, cf: placeIn(attributes) };
   const question = {
-    visit,
+    attributes: visitor,
     claims: claimsIn(attributes),
-    met: metBy(gate, visit),
+    met: metBy(runtime, visitor),
     tenant: holder.tenant,
     isSettled: false,
     deny: deny ?? null,
     areFieldsMerged: true,
   };
-  return answered(gate, question, c.req.raw, letIn, laterOf(c));
+  return answered(runtime, question, c.req.raw, letIn, waitUntilOf(c));
 }
 
 /** Where the visitor is, in the spelling of Cloudflare's own data. */

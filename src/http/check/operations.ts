@@ -47,102 +47,111 @@ export interface SettleAnswer {
 
 /** @param tenant whose keys are spoken of; null: the proxy's */
 export async function check(
-  gate: Runtime,
+  runtime: Runtime,
   asked: Check | AdhocCheck,
   tenant: Tenant,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Promise<Answer | Failure> {
-  if (asked.cost === 0) return look(gate, asked, tenant);
-  const ruled = await ruledOf(gate, asked, tenant);
+  if (asked.cost === 0) return look(runtime, asked, tenant);
+  const ruled = await ruledOf(runtime, asked, tenant);
   if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return logged(gate, await lookedUp(gate, ruled), ruled, later);
-  const { outcomes } = await gate.limiter.admit([ruled.spend], later);
+  if (ruled.listed !== null)
+    return logged(runtime, await lookedUp(runtime, ruled), ruled, waitUntil);
+  const { outcomes } = await runtime.limiter.admit([ruled.spend], waitUntil);
   const [outcome] = outcomes;
   const answer = outcome === undefined ? internal : answerTo(outcome, ruled);
-  return logged(gate, answer, ruled, later);
+  return logged(runtime, answer, ruled, waitUntil);
 }
 
 export async function look(
-  gate: Runtime,
+  runtime: Runtime,
   asked: Check | AdhocCheck,
   tenant: Tenant,
 ): Promise<Answer | Failure> {
-  const ruled = await ruledOf(gate, asked, tenant);
+  const ruled = await ruledOf(runtime, asked, tenant);
   if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return lookedUp(gate, ruled);
-  return answerTo(await gate.limiter.look(ruled.spend), ruled);
+  if (ruled.listed !== null) return lookedUp(runtime, ruled);
+  return answerTo(await runtime.limiter.look(ruled.spend), ruled);
 }
 
 /** Each by itself: what one comes to is nothing to the others. */
 export async function checkEach(
-  gate: Runtime,
+  runtime: Runtime,
   checks: readonly (Check | AdhocCheck)[],
   tenant: Tenant,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Promise<(Answer | Failure)[]> {
-  const ruled = await Promise.all(checks.map((asked) => ruledOf(gate, asked, tenant)));
+  const ruled = await Promise.all(checks.map((asked) => ruledOf(runtime, asked, tenant)));
   const spends = ruled.map((each) => {
     if ("kind" in each) return null;
     return each.listed === null ? each.spend : { ...each.spend, cost: 0 };
   });
-  const outcomes = await gate.limiter.admitEach(
+  const outcomes = await runtime.limiter.admitEach(
     spends.filter((spend) => spend !== null),
-    later,
+    waitUntil,
   );
   return ruled.map((each) => {
     if ("kind" in each) return each;
     const outcome = outcomes.shift();
     if (outcome === undefined) return internal;
     const answer = each.listed === null ? answerTo(outcome, each) : listedAnswer(outcome, each);
-    return each.spend.cost === 0 ? answer : logged(gate, answer, each, later);
+    return each.spend.cost === 0 ? answer : logged(runtime, answer, each, waitUntil);
   });
 }
 
 /** @returns null when it is forgotten */
-export async function forget(gate: Runtime, asked: Check, tenant: Tenant): Promise<Failure | null> {
-  const ruled = await ruledOf(gate, asked, tenant);
+export async function forget(
+  runtime: Runtime,
+  asked: Check,
+  tenant: Tenant,
+): Promise<Failure | null> {
+  const ruled = await ruledOf(runtime, asked, tenant);
   if ("kind" in ruled) return ruled;
   const { policy, partitionKey } = ruled.spend;
-  gate.bans.forget(policy, partitionKey);
-  const isForgotten = await gate.limiter.forget(policy, partitionKey);
+  runtime.bans.forget(policy, partitionKey);
+  const isForgotten = await runtime.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
 /** @param tenant whose key it is, and who alone may settle it */
 export async function reserve(
-  gate: Runtime,
+  runtime: Runtime,
   asked: Reserve,
   tenant: Tenant,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
-  const ruled = await ruledOf(gate, asked, tenant);
+  const ruled = await ruledOf(runtime, asked, tenant);
   if ("kind" in ruled) return ruled;
   if (ruled.listed !== null) {
-    return { ...logged(gate, await lookedUp(gate, ruled), ruled, later), id: null };
+    return { ...logged(runtime, await lookedUp(runtime, ruled), ruled, waitUntil), id: null };
   }
   const { spend } = ruled;
-  const { outcome, address, fullForMs } = await gate.limiter.reserve(spend, asked.ttlMs, later);
+  const { outcome, address, fullForMs } = await runtime.limiter.reserve(
+    spend,
+    asked.ttlMs,
+    waitUntil,
+  );
   // A key that is denied anyway must not be advised to settle reservations.
   if (fullForMs > 0 && admits(outcome)) {
     const full = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
-    return logged(gate, full, ruled, later);
+    return logged(runtime, full, ruled, waitUntil);
   }
-  const answer = logged(gate, answerTo(outcome, ruled), ruled, later);
+  const answer = logged(runtime, answerTo(outcome, ruled), ruled, waitUntil);
   if ("kind" in answer) return answer;
   return {
     ...answer,
-    id: address === null ? null : await reservationId(address, tenant, gate.sign),
+    id: address === null ? null : await reservationId(address, tenant, runtime.sign),
   };
 }
 
 export async function settle(
-  gate: Runtime,
+  runtime: Runtime,
   { id, cost }: Settle,
   tenant: Tenant,
 ): Promise<SettleAnswer | Failure> {
-  const address = await addressOf(id, tenant, gate.sign);
+  const address = await addressOf(id, tenant, runtime.sign);
   if (address === null) return { settled: false };
-  const settled = await gate.limiter.settle(address, cost);
+  const settled = await runtime.limiter.settle(address, cost);
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
@@ -169,15 +178,21 @@ async function ruledOf(
   const policy = policyOf(policies, asked.policy);
   if ("kind" in policy) return policy;
   const { key, attributes = noAttributes } = asked;
-  const ruling = resolveCallerKey(policy, key, attributes);
-  if (ruling === null) return invalidKey(policy);
-  const contradicted = contradictedPart(policy, ruling.values, attributes);
+  const resolution = resolveCallerKey(policy, key, attributes);
+  if (resolution === null) return invalidKey(policy);
+  const contradicted = contradictedPart(policy, resolution.values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
-  const partitionKey = await partitions.partitionKey(policy.key, ruling.values, tenant);
+  const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
   const { isDryRun } = policy;
   // The caller waits for the decision, whatever is made of it.
-  const decided = isDryRun ? { ...ruling.policy, isDryRun: false, ban: null } : ruling.policy;
-  return { spend: { policy: decided, partitionKey, cost }, listed: lists[ruling.kind], isDryRun };
+  const decided = isDryRun
+    ? { ...resolution.policy, isDryRun: false, ban: null }
+    : resolution.policy;
+  return {
+    spend: { policy: decided, partitionKey, cost },
+    listed: lists[resolution.kind],
+    isDryRun,
+  };
 }
 
 const lists = { charged: null, passed: "allow", barred: "deny" } as const;
@@ -211,7 +226,7 @@ function logged<Given extends Answer | Failure>(
   { denialLog }: Runtime,
   answer: Given,
   { spend, listed }: Ruled,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Given {
   const key = keyPseudonym(spend.partitionKey);
   const { name } = spend.policy;
@@ -220,7 +235,7 @@ function logged<Given extends Answer | Failure>(
     const { retryAfterMs } = answer;
     denialLog?.note(
       { policy: name, reason: "reservations", violated: [], key, retryAfterMs },
-      later,
+      waitUntil,
     );
     return answer;
   }
@@ -229,7 +244,7 @@ function logged<Given extends Answer | Failure>(
     const listing = listed === null ? {} : ({ reason: "listed" } as const);
     report({ event: "dry-run-denied", policy: name, violated, ...listing, key });
   } else if (!allowed && reason !== "allow") {
-    denialLog?.note({ policy: name, reason, violated, key, retryAfterMs }, later);
+    denialLog?.note({ policy: name, reason, violated, key, retryAfterMs }, waitUntil);
   }
   return answer;
 }
@@ -253,8 +268,8 @@ function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
 
 const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
-async function lookedUp(gate: Runtime, ruled: Ruled): Promise<Answer> {
-  return listedAnswer(await gate.limiter.look({ ...ruled.spend, cost: 0 }), ruled);
+async function lookedUp(runtime: Runtime, ruled: Ruled): Promise<Answer> {
+  return listedAnswer(await runtime.limiter.look({ ...ruled.spend, cost: 0 }), ruled);
 }
 
 /** The limits as they stand; whoever is on a list is let in or refused whatever they say. */

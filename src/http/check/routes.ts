@@ -22,7 +22,7 @@ import {
   type Reserve,
   type Settle,
 } from "./input.ts";
-import { laterOf } from "../proxy/enforce.ts";
+import { waitUntilOf } from "../proxy/enforce.ts";
 import { limitChecks } from "./self-limits.ts";
 import { posted, queried } from "./read-request.ts";
 import { type Answer, check, checkEach, forget, look, reserve, settle } from "./operations.ts";
@@ -40,16 +40,16 @@ const noStore = { "Cache-Control": "no-store" };
 const documentPath = "/openapi.json";
 
 /** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
-export function checkRoutes(gate: Runtime) {
-  const may = requireToken(gate.checkTokens, gate.isLookOpen);
-  const limited = limitChecks(gate);
+export function checkRoutes(runtime: Runtime) {
+  const may = requireToken(runtime.checkTokens, runtime.isLookOpen);
+  const limited = limitChecks(runtime);
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) =>
-      c.json<object, 200>(described(c.req.path, gate.isLookOpen), 200, noStore),
+      c.json<object, 200>(described(c.req.path, runtime.isLookOpen), 200, noStore),
     )
-    .route("/", decisions(gate, may, limited))
-    .route("/", others(gate, may, limited));
+    .route("/", decisions(runtime, may, limited))
+    .route("/", others(runtime, may, limited));
   // What is refused whatever is asked is nothing for typed clients.
   routes
     .all("/health", only("GET", "HEAD"))
@@ -73,11 +73,11 @@ type ForwardQuery = Pick<LookQuery, "deny" | "attributes">;
 type Spending = Check | AdhocCheck;
 type Batch = { readonly checks: readonly Spending[] };
 
-const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
+const decisions = (runtime: Runtime, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .get("/", may("look"), limited, queried<LookQuery, Check>(readLook), async (c) => {
       const asked = c.req.valid("query");
-      return respond(asked.deny, await look(gate, asked, c.var.holder.tenant));
+      return respond(asked.deny, await look(runtime, asked, c.var.holder.tenant));
     })
     .post(
       "/",
@@ -86,7 +86,7 @@ const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       posted<CheckInput, Spending, Options>(body, readOptions, readSpend),
       async (c) => {
         const asked = c.req.valid("json");
-        const answer = await check(gate, asked, c.var.holder.tenant, laterOf(c));
+        const answer = await check(runtime, asked, c.var.holder.tenant, waitUntilOf(c));
         return respond(asked.deny, answer);
       },
     )
@@ -96,7 +96,7 @@ const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       limited,
       queried<ForgetQuery, Check>(readForgetQuery),
       async (c) => {
-        const failure = await forget(gate, c.req.valid("query"), c.var.holder.tenant);
+        const failure = await forget(runtime, c.req.valid("query"), c.var.holder.tenant);
         return failure === null ? c.body(null, 204) : problemResponse(failure);
       },
     )
@@ -107,7 +107,7 @@ const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       posted<BatchInput, Batch, object>(batchBody, readNoOptions, readBatch),
       async (c) => {
         const { checks } = c.req.valid("json");
-        const answers = await checkEach(gate, checks, c.var.holder.tenant, laterOf(c));
+        const answers = await checkEach(runtime, checks, c.var.holder.tenant, waitUntilOf(c));
         const results = answers.map((each) =>
           isFailure(each) ? { problem: problemDetails(each) } : each,
         );
@@ -115,7 +115,7 @@ const decisions = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       },
     );
 
-const others = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
+const others = (runtime: Runtime, may: May, limited: MiddlewareHandler) =>
   new Hono<Authorized>()
     .post(
       "/reserve",
@@ -124,7 +124,7 @@ const others = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       posted<ReserveInput, Reserve, Options>(body, readOptions, readReserve),
       async (c) => {
         const asked = c.req.valid("json");
-        const answer = await reserve(gate, asked, c.var.holder.tenant, laterOf(c));
+        const answer = await reserve(runtime, asked, c.var.holder.tenant, waitUntilOf(c));
         return respond(asked.deny, answer);
       },
     )
@@ -134,7 +134,7 @@ const others = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       limited,
       posted<Settle, Settle, object>(body, readNoOptions, readSettle),
       async (c) => {
-        const answer = await settle(gate, c.req.valid("json"), c.var.holder.tenant);
+        const answer = await settle(runtime, c.req.valid("json"), c.var.holder.tenant);
         return isFailure(answer) ? problemResponse(answer) : told(answer, 200);
       },
     )
@@ -143,7 +143,7 @@ const others = (gate: Runtime, may: May, limited: MiddlewareHandler) =>
       may("check"),
       limited,
       queried<ForwardQuery, ForwardOptions>(readForward),
-      (c) => forwardAuth(gate, c, c.req.valid("query")),
+      (c) => forwardAuth(runtime, c, c.req.valid("query")),
     );
 
 /** The document of these routes, which names the path that they are found at, and whether looks need a token. */

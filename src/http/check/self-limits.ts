@@ -1,18 +1,18 @@
 /** Limits on the limiter's own calls: ordinary policies, whose path is one below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
 import { matchingPolicies } from "../../policies/match.ts";
-import { answered, laterOf, type Question } from "../proxy/enforce.ts";
+import { answered, waitUntilOf, type Question } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { attributesOf } from "../attributes.ts";
 
 /** Charges whoever calls, once they have shown that they may. */
-export function limitChecks(gate: Runtime): MiddlewareHandler {
+export function limitChecks(runtime: Runtime): MiddlewareHandler {
   return async function ownLimited(c, next) {
-    if (gate.ownPolicies.length === 0) return next();
-    const visit = attributesOf(c.req.raw);
+    if (runtime.ownPolicies.length === 0) return next();
+    const attributes = attributesOf(c.req.raw);
     const question: Question = {
-      visit,
-      met: matchingPolicies(gate.ownPolicies, visit),
+      attributes,
+      met: matchingPolicies(runtime.ownPolicies, attributes),
       tenant: null,
       isSettled: true,
       deny: null,
@@ -22,7 +22,7 @@ export function limitChecks(gate: Runtime): MiddlewareHandler {
       await next();
       return c.res;
     };
-    const response = await answered(gate, question, c.req.raw, proceed, laterOf(c));
+    const response = await answered(runtime, question, c.req.raw, proceed, waitUntilOf(c));
     // What is there already would be kept, whatever is returned, and its headers be merged.
     c.res = undefined;
     c.res = response;

@@ -28,27 +28,31 @@ export type SettleInput = Settle;
 
 /** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
 export interface Service {
-  check(input: CheckInput, later: WaitUntil): Promise<Answer>;
+  check(input: CheckInput, waitUntil: WaitUntil): Promise<Answer>;
   look(input: CheckInput): Promise<Answer>;
   forget(input: ForgetInput): Promise<void>;
-  reserve(input: ReserveInput, later: WaitUntil): Promise<ReserveAnswer>;
+  reserve(input: ReserveInput, waitUntil: WaitUntil): Promise<ReserveAnswer>;
   settle(input: SettleInput): Promise<SettleAnswer>;
 }
 
 /** Workers on the account are no tenants: they speak of the proxy's keys, and what one reserves another may settle. */
 const tenant = null;
 
-export function createService(gate: Runtime): Service {
+export function createService(runtime: Runtime): Service {
   return {
-    check: (input, later) =>
-      answered(readSpend, input, (asked) => check(gate, asked, tenant, later)),
-    look: (input) => answered(readSpend, input, (asked) => look(gate, asked, tenant)),
+    check: (input, waitUntil) =>
+      answered(readSpend, input, (asked) => check(runtime, asked, tenant, waitUntil)),
+    look: (input) => answered(readSpend, input, (asked) => look(runtime, asked, tenant)),
     forget: async (input) => {
-      await answered(readForget, input, async (asked) => (await forget(gate, asked, tenant)) ?? {});
+      await answered(
+        readForget,
+        input,
+        async (asked) => (await forget(runtime, asked, tenant)) ?? {},
+      );
     },
-    reserve: (input, later) =>
-      answered(readReserve, input, (asked) => reserve(gate, asked, tenant, later)),
-    settle: (input) => answered(readSettle, input, (asked) => settle(gate, asked, tenant)),
+    reserve: (input, waitUntil) =>
+      answered(readReserve, input, (asked) => reserve(runtime, asked, tenant, waitUntil)),
+    settle: (input) => answered(readSettle, input, (asked) => settle(runtime, asked, tenant)),
   };
 }
 

@@ -19,12 +19,12 @@ const placeWaitMs = 1_000;
 /** What a policy does with a request. */
 export interface Ruled {
   readonly policy: Policy;
-  readonly ruling: KeyResolution;
+  readonly resolution: KeyResolution;
 }
 
 /** Whether a dry run would have denied a request before its limits are asked. */
-export const isRefusedDryRun = ({ policy, ruling }: Ruled): boolean =>
-  policy.isDryRun && (ruling.kind === "lacking" || ruling.kind === "barred");
+export const isRefusedDryRun = ({ policy, resolution }: Ruled): boolean =>
+  policy.isDryRun && (resolution.kind === "lacking" || resolution.kind === "barred");
 
 export async function reportRefusedDryRuns(
   partitions: PartitionKeys,
@@ -32,21 +32,23 @@ export async function reportRefusedDryRuns(
   tenant: string | null,
 ): Promise<void> {
   const keys = await Promise.all(
-    dryRuns.map(({ ruling }) => barredKey(partitions, ruling, tenant)),
+    dryRuns.map(({ resolution }) => barredKey(partitions, resolution, tenant)),
   );
-  for (const [index, { policy, ruling }] of dryRuns.entries()) {
-    const reason = ruling.kind === "lacking" ? "key-missing" : "listed";
+  for (const [index, { policy, resolution }] of dryRuns.entries()) {
+    const reason = resolution.kind === "lacking" ? "key-missing" : "listed";
     report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
   }
 }
 
 async function barredKey(
   partitions: PartitionKeys,
-  ruling: KeyResolution,
+  resolution: KeyResolution,
   tenant: string | null,
 ): Promise<{ readonly key?: string }> {
-  if (ruling.kind !== "barred") return {};
-  return { key: keyPseudonym(await partitions.partitionKey(ruling.parts, ruling.values, tenant)) };
+  if (resolution.kind !== "barred") return {};
+  return {
+    key: keyPseudonym(await partitions.partitionKey(resolution.parts, resolution.values, tenant)),
+  };
 }
 
 /** Denials by a list, or for a missing part of the key. */
@@ -55,16 +57,16 @@ export async function refusedByRuling(
   ruled: readonly Ruled[],
   tenant: string | null,
 ): Promise<LoggedDenial[]> {
-  const denials = ruled.map(async ({ policy, ruling }): Promise<LoggedDenial[]> => {
+  const denials = ruled.map(async ({ policy, resolution }): Promise<LoggedDenial[]> => {
     const denial = {
       policy: policy.name,
       reason: "deny",
       violated: [],
       retryAfterMs: null,
     } as const;
-    if (ruling.kind === "lacking") return [{ ...denial, missing: ruling.missing }];
-    if (ruling.kind !== "barred") return [];
-    return [{ ...denial, ...(await barredKey(partitions, ruling, tenant)) }];
+    if (resolution.kind === "lacking") return [{ ...denial, missing: resolution.missing }];
+    if (resolution.kind !== "barred") return [];
+    return [{ ...denial, ...(await barredKey(partitions, resolution, tenant)) }];
   });
   return (await Promise.all(denials)).flat();
 }

@@ -14,9 +14,11 @@ import { legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
 
 /** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
-export function refusalOf(rulings: readonly KeyResolution[]): Response | null {
-  if (rulings.some(({ kind }) => kind === "barred")) return problemResponse({ kind: "barred" });
-  const missing = rulings.flatMap((ruling) => (ruling.kind === "lacking" ? ruling.missing : []));
+export function refusalOf(resolutions: readonly KeyResolution[]): Response | null {
+  if (resolutions.some(({ kind }) => kind === "barred")) return problemResponse({ kind: "barred" });
+  const missing = resolutions.flatMap((resolution) =>
+    resolution.kind === "lacking" ? resolution.missing : [],
+  );
   if (missing.length === 0) return null;
   return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
 }

@@ -31,24 +31,24 @@ import type { Forward } from "./forward.ts";
 import { attributesOf } from "../attributes.ts";
 
 /** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
-export function enforce(gate: Runtime, forward: Forward): Handler {
+export function enforce(runtime: Runtime, forward: Forward): Handler {
   return async function enforced(c) {
     const request = c.req.raw;
-    const later = laterOf(c);
-    const visit = attributesOf(request);
-    const met = metBy(gate, visit);
+    const waitUntil = waitUntilOf(c);
+    const attributes = attributesOf(request);
+    const met = metBy(runtime, attributes);
     return answered(
-      gate,
-      { visit, met, tenant: null, isSettled: true, deny: null, areFieldsMerged: true },
+      runtime,
+      { attributes, met, tenant: null, isSettled: true, deny: null, areFieldsMerged: true },
       request,
       forward,
-      later,
+      waitUntil,
     );
   };
 }
 
 /** Keeps the Worker running for work that goes on after the answer. */
-export const laterOf =
+export const waitUntilOf =
   (c: Pick<Context, "executionCtx">): WaitUntil =>
   (work) =>
     c.executionCtx.waitUntil(work);
@@ -56,12 +56,13 @@ export const laterOf =
 /** The policies that a request meets. */
 export const metBy = (
   { policies, preflights }: Runtime,
-  visit: RequestAttributes,
-): readonly Policy[] => (isPreflight(visit) ? preflights : matchingPolicies(policies, visit));
+  attributes: RequestAttributes,
+): readonly Policy[] =>
+  isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes);
 
 /** What is to be decided. */
 export interface Question {
-  readonly visit: RequestAttributes;
+  readonly attributes: RequestAttributes;
   /** The policies that it meets. */
   readonly met: readonly Policy[];
   /** Claims that a trusted caller states, in addition to those of the request's token; none when left out. */
@@ -78,46 +79,47 @@ export interface Question {
 
 /** The denial, or what `forward` answers, with the RateLimit fields. */
 export async function answered(
-  gate: Runtime,
+  runtime: Runtime,
   question: Question,
   request: Request,
   forward: Forward,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Promise<Response> {
-  const { denialLog, hasLegacyHeaders } = gate;
+  const { denialLog, hasLegacyHeaders } = runtime;
   const refuse = ({ spends, admission }: Denied): Response => {
     const denials = denialLog === null ? [] : refusedByLimits(spends, admission);
-    for (const denial of denials) denialLog?.note(denial, later);
+    for (const denial of denials) denialLog?.note(denial, waitUntil);
     return refusal(spends, admission, question.deny, hasLegacyHeaders);
   };
-  const standing = isPreflight(question.visit) ? await standingOf(gate, question) : null;
-  const barred = standing === null ? null : refusalOf(standing.barred.map(({ ruling }) => ruling));
+  const standing = isPreflight(question.attributes) ? await standingOf(runtime, question) : null;
+  const barred =
+    standing === null ? null : refusalOf(standing.barred.map(({ resolution }) => resolution));
   if (barred !== null) {
-    await logRefused(gate, standing?.barred ?? [], question, later);
+    await logRefused(runtime, standing?.barred ?? [], question, waitUntil);
     return barred;
   }
-  const known = standing === null ? null : gate.bans.known(standing.bannable);
+  const known = standing === null ? null : runtime.bans.known(standing.bannable);
   if (known !== null) return refuse(known);
-  const rulings = await rulingsOf(gate, question);
-  if (isFailure(rulings)) return problemResponse(rulings);
-  const refused = refusalOf(rulings.map(({ ruling }) => ruling));
+  const resolutions = await rulingsOf(runtime, question);
+  if (isFailure(resolutions)) return problemResponse(resolutions);
+  const refused = refusalOf(resolutions.map(({ resolution }) => resolution));
   if (refused !== null) {
-    await logRefused(gate, rulings, question, later);
+    await logRefused(runtime, resolutions, question, waitUntil);
     return refused;
   }
-  const spends = await Promise.all(rulings.flatMap((each) => spendOf(gate, each, question)));
-  const admitting = gate.limiter.admit(spends, later);
+  const spends = await Promise.all(resolutions.flatMap((each) => spendOf(runtime, each, question)));
+  const admitting = runtime.limiter.admit(spends, waitUntil);
   // A client that goes away meanwhile must not leave behind what is spent for it.
-  later(admitting);
+  waitUntil(admitting);
   const admission = await admitting;
   if (admission.isRefused) return refuse({ spends, admission });
   // After the preflight's own limits, which bound how often objects are asked for bans.
-  const found = standing === null ? null : await gate.bans.find(standing.bannable);
+  const found = standing === null ? null : await runtime.bans.find(standing.bannable);
   if (found !== null) {
-    later(admission.giveBack());
+    waitUntil(admission.giveBack());
     return refuse(found);
   }
-  const response = await new InFlight(spends, admission).answer(request, forward, later);
+  const response = await new InFlight(spends, admission).answer(request, forward, waitUntil);
   if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
     addFields(response, spends, admission, hasLegacyHeaders);
   return response;
@@ -132,11 +134,11 @@ async function logRefused(
   { denialLog, partitions }: Runtime,
   ruled: readonly Ruled[],
   { tenant }: Question,
-  later: WaitUntil,
+  waitUntil: WaitUntil,
 ): Promise<void> {
   if (denialLog === null) return;
   const denials = await refusedByRuling(partitions, ruled, tenant);
-  for (const denial of denials) denialLog.note(denial, later);
+  for (const denial of denials) denialLog.note(denial, waitUntil);
 }
 
 /**
@@ -145,30 +147,33 @@ async function logRefused(
  */
 async function rulingsOf(
   { readClaims, partitions }: Runtime,
-  { met, visit, tenant, claims: stated }: Question,
+  { met, attributes, tenant, claims: stated }: Question,
 ): Promise<Ruled[] | Failure> {
   const asking = met.filter(asksForClaims);
-  const read = asking.length > 0 ? await readClaims(visit.headers) : { claims: {} };
+  const read = asking.length > 0 ? await readClaims(attributes.headers) : { claims: {} };
   const isUnreadable = isFailure<Failure>(read);
   if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
   const own = isUnreadable ? {} : read.claims;
   const claims = stated === undefined ? own : { ...own, ...stated };
-  const rulings = met.map((policy) => ({ policy, ruling: resolveKey(policy, visit, claims) }));
-  const dryRuns = rulings.filter(isRefusedDryRun);
-  if (dryRuns.length === 0) return rulings;
+  const resolutions = met.map((policy) => ({
+    policy,
+    resolution: resolveKey(policy, attributes, claims),
+  }));
+  const dryRuns = resolutions.filter(isRefusedDryRun);
+  if (dryRuns.length === 0) return resolutions;
   await reportRefusedDryRuns(partitions, dryRuns, tenant);
-  return rulings.filter((each) => !dryRuns.includes(each));
+  return resolutions.filter((each) => !dryRuns.includes(each));
 }
 
 /** What a policy charges; nothing where it does not apply. */
 function spendOf(
   { partitions }: Runtime,
-  { ruling }: Ruled,
-  { visit, tenant, isSettled }: Question,
+  { resolution }: Ruled,
+  { attributes, tenant, isSettled }: Question,
 ): Promise<Spend>[] {
-  if (ruling.kind !== "charged") return [];
-  const { policy, parts, values } = ruling;
-  const cost = costOfRequest(policy, visit);
+  if (resolution.kind !== "charged") return [];
+  const { policy, parts, values } = resolution;
+  const cost = costOfRequest(policy, attributes);
   const ttlMs = isSettled ? openForMs(policy) : null;
   const partitionKey = partitions.partitionKey(parts, values, tenant);
   return [

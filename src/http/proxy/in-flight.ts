@@ -50,12 +50,12 @@ export class InFlight {
   }
 
   /** What comes of the request when its turn has come. */
-  async answer(request: Request, forward: Forward, later: WaitUntil): Promise<Response> {
+  async answer(request: Request, forward: Forward, waitUntil: WaitUntil): Promise<Response> {
     if (this.#delayMs === 0 && this.#open.length === 0) {
       return request.signal.aborted ? unread() : forward(request);
     }
     // What is held outlives a client that goes away, for as long as it takes to give it back.
-    later(this.#over.promise);
+    waitUntil(this.#over.promise);
     this.#follow(request.signal);
     this.#keepOpen();
     try {

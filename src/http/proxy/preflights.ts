@@ -21,20 +21,23 @@ export interface ClientStanding {
 /** @param tenant whose keys may be banned; null: the proxy's */
 export async function standingOf(
   { policies, partitions }: Runtime,
-  { visit, tenant }: { readonly visit: RequestAttributes; readonly tenant: string | null },
+  {
+    attributes,
+    tenant,
+  }: { readonly attributes: RequestAttributes; readonly tenant: string | null },
 ): Promise<ClientStanding> {
   const barred: Ruled[] = [];
   const bannable: Promise<Spend>[] = [];
-  for (const { policy, visit: announced } of announcedPolicies(policies, visit)) {
+  for (const { policy, attributes: announced } of announcedPolicies(policies, attributes)) {
     // Browsers send no credentials with a preflight.
-    const ruling = resolveKey(policy, announced, {});
-    if (ruling.kind === "barred") barred.push({ policy, ruling });
-    if (policy.ban === null || policy.isDryRun || ruling.kind !== "charged") continue;
-    const { parts, values } = ruling;
+    const resolution = resolveKey(policy, announced, {});
+    if (resolution.kind === "barred") barred.push({ policy, resolution });
+    if (policy.ban === null || policy.isDryRun || resolution.kind !== "charged") continue;
+    const { parts, values } = resolution;
     // A key with a part that only the request itself has is not known yet.
     if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
     const partitionKey = partitions.partitionKey(parts, values, tenant);
-    const { policy: charged } = ruling;
+    const { policy: charged } = resolution;
     bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
   }
   const dryRuns = barred.filter(isRefusedDryRun);

@@ -26,7 +26,7 @@ export interface OpenSpend {
 export interface Turn {
   /** Takes what the group spends. */
   readonly admission: Admission;
-  readonly later: WaitUntil;
+  readonly waitUntil: WaitUntil;
   /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
   readonly provisionalMs: number;
 }

@@ -66,32 +66,32 @@ export class LimiterClient {
    * Spends all or nothing. Spends on one key are decided together; the object of the next key is asked only when the
    * one before admits, and what was spent before a denial is given back, for which no answer waits; nor does any for
    * dry runs on keys of their own. A remembered denial of any of the keys answers before any object is asked.
-   * @param later keeps the Worker running for work that goes on after the answer
+   * @param waitUntil keeps the Worker running for work that goes on after the answer
    */
-  async admit(spends: readonly Spend[], later: WaitUntil): Promise<Admission> {
+  async admit(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Admission> {
     const admission = new Admission();
     const groups = [...groupsOf(spends)];
     const enforced = groups.filter((group) => !isShadow(group));
     const known = this.#recall(enforced);
-    if (known !== null) return this.#refuse(admission, known, later);
+    if (known !== null) return this.#refuse(admission, known, waitUntil);
     for (const [index, group] of enforced.entries()) {
       // Another request may have been denied while the objects before were asked.
       const denied = index === 0 ? null : this.#recall([group]);
-      if (denied !== null) return this.#refuse(admission, denied, later);
+      if (denied !== null) return this.#refuse(admission, denied, waitUntil);
       const provisionalMs = provisionalMsOf(enforced, index);
       // Each object is asked only once the one before has admitted.
       // oxlint-disable-next-line no-await-in-loop
-      const outcomes = await this.#decide(group, { admission, later, provisionalMs });
+      const outcomes = await this.#decide(group, { admission, waitUntil, provisionalMs });
       if (!outcomes.every(admits) || admission.fullForMs > 0) {
-        return this.#refuse(admission, outcomes, later);
+        return this.#refuse(admission, outcomes, waitUntil);
       }
       admission.outcomes.push(...outcomes);
     }
     if (enforced.length > 1) admission.confirm();
     admission.decidedAtMs = this.#isolate.clock.now();
     if (enforced.length < groups.length) {
-      const turn = { admission, later, provisionalMs: 0 };
-      later(Promise.all(groups.filter(isShadow).map((group) => this.#decide(group, turn))));
+      const turn = { admission, waitUntil, provisionalMs: 0 };
+      waitUntil(Promise.all(groups.filter(isShadow).map((group) => this.#decide(group, turn))));
     }
     return admission;
   }
@@ -107,11 +107,11 @@ export class LimiterClient {
     return null;
   }
 
-  #refuse(admission: Admission, outcomes: readonly Outcome[], later: WaitUntil): Admission {
+  #refuse(admission: Admission, outcomes: readonly Outcome[], waitUntil: WaitUntil): Admission {
     admission.outcomes.push(...outcomes);
     admission.decidedAtMs = this.#isolate.clock.now();
     admission.isRefused = true;
-    later(admission.giveBack());
+    waitUntil(admission.giveBack());
     return admission;
   }
 
@@ -128,26 +128,26 @@ export class LimiterClient {
    * call and in their order. A cost of 0 looks.
    * @returns an outcome for each, in their order
    */
-  admitEach(spends: readonly Spend[], later: WaitUntil): Promise<Outcome[]> {
-    return this.#batch.decide(spends, later);
+  admitEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
+    return this.#batch.decide(spends, waitUntil);
   }
 
   /** What `admit` would answer to one spend, without spending. */
   async look(spend: Spend): Promise<Outcome> {
     const { calls, local } = this.#isolate;
-    const verdict = await askObject(calls, "look", [spend], (stub) => stub.look(callOf([spend])));
-    const [outcome] = verdict === null ? [] : outcomesOf([spend], verdict);
+    const reply = await askObject(calls, "look", [spend], (stub) => stub.look(callOf([spend])));
+    const [outcome] = reply === null ? [] : outcomesOf([spend], reply);
     return outcome ?? local.fallBackLook(spend);
   }
 
   /** Spends what `settle` corrects within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number, later: WaitUntil): Promise<Reserving> {
-    const admission = await this.admit([{ ...spend, ttlMs }], later);
+  async reserve(spend: Spend, ttlMs: number, waitUntil: WaitUntil): Promise<Reserving> {
+    const admission = await this.admit([{ ...spend, ttlMs }], waitUntil);
     const { address, fullForMs, isRefused } = admission;
     const [outcome] = admission.outcomes;
     if (outcome === undefined) throw new TypeError("an object answered a charge with no decision");
     // Nobody knows its id: what was let in stands as spent, its slots are free again.
-    if (address === null && !isRefused) later(admission.settle(({ cost }) => cost));
+    if (address === null && !isRefused) waitUntil(admission.settle(({ cost }) => cost));
     return { outcome, address, fullForMs };
   }
 

@@ -23,18 +23,18 @@ export class BatchDecider {
    * Checks of one object go in one call, in their order. A cost of 0 looks.
    * @returns an outcome for each spend, in their order
    */
-  async decide(spends: readonly Spend[], later: WaitUntil): Promise<Outcome[]> {
+  async decide(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
     const outcomes = new Map<Spend, Outcome>();
     const local = spends.filter((spend) => spend.cost > 0 && isEventual([spend]));
     for (const spend of local) {
-      const turn = { admission: new Admission(), later, provisionalMs: 0 };
+      const turn = { admission: new Admission(), waitUntil, provisionalMs: 0 };
       for (const outcome of this.#eventual.decide([spend], turn)) outcomes.set(spend, outcome);
     }
     const others = spends.filter((spend) => !outcomes.has(spend));
     const byObject = Map.groupBy(others, ({ policy: { objects }, partitionKey }) =>
       objectId(objectLocation(objects, partitionKey)),
     );
-    const asked = [...byObject.values()].map((group) => this.#askOne(group, outcomes, later));
+    const asked = [...byObject.values()].map((group) => this.#askOne(group, outcomes, waitUntil));
     await Promise.all(asked);
     return spends.flatMap((spend) => outcomes.get(spend) ?? []);
   }
@@ -43,7 +43,7 @@ export class BatchDecider {
   async #askOne(
     spends: readonly Spend[],
     outcomes: Map<Spend, Outcome>,
-    later: WaitUntil,
+    waitUntil: WaitUntil,
   ): Promise<void> {
     const { clock, calls, denials, local } = this.#isolate;
     const askedAtMs = clock.now();
@@ -53,21 +53,21 @@ export class BatchDecider {
       return remembered === null;
     });
     const charges = group.map((spend) => callOf([spend]));
-    const verdicts = await askObject(
+    const replies = await askObject(
       calls,
       "check",
       group,
       (stub) => stub.batch({ calls: charges }),
-      { later, settle: (answered) => this.#giveBackClosed(group, answered) },
+      { waitUntil, settle: (answered) => this.#giveBackClosed(group, answered) },
     );
     for (const [index, spend] of group.entries()) {
-      const verdict = verdicts?.[index];
-      if (verdict === undefined) {
+      const reply = replies?.[index];
+      if (reply === undefined) {
         for (const outcome of local.fallBack([spend]).outcomes) outcomes.set(spend, outcome);
         continue;
       }
-      denials.remember([spend], verdict, askedAtMs, clock.now());
-      for (const outcome of outcomesOf([spend], verdict)) {
+      denials.remember([spend], reply, askedAtMs, clock.now());
+      for (const outcome of outcomesOf([spend], reply)) {
         outcomes.set(spend, outcome);
         if (!allows(outcome)) continue;
         local.book([spend], clock.now());
@@ -77,11 +77,11 @@ export class BatchDecider {
   }
 
   /** The answer came too late: the caller was refused where a policy is closed, so nothing of that stays spent. */
-  async #giveBackClosed(group: readonly Spend[], verdicts: readonly CheckReply[]): Promise<void> {
+  async #giveBackClosed(group: readonly Spend[], replies: readonly CheckReply[]): Promise<void> {
     const spent = group.flatMap((spend, index) => {
-      const verdict = verdicts[index];
+      const reply = replies[index];
       const isClosed = spend.policy.onError === "closed" && spend.cost > 0;
-      return verdict === undefined || !isClosed ? [] : spentOf([spend], verdict);
+      return reply === undefined || !isClosed ? [] : spentOf([spend], reply);
     });
     const byKey = Map.groupBy(spent, ({ spend }) => spend.partitionKey);
     await Promise.all([...byKey.values()].map((each) => this.#strict.refund(each)));

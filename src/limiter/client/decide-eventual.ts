@@ -17,10 +17,13 @@ export class EventualDecider {
   }
 
   /** Spends on one key, all or nothing. */
-  decide(group: readonly Spend[], { admission, later, provisionalMs }: Turn): readonly Outcome[] {
+  decide(
+    group: readonly Spend[],
+    { admission, waitUntil, provisionalMs }: Turn,
+  ): readonly Outcome[] {
     const isProvisional = provisionalMs > 0;
     let spentAtMs = this.#clock.now();
-    const outcomes = this.#replicas.decide(group, later, isProvisional);
+    const outcomes = this.#replicas.decide(group, waitUntil, isProvisional);
     if (!outcomes.every(admits)) return outcomes;
     reportDryRuns(group, outcomes);
     const spent = group.filter((_, index) => {
@@ -31,7 +34,7 @@ export class EventualDecider {
       localSpend({
         confirm: () => {
           if (!isProvisional || spent.length === 0) return;
-          spentAtMs = this.#replicas.confirm(spent, spentAtMs, later);
+          spentAtMs = this.#replicas.confirm(spent, spentAtMs, waitUntil);
         },
         giveBack: async () => {
           if (spent.length === 0) return;

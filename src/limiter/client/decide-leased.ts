@@ -21,9 +21,9 @@ export class LeasedDecider {
 
   /** Spends on one key, all or nothing; the object decides where the borrowed units do not suffice. */
   async decide(group: readonly Spend[], turn: Turn): Promise<readonly Outcome[]> {
-    const { admission, later, provisionalMs } = turn;
+    const { admission, waitUntil, provisionalMs } = turn;
     const isProvisional = provisionalMs > 0;
-    const borrowed = this.#leases.spend(group, later, isProvisional);
+    const borrowed = this.#leases.spend(group, waitUntil, isProvisional);
     if (borrowed === null) return this.#strict.decide(group, turn);
     let counted = isProvisional ? nothingCounted : this.#local.book(group, this.#clock.now());
     void admission.add(

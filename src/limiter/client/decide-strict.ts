@@ -47,17 +47,16 @@ export class StrictDecider {
   async decide(group: readonly Spend[], turn: Turn): Promise<readonly Outcome[]> {
     if (group.length === 0) return [];
     const { local, clock } = this.#isolate;
-    const { admission, later, provisionalMs } = turn;
+    const { admission, waitUntil, provisionalMs } = turn;
     const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const address = ttls.length === 0 ? null : newAddressOf(group);
     // What a late answer has spent is given back or settled with the rest.
     const late = {
-      later,
-      settle: (verdict: Answered): unknown =>
-        this.#add(spentOf(group, verdict), address, null, turn),
+      waitUntil,
+      settle: (reply: Answered): unknown => this.#add(spentOf(group, reply), address, null, turn),
     };
-    const verdict: Answered | null =
+    const reply: Answered | null =
       address === null
         ? await this.#check(group, turn, late)
         : await askObject(
@@ -71,14 +70,14 @@ export class StrictDecider {
             },
             late,
           );
-    const fullForMs = verdict?.fullForMs ?? 0;
+    const fullForMs = reply?.fullForMs ?? 0;
     // A dry run denies no request, even when the key has no room for its reservation.
     if (fullForMs > 0 && enforced.every(({ ttlMs }) => ttlMs === undefined)) {
       return this.decide(enforced, turn);
     }
-    if (verdict === null) return this.#decideLocally(group, admission, provisionalMs);
-    const outcomes = outcomesOf(group, verdict);
-    const spent = spentOf(group, verdict);
+    if (reply === null) return this.#decideLocally(group, admission, provisionalMs);
+    const outcomes = outcomesOf(group, reply);
+    const spent = spentOf(group, reply);
     admission.fullForMs = Math.max(admission.fullForMs, fullForMs);
     const count = (): Counted =>
       local.book(
@@ -108,13 +107,13 @@ export class StrictDecider {
 
   async #check(
     group: readonly Spend[],
-    { later, provisionalMs }: Turn,
+    { waitUntil, provisionalMs }: Turn,
     late: Call<CheckReply>["late"],
   ): Promise<CheckReply | null> {
     const { clock, calls, denials, leases } = this.#isolate;
     const askedAtMs = clock.now();
-    const verdict = isLeased(group)
-      ? await leases.ask(group, later, provisionalMs, late?.settle)
+    const reply = isLeased(group)
+      ? await leases.ask(group, waitUntil, provisionalMs, late?.settle)
       : await askObject(
           calls,
           "check",
@@ -122,8 +121,8 @@ export class StrictDecider {
           (stub) => stub.check(callOf(group, provisionalMs)),
           late,
         );
-    if (verdict !== null) denials.remember(group, verdict, askedAtMs, clock.now());
-    return verdict;
+    if (reply !== null) denials.remember(group, reply, askedAtMs, clock.now());
+    return reply;
   }
 
   /**
@@ -215,7 +214,7 @@ export const settling = (
   costs: SettledCosts,
 ): Call<SettleReply> => ({
   name: "settle",
-  place: objectLocation(settings, partitionKey),
+  location: objectLocation(settings, partitionKey),
   policies: [],
   timeoutMs: settleTimeoutMs,
   ask: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),

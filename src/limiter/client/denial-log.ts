@@ -37,7 +37,7 @@ export class DenialLog {
     this.#clock = clock;
   }
 
-  note(denial: LoggedDenial, later: WaitUntil): void {
+  note(denial: LoggedDenial, waitUntil: WaitUntil): void {
     const nowMs = this.#clock.now();
     if (this.#waitMs(nowMs) === 0) {
       this.#write(nowMs, (omitted) => ({
@@ -50,7 +50,7 @@ export class DenialLog {
     this.#omitted++;
     if (this.#isFlushing(nowMs)) return;
     this.#flushedByMs = nowMs + longestFlushMs;
-    later(this.#flush(this.#flushedByMs));
+    waitUntil(this.#flush(this.#flushedByMs));
   }
 
   /**

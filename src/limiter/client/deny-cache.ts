@@ -24,7 +24,7 @@ interface Denial {
   /** All that was asked together, and the cost of each. */
   readonly asked: readonly Asked[];
   readonly costs: readonly number[];
-  readonly verdict: CheckReply;
+  readonly reply: CheckReply;
   readonly askedAtMs: number;
   /** From then on its waits are counted down: what is told suffices, however long the answer took. */
   readonly answeredAtMs: number;
@@ -45,7 +45,7 @@ export class DenyCache {
     // A clock that has stepped back tells nothing of how long ago it was.
     if (sinceAskedMs < 0 || sinceAskedMs >= denial.lastsMs) return null;
     const sinceMs = Math.max(0, nowMs - denial.answeredAtMs);
-    return outcomesOf(group, denial.verdict).map((outcome) =>
+    return outcomesOf(group, denial.reply).map((outcome) =>
       "decision" in outcome ? { ...outcome, decision: aged(outcome.decision, sinceMs) } : outcome,
     );
   }
@@ -53,17 +53,17 @@ export class DenyCache {
   /** @param askedAtMs when the object was asked, and `answeredAtMs` when its answer was there */
   remember(
     group: readonly Spend[],
-    verdict: CheckReply,
+    reply: CheckReply,
     askedAtMs: number,
     answeredAtMs: number,
   ): void {
     const [first] = group;
-    if (first === undefined || verdict.isFirm !== true || !group.every(isRemembered)) return;
+    if (first === undefined || reply.isFirm !== true || !group.every(isRemembered)) return;
     const { partitionKey } = first;
-    const lastsMs = Math.min(verdict.firmForMs ?? longestMs, lastsFor(verdict.decisions));
+    const lastsMs = Math.min(reply.firmForMs ?? longestMs, lastsFor(reply.decisions));
     const asked = group.map(askedOf);
     const costs = group.map(({ cost }) => cost);
-    const denial = { asked, costs, verdict, askedAtMs, answeredAtMs, lastsMs };
+    const denial = { asked, costs, reply, askedAtMs, answeredAtMs, lastsMs };
     const others = (this.#ofKeys.get(partitionKey) ?? []).filter((each) => !isAlike(each, group));
     this.#ofKeys.set(partitionKey, [denial, ...others].slice(0, mostOfKey));
   }
@@ -76,8 +76,8 @@ export class DenyCache {
 
 const bytesOf = (denials: readonly Denial[]): number =>
   denials.reduce(
-    (sum, { verdict }) =>
-      verdict.decisions.reduce(
+    (sum, { reply }) =>
+      reply.decisions.reduce(
         (bytes, { limits }) => bytes + limits.length * bytesOfLimit,
         sum + bytesOfDenial,
       ),

@@ -86,7 +86,7 @@ export async function askObject<Answer>(
   if (first === undefined) return null;
   return calls.call({
     name,
-    place: objectLocation(first.policy.objects, first.partitionKey),
+    location: objectLocation(first.policy.objects, first.partitionKey),
     policies: group.map(({ policy }) => policy.name),
     timeoutMs: timeoutOf(group),
     ask,
@@ -142,8 +142,8 @@ const chargeOf = ({ policy, cost }: Spend): Charge => ({
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
 });
 
-export function outcomesOf(group: readonly Spend[], verdict: CheckReply): Outcome[] {
-  return verdict.decisions.flatMap((decision, index) => {
+export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[] {
+  return reply.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
     return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
   });

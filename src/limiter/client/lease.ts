@@ -43,7 +43,7 @@ export interface Slice {
 /** What is borrowed for a set of policies on a key. */
 export interface Lease {
   readonly key: string;
-  readonly place: ObjectLocation;
+  readonly location: ObjectLocation;
   readonly asked: readonly Asked[];
   /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
   told: readonly Decision[];

@@ -81,8 +81,8 @@ export class Leases {
    * Spends from what is borrowed; null when the object has to be asked.
    * @param isProvisional whether a later object may still deny the request
    */
-  spend(group: readonly Spend[], later: WaitUntil, isProvisional = false): Borrowed | null {
-    const lease = this.#leaseOf(group, later);
+  spend(group: readonly Spend[], waitUntil: WaitUntil, isProvisional = false): Borrowed | null {
+    const lease = this.#leaseOf(group, waitUntil);
     const cost = costOf(group);
     const nowMs = this.#clock.now();
     demanded(lease.demand, cost, nowMs);
@@ -97,7 +97,7 @@ export class Leases {
       provisional = 0;
     };
     if (isLow(lease, nowMs) && !isAsking(lease, group, nowMs)) {
-      later(this.#refill(lease, group, later));
+      waitUntil(this.#refill(lease, group, waitUntil));
     }
     const { told, toldAtMs } = lease;
     const spareUnits = spareOf(lease);
@@ -112,7 +112,7 @@ export class Leases {
       confirm: () => {
         endProvisional();
         const isLeftOver = lease.ended.includes(slice) && slice.used < slice.units;
-        if (isLeftOver) later(this.#returnEnded(lease));
+        if (isLeftOver) waitUntil(this.#returnEnded(lease));
       },
       giveBack: () => {
         endProvisional();
@@ -152,21 +152,21 @@ export class Leases {
    */
   async ask(
     group: readonly Spend[],
-    later: WaitUntil,
+    waitUntil: WaitUntil,
     provisionalMs = 0,
-    settle: (verdict: CheckReply) => unknown = () => undefined,
+    settle: (reply: CheckReply) => unknown = () => undefined,
   ): Promise<LeaseReply | null> {
-    const lease = this.#leaseOf(group, later);
+    const lease = this.#leaseOf(group, waitUntil);
     const nowMs = this.#clock.now();
     const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
     const wanted = units < leastUnits ? null : sliceOf(units);
-    return this.#call(lease, callOf(group, provisionalMs), group, wanted, later, settle);
+    return this.#call(lease, callOf(group, provisionalMs), group, wanted, waitUntil, settle);
   }
 
-  async #refill(lease: Lease, group: readonly Spend[], later: WaitUntil): Promise<void> {
+  async #refill(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
     const looks = group.map((spend) => ({ ...spend, cost: 0 }));
     const units = Math.max(leastUnits, wantedUnits(lease.demand));
-    await this.#call(lease, callOf(looks), looks, sliceOf(units), later, () => undefined);
+    await this.#call(lease, callOf(looks), looks, sliceOf(units), waitUntil, () => undefined);
   }
 
   async #call(
@@ -174,8 +174,8 @@ export class Leases {
     check: CheckCall,
     group: readonly Spend[],
     wanted: SliceWanted | null,
-    later: WaitUntil,
-    settle: (verdict: CheckReply) => unknown,
+    waitUntil: WaitUntil,
+    settle: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
     const askedAtMs = this.#clock.now();
     dropOld(lease, askedAtMs);
@@ -184,16 +184,16 @@ export class Leases {
     const call = { ...check, wanted, returned: ended.map(returned) };
     const answer = await this.#calls.call<LeaseReply>({
       name: "lease",
-      place: lease.place,
+      location: lease.location,
       policies: group.map(({ policy }) => policy.name),
       timeoutMs: timeoutOf(group),
       ask: (stub) => telling(ended, stub.lease(call)),
       late: {
-        later,
+        waitUntil,
         // The slice's time is running while the rest is put right.
-        settle: (verdict) => {
+        settle: (reply) => {
           const unused = wanted === null ? [] : [{ id: wanted.id, used: 0 }];
-          return Promise.all([settle(verdict), this.#return(lease, unused, [])]);
+          return Promise.all([settle(reply), this.#return(lease, unused, [])]);
         },
       },
     });
@@ -210,7 +210,7 @@ export class Leases {
       }));
       const { id } = wanted;
       lease.slices.push({ id, units: answer.lentUnits, used: 0, endsAtMs, ends, ...unreturned() });
-      later(this.#returnAt(lease, endsAtMs));
+      waitUntil(this.#returnAt(lease, endsAtMs));
     }
     return answer;
   }
@@ -242,7 +242,7 @@ export class Leases {
     if (slices.length === 0) return;
     await this.#calls.call<ReturnReply>({
       name: "return",
-      place: lease.place,
+      location: lease.location,
       policies: lease.asked.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
@@ -250,7 +250,7 @@ export class Leases {
     });
   }
 
-  #leaseOf(group: readonly Spend[], later: WaitUntil): Lease {
+  #leaseOf(group: readonly Spend[], waitUntil: WaitUntil): Lease {
     const [first] = group;
     if (first === undefined) throw new RangeError("nothing is to be spent");
     const { partitionKey, policy } = first;
@@ -262,7 +262,7 @@ export class Leases {
     }
     const lease = known ?? {
       key: partitionKey,
-      place: objectLocation(policy.objects, partitionKey),
+      location: objectLocation(policy.objects, partitionKey),
       asked: group.map(askedOf),
       told: [],
       toldAtMs: 0,
@@ -274,14 +274,14 @@ export class Leases {
     };
     const all = [lease, ...leases.filter((each) => each !== lease)];
     const gone = this.#ofKeys.set(partitionKey, all.slice(0, mostOfKey)).flat();
-    for (const each of [...all.slice(mostOfKey), ...gone]) this.#end(each, later);
+    for (const each of [...all.slice(mostOfKey), ...gone]) this.#end(each, waitUntil);
     return lease;
   }
 
   /** Spends no more from a lease that has to go. */
-  #end(lease: Lease, later: WaitUntil): void {
+  #end(lease: Lease, waitUntil: WaitUntil): void {
     lease.ended.push(...lease.slices);
     lease.slices = [];
-    if (lease.ended.length > 0) later(this.#returnEnded(lease));
+    if (lease.ended.length > 0) waitUntil(this.#returnEnded(lease));
   }
 }

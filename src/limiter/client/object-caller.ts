@@ -38,14 +38,14 @@ export interface Call<Answer> {
     | "return"
     | "forget"
     | "settle";
-  readonly place: ObjectLocation;
+  readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
   readonly ask: (stub: Stub) => Promise<Answer>;
   /** Whether it is made once more where it fails: made twice it does no more than once. */
   readonly isRepeatable?: boolean;
   /** What is to be done about an answer that nobody waits for any more. */
-  readonly late?: { readonly later: WaitUntil; readonly settle: (answer: Answer) => unknown };
+  readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (answer: Answer) => unknown };
 }
 
 const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "lease", "sync"]);
@@ -63,8 +63,8 @@ export class ObjectCaller {
 
   /** The object's answer; null if there is none in time. */
   async call<Answer>(call: Call<Answer>): Promise<Answer | null> {
-    const { name, place, policies, timeoutMs, ask, late } = call;
-    const id = objectId(place);
+    const { name, location, policies, timeoutMs, ask, late } = call;
+    const id = objectId(location);
     if (decisions.has(name) && this.#silent.get(id)?.isOn === true) {
       report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
       return null;
@@ -72,14 +72,14 @@ export class ObjectCaller {
     let answer: Promise<Answer> | null = null;
     try {
       // A stub is cheap, and one that has thrown stays broken: each call has its own.
-      answer = ask(this.#stubAt(place));
+      answer = ask(this.#stubAt(location));
       const inTime = await withDeadline(this.#clock, answer, timeoutMs);
       this.#silent.delete(id);
       return inTime;
     } catch (error) {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
       this.#remember(id);
-      if (answer !== null) late?.later(answer.then(late.settle, () => undefined));
+      if (answer !== null) late?.waitUntil(answer.then(late.settle, () => undefined));
       const isRepeated = call.isRepeatable === true && mayPass(error);
       return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
     }

@@ -52,8 +52,8 @@ interface Batch {
 }
 
 /** What tells a key from all others of an isolate. */
-export const nameOf = (place: ObjectLocation, partitionKey: string): string =>
-  `${objectId(place)} ${partitionKey}`;
+export const nameOf = (location: ObjectLocation, partitionKey: string): string =>
+  `${objectId(location)} ${partitionKey}`;
 
 /** What is sent of a key, and which of its policies the answer tells of. */
 export interface Sending {
@@ -65,7 +65,7 @@ export interface Sending {
 
 export class Replica {
   readonly partitionKey: string;
-  readonly place: ObjectLocation;
+  readonly location: ObjectLocation;
   readonly name: string;
   /** When it is to be sent again; null before it was sent. */
   dueAtMs: number | null = null;
@@ -78,10 +78,10 @@ export class Replica {
   #aheadMs = 0;
   #kept: Batch | null = null;
 
-  constructor(partitionKey: string, place: ObjectLocation) {
+  constructor(partitionKey: string, location: ObjectLocation) {
     this.partitionKey = partitionKey;
-    this.place = place;
-    this.name = nameOf(place, partitionKey);
+    this.location = location;
+    this.name = nameOf(location, partitionKey);
   }
 
   /** How often it is sent: as the most impatient of its policies says. */

@@ -26,20 +26,24 @@ export class Replicas {
   }
 
   /** Spends all or nothing, without waiting for anybody; see `Replica.decide`. */
-  decide(group: readonly Spend[], later: WaitUntil, isProvisional: boolean): readonly Outcome[] {
+  decide(
+    group: readonly Spend[],
+    waitUntil: WaitUntil,
+    isProvisional: boolean,
+  ): readonly Outcome[] {
     const replica = this.#replicaOf(group);
     const outcomes = replica.decide(group, this.#clock.now(), isProvisional);
     // What is spent here goes with it.
-    this.#syncs.add(replica, later);
+    this.#syncs.add(replica, waitUntil);
     return outcomes;
   }
 
   /** See `Replica.confirm`. @returns when it counts as spent from now on */
-  confirm(group: readonly Spend[], spentAtMs: number, later: WaitUntil): number {
+  confirm(group: readonly Spend[], spentAtMs: number, waitUntil: WaitUntil): number {
     const replica = this.#replicaOf(group);
     const nowMs = this.#clock.now();
     replica.confirm(group, spentAtMs, nowMs);
-    this.#syncs.add(replica, later);
+    this.#syncs.add(replica, waitUntil);
     return nowMs;
   }
 
@@ -57,10 +61,10 @@ export class Replicas {
     const [first] = group;
     if (first === undefined) throw new RangeError("nothing is to be decided");
     const { policy, partitionKey } = first;
-    const place = objectLocation(policy.objects, partitionKey);
-    const name = nameOf(place, partitionKey);
+    const location = objectLocation(policy.objects, partitionKey);
+    const name = nameOf(location, partitionKey);
     const replica =
-      this.#ofKeys.get(name) ?? this.#syncs.open(name) ?? new Replica(partitionKey, place);
+      this.#ofKeys.get(name) ?? this.#syncs.open(name) ?? new Replica(partitionKey, location);
     this.#ofKeys.set(name, replica);
     return replica;
   }

@@ -30,7 +30,7 @@ const droppedRestMs = 1_000;
 
 /** Keys of an object that are to be sent. */
 interface ObjectQueue {
-  readonly place: ObjectLocation;
+  readonly location: ObjectLocation;
   /** Asked for since they were last sent, or not known to be counted. Who has an answer goes to the end. */
   readonly waiting: Set<Replica>;
   /** When the next turn to send is due, and the work of whoever waits for it must be over; null when none is. */
@@ -58,8 +58,8 @@ export class SyncQueue {
   }
 
   /** Sees to it that a key is sent: the turn is this request's to wait for, unless one is due. */
-  add(replica: Replica, later: WaitUntil): void {
-    const line = this.#lineOf(replica.place);
+  add(replica: Replica, waitUntil: WaitUntil): void {
+    const line = this.#lineOf(replica.location);
     replica.isAsked = true;
     line.waiting.add(replica);
     this.#open.delete(replica.name);
@@ -70,7 +70,7 @@ export class SyncQueue {
       this.#drop(oldest.line, oldest.replica);
     }
     const nowMs = this.#clock.now();
-    this.#seeTo(line, wantedAtMs(line, replica, nowMs), later, nowMs + longestWorkMs);
+    this.#seeTo(line, wantedAtMs(line, replica, nowMs), waitUntil, nowMs + longestWorkMs);
   }
 
   /**
@@ -98,7 +98,7 @@ export class SyncQueue {
   }
 
   /** @param untilMs when work must be over: what is left then is for the next request */
-  #seeTo(line: ObjectQueue, atMs: number, later: WaitUntil, untilMs: number): void {
+  #seeTo(line: ObjectQueue, atMs: number, waitUntil: WaitUntil, untilMs: number): void {
     const { turn } = line;
     const isSeenTo =
       turn !== null &&
@@ -107,10 +107,15 @@ export class SyncQueue {
       turn.untilMs - atMs >= Math.min(leastWorkMs, untilMs - atMs);
     if (isSeenTo || atMs > untilMs) return;
     line.turn = { atMs, untilMs };
-    later(this.#turn(line, atMs, later, untilMs));
+    waitUntil(this.#turn(line, atMs, waitUntil, untilMs));
   }
 
-  async #turn(line: ObjectQueue, atMs: number, later: WaitUntil, untilMs: number): Promise<void> {
+  async #turn(
+    line: ObjectQueue,
+    atMs: number,
+    waitUntil: WaitUntil,
+    untilMs: number,
+  ): Promise<void> {
     const waitMs = atMs - this.#clock.now();
     if (waitMs > 0) await sleep(this.#clock, waitMs);
     if (line.turn?.atMs === atMs && line.turn.untilMs === untilMs) line.turn = null;
@@ -123,7 +128,7 @@ export class SyncQueue {
       const lostAtMs = isOnItsWay(replica, nowMs) ? replica.lostAtMs : null;
       return Math.min(leastMs, lostAtMs ?? wantedAtMs(line, replica, nowMs));
     }, Number.POSITIVE_INFINITY);
-    this.#seeTo(line, nextAtMs, later, untilMs);
+    this.#seeTo(line, nextAtMs, waitUntil, untilMs);
   }
 
   async #send(line: ObjectQueue, replicas: readonly Replica[]): Promise<void> {
@@ -143,7 +148,7 @@ export class SyncQueue {
     line.calledAtMs = sentAtMs;
     const answer = await this.#calls.call({
       name: "sync",
-      place: line.place,
+      location: line.location,
       policies: [...new Set(policies.map(({ name }) => name))],
       timeoutMs,
       ask: (stub) => stub.sync({ ...first, isolate: this.#isolate, others }),
@@ -172,10 +177,10 @@ export class SyncQueue {
     else this.#drop(line, replica);
   }
 
-  #lineOf(place: ObjectLocation): ObjectQueue {
-    const name = objectId(place);
+  #lineOf(location: ObjectLocation): ObjectQueue {
+    const name = objectId(location);
     const line = this.#lines.get(name) ?? {
-      place,
+      location,
       waiting: new Set<Replica>(),
       turn: null,
       calledAtMs: Number.NEGATIVE_INFINITY,

@@ -12,7 +12,7 @@ import {
 import type { KeyState } from "./key-state.ts";
 import type { Charge, CheckReply } from "../protocol.ts";
 
-export type MeterOf = (account: KeyState, charge: Pick<Charge, "policy" | "limits">) => Meter;
+export type MeterOf = (keyState: KeyState, charge: Pick<Charge, "policy" | "limits">) => Meter;
 export type Spending = (meter: Meter, charge: Charge, nowMs: number, heldUnits: number) => Decision;
 
 /**
@@ -33,25 +33,25 @@ interface Asked {
 
 /** What `decide` would answer to each charge by itself. */
 export function lookAt(
-  account: KeyState,
+  keyState: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
 ): CheckReply {
-  const asked = askedOf(account, charges, nowMs, meterOf);
+  const asked = askedOf(keyState, charges, nowMs, meterOf);
   const decisions = asked.map((each) => refusedFor(each.bannedForMs, lookOf(each, nowMs)));
   return { decisions, spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)) };
 }
 
 /** @param spend by which each is spent */
 export function decide(
-  account: KeyState,
+  keyState: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
   spend: Spending,
 ): CheckReply {
-  const asked = askedOf(account, charges, nowMs, meterOf);
+  const asked = askedOf(keyState, charges, nowMs, meterOf);
   const enforced = asked.filter(({ charge }) => charge.isDryRun !== true);
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
   const decided = new Map<Asked, Decision>();
@@ -75,14 +75,14 @@ export function decide(
   }
   const decisions = asked.flatMap((each) => {
     const decision = decided.get(each);
-    return decision === undefined ? [] : banned(account, each, decision, nowMs);
+    return decision === undefined ? [] : banned(keyState, each, decision, nowMs);
   });
-  const isFirm = !isAdmitted && account.isSettled(nowMs) && enforced.every(isFirmFor);
+  const isFirm = !isAdmitted && keyState.isSettled(nowMs) && enforced.every(isFirmFor);
   return {
     decisions,
     spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)),
     ...(isFirm && { isFirm }),
-    ...(isFirm && account.hasProvisional(nowMs) && { firmForMs: provisionalFirmMs }),
+    ...(isFirm && keyState.hasProvisional(nowMs) && { firmForMs: provisionalFirmMs }),
   };
 }
 
@@ -91,26 +91,26 @@ export function decide(
  * all that is lent had been spent at that instant.
  */
 export function withSlices(
-  account: KeyState,
+  keyState: KeyState,
   charges: readonly Charge[],
-  verdict: CheckReply,
+  reply: CheckReply,
   nowMs: number,
 ): CheckReply {
-  if (!account.hasSlices) return verdict;
-  const decisions = verdict.decisions.map((decision, index) => {
+  if (!keyState.hasSlices) return reply;
+  const decisions = reply.decisions.map((decision, index) => {
     const policy = charges[index]?.policy ?? "";
-    if (account.heldUnits(policy) === 0) return decision;
-    const { meter, endsAtMs } = account.whenAllSpent(policy);
-    const later = meter.withLimits(account.limitsOf(policy)).look(decision.cost, endsAtMs);
-    return delayed(decision, later, endsAtMs - nowMs);
+    if (keyState.heldUnits(policy) === 0) return decision;
+    const { meter, endsAtMs } = keyState.whenAllSpent(policy);
+    const waitUntil = meter.withLimits(keyState.limitsOf(policy)).look(decision.cost, endsAtMs);
+    return delayed(decision, waitUntil, endsAtMs - nowMs);
   });
-  return { ...verdict, decisions };
+  return { ...reply, decisions };
 }
 
 /** The decision, with what it says of other instants as a look so much later says it. */
-function delayed(decision: Decision, later: Decision, afterMs: number): Decision {
+function delayed(decision: Decision, waitUntil: Decision, afterMs: number): Decision {
   const limits = decision.limits.map((limit, index) => {
-    const then = later.limits[index] ?? limit;
+    const then = waitUntil.limits[index] ?? limit;
     const hasGrown = then.remaining > limit.remaining;
     return {
       ...limit,
@@ -132,17 +132,17 @@ const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: Asked): boolean =>
   !limits.some((limit) => holdsSlots(limit) || changesByDenial(limit));
 
 const askedOf = (
-  account: KeyState,
+  keyState: KeyState,
   charges: readonly Charge[],
   nowMs: number,
   meterOf: MeterOf,
 ): Asked[] =>
   charges.map((charge) => ({
     charge,
-    meter: meterOf(account, charge),
-    heldUnits: account.heldUnits(charge.policy),
+    meter: meterOf(keyState, charge),
+    heldUnits: keyState.heldUnits(charge.policy),
     bannedForMs:
-      charge.ban === undefined ? 0 : account.bannedForMs(charge.policy, charge.ban, nowMs),
+      charge.ban === undefined ? 0 : keyState.bannedForMs(charge.policy, charge.ban, nowMs),
   }));
 
 const lookOf = ({ charge, meter, heldUnits }: Asked, nowMs: number): Decision =>
@@ -150,13 +150,13 @@ const lookOf = ({ charge, meter, heldUnits }: Asked, nowMs: number): Decision =>
 
 /** The decision with the ban that refuses it, or that it is the last strike for. */
 function banned(
-  account: KeyState,
+  keyState: KeyState,
   { charge: { policy, ban }, bannedForMs }: Asked,
   decision: Decision,
   nowMs: number,
 ): Decision {
   const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed;
-  return refusedFor(isStrike ? account.strike(policy, ban, nowMs) : bannedForMs, decision);
+  return refusedFor(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
 }
 
 function refusedFor(bannedForMs: number, decision: Decision): Decision {

@@ -12,7 +12,7 @@ export const mostHeldBytes = 8_000_000;
 const inUseMs = 1_000;
 
 interface Entry {
-  readonly account: KeyState;
+  readonly keyState: KeyState;
   readonly sizeBytes: number;
   readonly usedAtMs: number;
 }
@@ -30,28 +30,28 @@ export class KeyCache {
   }
 
   get(key: string): KeyState | undefined {
-    return this.#entries.get(key)?.account;
+    return this.#entries.get(key)?.keyState;
   }
 
   /**
    * Holds an account as the one used last, and measures it anew.
    * @returns those that had to go for it
    */
-  keep(account: KeyState, nowMs: number): KeyState[] {
-    const known = this.#entries.get(account.key);
-    const sizeBytes = account.sizeBytes();
+  keep(keyState: KeyState, nowMs: number): KeyState[] {
+    const known = this.#entries.get(keyState.key);
+    const sizeBytes = keyState.sizeBytes();
     this.#share.add(sizeBytes - (known?.sizeBytes ?? 0));
-    this.#entries.delete(account.key);
+    this.#entries.delete(keyState.key);
     // At the end: a Map lists its keys in the order of insertion.
-    this.#entries.set(account.key, { account, sizeBytes, usedAtMs: nowMs });
+    this.#entries.set(keyState.key, { keyState, sizeBytes, usedAtMs: nowMs });
     const gone: KeyState[] = [];
-    for (const { account: oldest, usedAtMs } of this.#entries.values()) {
+    for (const { keyState: oldest, usedAtMs } of this.#entries.values()) {
       const isInUse = nowMs - usedAtMs < inUseMs;
       const budgetBytes = Math.min(
         isInUse ? mostHeldBytes : wantedHeldBytes,
         this.#share.budgetBytes,
       );
-      if (this.#share.sizeBytes <= budgetBytes || oldest === account) break;
+      if (this.#share.sizeBytes <= budgetBytes || oldest === keyState) break;
       this.drop(oldest.key);
       gone.push(oldest);
     }
@@ -64,6 +64,6 @@ export class KeyCache {
   }
 
   accounts(): KeyState[] {
-    return [...this.#entries.values()].map(({ account }) => account);
+    return [...this.#entries.values()].map(({ keyState }) => keyState);
   }
 }

@@ -356,7 +356,7 @@ export class KeyState {
   ): KeyState | null {
     const parsed = parsedRow(row);
     if (parsed === null) return null;
-    const account = new KeyState(key, parsed.bornAtMs);
+    const keyState = new KeyState(key, parsed.bornAtMs);
     const segments = new Map<string, number>();
     let nextSegment = 0;
     const noted = (number: number): string | undefined => {
@@ -368,17 +368,17 @@ export class KeyState {
     for (const [policy, snapshot] of parsed.meters) {
       // Without limits it keeps every state until it is asked for by one, or idle.
       const meter = createMeter([], attachSegments(snapshotAt(snapshot, noted), noted));
-      account.refused ??= meter.refused;
+      keyState.refused ??= meter.refused;
       const { changes: writtenChanges, seenMs } = meter;
-      account.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });
+      keyState.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });
     }
     const { reservations, slices } = parsed;
-    if (reservations.refused > 0) account.refused ??= "reservations are not of this version";
-    if (slices.refused > 0) account.refused ??= "slices are not of this version";
-    account.#reservations = reservations;
-    account.#batches = parsed.batches;
-    account.#slices = slices.isEmpty ? null : slices;
-    account.stored = { segments, nextSegment };
-    return account;
+    if (reservations.refused > 0) keyState.refused ??= "reservations are not of this version";
+    if (slices.refused > 0) keyState.refused ??= "slices are not of this version";
+    keyState.#reservations = reservations;
+    keyState.#batches = parsed.batches;
+    keyState.#slices = slices.isEmpty ? null : slices;
+    keyState.stored = { segments, nextSegment };
+    return keyState;
   }
 }

@@ -84,11 +84,11 @@ export class KeyStorage {
   read(key: string): KeyState | null {
     const row = this.#storage.kv.get(rowOf(key));
     if (row === undefined) return null;
-    const account = KeyState.revived(key, row, (number) => {
+    const keyState = KeyState.revived(key, row, (number) => {
       const text = this.#storage.kv.get(segmentRowOf(key, number));
       return typeof text === "string" ? text : undefined;
     });
-    if (account !== null) return account;
+    if (keyState !== null) return keyState;
     report({ event: "state-refused", reason: "not a row of this version" });
     this.#track([this.#delete([rowOf(key), ...this.#segmentsOf(key)], unconfirmed)]);
     return null;
@@ -100,7 +100,7 @@ export class KeyStorage {
    */
   write(accounts: readonly KeyState[], nowMs: number, confirmation: Confirmation): void {
     const options = { allowUnconfirmed: confirmation === "unconfirmed" };
-    const changes = accounts.map((account) => this.#changeOf(account, nowMs));
+    const changes = accounts.map((keyState) => this.#changeOf(keyState, nowMs));
     const added = changes.flatMap((change) => change.added);
     const removed = changes.flatMap((change) => change.removed);
     if (added.length === 0) {
@@ -112,7 +112,7 @@ export class KeyStorage {
       // It reports its failures itself, and rows are none the worse for them.
       this.#alarm.ensure(firstIdleAtMs, nowMs, isFirst).catch(() => undefined);
       this.#track([this.#put(added, options), this.#delete(removed, options)], () => {
-        for (const account of accounts) account.markLost();
+        for (const keyState of accounts) keyState.markLost();
       });
     }
     if (confirmation === "confirmed" && !changes.every(({ isWhole }) => isWhole)) {
@@ -121,22 +121,22 @@ export class KeyStorage {
   }
 
   /** The rows to put and to delete for an account, which then counts as written. */
-  #changeOf(account: KeyState, nowMs: number): Change {
-    const { key, stored: before } = account;
-    const idleAtMs = account.idleAtMs();
+  #changeOf(keyState: KeyState, nowMs: number): Change {
+    const { key, stored: before } = keyState;
+    const idleAtMs = keyState.idleAtMs();
     if (idleAtMs <= nowMs) {
-      account.markWritten(null);
+      keyState.markWritten(null);
       if (before === null) return nothing;
       return { ...nothing, removed: [rowOf(key), ...segmentNames(key, before)] };
     }
-    const { row, stored, apart, lost } = account.rows(idleAtMs, nowMs);
-    if (apart.length + lost.length > 0) reportOversize(account, apart, lost);
+    const { row, stored, apart, lost } = keyState.rows(idleAtMs, nowMs);
+    if (apart.length + lost.length > 0) reportOversize(keyState, apart, lost);
     if (row.length > mostRowBytes) {
       // The others of its batch are not to fail with it.
       report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
       return tooLarge;
     }
-    account.markWritten(stored);
+    keyState.markWritten(stored);
     const segments = segmentChanges(key, before, stored);
     return {
       added: [[rowOf(key), row], ...segments.added],
@@ -270,7 +270,7 @@ const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
 
 /** Reports once for each key in memory that a row does not hold its state, and each policy that no row holds. */
 function reportOversize(
-  account: KeyState,
+  keyState: KeyState,
   apart: readonly string[],
   lost: readonly string[],
 ): void {
@@ -278,8 +278,8 @@ function reportOversize(
     const error = `the state of a key under the policy "${policy}" is larger than a row: ${mostRowBytes} bytes`;
     report({ event: "write-failed", error });
   }
-  if (account.isOversizeReported || apart.length === 0) return;
-  account.isOversizeReported = true;
+  if (keyState.isOversizeReported || apart.length === 0) return;
+  keyState.isOversizeReported = true;
   report({ event: "state-oversized", policies: apart });
 }
 

@@ -85,37 +85,37 @@ export class Limiter {
   /** Spends every charge if all of them are allowed, but for dry runs; otherwise none. */
   check({ key, charges, durability, provisionalMs = 0 }: CheckCall): CheckReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const verdict = decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs));
-    if (isAdmittedBy(charges, verdict)) account.noteProvisional(nowMs, provisionalMs);
-    this.#keep(account, changes, nowMs, durability === "confirmed");
-    return withSlices(account, charges, verdict, nowMs);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const reply = decide(keyState, charges, nowMs, meterOf, spendingFor(provisionalMs));
+    if (isAdmittedBy(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
+    this.#keep(keyState, changes, nowMs, durability === "confirmed");
+    return withSlices(keyState, charges, reply, nowMs);
   }
 
   /** Checks; and lends units of what is left then, which count as spent until they are settled or their time is up. */
   lease(call: LeaseCall): LeaseReply {
     const { key, charges, durability, wanted, returned = [], provisionalMs = 0 } = call;
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const settled = returned.map((each) => account.settleSlice(each, nowMs));
-    const verdict = charges.some(({ cost }) => cost > 0)
-      ? decide(account, charges, nowMs, meterOf, spendingFor(provisionalMs))
-      : lookAt(account, charges, nowMs, meterOf);
-    if (isAdmittedBy(charges, verdict)) account.noteProvisional(nowMs, provisionalMs);
-    const lentUnits = wanted === null ? 0 : lend(account, charges, verdict, wanted, nowMs);
-    this.#keep(account, changes, nowMs, lentUnits > 0 || durability === "confirmed");
-    return { ...withSlices(account, charges, verdict, nowMs), lentUnits, settled };
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const settled = returned.map((each) => keyState.settleSlice(each, nowMs));
+    const reply = charges.some(({ cost }) => cost > 0)
+      ? decide(keyState, charges, nowMs, meterOf, spendingFor(provisionalMs))
+      : lookAt(keyState, charges, nowMs, meterOf);
+    if (isAdmittedBy(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
+    const lentUnits = wanted === null ? 0 : lend(keyState, charges, reply, wanted, nowMs);
+    this.#keep(keyState, changes, nowMs, lentUnits > 0 || durability === "confirmed");
+    return { ...withSlices(keyState, charges, reply, nowMs), lentUnits, settled };
   }
 
   /** Settles slices of which no more is to be used. */
   giveBackSlices({ key, returned }: ReturnCall): ReturnReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const settled = returned.map((each) => account.settleSlice(each, nowMs));
-    this.#keep(account, changes, nowMs, false);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const settled = returned.map((each) => keyState.settleSlice(each, nowMs));
+    this.#keep(keyState, changes, nowMs, false);
     return { settled };
   }
 
@@ -129,53 +129,53 @@ export class Limiter {
   /** What `check` would answer to each charge by itself; changes nothing. */
   look({ key, charges }: CheckCall): CheckReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const verdict = lookAt(account, charges, nowMs, meterOf);
-    this.#hold(account, nowMs);
-    return withSlices(account, charges, verdict, nowMs);
+    const keyState = this.#accountOf(key, nowMs);
+    const reply = lookAt(keyState, charges, nowMs, meterOf);
+    this.#hold(keyState, nowMs);
+    return withSlices(keyState, charges, reply, nowMs);
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
   refund({ key, charges, durability, provisionalMs = 0 }: RefundCall): void {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
     for (const charge of charges) {
       const { cost, spentAtMs } = charge;
-      const meter = meterOf(account, charge);
+      const meter = meterOf(keyState, charge);
       if (provisionalMs === 0) meter.refund(cost, spentAtMs, nowMs);
       else {
         const ttlMs = provisionalTtlMs(charge.limits, provisionalMs);
         meter.settle({ cost, actualCost: 0, spentAtMs, ttlMs }, nowMs);
       }
     }
-    this.#keep(account, changes, nowMs, durability === "confirmed");
+    this.#keep(keyState, changes, nowMs, durability === "confirmed");
   }
 
   /** Spends as `check` does, for a cost that `settle` corrects. */
   reserve({ key, charges, id, ttlMs, durability, isDryRun = false }: ReserveCall): ReserveReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const fullForMs = account.fullForMs(charges, isDryRun, nowMs);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const fullForMs = keyState.fullForMs(charges, isDryRun, nowMs);
     if (fullForMs > 0) return { ...this.look({ key, charges }), isOpen: false, fullForMs };
     const reserveNow: Spending = (meter, { cost }, _, heldUnits) =>
       meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
-    const verdict = decide(account, charges, nowMs, meterOf, reserveNow);
+    const reply = decide(keyState, charges, nowMs, meterOf, reserveNow);
     const isConfirmed = durability === "confirmed";
-    const isAdmitted = isAdmittedBy(charges, verdict);
+    const isAdmitted = isAdmittedBy(charges, reply);
     const spent = charges.flatMap(({ policy, cost }, index) => {
-      if (!isAdmitted || verdict.decisions[index]?.allowed !== true) return [];
-      const spentAtMs = verdict.spentAtMs[index] ?? nowMs;
-      return { policy, limits: account.limitsOf(policy), cost, spentAtMs, heldAtMs: spentAtMs };
+      if (!isAdmitted || reply.decisions[index]?.allowed !== true) return [];
+      const spentAtMs = reply.spentAtMs[index] ?? nowMs;
+      return { policy, limits: keyState.limitsOf(policy), cost, spentAtMs, heldAtMs: spentAtMs };
     });
     const isOpen = spent.length > 0;
     if (isOpen) {
-      const expiresAtMs = Math.max(nowMs, ...verdict.spentAtMs) + ttlMs;
-      account.open({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges: spent });
+      const expiresAtMs = Math.max(nowMs, ...reply.spentAtMs) + ttlMs;
+      keyState.open({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges: spent });
     }
-    this.#keep(account, changes, nowMs, isConfirmed);
-    return { ...withSlices(account, charges, verdict, nowMs), isOpen, fullForMs: 0 };
+    this.#keep(keyState, changes, nowMs, isConfirmed);
+    return { ...withSlices(keyState, charges, reply, nowMs), isOpen, fullForMs: 0 };
   }
 
   /**
@@ -201,58 +201,58 @@ export class Limiter {
 
   #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): SyncReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const isNew = batch > 0 && account.noteBatch(isolate, batch, nowMs);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const isNew = batch > 0 && keyState.noteBatch(isolate, batch, nowMs);
     const snapshots = charges.map((charge) => {
-      const meter = meterOf(account, charge);
+      const meter = meterOf(keyState, charge);
       for (const [agoMs, units] of isNew ? charge.spends : []) {
         meter.book(units, Math.max(0, nowMs - agoMs), nowMs);
       }
       return JSON.stringify(meter.snapshot());
     });
-    this.#keep(account, changes, nowMs, durability === "confirmed");
+    this.#keep(keyState, changes, nowMs, durability === "confirmed");
     return { snapshots, atMs: nowMs };
   }
 
   /** Keeps a reservation open, and its slots held, for its ttl from now. */
   renew({ key, id }: RenewCall): RenewReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const isOpen = account.renew(id, nowMs, (charge, ttlMs) => {
-      const meter = meterOf(account, charge);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const isOpen = keyState.renew(id, nowMs, (charge, ttlMs) => {
+      const meter = meterOf(keyState, charge);
       meter.renew({ ...charge, ttlMs }, nowMs);
       return Math.max(nowMs, meter.seenMs);
     });
-    this.#keep(account, changes, nowMs, false);
+    this.#keep(keyState, changes, nowMs, false);
     return { isOpen };
   }
 
   /** Corrects a reservation to its actual cost, and ends it. */
   settle({ key, id, cost, costs }: SettleCall): SettleReply {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    const reservation = account.take(id, nowMs);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    const reservation = keyState.take(id, nowMs);
     for (const [index, charge] of reservation?.charges.entries() ?? []) {
       if (isForgotten(charge)) continue;
       const actualCost = costs?.[index] ?? cost;
       const ttlMs = reservation?.ttlMs ?? 0;
-      const meter = meterOf(account, charge);
+      const meter = meterOf(keyState, charge);
       meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
     }
-    this.#keep(account, changes, nowMs, reservation?.isConfirmed === true);
+    this.#keep(keyState, changes, nowMs, reservation?.isConfirmed === true);
     return { settled: reservation !== null };
   }
 
   /** Forgets what a policy has counted for a key; whoever is told so may rely on it. */
   forget({ key, policy }: ForgetCall): void {
     const nowMs = this.#now();
-    const account = this.#accountOf(key, nowMs);
-    const { changes } = account;
-    account.forget(policy);
-    this.#keep(account, changes, nowMs, true);
+    const keyState = this.#accountOf(key, nowMs);
+    const { changes } = keyState;
+    keyState.forget(policy);
+    this.#keep(keyState, changes, nowMs, true);
   }
 
   /** Forgets every key that is idle; safe to call early, late or twice. */
@@ -262,9 +262,9 @@ export class Limiter {
       // What is waiting may be more than its row tells; from here on rows alone say what is left.
       this.#writeBehind.flush(nowMs);
       const swept = new Set(this.#ledger.sweep(nowMs));
-      for (const account of this.#held.accounts()) {
-        if (account.idleAtMs() <= nowMs) this.#held.drop(account.key);
-        else if (swept.has(account.key)) account.stored = null;
+      for (const keyState of this.#held.accounts()) {
+        if (keyState.idleAtMs() <= nowMs) this.#held.drop(keyState.key);
+        else if (swept.has(keyState.key)) keyState.stored = null;
       }
     } catch (error) {
       // The platform would try six times, and then never again.
@@ -274,37 +274,37 @@ export class Limiter {
   }
 
   #accountOf(key: string, nowMs: number): KeyState {
-    const account = this.#held.get(key) ?? this.#ledger.read(key) ?? new KeyState(key, nowMs);
-    account.endSlices(nowMs);
-    return account;
+    const keyState = this.#held.get(key) ?? this.#ledger.read(key) ?? new KeyState(key, nowMs);
+    keyState.endSlices(nowMs);
+    return keyState;
   }
 
   /**
    * Sees to it that what has changed is written. A denial changes nothing, and costs no row.
    * @param changes of the account before it was asked
    */
-  #keep(account: KeyState, changes: number, nowMs: number, isConfirmed: boolean): void {
-    account.followClock();
-    if (account.changes !== changes) {
+  #keep(keyState: KeyState, changes: number, nowMs: number, isConfirmed: boolean): void {
+    keyState.followClock();
+    if (keyState.changes !== changes) {
       if (isConfirmed) {
-        this.#writeBehind.drop(account);
-        this.#ledger.write([account], nowMs, "confirmed");
-      } else if (account.outlastsMemory(nowMs)) {
-        this.#writeBehind.note(account, nowMs);
+        this.#writeBehind.drop(keyState);
+        this.#ledger.write([keyState], nowMs, "confirmed");
+      } else if (keyState.outlastsMemory(nowMs)) {
+        this.#writeBehind.note(keyState, nowMs);
       }
     }
-    this.#hold(account, nowMs);
+    this.#hold(keyState, nowMs);
   }
 
   /** Accounts that have to go for it are written, unless they are idle or written already. */
-  #hold(account: KeyState, nowMs: number): void {
+  #hold(keyState: KeyState, nowMs: number): void {
     // Who only looks at keys that are not there is not to push out those that are.
-    if (account.stored === null && account.idleAtMs() <= nowMs) {
-      this.#writeBehind.drop(account);
-      this.#held.drop(account.key);
+    if (keyState.stored === null && keyState.idleAtMs() <= nowMs) {
+      this.#writeBehind.drop(keyState);
+      this.#held.drop(keyState.key);
       return;
     }
-    const gone = this.#held.keep(account, nowMs);
+    const gone = this.#held.keep(keyState, nowMs);
     if (gone.length === 0) return;
     for (const each of gone) this.#writeBehind.drop(each);
     const unwritten = gone.filter((each) => each.isUnwritten);
@@ -321,7 +321,7 @@ const isAdmittedBy = (charges: readonly Charge[], { decisions }: CheckReply): bo
 
 /** @returns the units that are lent of each policy; 0 where no slice is opened */
 function lend(
-  account: KeyState,
+  keyState: KeyState,
   charges: readonly Charge[],
   { decisions, spentAtMs }: CheckReply,
   { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
@@ -335,18 +335,18 @@ function lend(
   if (units < leastUnits) return 0;
   const parts = charges.map(({ policy }, index) => ({
     policy,
-    limits: account.limitsOf(policy),
+    limits: keyState.limitsOf(policy),
     endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
   }));
-  return account.lend({ id, units, ttlMs, parts });
+  return keyState.lend({ id, units, ttlMs, parts });
 }
 
 /** The meter of a policy; what was stored and is not trusted is told. */
-function meterOf(account: KeyState, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
-  const meter = account.meterOf(policy, limits);
-  if (account.refused !== null) {
-    report({ event: "state-refused", policy, reason: account.refused });
-    account.refused = null;
+function meterOf(keyState: KeyState, { policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+  const meter = keyState.meterOf(policy, limits);
+  if (keyState.refused !== null) {
+    report({ event: "state-refused", policy, reason: keyState.refused });
+    keyState.refused = null;
   }
   return meter;
 }

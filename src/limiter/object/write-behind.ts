@@ -28,8 +28,8 @@ export class WriteBehind {
   }
 
   /** Sees to it that a changed account is written. */
-  note(account: KeyState, nowMs: number): void {
-    this.#dirty.add(account);
+  note(keyState: KeyState, nowMs: number): void {
+    this.#dirty.add(keyState);
     if (this.#callOff !== null) return;
     // A clock that has stepped back since only makes more be gathered.
     if (nowMs - this.#writesAtMs[0] >= gatheredMs) this.flush(nowMs);
@@ -37,8 +37,8 @@ export class WriteBehind {
   }
 
   /** An account has been written, or is not to be. */
-  drop(account: KeyState): void {
-    this.#dirty.delete(account);
+  drop(keyState: KeyState): void {
+    this.#dirty.delete(keyState);
   }
 
   /** Writes what is waiting. */

@@ -31,7 +31,7 @@ const objectsThat = (answer: () => Promise<never>): Objects =>
   }) as unknown as Objects;
 
 /** Work that goes on after an answer: of an object that hangs, for ever. */
-const later = (): void => undefined;
+const waitUntil = (): void => undefined;
 
 const faults = {
   throws: () => Promise.reject(new Error("broken.outputGateBroken")),
@@ -69,12 +69,16 @@ const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, str
 describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
   it("a policy that is open lets everything in, and one that is closed nothing", async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const [[open], said] = await quietly(() => admit(client, [spendOf(policyWith("open"))], later));
+    const [[open], said] = await quietly(() =>
+      admit(client, [spendOf(policyWith("open"))], waitUntil),
+    );
     expect(open?.kind).toBe("open");
     expect(said).toContain('{"event":"object-silent","call":"check","policies":["open"]');
     const [look] = await quietly(() => client.look(spendOf(policyWith("open"))));
     expect(look.kind).toBe("open");
-    const [[closed]] = await quietly(() => admit(client, [spendOf(policyWith("closed"))], later));
+    const [[closed]] = await quietly(() =>
+      admit(client, [spendOf(policyWith("closed"))], waitUntil),
+    );
     expect(closed?.kind).toBe("closed");
   });
 
@@ -84,7 +88,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     const admitted = [];
     for (let request = 0; request < 4; request++) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => admit(client, [spend], later));
+      const [outcomes] = await quietly(() => admit(client, [spend], waitUntil));
       expect(outcomes[0]?.kind).toBe("local");
       admitted.push(outcomes.every(admits));
     }
@@ -94,14 +98,14 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
   it("no local quota is spent on a request that another policy closes out", async () => {
     const client = new LimiterClient(objectsThat(fault));
     const local = spendOf(policyWith("local"));
-    await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], later));
+    await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], waitUntil));
     const [outcome] = await quietly(() => client.look(local));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 
   it("what is reserved is spent by the failure mode, and cannot be settled", async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, later);
+    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, waitUntil);
     for (const allowed of [true, true, false]) {
       // oxlint-disable-next-line no-await-in-loop
       const [{ outcome, address }] = await quietly(reserving);
@@ -138,7 +142,7 @@ describe("when the object stops answering", () => {
     const admitted = [];
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => admit(client, [keyed("k")], later));
+      const [outcomes] = await quietly(() => admit(client, [keyed("k")], waitUntil));
       admitted.push(...outcomes.map((outcome) => [outcome.kind, admits(outcome)]));
     }
     expect(admitted).toEqual([
@@ -159,7 +163,7 @@ describe("when the object stops answering", () => {
     const remaining: unknown[] = [];
     for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {
       // oxlint-disable-next-line no-await-in-loop
-      const [outcomes] = await quietly(() => admit(client, [bringing(limits)], later));
+      const [outcomes] = await quietly(() => admit(client, [bringing(limits)], waitUntil));
       const [outcome] = outcomes;
       if (outcome === undefined || !("decision" in outcome)) throw new Error("a decision was due");
       remaining.push([outcome.decision.allowed, outcome.decision.limits[0]?.remaining]);
@@ -208,7 +212,7 @@ describe("an object that answers too late", () => {
         }, 400);
       });
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
-    await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))], later);
+    await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))], waitUntil);
     expect(isAnswered).toBe(false);
     errors.mockRestore();
   });
@@ -225,19 +229,19 @@ describe("an object that gave no answer", () => {
     const client = new LimiterClient(objectsThat(failing));
     const spend = spendOf(policyWith("open"));
     const [, said] = await quietly(async () => {
-      await client.admit([spend], later);
-      await client.admit([spend], later);
+      await client.admit([spend], waitUntil);
+      await client.admit([spend], waitUntil);
       await client.look(spend);
-      await client.reserve(spend, 1_000, later);
+      await client.reserve(spend, 1_000, waitUntil);
     });
     expect(asked).toBe(1);
     expect(said.match(/"event":"object-silent"/g)).toHaveLength(4);
     // Another is, and so is this one for what corrects its count.
-    await quietly(() => admit(client, [{ ...spend, partitionKey: "other" }], later));
+    await quietly(() => admit(client, [{ ...spend, partitionKey: "other" }], waitUntil));
     await quietly(() => client.forget(spend.policy, "k"));
     expect(asked).toBe(3);
     vi.setSystemTime(Date.now() + 1_001);
-    await quietly(() => admit(client, [spend], later));
+    await quietly(() => admit(client, [spend], waitUntil));
     expect(asked).toBe(4);
     vi.useRealTimers();
   });
@@ -345,7 +349,7 @@ describe("the objects that are asked", () => {
         locationHint: "weur",
       }),
     ];
-    await new LimiterClient(objects).admit(spends, later);
+    await new LimiterClient(objects).admit(spends, waitUntil);
     expect(asked.map(({ place }) => place)).toEqual([
       { name: "AAAAAAAB" },
       { name: "AAAAAAAB@apac-se", locationHint: "apac-se" },
@@ -363,7 +367,7 @@ describe("the objects that are asked", () => {
       spending("d", { ...sharded, shards: 32 }),
       spending("e", sharded, "AAAAAAAC"),
     ];
-    await new LimiterClient(objects).admit(spends, later);
+    await new LimiterClient(objects).admit(spends, waitUntil);
     const calls = asked.map(({ call: { key, charges } }) => [
       key,
       charges.map((each) => each.policy),
@@ -378,8 +382,8 @@ describe("the objects that are asked", () => {
   it("are asked for a confirmed decision if one of the policies is to be sure", async () => {
     const { objects, asked } = allowing();
     const sure = { durability: "confirmed" };
-    await new LimiterClient(objects).admit([spending("a"), spending("b", sure)], later);
-    await new LimiterClient(objects).admit([spending("a")], later);
+    await new LimiterClient(objects).admit([spending("a"), spending("b", sure)], waitUntil);
+    await new LimiterClient(objects).admit([spending("a")], waitUntil);
     expect(asked.map(({ call }) => call.durability)).toEqual(["confirmed", "relaxed"]);
   });
 });

@@ -14,7 +14,7 @@ class Time implements Clock {
   nowMs = 1_000_000;
   readonly #timers = new Map<object, { readonly atMs: number; readonly act: () => void }>();
   readonly log = new DenialLog(this);
-  readonly later = vi.fn<(work: Promise<unknown>) => void>();
+  readonly waitUntil = vi.fn<(work: Promise<unknown>) => void>();
   readonly now = (): number => this.nowMs;
 
   readonly after = (afterMs: number, act: () => void): (() => void) => {
@@ -52,7 +52,7 @@ class Time implements Clock {
     for (let denial = 0; denial < count; denial++) {
       this.log.note(
         { policy: "p", reason: "limit", violated: ["p"], key: "k", retryAfterMs: 5 },
-        this.later,
+        this.waitUntil,
       );
     }
   }
@@ -75,7 +75,7 @@ describe("the log of denials", () => {
         retryAfterMs: 5,
       })),
     );
-    expect([time.timers, time.later.mock.calls.length]).toEqual([0, 0]);
+    expect([time.timers, time.waitUntil.mock.calls.length]).toEqual([0, 0]);
   });
 
   it("writes at most ten lines in any second, however the denials are spread", async () => {
@@ -148,7 +148,7 @@ describe("the log of denials", () => {
     time.deny(4);
     await time.pass(400);
     time.deny(13);
-    expect(time.later).toHaveBeenCalledTimes(1);
+    expect(time.waitUntil).toHaveBeenCalledTimes(1);
     await time.pass(599);
     expect(lines).toHaveLength(10);
     await time.pass(1);
@@ -175,7 +175,7 @@ describe("the log of denials", () => {
     const time = new Time();
     const pending = new Set<Promise<unknown>>();
     let longest = 0;
-    time.later.mockImplementation((work) => {
+    time.waitUntil.mockImplementation((work) => {
       const beganAtMs = time.nowMs;
       pending.add(work);
       void work.finally(() => {
@@ -189,7 +189,7 @@ describe("the log of denials", () => {
       await time.pass(100);
     }
     await time.pass(2_000);
-    expect([pending.size, time.later.mock.calls.length > 1]).toEqual([0, true]);
+    expect([pending.size, time.waitUntil.mock.calls.length > 1]).toEqual([0, true]);
     expect(longest).toBeLessThanOrEqual(11_000);
   });
 

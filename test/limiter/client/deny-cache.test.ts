@@ -14,7 +14,7 @@ const startMs = Date.UTC(2100, 0, 1);
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
-const later = (): void => undefined;
+const waitUntil = (): void => undefined;
 
 /** A real limiter; each call is counted, and its answer takes so long. */
 function object(takesMs = 0): { objects: Objects; limiter: Limiter; asked: string[] } {
@@ -52,7 +52,7 @@ const spendOf = (fields: object = {}, cost = 1): Spend => ({
 });
 
 const ask = async (client: LimiterClient, ...spends: readonly Spend[]): Promise<Decision> => {
-  const [outcome] = (await client.admit(spends, later)).outcomes;
+  const [outcome] = (await client.admit(spends, waitUntil)).outcomes;
   if (outcome === undefined || !("decision" in outcome)) throw new Error("an object decided");
   return outcome.decision;
 };
@@ -173,7 +173,7 @@ describe("a denial that is remembered", () => {
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
-      (await client.admitEach(spends, later)).map(
+      (await client.admitEach(spends, waitUntil)).map(
         (each) => "decision" in each && each.decision.allowed,
       );
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
@@ -198,7 +198,7 @@ describe("a denial that is not remembered", () => {
     const spend = spendOf(fields, 3);
     for (let call = 0; call < 3; call++) {
       // oxlint-disable-next-line no-await-in-loop
-      await client.admit([spend], later);
+      await client.admit([spend], waitUntil);
     }
     expect(asked).toHaveLength(3);
   });
@@ -207,7 +207,7 @@ describe("a denial that is not remembered", () => {
     const { objects, asked } = object();
     const client = new LimiterClient(objects);
     const two = spendOf({}, 2);
-    const { address } = await client.reserve(two, 60_000, later);
+    const { address } = await client.reserve(two, 60_000, waitUntil);
     await ask(client, two);
     await ask(client, two);
     expect(asked).toEqual(["reserve", "check", "check"]);

@@ -63,8 +63,8 @@ describe("the state of a key that is larger than a row", () => {
     let written = { storage: new MemoryStorage(), nowMs: 0 };
     await eventsOf(() => (written = filled(50)));
     const { storage, nowMs } = written;
-    const later = nowMs + 200 * 86_400_000;
-    const next = new Limiter({ storage, now: () => later, after: () => () => undefined });
+    const waitUntil = nowMs + 200 * 86_400_000;
+    const next = new Limiter({ storage, now: () => waitUntil, after: () => () => undefined });
     await next.alarm();
     expect(storage.rows.size).toBe(0);
   });

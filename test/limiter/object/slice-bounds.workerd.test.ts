@@ -230,10 +230,10 @@ describe.each(casts)("slices: $title", (cast) => {
         { index, waitMs: limit.replenishAfterMs, least: leastGrown(limit) },
         { index, waitMs: limit.resetAfterMs, least: limit.capacity },
       ]);
-      const later = waits
+      const waitUntil = waits
         .filter(({ waitMs }) => waitMs !== null && waitMs >= sinceMs)
         .toSorted((a, b) => (a.waitMs ?? 0) - (b.waitMs ?? 0));
-      for (const { index, waitMs, least } of later) {
+      for (const { index, waitMs, least } of waitUntil) {
         // oxlint-disable-next-line no-await-in-loop
         await borrowers.object.pass(toldAtMs + (waitMs ?? 0) - borrowers.nowMs);
         expect(borrowers.look(1)[index]?.remaining).toBeGreaterThanOrEqual(least);
