@@ -1,21 +1,26 @@
+/** Property tests with fast-check: each counts its runs, and a failure reports its seed and the smallest counterexample. */
 import * as fc from "fast-check";
+import { isFull } from "./mode.ts";
 
 type Arbitraries<Values extends [unknown, ...unknown[]]> = {
   [Index in keyof Values]: fc.Arbitrary<Values[Index]>;
 };
 
+/** A full test run draws this many times as many values. */
+const fullRunFactor = 4;
+
 /**
- * A test of something that holds for all values. A failure tells its seed and path, and the least values that fail.
- * Not the runner that fast-check has for vitest: to load it takes seconds, as long as many of these tests.
+ * The body of a test that checks a property for `numRuns` drawn values. fast-check's own runner for vitest is not used,
+ * since loading it takes seconds.
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
   holds: (...values: Values) => boolean | void | Promise<boolean | void>,
-  numRuns = 250,
+  numRuns = 100,
 ): () => Promise<void> {
   return () =>
     fc.assert(
       fc.asyncProperty<Values>(...arbitraries, async (...values) => holds(...values)),
-      { numRuns },
+      { numRuns: isFull ? numRuns * fullRunFactor : numRuns },
     );
 }

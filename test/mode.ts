@@ -1,0 +1,11 @@
+/** How thorough a test run is: `npm run test:full` runs the long versions, `npm test` the short ones. */
+
+declare global {
+  interface ImportMeta {
+    /** Set by vitest, absent in plain Node. */
+    readonly env?: { readonly MODE: string };
+  }
+}
+
+/** Whether vitest runs with `--mode full`. */
+export const isFull = import.meta.env?.MODE === "full";
