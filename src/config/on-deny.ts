@@ -51,7 +51,7 @@ const acceptedType = 'a media type such as "text/html; charset=utf-8"';
 const mediaType = /^[!#$%&'*+.^_`|~0-9a-z-]+\/[!#$%&'*+.^_`|~0-9a-z-]+(?:\s*;[\x20-\x7e]*)?$/i;
 const acceptedBody = `a well-formed text of at most ${mostBodyBytes} bytes`;
 
-export const denialSchema = v.pipe(
+export const onDenySchema = v.pipe(
   fields({
     status: v.optional(integerFrom(400, 599), 429),
     body: v.optional(

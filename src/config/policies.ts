@@ -159,7 +159,7 @@ const named = v.fallback(v.array(v.object({ name: v.string() })), []);
 const namedPolicy = v.object({
   name: v.fallback(v.string(), ""),
   limits: named,
-  exceptions: v.fallback(v.object({ overrides: v.array(v.object({ limits: named })) }), {
+  keyRules: v.fallback(v.object({ overrides: v.array(v.object({ limits: named })) }), {
     overrides: [],
   }),
 });
@@ -167,7 +167,7 @@ const namedPolicy = v.object({
 function namesOf(policy: unknown): { name: string; limits: string[] } {
   const parsed = v.safeParse(namedPolicy, policy);
   if (!parsed.success) return { name: "", limits: [] };
-  const { name, limits, exceptions } = parsed.output;
-  const all = [limits, ...exceptions.overrides.map((override) => override.limits)].flat();
+  const { name, limits, keyRules } = parsed.output;
+  const all = [limits, ...keyRules.overrides.map((override) => override.limits)].flat();
   return { name, limits: all.map((limit) => limit.name) };
 }

@@ -20,7 +20,7 @@ import {
   refuseConsistency,
 } from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
-import { type Ban, banSchema, type DenialAnswer, denialSchema } from "./on-deny.ts";
+import { type Ban, banSchema, type DenialAnswer, onDenySchema } from "./on-deny.ts";
 import { type KeyRules, readKeyRules } from "./key-rules.ts";
 import {
   acceptedKey,
@@ -66,7 +66,7 @@ export interface Policy {
   readonly onMissingKey: MissingKey;
   readonly addresses: AddressSettings;
   readonly limits: readonly Limit[];
-  readonly exceptions: KeyRules;
+  readonly keyRules: KeyRules;
   readonly cost: Cost;
   /** Null: every response counts. */
   readonly count: Count | null;
@@ -123,7 +123,7 @@ const policyEntries = {
   count: v.optional(
     readBy(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
   ),
-  // What is in them is for `readExceptions`, which knows the key that they are to fit.
+  // What is in them is for `readKeyRules`, which knows the key that they are to fit.
   overrides: v.optional(v.unknown()),
   allow: v.optional(v.unknown()),
   deny: v.optional(v.unknown()),
@@ -132,7 +132,7 @@ const policyEntries = {
   maxDelay: v.optional(
     durationFrom(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"'),
   ),
-  onDeny: v.optional(denialSchema),
+  onDeny: v.optional(onDenySchema),
   ...objectFields,
   ...consistencyFields,
   denyCache: v.optional(v.boolean("true or false"), true),
@@ -161,9 +161,9 @@ export function readPolicy(
   };
   const defaults = limitDefaults(value);
   const limits = limitsOf(value, defaults, reportWithin);
-  const exceptions = readKeyRules(value, defaults, reportWithin);
+  const keyRules = readKeyRules(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
-  const all = [limits, ...exceptions.overrides.map((override) => override.limits)];
+  const all = [limits, ...keyRules.overrides.map((override) => override.limits)];
   // What is wrong may be meant for a queue.
   const meant = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
     joinPath(field, name),
@@ -174,14 +174,14 @@ export function readPolicy(
   refuseSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  return policyFrom(parsed.output, limits, exceptions, shards);
+  return policyFrom(parsed.output, limits, keyRules, shards);
 }
 
 /** @param output the fields whose meaning does not depend on others */
 function policyFrom(
   output: v.InferOutput<typeof policySchema>,
   limits: readonly Limit[],
-  exceptions: KeyRules,
+  keyRules: KeyRules,
   shards: ObjectSettings["shards"],
 ): Policy {
   const maxDelayMs = output.maxDelay ?? null;
@@ -192,9 +192,9 @@ function policyFrom(
     onMissingKey: output.onMissingKey,
     addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },
     limits: withMaxDelay(limits, maxDelayMs),
-    exceptions: {
-      ...exceptions,
-      overrides: exceptions.overrides.map((override) => ({
+    keyRules: {
+      ...keyRules,
+      overrides: keyRules.overrides.map((override) => ({
         ...override,
         limits: withMaxDelay(override.limits, maxDelayMs),
       })),

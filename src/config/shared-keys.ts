@@ -24,8 +24,8 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
 }
 
 /** The most that a policy's state takes under its own limits, or under those of an override. */
-const storedBytesOf = ({ limits, exceptions }: Policy): number =>
-  Math.max(bytesOf(limits), ...exceptions.overrides.map((override) => bytesOf(override.limits)));
+const storedBytesOf = ({ limits, keyRules }: Policy): number =>
+  Math.max(bytesOf(limits), ...keyRules.overrides.map((override) => bytesOf(override.limits)));
 
 const bytesOf = (limits: readonly Limit[]): number =>
   limits.reduce((sum, limit) => sum + mostStoredBytesOf(limit), 0);

@@ -26,10 +26,10 @@ const mostSyncedBytes = 100_000;
 const longestDelayMs = 3_600_000;
 
 export function warningsOf(policy: Policy): Warning[] {
-  const { name, limits, exceptions } = policy;
+  const { name, limits, keyRules } = policy;
   const lists: (readonly [string, readonly Limit[]])[] = [
     ["limits", limits],
-    ...exceptions.overrides.map((override) => ["overrides", override.limits] as const),
+    ...keyRules.overrides.map((override) => ["overrides", override.limits] as const),
   ];
   const ofLimits = lists.flatMap(([field, list]) =>
     list.flatMap((limit) =>

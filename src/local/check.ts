@@ -73,13 +73,13 @@ export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] 
 
 /** What a valid configuration does, one line for each policy. */
 export function summary({ policies, origin }: Config): string {
-  const names = policies.map(({ name, limits, exceptions, isDryRun }) => {
+  const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
     const unread = unreadVariable(name);
     if (unread !== null) return `  ${unread}: a secret, whose value cannot be read here`;
     const each = limits.map(
       (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
     );
-    const { overrides, allow, deny } = exceptions;
+    const { overrides, allow, deny } = keyRules;
     const notes = [
       ...(isDryRun ? ["dry run"] : []),
       ...counted({ overriding: overrides, allowed: allow, denied: deny }),

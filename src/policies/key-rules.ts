@@ -22,11 +22,11 @@ export interface Subject {
   readonly textsOf: (part: KeyPart) => readonly string[];
 }
 
-export const isListed = (list: readonly SubjectPattern[], subject: Subject): boolean =>
+export const isAllowlisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some((listed) => holdsFor(listed, subject));
 
 /** The same by anything that is told: who is refused must not be let in for telling more. */
-export const isBarred = (list: readonly SubjectPattern[], subject: Subject): boolean =>
+export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some(
     (listed) =>
       holdsFor(listed, subject) ||

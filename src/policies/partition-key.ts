@@ -1,5 +1,6 @@
 /** The name under which a key leaves the Worker: it tells nothing of whom it stands for without the secret. */
 import { type KeyPart, partName } from "../config/index.ts";
+import { BoundedMap } from "../limiter/bounded-map.ts";
 import type { KeyValue } from "./key.ts";
 import { type Hmac, hmacWith } from "./hmac.ts";
 
@@ -10,11 +11,11 @@ const longestRemembered = 256;
 
 /** Turns keys into partition keys. */
 export class PartitionKeys {
-  readonly #sign: Hmac;
-  readonly #remembered = new Map<string, string>();
+  readonly #hmac: Hmac;
+  readonly #remembered = new BoundedMap<string>(mostRemembered);
 
   constructor(secret: string) {
-    this.#sign = hmacWith(secret);
+    this.#hmac = hmacWith(secret);
   }
 
   /**
@@ -43,12 +44,8 @@ export class PartitionKeys {
   async #keyOf(encoded: string): Promise<string> {
     const known = this.#remembered.get(encoded);
     if (known !== undefined) return known;
-    const key = await this.#sign(encoded);
-    if (encoded.length > longestRemembered) return key;
-    const [oldest] = this.#remembered.keys();
-    if (this.#remembered.size >= mostRemembered && oldest !== undefined)
-      this.#remembered.delete(oldest);
-    this.#remembered.set(encoded, key);
+    const key = await this.#hmac(encoded);
+    if (encoded.length <= longestRemembered) this.#remembered.set(encoded, key);
     return key;
   }
 }

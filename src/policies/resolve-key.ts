@@ -8,7 +8,7 @@ import {
   statedTexts,
 } from "./caller-attributes.ts";
 import { membersOf } from "./header-lists.ts";
-import { isBarred, isListed, overrideFor, type Subject } from "./key-rules.ts";
+import { isBlocklisted, isAllowlisted, overrideFor, type Subject } from "./key-rules.ts";
 import {
   keyOfCaller,
   type KeyValue,
@@ -20,26 +20,29 @@ import {
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
-/** Charges a key, passes it over, or refuses it: for what it lacks, or for who it is. */
-export type KeyResolution =
-  | {
-      readonly kind: "charged";
-      /** With the limits that hold for this key. */
-      readonly policy: Policy;
-      readonly parts: readonly KeyPart[];
-      readonly values: readonly KeyValue[];
-    }
-  | { readonly kind: "passed" }
-  | { readonly kind: "lacking"; readonly missing: readonly string[] }
-  | {
-      readonly kind: "barred";
-      readonly parts: readonly KeyPart[];
-      readonly values: readonly KeyValue[];
-    };
+/** What a policy does with a request, decided before any limit: the kinds read like the configuration. */
+export type KeyResolution = {
+  /** For `charge`: with the limits of the override that applies to this key. */
+  readonly policy: Policy;
+} & (
+  | ({ readonly kind: "charge" } & PartitionKeyParts)
+  /** On the allowlist, or `onMissingKey = "skip"` applies. */
+  | { readonly kind: "exempt" }
+  /** `onMissingKey = "deny"` applies; `missing` names the absent key parts. */
+  | { readonly kind: "missing-key"; readonly missing: readonly string[] }
+  /** On the blocklist. */
+  | ({ readonly kind: "blocked" } & PartitionKeyParts)
+);
+
+interface PartitionKeyParts {
+  readonly parts: readonly KeyPart[];
+  /** One for each of `parts`. */
+  readonly values: readonly KeyValue[];
+}
 
 /** Whether a policy asks for what a token claims. */
-export const asksForClaims = ({ key, exceptions }: Policy): boolean =>
-  [...key, ...partsAskedFor(exceptions.overrides)].some(({ kind }) => kind === "jwt");
+export const asksForClaims = ({ key, keyRules }: Policy): boolean =>
+  [...key, ...partsAskedFor(keyRules.overrides)].some(({ kind }) => kind === "jwt");
 
 /** @param claims those of the request's verified token; none without one */
 export function resolveKey(
@@ -49,7 +52,7 @@ export function resolveKey(
 ): KeyResolution {
   const { key, onMissingKey, addresses } = policy;
   const values = valuesOfRequest(policy, request, claims);
-  const subject: Subject | null = hasExceptions(policy)
+  const subject: Subject | null = hasKeyRules(policy)
     ? {
         address: visitorOf(request.headers, addresses)?.address ?? null,
         key,
@@ -57,34 +60,34 @@ export function resolveKey(
         textsOf: (part) => textsOf(part, policy, request, claims),
       }
     : null;
-  const listed = subject === null ? null : listedIn(policy, subject);
-  if (listed === "barred") return { kind: listed, parts: key, values };
-  if (listed !== null) return { kind: listed };
+  const kind = subject === null ? "charge" : resolutionKind(policy, subject);
+  if (kind === "blocked") return { kind, policy, parts: key, values };
+  if (kind === "exempt") return { kind, policy };
   const charged = subject === null ? policy : overridden(policy, subject);
   const missing = missingParts(key, values);
-  if (missing.length === 0) return { kind: "charged", policy: charged, parts: key, values };
+  if (missing.length === 0) return { kind, policy: charged, parts: key, values };
   switch (onMissingKey) {
     case "shared":
-      return { kind: "charged", policy: charged, parts: key, values };
+      return { kind, policy: charged, parts: key, values };
     case "ip": {
-      // Told from the policy's other keys by its parts: a key of these alone has an address, unless that is missing.
+      // No other key of the policy has these parts, so this key cannot equal one of them.
       const parts = [{ kind: "ip" }] as const;
       const address = valueOf(parts[0], policy, request, claims);
-      return { kind: "charged", policy: charged, parts, values: [address] };
+      return { kind, policy: charged, parts, values: [address] };
     }
     case "deny":
-      return { kind: "lacking", missing: missing.map(partName) };
+      return { kind: "missing-key", policy, missing: missing.map(partName) };
     case "skip":
-      return { kind: "passed" };
+      return { kind: "exempt", policy };
     default:
       return onMissingKey satisfies never;
   }
 }
 
-/** What a policy does with a key that a caller names, whom it decides for all the same. */
+/** What a policy does with a key that a caller of `/check` names. */
 export interface CallerKeyResolution {
-  readonly kind: "charged" | "passed" | "barred";
-  /** With the limits that hold for this key. */
+  readonly kind: "charge" | "exempt" | "blocked";
+  /** With the limits of the override that applies to this key. */
   readonly policy: Policy;
   readonly values: readonly KeyValue[];
 }
@@ -102,7 +105,7 @@ export function resolveCallerKey(
   const { key } = policy;
   const values = keyOfCaller(policy, texts);
   if (values === null) return null;
-  if (!hasExceptions(policy)) return { kind: "charged", policy, values };
+  if (!hasKeyRules(policy)) return { kind: "charge", policy, values };
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
   const subject: Subject = {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
@@ -111,23 +114,23 @@ export function resolveCallerKey(
     textsOf: (part) => statedTexts(part, key, values, attributes),
   };
   return {
-    kind: listedIn(policy, subject) ?? "charged",
+    kind: resolutionKind(policy, subject),
     policy: overridden(policy, subject),
     values,
   };
 }
 
-const hasExceptions = ({ exceptions: { overrides, allow, deny } }: Policy): boolean =>
+const hasKeyRules = ({ keyRules: { overrides, allow, deny } }: Policy): boolean =>
   overrides.length + allow.length + deny.length > 0;
 
-/** Whoever is on both lists is refused. */
-function listedIn({ exceptions }: Policy, subject: Subject): "passed" | "barred" | null {
-  if (isBarred(exceptions.deny, subject)) return "barred";
-  return isListed(exceptions.allow, subject) ? "passed" : null;
+/** A key on both lists is blocked. */
+function resolutionKind({ keyRules }: Policy, subject: Subject): "charge" | "exempt" | "blocked" {
+  if (isBlocklisted(keyRules.deny, subject)) return "blocked";
+  return isAllowlisted(keyRules.allow, subject) ? "exempt" : "charge";
 }
 
 function overridden(policy: Policy, subject: Subject): Policy {
-  const override = overrideFor(policy.exceptions.overrides, subject);
+  const override = overrideFor(policy.keyRules.overrides, subject);
   return override === undefined ? policy : { ...policy, limits: override.limits };
 }
 

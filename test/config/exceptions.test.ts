@@ -17,9 +17,8 @@ const problemsWith = (fields: Fields) =>
 const placesWith = (fields: Fields): string[] =>
   problemsWith(fields).map(({ variable, field }) => `${variable} ${field}`.trim());
 
-const exceptionsOf = (fields: Fields): Policy["exceptions"] | undefined =>
-  configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]
-    ?.exceptions;
+const keyRulesOf = (fields: Fields): Policy["keyRules"] | undefined =>
+  configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.keyRules;
 
 /** What is on a list, in short: `203.0.113.0/24` for a network, and for a key the patterns of its parts. */
 const shortOf = (listed: SubjectPattern): string | string[] =>
@@ -33,7 +32,7 @@ function patternText(pattern: Pattern): string {
 }
 
 const listedOf = (key: unknown, entry: unknown): unknown =>
-  exceptionsOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
+  keyRulesOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
 
 describe("an entry of a list", () => {
   it("is not quoted in a problem where it may be somebody's key", () => {
@@ -186,22 +185,20 @@ describe("an entry of a list", () => {
 describe("a list", () => {
   it("is empty when none is written, and may be", () => {
     const empty = { overrides: [], allow: [], deny: [] };
-    expect(exceptionsOf({})).toEqual(empty);
-    expect(exceptionsOf(empty)).toEqual(empty);
+    expect(keyRulesOf({})).toEqual(empty);
+    expect(keyRulesOf(empty)).toEqual(empty);
   });
 
   it("has up to 256 entries, in the order in which they are written", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
-    expect(exceptionsOf({ deny: most })?.deny.map(shortOf)).toEqual(
-      most.map((each) => `${each}/32`),
-    );
+    expect(keyRulesOf({ deny: most })?.deny.map(shortOf)).toEqual(most.map((each) => `${each}/32`));
     expect(placesWith({ allow: keys, deny: keys })).toEqual([
       "POLICIES [0].allow",
       "POLICIES [0].deny",
     ]);
     const overrides = keys.map((key) => ({ key, limits: "2/s" }));
-    expect(exceptionsOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
+    expect(keyRulesOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
     expect(placesWith({ overrides })).toEqual(["POLICIES [0].overrides"]);
   });
 

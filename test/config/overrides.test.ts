@@ -14,7 +14,7 @@ const policyOf = (fields: Fields): Policy | undefined =>
 
 /** What is read of one override, beside other fields of its policy. */
 const overrideOf = (override: unknown, fields: Fields = {}): Override | undefined =>
-  policyOf({ ...fields, overrides: [override] })?.exceptions.overrides[0];
+  policyOf({ ...fields, overrides: [override] })?.keyRules.overrides[0];
 
 const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
   problemsOf({

@@ -10,12 +10,12 @@ const overrides = (count: number, prefix: string): object[] =>
 
 /** The keys of the overrides, and of those who are allowed and denied, of the first policy. */
 function listsOf(variables: Variables): unknown {
-  const { exceptions } = configOf(variables).policies[0] ?? {};
+  const { keyRules } = configOf(variables).policies[0] ?? {};
   const textOf = (listed: unknown): unknown => JSON.stringify(listed);
   return {
-    overrides: exceptions?.overrides.map((each) => textOf(each.for)),
-    allow: exceptions?.allow.map(textOf),
-    deny: exceptions?.deny.map(textOf),
+    overrides: keyRules?.overrides.map((each) => textOf(each.for)),
+    allow: keyRules?.allow.map(textOf),
+    deny: keyRules?.deny.map(textOf),
   };
 }
 
@@ -43,7 +43,7 @@ describe("an entry that continues a policy", () => {
     expect(listsOf({ POLICIES: [first, last, other] })).toEqual(
       listsOf({ POLICIES: [{ ...last, overrides: [...overrides(1, "a"), ...overrides(1, "b")] }] }),
     );
-    expect(configOf({ POLICIES: [first, last, other] }).policies[1]?.exceptions).toEqual({
+    expect(configOf({ POLICIES: [first, last, other] }).policies[1]?.keyRules).toEqual({
       overrides: [],
       allow: [],
       deny: [],
@@ -61,7 +61,7 @@ describe("an entry that continues a policy", () => {
     for (const variable of Object.values(variables)) {
       expect(JSON.stringify(variable).length).toBeLessThan(5_120);
     }
-    expect(configOf(variables).policies[0]?.exceptions.overrides).toHaveLength(256);
+    expect(configOf(variables).policies[0]?.keyRules.overrides).toHaveLength(256);
     const POLICIES_5 = [{ continues: "api", overrides: overrides(1, "z") }];
     expect(problemsOf({ KEY_SECRET, ...variables, POLICIES_5 })).toEqual([
       {

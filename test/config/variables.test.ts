@@ -37,7 +37,7 @@ describe("the least configuration", () => {
               align: "first-request",
             },
           ],
-          exceptions: { overrides: [], allow: [], deny: [] },
+          keyRules: { overrides: [], allow: [], deny: [] },
           cost: { kind: "fixed", units: 1 },
           count: null,
           ban: null,

@@ -90,7 +90,7 @@ describe("the command that the welcome shows first", () => {
       const [policy] = matchingPolicies(config.policies, visit);
       if (policy === undefined) throw new Error(`no policy matches ${command}`);
       const ruling = resolveKey(policy, visit, {});
-      if (ruling.kind !== "charged") throw new Error(`${ruling.kind}: ${command}`);
+      if (ruling.kind !== "charge") throw new Error(`${ruling.kind}: ${command}`);
       const looked = await sent(others[0] ?? "");
       const keys = new URL(looked.url).searchParams.getAll("key");
       expect(keyOfCaller(policy, keys)).toEqual(ruling.values);

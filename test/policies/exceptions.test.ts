@@ -10,7 +10,7 @@ type Fields = Record<string, unknown>;
 
 /** Whether a request with these headers and claims is on the list that refuses. */
 function isBarred(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
-  return resolveKey(policyOf(fields), visitTo("/", { headers }), claims).kind === "barred";
+  return resolveKey(policyOf(fields), visitTo("/", { headers }), claims).kind === "blocked";
 }
 
 /** Whether a visitor from an address is on a list of one entry. */
@@ -176,7 +176,7 @@ describe("a star", () => {
         const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
         const ruling = resolveKey(policy, visitTo("/"), { sub });
         // What stands around a condition's value is not of it.
-        const isMet = ruling.kind === "charged" && ruling.policy.limits[0]?.limit === 9;
+        const isMet = ruling.kind === "charge" && ruling.policy.limits[0]?.limit === 9;
         expect(isMet).toBe(naive(pattern.trim()).test(sub));
       },
       1_000,
@@ -230,8 +230,8 @@ describe("a star", () => {
     const policy = policyOf({ key, deny: ["1*"] });
     const of = (value: unknown): string =>
       resolveKey(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
-    expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["barred"]));
-    expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charged"]));
+    expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["blocked"]));
+    expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charge"]));
   });
 });
 
@@ -253,7 +253,7 @@ describe("a key on a list", () => {
     const asked = { key: "query:k", deny: ["bad"] };
     const ruled = (target: string): string => resolveKey(policyOf(asked), visitTo(target), {}).kind;
     const targets = ["/?k=bad", "/?k=bad&k=x", "/?k=x&k=b%61d", "/?k=x&k=y"];
-    expect(targets.map(ruled)).toEqual(["barred", "barred", "barred", "charged"]);
+    expect(targets.map(ruled)).toEqual(["blocked", "blocked", "blocked", "charge"]);
     const cookies = { key: "cookie:sid", deny: ["bad"] };
     expect(isBarred(cookies, { Cookie: "sid=x; sid=bad" })).toBe(true);
     const both = { key: ["header:a", "query:k"], deny: [["1", "2"]] };
@@ -269,7 +269,7 @@ describe("a key on a list", () => {
   it("of a network's number is met with and without AS before it", () => {
     for (const asn of ["13335", "AS13335", "as13335"]) {
       const policy = policyOf({ key: "asn", deny: [asn] });
-      expect(resolveKey(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("barred");
+      expect(resolveKey(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("blocked");
     }
   });
 
@@ -277,16 +277,16 @@ describe("a key on a list", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
     const ruled = (target: string): string => resolveKey(policy, visitTo(target), {}).kind;
     expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(ruled)).toEqual([
-      "passed",
-      "charged",
-      "charged",
+      "exempt",
+      "charge",
+      "charge",
     ]);
   });
 
   it("of a place is met in any case", () => {
     const policy = policyOf({ key: "country", deny: ["de"] });
     const visit = visitTo("/", { cf: { country: "DE" } });
-    expect(resolveKey(policy, visit, {}).kind).toBe("barred");
+    expect(resolveKey(policy, visit, {}).kind).toBe("blocked");
   });
 
   it("that looks like an address has to stand in a list of texts", () => {
@@ -309,7 +309,7 @@ describe("a key on a list", () => {
     expect(isBarred(fields, from("10.1.1.1"))).toBe(false);
     expect(isBarred(fields, {}, { sub: "u-1" })).toBe(false);
     const elsewhere = visitTo("/x", { headers: from("10.1.1.1") });
-    expect(resolveKey(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charged");
+    expect(resolveKey(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charge");
   });
 
   it("has nothing to say of the part that all share", () => {
@@ -323,8 +323,8 @@ describe("a key on a list", () => {
     const fields = { key: ["host", "method"], deny: [["API.example.com.", "patch"]] };
     const policy = policyOf(fields);
     const visit = visitTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
-    expect(resolveKey(policy, visit, {}).kind).toBe("barred");
-    expect(resolveCallerKey(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("barred");
+    expect(resolveKey(policy, visit, {}).kind).toBe("blocked");
+    expect(resolveCallerKey(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("blocked");
   });
 });
 
@@ -342,18 +342,18 @@ describe("a path on a list", () => {
     "/d/e",
     "/x/..%2fadmin",
   ])("is met by every spelling of it: %s", (path) => {
-    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("barred");
+    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("blocked");
   });
 
   it.for(["/admin", "/admin/", "/api/users", "//api/%75sers", "/b c/é", "/d%2fe", "/d/e"])(
     "is met by a caller who names it: %s",
     (path) => {
-      expect(resolveCallerKey(policy, [path])?.kind).toBe("barred");
+      expect(resolveCallerKey(policy, [path])?.kind).toBe("blocked");
     },
   );
 
   it.for(["/", "/ADMIN", "/admin/x", "/api", "/b/c"])("is not %s", (path) => {
-    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("charged");
-    expect(resolveCallerKey(policy, [path])?.kind).toBe("charged");
+    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("charge");
+    expect(resolveCallerKey(policy, [path])?.kind).toBe("charge");
   });
 });

@@ -27,12 +27,12 @@ describe("an exception for a key of several parts", () => {
 
   it.for(requests)("in allow holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
     const { kind } = rulingFor({ allow: [entry] }, method, headers);
-    expect(kind).toBe(holds ? "passed" : "charged");
+    expect(kind).toBe(holds ? "exempt" : "charge");
   });
 
   it.for(requests)("in deny holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
     const { kind } = rulingFor({ deny: [entry] }, method, headers);
-    expect(kind).toBe(holds ? "barred" : "charged");
+    expect(kind).toBe(holds ? "blocked" : "charge");
   });
 
   it.for(requests)(
@@ -49,6 +49,6 @@ describe("an exception for a key of several parts", () => {
     const starred = ["any", "203.0.113.*", "gold", "GET"];
     const rulingOfEntry = (address: string): string =>
       rulingFor({ allow: [starred] }, "GET", headersOf(address, "gold")).kind;
-    expect(["203.0.113.9", "203.0.114.9"].map(rulingOfEntry)).toEqual(["passed", "charged"]);
+    expect(["203.0.113.9", "203.0.114.9"].map(rulingOfEntry)).toEqual(["exempt", "charge"]);
   });
 });

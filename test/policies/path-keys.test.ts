@@ -98,7 +98,7 @@ describe("the key part path with a pattern", () => {
       match: { path: "/api/*" },
       overrides: [{ key: "/Api/%55sers/", limits: "9/s" }],
     });
-    const [override] = policy.exceptions.overrides;
+    const [override] = policy.keyRules.overrides;
     expect(override?.for).toMatchObject({ patterns: [{ kind: "text", text: "/api/Users" }] });
   });
 });

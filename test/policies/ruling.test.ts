@@ -18,57 +18,57 @@ const ruled = (fields: Fields, asked: Asked = { headers: visitor }, claims: Fiel
 /** The number of the limit by which a request is charged; or what else is done with it. */
 function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | string | undefined {
   const ruling = ruled(fields, asked, claims);
-  return ruling.kind === "charged" ? ruling.policy.limits[0]?.limit : ruling.kind;
+  return ruling.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling.kind;
 }
 
 /** The same of a caller who names this key. */
 function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
   const ruling = resolveCallerKey(policyOf(fields), texts);
-  return ruling?.kind === "charged" ? ruling.policy.limits[0]?.limit : ruling?.kind;
+  return ruling?.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling?.kind;
 }
 
 describe("whoever is on a list", () => {
   it("is passed over or refused, and all others are charged", () => {
-    expect(limitOf({ allow: [address] })).toBe("passed");
-    expect(limitOf({ deny: [address] })).toBe("barred");
+    expect(limitOf({ allow: [address] })).toBe("exempt");
+    expect(limitOf({ deny: [address] })).toBe("blocked");
     expect(limitOf({ allow: ["203.0.113.8"], deny: ["203.0.113.9"] })).toBe(1);
     expect(limitOf({ allow: [], deny: [] })).toBe(1);
   });
 
   it("is refused when it is on both, in whatever form", () => {
     const headers = { ...visitor, ...partner };
-    expect(limitOf({ allow: [address], deny: [address] })).toBe("barred");
-    expect(limitOf({ allow: [address], deny: ["0.0.0.0/0"] })).toBe("barred");
-    expect(limitOf({ key, allow: [address], deny: ["partner-42"] }, { headers })).toBe("barred");
-    expect(limitOf({ key, allow: ["partner-42"], deny: [address] }, { headers })).toBe("barred");
+    expect(limitOf({ allow: [address], deny: [address] })).toBe("blocked");
+    expect(limitOf({ allow: [address], deny: ["0.0.0.0/0"] })).toBe("blocked");
+    expect(limitOf({ key, allow: [address], deny: ["partner-42"] }, { headers })).toBe("blocked");
+    expect(limitOf({ key, allow: ["partner-42"], deny: [address] }, { headers })).toBe("blocked");
   });
 
   it("is so by any entry of it, wherever it stands", () => {
     const others = ["192.0.2.1", "198.51.100.0/24", "2001:db8::/32"];
     for (const place of [0, 1, 2, 3]) {
       const deny = others.toSpliced(place, 0, address);
-      expect(limitOf({ deny })).toBe("barred");
+      expect(limitOf({ deny })).toBe("blocked");
     }
   });
 
   it("is so whatever the key is, when it is there by its address", () => {
     for (const each of ["global", key, "path", "jwt:sub", ["country", "method"]]) {
-      expect(limitOf({ key: each, deny: ["203.0.113.0/24"] })).toBe("barred");
-      expect(limitOf({ key: each, allow: ["203.0.113.0/24"] })).toBe("passed");
+      expect(limitOf({ key: each, deny: ["203.0.113.0/24"] })).toBe("blocked");
+      expect(limitOf({ key: each, allow: ["203.0.113.0/24"] })).toBe("exempt");
     }
   });
 
   it("is so before anything is said of what its key lacks", () => {
     for (const onMissingKey of ["shared", "ip", "deny", "skip"]) {
-      expect(limitOf({ key, onMissingKey, deny: [address] })).toBe("barred");
-      expect(limitOf({ key, onMissingKey, allow: [address] })).toBe("passed");
+      expect(limitOf({ key, onMissingKey, deny: [address] })).toBe("blocked");
+      expect(limitOf({ key, onMissingKey, allow: [address] })).toBe("exempt");
     }
   });
 
   it("is so before any override", () => {
     const overrides = [{ key: address, limits: "9/s" }];
-    expect(limitOf({ overrides, deny: [address] })).toBe("barred");
-    expect(limitOf({ overrides, allow: [address] })).toBe("passed");
+    expect(limitOf({ overrides, deny: [address] })).toBe("blocked");
+    expect(limitOf({ overrides, allow: [address] })).toBe("exempt");
     expect(limitOf({ overrides })).toBe(9);
   });
 
@@ -80,7 +80,7 @@ describe("whoever is on a list", () => {
       overrides: [{ key: "y", limits: "9/s" }],
     };
     expect(ruled({ key, ...lists }, { headers })).toMatchObject({
-      kind: "charged",
+      kind: "charge",
       parts: [{ kind: "header", name: "x-api-key" }],
       values: ["partner-42"],
     });
@@ -112,10 +112,10 @@ describe("the first override that holds", () => {
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
     const ruling = resolveKey(policy, visitTo("/", { headers: visitor }), {});
     expect(ruling).toMatchObject({ parts: plain.key, values: [address] });
-    expect(ruling.kind === "charged" && { ...ruling.policy, limits: 0, exceptions: 0 }).toEqual({
+    expect(ruling.kind === "charge" && { ...ruling.policy, limits: 0, keyRules: 0 }).toEqual({
       ...plain,
       limits: 0,
-      exceptions: 0,
+      keyRules: 0,
     });
   });
 
@@ -123,8 +123,8 @@ describe("the first override that holds", () => {
     const fields = { key, overrides: [{ key: address, limits: "9/s" }] };
     expect(limitOf({ ...fields, onMissingKey: "shared" })).toBe(9);
     expect(limitOf({ ...fields, onMissingKey: "ip" })).toBe(9);
-    expect(limitOf({ ...fields, onMissingKey: "deny" })).toBe("lacking");
-    expect(limitOf({ ...fields, onMissingKey: "skip" })).toBe("passed");
+    expect(limitOf({ ...fields, onMissingKey: "deny" })).toBe("missing-key");
+    expect(limitOf({ ...fields, onMissingKey: "skip" })).toBe("exempt");
   });
 
   it(
@@ -276,23 +276,23 @@ describe("a policy asks for claims", () => {
 describe("a caller who names a key", () => {
   it("is ruled by lists as the visitor of that address is", () => {
     const fields = { deny: ["10.0.0.0/8"], allow: ["203.0.113.*"] };
-    expect(limitOfCaller(fields, "10.9.9.9")).toBe("barred");
-    expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("barred");
-    expect(limitOfCaller(fields, address)).toBe("passed");
+    expect(limitOfCaller(fields, "10.9.9.9")).toBe("blocked");
+    expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("blocked");
+    expect(limitOfCaller(fields, address)).toBe("exempt");
     expect(limitOfCaller(fields, "192.0.2.1")).toBe(1);
     expect(limitOfCaller({ key: "path, ip", deny: ["10.0.0.0/8"] }, "/", "10.9.9.9")).toBe(
-      "barred",
+      "blocked",
     );
   });
 
   it("is ruled by the address itself, and not by the network that is charged", () => {
-    expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::1")).toBe("barred");
+    expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::1")).toBe("blocked");
     expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::2")).toBe(1);
   });
 
   it("has no address where the key has none, whatever its texts look like", () => {
     expect(limitOfCaller({ key, deny: [address] }, address)).toBe(1);
-    expect(limitOfCaller({ key, deny: [[address]] }, address)).toBe("barred");
+    expect(limitOfCaller({ key, deny: [[address]] }, address)).toBe("blocked");
     expect(limitOfCaller({ key: "global", deny: ["0.0.0.0/0"] }, address)).toBe(1);
   });
 
@@ -315,9 +315,9 @@ describe("a caller who names a key", () => {
     const ruling = resolveCallerKey(policyOf(fields), ["partner-42", address]);
     const asked = ruled(fields, { headers: { ...visitor, ...partner } });
     expect(ruling).toEqual({
-      kind: "charged",
+      kind: "charge",
       policy: { ...policyOf(fields), limits: policyOf({ limits: "9/s" }).limits },
-      values: asked.kind === "charged" && asked.values,
+      values: asked.kind === "charge" && asked.values,
     });
   });
 });

@@ -195,7 +195,7 @@ async function ruledOf(
   };
 }
 
-const lists = { charged: null, passed: "allow", barred: "deny" } as const;
+const lists = { charge: null, exempt: "allow", blocked: "deny" } as const;
 
 function policyOf(policies: readonly Policy[], name: string | undefined): Policy | Failure {
   const [only, ...others] = policies;

@@ -11,41 +11,34 @@ import {
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { PartitionKeys } from "../../policies/partition-key.ts";
 import type { KeyResolution } from "../../policies/resolve-key.ts";
-import type { Policy } from "../../config/index.ts";
 
 /** How long a client without a place is asked to wait, as its answer says. */
 const placeWaitMs = 1_000;
 
-/** What a policy does with a request. */
-export interface Ruled {
-  readonly policy: Policy;
-  readonly resolution: KeyResolution;
-}
-
-/** Whether a dry run would have denied a request before its limits are asked. */
-export const isRefusedDryRun = ({ policy, resolution }: Ruled): boolean =>
-  policy.isDryRun && (resolution.kind === "lacking" || resolution.kind === "barred");
+/** Whether a dry-run policy would have denied a request before its limits decide. */
+export const isRefusedDryRun = ({ kind, policy }: KeyResolution): boolean =>
+  policy.isDryRun && (kind === "missing-key" || kind === "blocked");
 
 export async function reportRefusedDryRuns(
   partitions: PartitionKeys,
-  dryRuns: readonly Ruled[],
+  dryRuns: readonly KeyResolution[],
   tenant: string | null,
 ): Promise<void> {
   const keys = await Promise.all(
-    dryRuns.map(({ resolution }) => barredKey(partitions, resolution, tenant)),
+    dryRuns.map((resolution) => blockedKey(partitions, resolution, tenant)),
   );
-  for (const [index, { policy, resolution }] of dryRuns.entries()) {
-    const reason = resolution.kind === "lacking" ? "key-missing" : "listed";
+  for (const [index, { kind, policy }] of dryRuns.entries()) {
+    const reason = kind === "missing-key" ? "key-missing" : "listed";
     report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
   }
 }
 
-async function barredKey(
+async function blockedKey(
   partitions: PartitionKeys,
   resolution: KeyResolution,
   tenant: string | null,
 ): Promise<{ readonly key?: string }> {
-  if (resolution.kind !== "barred") return {};
+  if (resolution.kind !== "blocked") return {};
   return {
     key: keyPseudonym(await partitions.partitionKey(resolution.parts, resolution.values, tenant)),
   };
@@ -54,19 +47,19 @@ async function barredKey(
 /** Denials by a list, or for a missing part of the key. */
 export async function refusedByRuling(
   partitions: PartitionKeys,
-  ruled: readonly Ruled[],
+  resolutions: readonly KeyResolution[],
   tenant: string | null,
 ): Promise<LoggedDenial[]> {
-  const denials = ruled.map(async ({ policy, resolution }): Promise<LoggedDenial[]> => {
+  const denials = resolutions.map(async (resolution): Promise<LoggedDenial[]> => {
     const denial = {
-      policy: policy.name,
+      policy: resolution.policy.name,
       reason: "deny",
       violated: [],
       retryAfterMs: null,
     } as const;
-    if (resolution.kind === "lacking") return [{ ...denial, missing: resolution.missing }];
-    if (resolution.kind !== "barred") return [];
-    return [{ ...denial, ...(await barredKey(partitions, resolution, tenant)) }];
+    if (resolution.kind === "missing-key") return [{ ...denial, missing: resolution.missing }];
+    if (resolution.kind !== "blocked") return [];
+    return [{ ...denial, ...(await blockedKey(partitions, resolution, tenant)) }];
   });
   return (await Promise.all(denials)).flat();
 }

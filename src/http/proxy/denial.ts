@@ -15,9 +15,10 @@ import { type Failure, problemResponse } from "../wire/problems.ts";
 
 /** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
 export function refusalOf(resolutions: readonly KeyResolution[]): Response | null {
-  if (resolutions.some(({ kind }) => kind === "barred")) return problemResponse({ kind: "barred" });
+  if (resolutions.some(({ kind }) => kind === "blocked"))
+    return problemResponse({ kind: "barred" });
   const missing = resolutions.flatMap((resolution) =>
-    resolution.kind === "lacking" ? resolution.missing : [],
+    resolution.kind === "missing-key" ? resolution.missing : [],
   );
   if (missing.length === 0) return null;
   return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });

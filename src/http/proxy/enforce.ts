@@ -6,7 +6,7 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
-import { asksForClaims, resolveKey } from "../../policies/resolve-key.ts";
+import { asksForClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
 import {
@@ -14,7 +14,6 @@ import {
   refusedByLimits,
   refusedByRuling,
   reportRefusedDryRuns,
-  type Ruled,
 } from "./denial-events.ts";
 import type { Runtime } from "../runtime.ts";
 import {
@@ -92,17 +91,16 @@ export async function answered(
     return refusal(spends, admission, question.deny, hasLegacyHeaders);
   };
   const standing = isPreflight(question.attributes) ? await standingOf(runtime, question) : null;
-  const barred =
-    standing === null ? null : refusalOf(standing.barred.map(({ resolution }) => resolution));
-  if (barred !== null) {
-    await logRefused(runtime, standing?.barred ?? [], question, waitUntil);
-    return barred;
+  const blocked = standing === null ? null : refusalOf(standing.blocked);
+  if (blocked !== null) {
+    await logRefused(runtime, standing?.blocked ?? [], question, waitUntil);
+    return blocked;
   }
   const known = standing === null ? null : runtime.bans.known(standing.bannable);
   if (known !== null) return refuse(known);
   const resolutions = await rulingsOf(runtime, question);
   if (isFailure(resolutions)) return problemResponse(resolutions);
-  const refused = refusalOf(resolutions.map(({ resolution }) => resolution));
+  const refused = refusalOf(resolutions);
   if (refused !== null) {
     await logRefused(runtime, resolutions, question, waitUntil);
     return refused;
@@ -132,12 +130,12 @@ interface Denied {
 
 async function logRefused(
   { denialLog, partitions }: Runtime,
-  ruled: readonly Ruled[],
+  resolutions: readonly KeyResolution[],
   { tenant }: Question,
   waitUntil: WaitUntil,
 ): Promise<void> {
   if (denialLog === null) return;
-  const denials = await refusedByRuling(partitions, ruled, tenant);
+  const denials = await refusedByRuling(partitions, resolutions, tenant);
   for (const denial of denials) denialLog.note(denial, waitUntil);
 }
 
@@ -148,17 +146,14 @@ async function logRefused(
 async function rulingsOf(
   { readClaims, partitions }: Runtime,
   { met, attributes, tenant, claims: stated }: Question,
-): Promise<Ruled[] | Failure> {
+): Promise<KeyResolution[] | Failure> {
   const asking = met.filter(asksForClaims);
   const read = asking.length > 0 ? await readClaims(attributes.headers) : { claims: {} };
   const isUnreadable = isFailure<Failure>(read);
   if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
   const own = isUnreadable ? {} : read.claims;
   const claims = stated === undefined ? own : { ...own, ...stated };
-  const resolutions = met.map((policy) => ({
-    policy,
-    resolution: resolveKey(policy, attributes, claims),
-  }));
+  const resolutions = met.map((policy) => resolveKey(policy, attributes, claims));
   const dryRuns = resolutions.filter(isRefusedDryRun);
   if (dryRuns.length === 0) return resolutions;
   await reportRefusedDryRuns(partitions, dryRuns, tenant);
@@ -168,10 +163,10 @@ async function rulingsOf(
 /** What a policy charges; nothing where it does not apply. */
 function spendOf(
   { partitions }: Runtime,
-  { resolution }: Ruled,
+  resolution: KeyResolution,
   { attributes, tenant, isSettled }: Question,
 ): Promise<Spend>[] {
-  if (resolution.kind !== "charged") return [];
+  if (resolution.kind !== "charge") return [];
   const { policy, parts, values } = resolution;
   const cost = costOfRequest(policy, attributes);
   const ttlMs = isSettled ? openForMs(policy) : null;

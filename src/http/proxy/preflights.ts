@@ -5,15 +5,15 @@
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { announcedPolicies } from "../../policies/match.ts";
 import { missingParts } from "../../policies/key.ts";
-import { resolveKey } from "../../policies/resolve-key.ts";
+import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
-import { isRefusedDryRun, reportRefusedDryRuns, type Ruled } from "./denial-events.ts";
+import { isRefusedDryRun, reportRefusedDryRuns } from "./denial-events.ts";
 import type { Runtime } from "../runtime.ts";
 
 /** What the policies of an announced request say of the client that announces it. */
 export interface ClientStanding {
   /** The policies whose deny lists name the client. */
-  readonly barred: readonly Ruled[];
+  readonly blocked: readonly KeyResolution[];
   /** The keys that may be banned. */
   readonly bannable: readonly Spend[];
 }
@@ -26,13 +26,13 @@ export async function standingOf(
     tenant,
   }: { readonly attributes: RequestAttributes; readonly tenant: string | null },
 ): Promise<ClientStanding> {
-  const barred: Ruled[] = [];
+  const blocked: KeyResolution[] = [];
   const bannable: Promise<Spend>[] = [];
   for (const { policy, attributes: announced } of announcedPolicies(policies, attributes)) {
     // Browsers send no credentials with a preflight.
     const resolution = resolveKey(policy, announced, {});
-    if (resolution.kind === "barred") barred.push({ policy, resolution });
-    if (policy.ban === null || policy.isDryRun || resolution.kind !== "charged") continue;
+    if (resolution.kind === "blocked") blocked.push(resolution);
+    if (policy.ban === null || policy.isDryRun || resolution.kind !== "charge") continue;
     const { parts, values } = resolution;
     // A key with a part that only the request itself has is not known yet.
     if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
@@ -40,10 +40,10 @@ export async function standingOf(
     const { policy: charged } = resolution;
     bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
   }
-  const dryRuns = barred.filter(isRefusedDryRun);
+  const dryRuns = blocked.filter(isRefusedDryRun);
   if (dryRuns.length > 0) await reportRefusedDryRuns(partitions, dryRuns, tenant);
   return {
-    barred: barred.filter((each) => !dryRuns.includes(each)),
+    blocked: blocked.filter((each) => !dryRuns.includes(each)),
     bannable: await Promise.all(bannable),
   };
 }
