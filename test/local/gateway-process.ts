@@ -1,5 +1,5 @@
-/** A real gateway in a process of its own, configured as the README shows. */
-import { spawn } from "node:child_process";
+/** Real nginx, Caddy and HAProxy, each in its own process, configured as the README shows except for ports, hosts and the token. */
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -9,7 +9,7 @@ import { setTimeout } from "node:timers/promises";
 import { guard } from "../tools/workerd-process.ts";
 import { freePort } from "./checkout.ts";
 
-export interface Gateway {
+export interface GatewayProcess {
   readonly url: string;
   readonly close: () => Promise<void>;
 }
@@ -19,24 +19,116 @@ export interface Upstreams {
   readonly headgate: URL;
   readonly origin: string;
   readonly token: string;
+  /** Edits nginx's configuration before nginx starts. */
+  readonly edit?: (configuration: string) => string;
 }
 
-/** How to run a gateway that listens on `port`, with its files in `folder`. */
-export interface Command {
+/** A program that can run as a gateway. */
+export interface GatewayProgram {
+  /** Whether the program is installed, with the modules that the README's configuration uses. */
+  readonly isInstalled: boolean;
+  /** @throws Error with the program's error output if it does not start */
+  readonly start: (upstreams: Upstreams) => Promise<GatewayProcess>;
+}
+
+interface Command {
   readonly program: string;
   readonly args: readonly string[];
   readonly files: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Debian installs servers in folders that are not on every user's path. */
-export const env = {
+/** Debian installs servers in folders that are not in every user's PATH. */
+const env = {
   ...process.env,
   PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin`,
 };
 
+const outputOf = (program: string, ...args: string[]): string => {
+  const { stdout, stderr } = spawnSync(program, args, { env, encoding: "utf8" });
+  return `${stdout}${stderr}`;
+};
+
+export const nginx: GatewayProgram = {
+  isInstalled: outputOf("nginx", "-V").includes("--with-http_auth_request_module"),
+  start: ({ headgate, origin, token, edit = (text) => text }) =>
+    startNginx((port) =>
+      edit(
+        replaced(readmeBlock("nginx"), {
+          "listen 80;": `listen 127.0.0.1:${port};`,
+          "server headgate.example.com:443;": `server ${headgate.host};`,
+          "https://headgate/": "http://headgate/",
+          "http://127.0.0.1:3000": origin,
+          "the token": token,
+        }),
+      ),
+    ),
+};
+
+export const caddy: GatewayProgram = {
+  isInstalled: /^v?2\./.test(outputOf("caddy", "version")),
+  start: ({ headgate, origin, token }) =>
+    startGateway((port, folder) => ({
+      program: "caddy",
+      args: ["run", "--config", "Caddyfile", "--adapter", "caddyfile"],
+      files: {
+        Caddyfile: `{
+	admin off
+	auto_https off
+}
+${replaced(readmeBlock("caddyfile"), {
+  "app.example.com": `http://127.0.0.1:${port}`,
+  "https://headgate.example.com": headgate.origin,
+  "127.0.0.1:3000": new URL(origin).host,
+})}`,
+      },
+      env: { HEADGATE_TOKEN: token, HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder },
+    })),
+};
+
+export const haproxy: GatewayProgram = {
+  isInstalled: outputOf("haproxy", "-vv").includes("Built with Lua"),
+  start: ({ headgate, origin, token }) =>
+    startGateway((port) => ({
+      program: "haproxy",
+      // -db: one process in the foreground, without a master process that would outlive it.
+      args: ["-db", "-f", "haproxy.cfg"],
+      files: {
+        "haproxy.cfg": replaced(readmeBlock("haproxy"), {
+          "/etc/haproxy/headgate.lua": "headgate.lua",
+          "bind :80": `bind 127.0.0.1:${port}`,
+          "127.0.0.1:3000": new URL(origin).host,
+        }),
+        "headgate.lua": replaced(readmeBlock("lua"), {
+          "https://headgate.example.com": headgate.origin,
+        }),
+      },
+      env: { HEADGATE_TOKEN: token },
+    })),
+};
+
+/** Starts nginx with these contents of its `http` block. */
+export const startNginx = (contentsFor: (port: number) => string): Promise<GatewayProcess> =>
+  startGateway((port, folder) => ({
+    program: "nginx",
+    // A single process leaves no workers behind when it is killed.
+    args: `-p ${folder}/ -e stderr -c nginx.conf -g`
+      .split(" ")
+      .concat("daemon off; master_process off;"),
+    files: {
+      "nginx.conf": `pid nginx.pid;
+events {}
+http {
+access_log off;
+${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${name};`).join("\n")}
+${contentsFor(port)}
+}
+`,
+    },
+  }));
+
 /** The README's only code block in this language. */
-export function readmeBlock(language: string): string {
+function readmeBlock(language: string): string {
   const blocks = readFileSync("README.md", "utf8").matchAll(
     new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, "gm"),
   );
@@ -47,31 +139,30 @@ export function readmeBlock(language: string): string {
   return block;
 }
 
-/** Replaces texts of the README's block, and fails where one of them is missing. */
-export function replaced(block: string, replacements: Readonly<Record<string, string>>): string {
+/** @throws Error if the README's configuration lacks one of the texts to replace */
+function replaced(block: string, replacements: Readonly<Record<string, string>>): string {
   return Object.entries(replacements).reduce((text, [shown, used]) => {
-    if (!text.includes(shown)) throw new Error(`the README's configuration lacks ${shown}`);
+    if (!text.includes(shown)) throw new Error(`expected "${shown}" in the README's configuration`);
     return text.replaceAll(shown, () => used);
   }, block);
 }
 
-/** @throws with what the gateway printed, if it does not start */
-export async function startGateway(
-  commandOf: (port: number, folder: string) => Command,
-): Promise<Gateway> {
+async function startGateway(
+  commandFor: (port: number, folder: string) => Command,
+): Promise<GatewayProcess> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-gateway-"));
   const port = await freePort();
-  const { program, args, files, env: added } = commandOf(port, folder);
+  const { program, args, files, env: extraEnv } = commandFor(port, folder);
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
   const gateway = spawn(program, args, {
     cwd: folder,
-    env: { ...env, ...added },
+    env: { ...env, ...extraEnv },
     stdio: ["ignore", "ignore", "pipe"],
   });
   guard(gateway);
-  let complaint = "";
+  let errorOutput = "";
   gateway.stderr.setEncoding("utf8").on("data", (text: string) => {
-    complaint += text;
+    errorOutput += text;
   });
   const ended = once(gateway, "close");
   const close = async (): Promise<void> => {
@@ -80,23 +171,23 @@ export async function startGateway(
     rmSync(folder, { recursive: true });
   };
   try {
-    await accepts(port, () => gateway.exitCode === null);
+    await untilConnected(port, () => gateway.exitCode === null);
   } catch (error) {
     await close();
-    throw new Error(`${program} did not start: ${complaint}`, { cause: error });
+    throw new Error(`${program} did not start: ${errorOutput}`, { cause: error });
   }
   return { url: `http://127.0.0.1:${port}`, close };
 }
 
-/** Resolves when a connection is accepted. */
-async function accepts(port: number, isRunning: () => boolean): Promise<void> {
+/** Resolves when the port accepts a connection. */
+async function untilConnected(port: number, isRunning: () => boolean): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   try {
     await once(socket, "connect");
   } catch (error) {
     if (!isRunning()) throw error;
     await setTimeout(20);
-    await accepts(port, isRunning);
+    await untilConnected(port, isRunning);
   } finally {
     socket.destroy();
   }

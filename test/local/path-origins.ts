@@ -1,9 +1,9 @@
-/** Real origins with default routing, whose answers name the handler that a request has reached. */
+/** Express and nginx with default routing. Their responses name the handler that a request has reached. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
-import { startGateway } from "./gateway-process.ts";
+import { startNginx } from "./gateway-process.ts";
 
 export interface PathOrigin {
   readonly url: string;
@@ -43,20 +43,8 @@ export async function startExpress(): Promise<PathOrigin> {
 }
 
 export const startNginxOrigin = (): Promise<PathOrigin> =>
-  startGateway((port, folder) => ({
-    program: "nginx",
-    args: `-p ${folder}/ -e stderr -c nginx.conf -g`
-      .split(" ")
-      .concat("daemon off; master_process off;"),
-    files: { "nginx.conf": nginxConfiguration(port) },
-  }));
-
-const nginxConfiguration = (port: number): string => `pid nginx.pid;
-events {}
-http {
-access_log off;
-keepalive_requests 1000000;
-${["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${name};`).join("\n")}
+  startNginx(
+    (port) => `keepalive_requests 1000000;
 server {
 listen 127.0.0.1:${port};
 location = /login { add_header ${handlerField} literal; return 200; }
@@ -64,6 +52,5 @@ location = /account/password { add_header ${handlerField} nested; return 200; }
 location ~ ^/files/[^/]+$ { add_header ${handlerField} segment; return 200; }
 location /api/ { add_header ${handlerField} rest; return 200; }
 location / { return 404; }
-}
-}
-`;
+}`,
+  );

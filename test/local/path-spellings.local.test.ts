@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { Connection } from "../tools/fuzz/connection.ts";
 import { startWorkerd } from "../tools/workerd.ts";
-import { hasNginx, startNginx } from "./nginx.ts";
+import { nginx } from "./gateway-process.ts";
 import { handlerField, handlers, startExpress, startNginxOrigin } from "./path-origins.ts";
 import { compositionsOf } from "./path-transformations.ts";
 
@@ -75,7 +75,7 @@ function expectAllCharged(reached: readonly Reached[], fewest: number): void {
 
 describe.each([
   ["Express", startExpress, true],
-  ["nginx", startNginxOrigin, hasNginx],
+  ["nginx", startNginxOrigin, nginx.isInstalled],
 ] as const)(
   "every composition of two spellings, with %s as the origin",
   (_, start, isInstalled) => {
@@ -108,13 +108,13 @@ describe.each([
       120_000,
     );
 
-    it.skipIf(!hasNginx)(
+    it.skipIf(!nginx.isInstalled)(
       "is charged where it reaches a handler through nginx that asks Headgate",
       async () => {
         const origin = await start();
         const variables = { CHECK_TOKENS: token, POLICIES: JSON.stringify(policies) };
         const headgate = await startWorkerd(folder, variables);
-        const gateway = await startNginx({ headgate: headgate.url, origin: origin.url, token });
+        const gateway = await nginx.start({ headgate: headgate.url, origin: origin.url, token });
         try {
           // Express decodes and resolves nothing of what nginx passes on as it was received.
           expectAllCharged((await sendAll(gateway.url, compositions)).reached, 5);
