@@ -19,30 +19,30 @@ const fourOctets = new RegExp(String.raw`^${octet}(?:\.${octet}){3}$`);
  * Null when the text is no address. IPv4 in any IPv6 clothing (mapped, or behind the well-known NAT64 prefix) is that
  * IPv4 address.
  */
-export function addressOf(text: string): Address | null {
+export function parseAddress(text: string): Address | null {
   // The library is lenient, and finds out by throwing, which takes longer than all else that a request needs.
   if (!text.includes(":")) {
     return fourOctets.test(text) ? new ipaddr.IPv4(text.split(".").map(Number)) : null;
   }
-  const address = ipv6Of(text);
+  const address = parseIpv6(text);
   if (address === null) return null;
-  return isDressed(address) ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
+  return isIpv4InIpv6(address) ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
 }
 
 /** The URL parser is strict where the library is lenient, with octal parts and compatible addresses among others. */
-function ipv6Of(text: string): ipaddr.IPv6 | null {
+function parseIpv6(text: string): ipaddr.IPv6 | null {
   const url = `http://[${text}]/`;
   if (!/^[0-9a-f:.]+$/i.test(text) || !URL.canParse(url)) return null;
   return ipaddr.IPv6.parse(new URL(url).hostname.slice(1, -1));
 }
 
-const isDressed = (address: ipaddr.IPv6): boolean =>
+const isIpv4InIpv6 = (address: ipaddr.IPv6): boolean =>
   address.isIPv4MappedAddress() || address.match(nat64);
 
 /** An address as a network of one, or a CIDR block such as `10.0.0.0/8`; null when the text is neither. */
-export function networkOf(text: string): Network | null {
+export function parseNetwork(text: string): Network | null {
   const [written = "", bits, ...more] = text.split("/");
-  const address = addressOf(written);
+  const address = parseAddress(written);
   if (address === null || more.length > 0) return null;
   const mostBits = address.kind() === "ipv4" ? 32 : 128;
   if (bits === undefined) return { address, prefixBits: mostBits };

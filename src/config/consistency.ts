@@ -1,7 +1,7 @@
 /** Who decides: the object alone, or isolates on what it has told them. */
 import * as v from "valibot";
 import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
-import { durationFrom } from "./reading.ts";
+import { durationBetween } from "./reading.ts";
 import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
 
 /**
@@ -25,7 +25,7 @@ const kinds = ["strict", "leased", "eventual"] as const;
 export const consistencyFields = {
   consistency: v.optional(v.picklist(kinds, 'one of "strict", "leased", "eventual"'), "strict"),
   syncEvery: v.optional(
-    durationFrom(
+    durationBetween(
       shortestSyncMs,
       longestSyncMs,
       'a duration from 100 ms to 10 s such as "500ms" or "2s"',
@@ -43,7 +43,7 @@ export const consistencyOf = (written: {
     : { kind: written.consistency };
 
 /** What needs the object's own decision: each is named that a policy has. */
-export function refuseConsistency(
+export function reportConsistencyConflicts(
   policy: unknown,
   limits: readonly Limit[],
   report: (problem: Omit<ConfigProblem, "variable">) => void,

@@ -5,9 +5,9 @@ import {
   isBrokenJson,
   isSet,
   jsonErrorNote,
-  listed,
-  type Report,
-  typed,
+  typedList,
+  type ReportProblem,
+  typedValue,
 } from "./variables.ts";
 import { acceptedFields, isRecord } from "../validation/problems.ts";
 
@@ -19,10 +19,10 @@ export type AllowedOrigins =
 
 const mostOrigins = 64;
 
-export function readCorsOrigins(value: unknown, report: Report): AllowedOrigins {
+export function readCorsOrigins(value: unknown, report: ReportProblem): AllowedOrigins {
   if (!isSet(value)) return { kind: "none" };
   if (value === "*") return { kind: "any" };
-  const texts = listed(value);
+  const texts = typedList(value);
   if (texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin)) {
     return { kind: "list", origins: new Set(texts) };
   }
@@ -45,7 +45,7 @@ const isOrigin = (value: unknown): value is string =>
 
 const defaultPreflights = "600/minute";
 
-const ofPreflights = ["limits", "ipv6Prefix", "trustedProxies"];
+const preflightFields = ["limits", "ipv6Prefix", "trustedProxies"];
 
 const variable = "PREFLIGHT_LIMITS";
 
@@ -56,22 +56,22 @@ const variable = "PREFLIGHT_LIMITS";
 export function readPreflights(
   value: unknown,
   policies: readonly Policy[],
-  report: Report,
+  report: ReportProblem,
 ): Policy | null {
   if (value === "off") return null;
   if (isBrokenJson(value)) {
     report({ variable, field: "", value, accepted: acceptedJson(value) });
     return null;
   }
-  const written = isSet(value) ? typed(value) : defaultPreflights;
+  const written = isSet(value) ? typedValue(value) : defaultPreflights;
   const isPolicy = isRecord(written) && "limits" in written;
   const fields = isPolicy ? written : { limits: written };
-  const others = Object.entries(fields).filter(([name]) => !ofPreflights.includes(name));
+  const others = Object.entries(fields).filter(([name]) => !preflightFields.includes(name));
   for (const [field, other] of others) {
-    report({ variable, field, value: other, accepted: acceptedFields(field, ofPreflights) });
+    report({ variable, field, value: other, accepted: acceptedFields(field, preflightFields) });
   }
   if (others.length > 0) return null;
-  const [trustedProxies, ...different] = proxiesOf(policies);
+  const [trustedProxies, ...different] = trustedProxiesOf(policies);
   const isShared = typeof trustedProxies === "number" && different.length === 0;
   const policy = {
     ...(isShared && { trustedProxies }),
@@ -87,7 +87,7 @@ export function readPreflights(
 }
 
 /** The different `trustedProxies` of policies by address; of all that have any where no policy is by address. */
-function proxiesOf(policies: readonly Policy[]): (number | null)[] {
+function trustedProxiesOf(policies: readonly Policy[]): (number | null)[] {
   const byAddress = policies.filter(({ key }) => key.some(({ kind }) => kind === "ip"));
   const others = policies.filter(({ addresses }) => addresses.trustedProxies !== null);
   const finding = byAddress.length > 0 ? byAddress : others;
@@ -96,8 +96,8 @@ function proxiesOf(policies: readonly Policy[]): (number | null)[] {
 
 /** Where the policies do not say by which address preflights are to be counted. */
 export function preflightWarnings(value: unknown, policies: readonly Policy[]): string[] {
-  const different = proxiesOf(policies);
-  const written = typed(value);
+  const different = trustedProxiesOf(policies);
+  const written = typedValue(value);
   const isSaid = isRecord(written) && written["trustedProxies"] !== undefined;
   if (value === "off" || isSaid || different.length < 2) return [];
   const numbers = different.map((each) => each ?? "none").join(", ");

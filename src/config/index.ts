@@ -8,14 +8,19 @@ import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
 import { readFlag } from "./flags.ts";
 import { type KnownVariables, unknownVariables } from "./known-variables.ts";
 import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
-import { isSet, type Report, type Variables } from "./variables.ts";
+import { isSet, type ReportProblem, type Variables } from "./variables.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 
-export { type Address, addressOf, isWithin } from "./address.ts";
+export { type Address, parseAddress, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban, DenialAnswer } from "./on-deny.ts";
-export { type Override, partsAskedFor } from "./key-rules.ts";
-export { type Condition, type SubjectPattern, type Pattern, spelled } from "./subject-pattern.ts";
+export { type Override, conditionParts } from "./key-rules.ts";
+export {
+  type Condition,
+  type SubjectPattern,
+  type Pattern,
+  canonicalText,
+} from "./subject-pattern.ts";
 export type { Match } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
 export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";
@@ -34,10 +39,10 @@ export type { AllowedOrigins } from "./cors.ts";
 export { normalizedHost } from "./host-pattern.ts";
 export { normalizedPath } from "./path.ts";
 export { pathKey } from "./path-pattern.ts";
-export { namedPath, PathReadings } from "./path-readings.ts";
+export { parsePath, PathReadings } from "./path-readings.ts";
 export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";
-export { isKnown as isKnownVariable } from "./known-variables.ts";
+export { isKnownVariable } from "./known-variables.ts";
 export { readPolicy } from "./policy.ts";
 export type { CheckToken, Right } from "./tokens.ts";
 
@@ -71,20 +76,20 @@ export function parseConfig(variables: Variables): Config {
   const env: KnownVariables = variables;
   const problems = placeholderProblems(env);
   const placeholders = new Set(problems.map(({ variable }) => variable));
-  const report: Report = (problem) => {
+  const report: ReportProblem = (problem) => {
     if (!placeholders.has(problem.variable)) problems.push(problem);
   };
   const origin = readOrigin(env.ORIGIN, report);
   const originSecret = readOriginSecret(env.ORIGIN_SECRET, report);
   const checkPath = readCheckPath(env.CHECK_PATH, report);
-  const { policies, ownPolicies, warnings } = readPolicies(variables, checkPath, report);
+  const { policies, selfPolicies, warnings } = readPolicies(variables, checkPath, report);
   const jwt = readJwt(env, report);
   const config: Config = {
     origin,
     originTimeoutMs: readOriginTimeout(env.ORIGIN_TIMEOUT, report),
     originSecret,
     policies,
-    ownPolicies,
+    selfPolicies,
     jwt,
     warnings: [
       ...warnings,
@@ -113,7 +118,7 @@ export const deploymentProblems = (variables: Variables): string[] => [
   ...shortSecrets(variables),
 ];
 
-function readCheckPath(value: unknown, report: Report): string {
+function readCheckPath(value: unknown, report: ReportProblem): string {
   if (!isSet(value)) return "/check";
   if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value))
     return value;

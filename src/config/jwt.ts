@@ -6,9 +6,9 @@ import {
   isBrokenJson,
   isSet,
   jsonErrorNote,
-  listed,
-  type Report,
-  typed,
+  typedList,
+  type ReportProblem,
+  typedValue,
 } from "./variables.ts";
 import { isRecord } from "../validation/problems.ts";
 
@@ -47,7 +47,7 @@ const acceptedUrl =
   'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
 
 /** Null when neither a key nor a set of them is set. */
-export function readJwt(env: KnownVariables, report: Report): JwtSettings | null {
+export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings | null {
   const keys = readKeys(env, report);
   const issuers = readTexts("JWT_ISSUER", env, report);
   const audiences = readTexts("JWT_AUDIENCE", env, report);
@@ -69,7 +69,7 @@ export function jwtWarnings(jwt: JwtSettings | null): string[] {
     : [];
 }
 
-function readKeys(env: KnownVariables, report: Report): JwtKeys | null {
+function readKeys(env: KnownVariables, report: ReportProblem): JwtKeys | null {
   const { JWT_KEY: key, JWT_JWKS_URL: url } = env;
   if (isSet(key) && isSet(url)) {
     report({
@@ -96,7 +96,7 @@ function readKeys(env: KnownVariables, report: Report): JwtKeys | null {
 
 /** By shape: what is an object is a JWK, what is a PEM or the inside of one a public key, any other text a secret. */
 function readKey(value: unknown): JwtKey | null {
-  const read = typed(value);
+  const read = typedValue(value);
   if (isRecord(read)) return jwkOf(read);
   if (typeof read !== "string") return null;
   const text = read.trim();
@@ -159,7 +159,7 @@ function base64Bytes(text: string): Uint8Array | null {
   return Uint8Array.from(atob(bare), (character) => character.charCodeAt(0));
 }
 
-function readUrl(value: unknown, report: Report): JwtKeys | null {
+function readUrl(value: unknown, report: ReportProblem): JwtKeys | null {
   const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
   const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
   // Over plain HTTP anyone on the way could put a key of theirs in the set; on this machine there is no way.
@@ -181,11 +181,11 @@ const isText = (value: unknown): value is string =>
 function readTexts(
   variable: "JWT_ISSUER" | "JWT_AUDIENCE",
   env: KnownVariables,
-  report: Report,
+  report: ReportProblem,
 ): readonly string[] | null {
   const value = env[variable];
   if (!isSet(value)) return null;
-  const texts = listed(value);
+  const texts = typedList(value);
   if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
   const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
   report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });

@@ -6,13 +6,13 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
-import { isSent, type KeyPart, readKey } from "./key.ts";
+import { isSentByCaller, type KeyPart, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
   type SubjectPattern,
   looksLikeAddress,
-  mostListed,
+  mostListEntries,
   readCondition,
   readSubjectPattern,
 } from "./subject-pattern.ts";
@@ -42,7 +42,7 @@ export interface KeyRules {
 }
 
 /** The key of a policy, and the pattern by which paths in it are spelled. */
-interface ListedKey {
+interface PolicyKey {
   readonly parts: readonly KeyPart[];
   readonly path: PathPattern | null;
   /** Whether items that are wrong may be somebody's secrets. */
@@ -51,7 +51,7 @@ interface ListedKey {
 
 type ReportAt = (field: string, value: unknown, accepted: string) => void;
 
-const acceptedOverrides = `a list of up to ${mostListed} overrides such as { key = "partner-42", limits = "100/minute" }`;
+const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];
 
 /**
@@ -69,7 +69,7 @@ export function readKeyRules(
   const { key: writtenKey } = written;
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // Where the key was forgotten, items are keys of a part that is not there.
-  const mayHoldSecrets = writtenKey === undefined || parts?.some(isSent) === true;
+  const mayHoldSecrets = writtenKey === undefined || parts?.some(isSentByCaller) === true;
   const path = writtenPathPattern(policy);
   const key = parts === null ? null : { parts, path, mayHoldSecrets };
   return {
@@ -77,20 +77,20 @@ export function readKeyRules(
       readOverride(value, field, key, defaults, report),
     ),
     allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
-      listedIn(value, key, field, reportAt),
+      readSubject(value, key, field, reportAt),
     ),
     deny: readList(written, "deny", acceptedList, reportAt, (value, field) =>
-      listedIn(value, key, field, reportAt),
+      readSubject(value, key, field, reportAt),
     ),
   };
 }
 
 /** The parts that conditions of overrides ask for. */
-export const partsAskedFor = (overrides: readonly Override[]): KeyPart[] =>
+export const conditionParts = (overrides: readonly Override[]): KeyPart[] =>
   overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
 
 /** The same of a policy as written, whatever else is wrong with it or with its overrides. */
-export function writtenParts(policy: unknown): KeyPart[] {
+export function writtenConditionParts(policy: unknown): KeyPart[] {
   const list = isRecord(policy) ? policy["overrides"] : undefined;
   const overrides: unknown[] = Array.isArray(list) ? list : [];
   return overrides.flatMap((each) => {
@@ -108,8 +108,8 @@ function readList<Item>(
 ): Item[] {
   const list = policy[name];
   if (list === undefined) return [];
-  if (!Array.isArray(list) || list.length > mostListed) {
-    reportAt(name, mayBeKey(list) ? hidden : list, accepted);
+  if (!Array.isArray(list) || list.length > mostListEntries) {
+    reportAt(name, mayContainKey(list) ? hidden : list, accepted);
     return [];
   }
   // A copy has no empty places, which would be passed over.
@@ -120,9 +120,9 @@ function readList<Item>(
 }
 
 /** Null when it is none, which is reported, or when there is no key for it to fit. */
-function listedIn(
+function readSubject(
   value: unknown,
-  key: ListedKey | null,
+  key: PolicyKey | null,
   field: string,
   reportAt: ReportAt,
 ): SubjectPattern | null {
@@ -130,15 +130,15 @@ function listedIn(
   const read = readSubjectPattern(value, key.parts, key.path);
   if ("value" in read) return read.value;
   // Problems are logged: what may be somebody's key is not quoted.
-  reportAt(field, key.mayHoldSecrets && mayBeKey(value) ? hidden : value, read.accepted);
+  reportAt(field, key.mayHoldSecrets && mayContainKey(value) ? hidden : value, read.accepted);
   return null;
 }
 
 /** Whether a value is or has a text that is neither an address nor limits. */
-const mayBeKey = (value: unknown): boolean =>
+const mayContainKey = (value: unknown): boolean =>
   typeof value === "string"
     ? value !== "" && !looksLikeAddress(value) && !isLimits(value)
-    : typeof value === "object" && value !== null && Object.values(value).some(mayBeKey);
+    : typeof value === "object" && value !== null && Object.values(value).some(mayContainKey);
 
 function isLimits(text: string): boolean {
   const problems: unknown[] = [];
@@ -149,44 +149,44 @@ function isLimits(text: string): boolean {
 function readOverride(
   value: unknown,
   field: string,
-  key: ListedKey | null,
+  key: PolicyKey | null,
   defaults: LimitDefaults,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
 ): Override | null {
   const reportAt: ReportAt = (within, wrong, accepted) =>
     report({ field: joinPath(field, within), value: wrong, accepted });
   if (!isRecord(value)) {
-    reportAt("", mayBeKey(value) ? hidden : value, acceptedOverrides);
+    reportAt("", mayContainKey(value) ? hidden : value, acceptedOverrides);
     return null;
   }
   for (const name of Object.keys(value)) {
     if (overrideFields.includes(name)) continue;
     const isOfLimits = ["limits", "strategy"].includes(asText(nearestName(name, overrideFields)));
-    const quoted = mayBeKey(value[name]) && !isOfLimits ? hidden : value[name];
+    const quoted = mayContainKey(value[name]) && !isOfLimits ? hidden : value[name];
     reportAt(name, quoted, acceptedFields(name, overrideFields));
   }
-  const target = targetOf(value, key, reportAt);
-  const limits = overridingLimits(value, defaults, reportAt);
+  const target = readTarget(value, key, reportAt);
+  const limits = readOverrideLimits(value, defaults, reportAt);
   return target === null || limits.length === 0 ? null : { for: target, limits };
 }
 
-function targetOf(
+function readTarget(
   { key: listed, when }: Readonly<Record<string, unknown>>,
-  key: ListedKey | null,
+  key: PolicyKey | null,
   reportAt: ReportAt,
 ): Override["for"] | null {
   if ((listed === undefined) === (when === undefined)) {
     reportAt("key", listed, "a key of the policy; or in its place when, a condition");
     return null;
   }
-  if (when === undefined) return listedIn(listed, key, "key", reportAt);
+  if (when === undefined) return readSubject(listed, key, "key", reportAt);
   const condition = readCondition(when);
   if ("value" in condition) return { kind: "condition", condition: condition.value };
   reportAt("when", when, condition.accepted);
   return null;
 }
 
-function overridingLimits(
+function readOverrideLimits(
   { limits, strategy }: Readonly<Record<string, unknown>>,
   defaults: LimitDefaults,
   reportAt: ReportAt,

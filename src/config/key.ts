@@ -53,7 +53,7 @@ const namePatterns: Readonly<Record<NamedKind, RegExp>> = {
 };
 
 /** Whether a part is one that whoever calls may leave out, or fill with a secret. */
-export const isSent = (part: KeyPart): boolean => "name" in part;
+export const isSentByCaller = (part: KeyPart): boolean => "name" in part;
 
 /** A part as it is written in the configuration. */
 export const partName = (part: KeyPart): string =>

@@ -2,7 +2,7 @@
 import { limitFields } from "../strategies/index.ts";
 import { matchFields } from "./match.ts";
 import { policyFields } from "./policy.ts";
-import { isNumbered, isSet, jsonErrorNote, listed, type Variables } from "./variables.ts";
+import { isNumbered, isSet, jsonErrorNote, typedList, type Variables } from "./variables.ts";
 import { asText, nearestName } from "../validation/problems.ts";
 
 /** Readers ask for no others. `POLICIES` stands for `POLICIES_2`, `POLICIES_3`, … too. */
@@ -35,7 +35,7 @@ export type VariableName = (typeof variableNames)[number];
 export type KnownVariables = Readonly<Partial<Record<VariableName, unknown>>>;
 
 /** Whether Headgate reads a variable of this name. */
-export const isKnown = (name: string): boolean =>
+export const isKnownVariable = (name: string): boolean =>
   variableNames.some((known) => known === name) || isNumbered(name, "POLICIES");
 
 /**
@@ -47,7 +47,7 @@ export function unknownVariables(env: Variables): string[] {
   const own = readNames(extra);
   const unknown = Object.keys(env).filter(
     (name) =>
-      !isKnown(name) &&
+      !isKnownVariable(name) &&
       // Tools add variables of such names, such as __STATIC_CONTENT_MANIFEST.
       !name.startsWith("__") &&
       // A misnamed list of policies is a problem of its own.
@@ -69,7 +69,7 @@ export function unknownVariables(env: Variables): string[] {
 /** A list of names, or names with commas between; null for anything else. */
 function readNames(value: unknown): ReadonlySet<string> | null {
   if (!isSet(value)) return new Set();
-  const names = listed(value)
+  const names = typedList(value)
     .flatMap((each) => (typeof each === "string" ? each.split(",") : [""]))
     .map((name) => name.trim());
   return names.every((name) => /^[a-z_$][\w$]*$/i.test(name)) ? new Set(names) : null;

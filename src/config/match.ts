@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { type HostPattern, hostPattern } from "./host-pattern.ts";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
-import { readBy, readWith } from "./reading.ts";
+import { schemaOfNullable, schemaOf } from "./reading.ts";
 import { asText, type ConfigProblem, fields, isRecord } from "../validation/problems.ts";
 
 /** Whether a path is compared in all readings of origins, or as it is received. */
@@ -49,20 +49,20 @@ export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient
 
 const matchEntries = {
   methods: v.optional(
-    readBy(
+    schemaOfNullable(
       readMethods,
       'a list of HTTP methods such as ["GET", "POST"], or one method such as "POST"',
     ),
   ),
-  path: v.optional(readWith((value) => readPathPattern(asText(value)))),
+  path: v.optional(schemaOf((value) => readPathPattern(asText(value)))),
   host: v.optional(
-    readBy(
+    schemaOfNullable(
       (value) => hostPattern(asText(value)),
       'a host such as "api.example.com" or "*.example.com"',
     ),
   ),
   header: v.optional(
-    readBy(
+    schemaOfNullable(
       readHeaders,
       'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }; or the name of one header, for any value',
     ),
@@ -101,7 +101,7 @@ export function matchOf(
 }
 
 /** Reports a `pathMatching` of the policy beside one of its `match`. */
-export function refuseSecondPathMatching(
+export function reportSecondPathMatching(
   policy: unknown,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
 ): void {

@@ -1,6 +1,6 @@
 /** The variables that say where allowed requests go. */
-import { millisecondsWithin } from "./reading.ts";
-import { hidden, isSet, type Report } from "./variables.ts";
+import { durationMsBetween } from "./reading.ts";
+import { hidden, isSet, type ReportProblem } from "./variables.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
 export type Origin =
@@ -8,7 +8,7 @@ export type Origin =
   | { readonly kind: "route" }
   | { readonly kind: "none" };
 
-export function readOrigin(value: unknown, report: Report): Origin {
+export function readOrigin(value: unknown, report: ReportProblem): Origin {
   if (!isSet(value)) return { kind: "none" };
   if (value === "route") return { kind: "route" };
   const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
@@ -34,9 +34,9 @@ const mostTimeoutMs = 3_600_000;
 const defaultTimeoutMs = 100_000;
 
 /** How long a response may take to begin; its body may take as long as it likes. */
-export function readOriginTimeout(value: unknown, report: Report): number {
+export function readOriginTimeout(value: unknown, report: ReportProblem): number {
   if (!isSet(value)) return defaultTimeoutMs;
-  const milliseconds = millisecondsWithin(value, leastTimeoutMs, mostTimeoutMs);
+  const milliseconds = durationMsBetween(value, leastTimeoutMs, mostTimeoutMs);
   if (milliseconds !== null) return milliseconds;
   const accepted = 'a duration from 100 ms to 1 hour such as "30s"';
   report({ variable: "ORIGIN_TIMEOUT", field: "", value, accepted });

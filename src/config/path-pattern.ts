@@ -8,7 +8,7 @@ import {
   type PathReadings,
   withoutTrailingSlashes,
 } from "./path-readings.ts";
-import type { Read } from "./reading.ts";
+import type { ReadResult } from "./reading.ts";
 
 /** Which paths are meant. */
 export interface PathPattern {
@@ -40,7 +40,7 @@ const isLiteral = (character: string): boolean =>
   /[\w\-.~!$&',;=@%/ ]/.test(character) || character > "\x7f";
 
 /** The pattern in a text, or what is accepted in its place. */
-export function readPathPattern(text: string): Read<PathPattern> {
+export function readPathPattern(text: string): ReadResult<PathPattern> {
   if (!text.startsWith("/")) return { accepted: acceptedPattern };
   const advice = adviceFor(text);
   return advice === null

@@ -67,7 +67,7 @@ export class PathReadings {
 }
 
 /** A path that the configuration or a caller of `/check` names, read as the path of a request would be. */
-export function namedPath(text: string): PathReadings {
+export function parsePath(text: string): PathReadings {
   const path = rooted(text).replaceAll("?", "%3F").replaceAll("#", "%23");
   return new PathReadings(new URL(`http://host${path}`).pathname);
 }

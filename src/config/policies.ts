@@ -1,23 +1,23 @@
 /** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
 import * as v from "valibot";
 import { acceptedNotation } from "../strategies/index.ts";
-import { writtenParts } from "./key-rules.ts";
+import { writtenConditionParts } from "./key-rules.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import type { VariableName } from "./known-variables.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import { readLists, type Written } from "./policy-lists.ts";
+import { readLists, type WrittenPolicy } from "./policy-lists.ts";
 import { sharedKeyWarnings } from "./shared-keys.ts";
 import {
   acceptedJson,
   isBrokenJson,
   isSet,
-  numbered,
-  type Report,
-  typed,
+  numberedNames,
+  type ReportProblem,
+  typedValue,
   type Variables,
 } from "./variables.ts";
-import { warningsOf } from "./warnings.ts";
+import { policyWarnings } from "./warnings.ts";
 import { isRecord, joinPath } from "../validation/problems.ts";
 
 /** The variables of the short form, by the field of a policy that each of them is. */
@@ -31,18 +31,18 @@ export interface Policies {
   /** At least one; their names and those of their limits are unique. */
   readonly policies: readonly Policy[];
   /** Those of them that limit calls of the limiter itself. */
-  readonly ownPolicies: readonly Policy[];
+  readonly selfPolicies: readonly Policy[];
   /** What is accepted and should rather not be used, a line each. */
   readonly warnings: readonly string[];
 }
 
 /** @param checkPath below which everything is the limiter's own */
-export function readPolicies(env: Variables, checkPath: string, report: Report): Policies {
+export function readPolicies(env: Variables, checkPath: string, report: ReportProblem): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
-  refuseDuplicates(written, report);
-  refuseUnverifiable(written, env, report);
-  refuseOwnWords(written, checkPath, report);
-  const isNothingSet = [...Object.values(shortForm), ...numbered(env, "POLICIES")].every(
+  reportDuplicates(written, report);
+  reportUnverifiableClaims(written, env, report);
+  reportSelfDenialAnswers(written, checkPath, report);
+  const isNothingSet = [...Object.values(shortForm), ...numberedNames(env, "POLICIES")].every(
     (variable) => !isSet(env[variable]),
   );
   if (isNothingSet) {
@@ -52,8 +52,8 @@ export function readPolicies(env: Variables, checkPath: string, report: Report):
   const policies = written.flatMap(({ policy }) => policy ?? []);
   return {
     policies,
-    ownPolicies: policies.filter((policy) => isOwn(policy, checkPath)),
-    warnings: [...written.flatMap(toldOf), ...sharedKeyWarnings(policies)],
+    selfPolicies: policies.filter((policy) => isSelfPolicy(policy, checkPath)),
+    warnings: [...written.flatMap(warningsIn), ...sharedKeyWarnings(policies)],
   };
 }
 
@@ -65,18 +65,18 @@ export const hasLimits = (env: Variables): boolean =>
       (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
   );
 
-function toldOf(written: Written): string[] {
+function warningsIn(written: WrittenPolicy): string[] {
   const { policy } = written;
   if (policy === null) return [];
-  return warningsOf(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
+  return policyWarnings(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
 }
 
 /** Where a field of a policy is written: of the short form in a variable of its own. */
-const placeOf = ({ variable, field }: Written, name: string): string =>
+const placeOf = ({ variable, field }: WrittenPolicy, name: string): string =>
   field === "" ? (shortForm[name] ?? variable) : joinPath(variable, `${field}.${name}`);
 
 /** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */
-function readShortForm(env: Variables, report: Report): Written[] {
+function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
   const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
   if (set.length === 0) return [];
   const broken = new Set(
@@ -88,7 +88,7 @@ function readShortForm(env: Variables, report: Report): Written[] {
   }
   const value = {
     name: "default",
-    ...Object.fromEntries(set.map(([field, variable]) => [field, typed(env[variable])])),
+    ...Object.fromEntries(set.map(([field, variable]) => [field, typedValue(env[variable])])),
   };
   const policy = readPolicy("", "", value, (problem) => {
     const [, name = "", field = ""] = /^([a-z]+)\.?(.*)$/is.exec(problem.field) ?? [];
@@ -102,7 +102,7 @@ function readShortForm(env: Variables, report: Report): Written[] {
  * In one response the names of all limits stand side by side, so they are unique, and so are those of policies. Of a
  * policy that could not be read the name is still compared: all problems are to be found at once.
  */
-function refuseDuplicates(written: readonly Written[], report: Report): void {
+function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProblem): void {
   const places = new Map<string, string>();
   for (const { variable, field, value, policy } of written) {
     const place = joinPath(variable, field);
@@ -120,7 +120,7 @@ function refuseDuplicates(written: readonly Written[], report: Report): void {
 }
 
 /** Whether a policy's path begins with that of the limiter's own calls, and not only with the same letters. */
-function isOwn({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
+function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
   if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
   return pathMatching === "exact"
     ? path.pathname.startsWith(checkPath)
@@ -128,22 +128,30 @@ function isOwn({ match: { path, pathMatching } }: Policy, checkPath: string): bo
 }
 
 /** The limiter's own calls are answered as its OpenAPI document says. */
-function refuseOwnWords(written: readonly Written[], checkPath: string, report: Report): void {
+function reportSelfDenialAnswers(
+  written: readonly WrittenPolicy[],
+  checkPath: string,
+  report: ReportProblem,
+): void {
   for (const { variable, field, policy } of written) {
-    if (policy === null || policy.onDeny === null || !isOwn(policy, checkPath)) continue;
+    if (policy === null || policy.onDeny === null || !isSelfPolicy(policy, checkPath)) continue;
     const accepted = `nothing in a policy whose path is one of ${checkPath}`;
     report({ variable, field: joinPath(field, "onDeny"), value: policy.onDeny, accepted });
   }
 }
 
 /** A claim that nothing can verify would be missing from every request. */
-function refuseUnverifiable(written: readonly Written[], env: Variables, report: Report): void {
+function reportUnverifiableClaims(
+  written: readonly WrittenPolicy[],
+  env: Variables,
+  report: ReportProblem,
+): void {
   if (hasJwt(env)) return;
   const places = written.flatMap((each) => {
     const value = isRecord(each.value) ? each.value : {};
     return [
       ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
-      ...(writtenParts(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
+      ...(writtenConditionParts(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
     ];
   });
   if (places.length === 0) return;
@@ -155,11 +163,11 @@ function refuseUnverifiable(written: readonly Written[], env: Variables, report:
 
 const isClaim = ({ kind }: KeyPart): boolean => kind === "jwt";
 
-const named = v.fallback(v.array(v.object({ name: v.string() })), []);
+const namedLimits = v.fallback(v.array(v.object({ name: v.string() })), []);
 const namedPolicy = v.object({
   name: v.fallback(v.string(), ""),
-  limits: named,
-  keyRules: v.fallback(v.object({ overrides: v.array(v.object({ limits: named })) }), {
+  limits: namedLimits,
+  keyRules: v.fallback(v.object({ overrides: v.array(v.object({ limits: namedLimits })) }), {
     overrides: [],
   }),
 });

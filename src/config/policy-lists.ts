@@ -8,29 +8,29 @@ import {
   isNumbered,
   isSet,
   jsonErrorNote,
-  numbered,
-  type Report,
-  typed,
+  numberedNames,
+  type ReportProblem,
+  typedValue,
   type Variables,
 } from "./variables.ts";
-import { acceptedFields, isRecord, joinPath, textOf } from "../validation/problems.ts";
+import { acceptedFields, isRecord, joinPath, jsonOf } from "../validation/problems.ts";
 
 /** A policy that was written somewhere; null if it could not be read. */
-export interface Written {
+export interface WrittenPolicy {
   readonly variable: string;
   readonly field: string;
   readonly value: unknown;
   readonly policy: Policy | null;
 }
 
-interface Entry {
+interface ListEntry {
   readonly variable: string;
   readonly field: string;
   readonly value: unknown;
 }
 
 /** Further items for the lists of a policy. */
-interface Continuation extends Entry {
+interface Continuation extends ListEntry {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
@@ -38,11 +38,11 @@ interface Continuation extends Entry {
 const continuedFields = ["overrides", "allow", "deny"] as const;
 const continuationFields = ["continues", ...continuedFields];
 
-export function readLists(env: Variables, report: Report): Written[] {
-  refuseMisnamed(env, report);
-  refuseGaps(env, report);
-  const entries = numbered(env, "POLICIES").flatMap((variable) => {
-    const list = typed(env[variable]);
+export function readLists(env: Variables, report: ReportProblem): WrittenPolicy[] {
+  reportMisnamed(env, report);
+  reportGaps(env, report);
+  const entries = numberedNames(env, "POLICIES").flatMap((variable) => {
+    const list = typedValue(env[variable]);
     if (Array.isArray(list) && list.length > 0) return entriesOf(variable, list);
     const accepted = `a list of one or more policies; as text, valid JSON${jsonErrorNote(env[variable])}`;
     report({ variable, field: "", value: quotable(env[variable]), accepted });
@@ -50,7 +50,7 @@ export function readLists(env: Variables, report: Report): Written[] {
   });
   const continuations = entries.filter(isContinuation);
   const policies = entries.filter((entry) => !isContinuation(entry));
-  refuseContinuations(policies, continuations, report);
+  reportContinuations(policies, continuations, report);
   return policies.map((policy) => {
     const name = nameOf(policy.value);
     const further = continuations.filter(({ value }) => value["continues"] === name);
@@ -60,23 +60,23 @@ export function readLists(env: Variables, report: Report): Written[] {
 
 /** Lists of keys can hold those of customers: a value that seems to have one is not quoted, whatever is wrong with it. */
 const quotable = (value: unknown): unknown =>
-  /over|allow|deny/i.test(textOf(value)) ? hidden : value;
+  /over|allow|deny/i.test(jsonOf(value)) ? hidden : value;
 
-const entriesOf = (variable: string, list: readonly unknown[]): Entry[] =>
+const entriesOf = (variable: string, list: readonly unknown[]): ListEntry[] =>
   // A copy has no empty places, which would be passed over.
   Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
 
-const isContinuation = (entry: Entry): entry is Continuation =>
+const isContinuation = (entry: ListEntry): entry is Continuation =>
   isRecord(entry.value) && Object.hasOwn(entry.value, "continues");
 
 const nameOf = (policy: unknown): unknown => (isRecord(policy) ? policy["name"] : undefined);
 
 /** A policy with further items. Problems of an item name the place where it is written. */
 function readContinued(
-  { variable, field, value }: Entry,
+  { variable, field, value }: ListEntry,
   continuations: readonly Continuation[],
-  report: Report,
-): Written {
+  report: ReportProblem,
+): WrittenPolicy {
   if (!isRecord(value) || continuations.length === 0) {
     return { variable, field, value, policy: readPolicy(variable, field, value, report) };
   }
@@ -112,10 +112,10 @@ function readContinued(
 }
 
 /** What continues no policy, or other fields than lists, would be ignored. */
-function refuseContinuations(
-  policies: readonly Entry[],
+function reportContinuations(
+  policies: readonly ListEntry[],
   continuations: readonly Continuation[],
-  report: Report,
+  report: ReportProblem,
 ): void {
   const names = policies.map(({ value }) => nameOf(value)).filter((name) => isSet(name));
   for (const { variable, field, value } of continuations) {
@@ -134,7 +134,7 @@ function refuseContinuations(
 }
 
 /** A list under a name that is not read would be no protection at all. */
-function refuseMisnamed(env: Variables, report: Report): void {
+function reportMisnamed(env: Variables, report: ReportProblem): void {
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
     const accepted = "nothing: policies go in POLICIES, POLICIES_2, POLICIES_3, …";
@@ -143,8 +143,8 @@ function refuseMisnamed(env: Variables, report: Report): void {
 }
 
 /** A missing number is a variable that was lost or misspelt, and its policies with it. */
-function refuseGaps(env: Variables, report: Report): void {
-  const last = numbered(env, "POLICIES").at(-1) ?? "";
+function reportGaps(env: Variables, report: ReportProblem): void {
+  const last = numberedNames(env, "POLICIES").at(-1) ?? "";
   const lastNumber = Number(last.slice("POLICIES_".length));
   for (let number = 2; number < lastNumber; number++) {
     const variable = `POLICIES_${number}`;

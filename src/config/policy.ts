@@ -17,7 +17,7 @@ import {
   type Consistency,
   consistencyFields,
   consistencyOf,
-  refuseConsistency,
+  reportConsistencyConflicts,
 } from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
 import { type Ban, banSchema, type DenialAnswer, onDenySchema } from "./on-deny.ts";
@@ -36,11 +36,11 @@ import {
   matchOf,
   matchSchema,
   pathMatchingSchema,
-  refuseSecondPathMatching,
+  reportSecondPathMatching,
 } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
-import { durationFrom, readBy } from "./reading.ts";
-import { hidden, type Report } from "./variables.ts";
+import { durationBetween, schemaOfNullable } from "./reading.ts";
+import { hidden, type ReportProblem } from "./variables.ts";
 import {
   asText,
   type ConfigProblem,
@@ -50,7 +50,7 @@ import {
   isRecord,
   joinPath,
   nearestName,
-  problemsOf,
+  problemsFromIssues,
 } from "../validation/problems.ts";
 
 /** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
@@ -100,16 +100,16 @@ const countFields = ["status", "exceptStatus"];
 const policyEntries = {
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
   match: v.optional(matchSchema),
-  key: v.optional(readBy(readKey, acceptedKey), "ip"),
+  key: v.optional(schemaOfNullable(readKey, acceptedKey), "ip"),
   onMissingKey: v.optional(v.picklist(missingKeys, acceptedMissingKey), "shared"),
   ipv6Prefix: v.optional(integerFrom(32, 128), 64),
   trustedProxies: v.optional(integerFrom(1, 10)),
   // What is in it is for `readLimits`, which knows each strategy's own fields.
-  limits: readBy((value) => value ?? null, acceptedNotation),
+  limits: schemaOfNullable((value) => value ?? null, acceptedNotation),
   strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),
   onError: v.optional(v.picklist(["local", "open", "closed"], acceptedFailureMode), "local"),
   timeout: v.optional(
-    durationFrom(
+    durationBetween(
       shortestTimeoutMs,
       longestTimeoutMs,
       'a duration from 10 ms to 30 s such as "500ms" or "1s"',
@@ -117,11 +117,11 @@ const policyEntries = {
     "1s",
   ),
   cost: v.optional(
-    readBy(readCost, (value) => acceptedCost + didYouMeanField(value, costFields)),
+    schemaOfNullable(readCost, (value) => acceptedCost + didYouMeanField(value, costFields)),
     1,
   ),
   count: v.optional(
-    readBy(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
+    schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
   ),
   // What is in them is for `readKeyRules`, which knows the key that they are to fit.
   overrides: v.optional(v.unknown()),
@@ -130,7 +130,7 @@ const policyEntries = {
   ban: v.optional(banSchema),
   dryRun: v.optional(v.boolean("true or false"), false),
   maxDelay: v.optional(
-    durationFrom(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"'),
+    durationBetween(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"'),
   ),
   onDeny: v.optional(onDenySchema),
   ...objectFields,
@@ -150,10 +150,10 @@ export function readPolicy(
   variable: string,
   field: string,
   value: unknown,
-  report: Report,
+  report: ReportProblem,
 ): Policy | null {
   const parsed = v.safeParse(policySchema, value);
-  const problems = problemsOf("", "", parsed.issues ?? [])
+  const problems = problemsFromIssues("", "", parsed.issues ?? [])
     .map(unknownFieldProblem)
     .map((problem) => ({ ...problem, variable, field: joinPath(field, problem.field) }));
   const reportWithin = (problem: Omit<ConfigProblem, "variable">): void => {
@@ -169,9 +169,9 @@ export function readPolicy(
     joinPath(field, name),
   );
   const isTold = problems.some((problem) => meant.some((place) => problem.field.startsWith(place)));
-  if (!isTold && !all.flat().some(isQueue)) refuseDelay(value, reportWithin);
-  refuseConsistency(value, all.flat(), reportWithin);
-  refuseSecondPathMatching(value, reportWithin);
+  if (!isTold && !all.flat().some(isQueue)) reportMaxDelay(value, reportWithin);
+  reportConsistencyConflicts(value, all.flat(), reportWithin);
+  reportSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
   return policyFrom(parsed.output, limits, keyRules, shards);
@@ -240,7 +240,7 @@ function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
 }
 
 /** Of limits without a queue, which keep nobody waiting. */
-function refuseDelay(
+function reportMaxDelay(
   policy: unknown,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
 ): void {

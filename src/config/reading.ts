@@ -4,11 +4,11 @@ import { parseDuration } from "../strategies/index.ts";
 import { asText } from "../validation/problems.ts";
 
 /** What a function has read, or what it would have accepted. */
-export type Read<Value> = { readonly value: Value } | { readonly accepted: string };
+export type ReadResult<Value> = { readonly value: Value } | { readonly accepted: string };
 
 /** A schema that reads a value with one function. */
-export function readWith<Value>(
-  read: (value: unknown) => Read<Value>,
+export function schemaOf<Value>(
+  read: (value: unknown) => ReadResult<Value>,
 ): v.GenericSchema<unknown, Value> {
   return v.pipe(
     v.unknown(),
@@ -25,11 +25,11 @@ export function readWith<Value>(
  * The same of a function whose null stands for all that is not accepted.
  * @param accepted may depend on the value, which is wrong
  */
-export function readBy<Value>(
+export function schemaOfNullable<Value>(
   read: (value: unknown) => Value | null,
   accepted: string | ((value: unknown) => string),
 ): v.GenericSchema<unknown, Value> {
-  return readWith((written) => {
+  return schemaOf((written) => {
     const value = read(written);
     if (value !== null) return { value };
     return { accepted: typeof accepted === "string" ? accepted : accepted(written) };
@@ -37,12 +37,12 @@ export function readBy<Value>(
 }
 
 /** Null for what is no duration, or none within the bounds. */
-export function millisecondsWithin(value: unknown, leastMs: number, mostMs: number): number | null {
+export function durationMsBetween(value: unknown, leastMs: number, mostMs: number): number | null {
   const milliseconds = parseDuration(asText(value)) ?? 0;
   return milliseconds >= leastMs && milliseconds <= mostMs ? milliseconds : null;
 }
 
 /** Milliseconds, of a duration within bounds. */
-export function durationFrom(leastMs: number, mostMs: number, accepted: string) {
-  return readBy((value) => millisecondsWithin(value, leastMs, mostMs), accepted);
+export function durationBetween(leastMs: number, mostMs: number, accepted: string) {
+  return schemaOfNullable((value) => durationMsBetween(value, leastMs, mostMs), accepted);
 }

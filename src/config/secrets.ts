@@ -1,7 +1,7 @@
 /** The secrets of the limiter itself. No value of theirs is quoted in a problem. */
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isVisible, tokenTexts } from "./tokens.ts";
-import { hidden, isSet, type Report } from "./variables.ts";
+import { hidden, isSet, type ReportProblem } from "./variables.ts";
 import type { ConfigProblem } from "../validation/problems.ts";
 
 /**
@@ -59,7 +59,7 @@ export function shortSecrets({
   return lines;
 }
 
-export function readOriginSecret(value: unknown, report: Report): string | null {
+export function readOriginSecret(value: unknown, report: ReportProblem): string | null {
   if (!isSet(value)) return null;
   if (isVisible(value)) return value;
   report({
@@ -71,7 +71,7 @@ export function readOriginSecret(value: unknown, report: Report): string | null 
   return null;
 }
 
-export function readKeySecret(value: unknown, report: Report): string {
+export function readKeySecret(value: unknown, report: ReportProblem): string {
   if (typeof value === "string" && value !== "") return value;
   report({
     variable: "KEY_SECRET",

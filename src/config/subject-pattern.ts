@@ -1,10 +1,10 @@
 /** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
-import { addressOf, type Network, networkOf } from "./address.ts";
+import { parseAddress, type Network, parseNetwork } from "./address.ts";
 import { type KeyPart, partName, readKeyPart } from "./key.ts";
 import { normalizedHost } from "./host-pattern.ts";
 import { type PathPattern, pathKey } from "./path-pattern.ts";
-import { namedPath } from "./path-readings.ts";
-import type { Read } from "./reading.ts";
+import { parsePath } from "./path-readings.ts";
+import type { ReadResult } from "./reading.ts";
 import { piecesOf } from "./wildcard.ts";
 import { asText } from "../validation/problems.ts";
 
@@ -26,7 +26,7 @@ export interface Condition {
   readonly pattern: Pattern;
 }
 
-export const mostListed = 256;
+export const mostListEntries = 256;
 /** As long as a key of `/check` may be. */
 const longestText = 1024;
 
@@ -40,7 +40,7 @@ const verified: ReadonlySet<KeyPart["kind"]> = new Set([
   "colo",
 ]);
 
-export const acceptedList = `a list of up to ${mostListed} keys, addresses and CIDR blocks`;
+export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
 
 export const acceptedCondition =
   'a part that no caller can invent and its value, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
@@ -54,7 +54,7 @@ export function readSubjectPattern(
   written: unknown,
   key: readonly KeyPart[],
   path: PathPattern | null,
-): Read<SubjectPattern> {
+): ReadResult<SubjectPattern> {
   if (typeof written === "string" && looksLikeAddress(written)) {
     const pattern = addressPattern(written);
     return pattern === null
@@ -80,7 +80,7 @@ export function readSubjectPattern(
 }
 
 /** `<part>=<value>`. */
-export function readCondition(written: unknown): Read<Condition> {
+export function readCondition(written: unknown): ReadResult<Condition> {
   const text = asText(written);
   const at = text.indexOf("=");
   const part = at < 0 ? null : readKeyPart(text.slice(0, at));
@@ -89,7 +89,11 @@ export function readCondition(written: unknown): Read<Condition> {
   return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
 }
 
-function readPattern(written: unknown, part: KeyPart, path: PathPattern | null): Read<Pattern> {
+function readPattern(
+  written: unknown,
+  part: KeyPart,
+  path: PathPattern | null,
+): ReadResult<Pattern> {
   const text = asText(written);
   const name = partName(part);
   if (text === "" || text.length > longestText || !text.isWellFormed()) {
@@ -101,7 +105,7 @@ function readPattern(written: unknown, part: KeyPart, path: PathPattern | null):
   }
   // What stands for a part that all share is passed over.
   if (!text.includes("*") || part.kind === "global") {
-    return { value: { kind: "text", text: spelled(text, part, path) } };
+    return { value: { kind: "text", text: canonicalText(text, part, path) } };
   }
   // Whoever invents a value could make it match.
   return verified.has(part.kind)
@@ -122,20 +126,20 @@ export const looksLikeAddress = (text: string): boolean =>
 
 function addressPattern(text: string): Pattern | null {
   if (isStarredAddress(text)) return wildcard(text);
-  const network = networkOf(text);
+  const network = parseNetwork(text);
   return network === null ? null : { kind: "network", network };
 }
 
 /** Whether it is an IPv4 address when each star is one of its four numbers. */
 function isStarredAddress(text: string): boolean {
   const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
-  return text.includes("*") && !text.includes(":") && addressOf(numbers.join(".")) !== null;
+  return text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;
 }
 
 /** As the parts of a request are spelled. */
-export function spelled(text: string, { kind }: KeyPart, path: PathPattern | null): string {
+export function canonicalText(text: string, { kind }: KeyPart, path: PathPattern | null): string {
   if (kind === "host") return normalizedHost(text);
-  if (kind === "path") return pathKey(namedPath(text), path);
+  if (kind === "path") return pathKey(parsePath(text), path);
   if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");
   return inUpperCase.has(kind) ? text.toUpperCase() : text;
 }

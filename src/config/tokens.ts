@@ -5,9 +5,9 @@ import {
   isBrokenJson,
   isSet,
   jsonErrorNote,
-  listed,
-  type Report,
-  typed,
+  typedList,
+  type ReportProblem,
+  typedValue,
 } from "./variables.ts";
 import { didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
@@ -51,7 +51,7 @@ const tokenSchema = v.union([
 ]);
 
 /** Whether looks are open to all: `CHECK_AUTH = "none"`. */
-export function readCheckAuth(value: unknown, report: Report): boolean {
+export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;
   const accepted = '"none", which opens looks to all, or nothing';
@@ -61,18 +61,18 @@ export function readCheckAuth(value: unknown, report: Report): boolean {
 
 /** The tokens in a value that may be wrong. */
 export function tokenTexts(value: unknown): string[] {
-  return listed(value).flatMap((each) => {
+  return typedList(value).flatMap((each) => {
     const text = isRecord(each) ? each["token"] : each;
     return typeof text === "string" && text !== "" ? [text] : [];
   });
 }
 
 /** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
-export function readCheckTokens(value: unknown, report: Report): readonly CheckToken[] {
+export function readCheckTokens(value: unknown, report: ReportProblem): readonly CheckToken[] {
   if (!isSet(value)) return [];
   // A holder stands in a list only.
-  const isList = !isRecord(typed(value));
-  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), listed(value));
+  const isList = !isRecord(typedValue(value));
+  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), typedList(value));
   const tokens = parsed.success ? parsed.output : [];
   const isDistinct = new Set(tokens.map((each) => each.token)).size === tokens.length;
   if (parsed.success && isList && isDistinct && !isBrokenJson(value)) {
@@ -90,7 +90,7 @@ export function readCheckTokens(value: unknown, report: Report): readonly CheckT
       "a bearer token of visible ASCII characters, or a JSON list of such tokens, each once, by themselves or as " +
       `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}` +
       jsonErrorNote(value) +
-      (listed(value)
+      (typedList(value)
         .map((each) => didYouMeanField(each, tokenFields))
         .find((suggestion) => suggestion !== "") ?? ""),
   });

@@ -6,7 +6,7 @@ import { asText, type ConfigProblem } from "../validation/problems.ts";
 export type Variables = Readonly<Record<string, unknown>>;
 
 /** Takes each problem as it is found: all are told at once. */
-export type Report = (problem: ConfigProblem) => void;
+export type ReportProblem = (problem: ConfigProblem) => void;
 
 /** What stands for a value that is, or may be, a secret: none is quoted in a problem. */
 export const hidden = "(hidden)";
@@ -20,7 +20,7 @@ const beginsLikeJson = (value: unknown): value is string =>
   typeof value === "string" && /^\s*[[{]/.test(value);
 
 /** A value as it was meant: text that begins like a JSON list or object and is one, is read as such. */
-export function typed(value: unknown): unknown {
+export function typedValue(value: unknown): unknown {
   if (!beginsLikeJson(value)) return value;
   try {
     return parseJson(value);
@@ -30,14 +30,14 @@ export function typed(value: unknown): unknown {
 }
 
 /** A list as it was meant, or the one value that stands for a list of one. */
-export function listed(value: unknown): readonly unknown[] {
-  const read = typed(value);
+export function typedList(value: unknown): readonly unknown[] {
+  const read = typedValue(value);
   return Array.isArray(read) ? read : [read];
 }
 
 /** Text that begins like JSON and is none. */
 export function isBrokenJson(value: unknown): boolean {
-  return beginsLikeJson(value) && typed(value) === value;
+  return beginsLikeJson(value) && typedValue(value) === value;
 }
 
 /** What is accepted in the place of broken JSON, and where it is broken. */
@@ -53,7 +53,7 @@ export function jsonErrorNote(value: unknown): string {
 }
 
 /** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */
-export function numbered(env: Variables, name: string): string[] {
+export function numberedNames(env: Variables, name: string): string[] {
   const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
   return Object.keys(env)
     .filter((key) => isNumbered(key, name) && isSet(env[key]))

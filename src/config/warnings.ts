@@ -8,7 +8,7 @@ import {
   strategies,
 } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
-import { isSent, keyWarning } from "./key.ts";
+import { isSentByCaller, keyWarning } from "./key.ts";
 import type { Policy } from "./policy.ts";
 import { type Redundancy, redundantLimits } from "./redundant-limits.ts";
 
@@ -25,7 +25,7 @@ const mostSyncedBytes = 100_000;
 /** No client waits longer for its turn. */
 const longestDelayMs = 3_600_000;
 
-export function warningsOf(policy: Policy): Warning[] {
+export function policyWarnings(policy: Policy): Warning[] {
   const { name, limits, keyRules } = policy;
   const lists: (readonly [string, readonly Limit[]])[] = [
     ["limits", limits],
@@ -45,7 +45,7 @@ export function warningsOf(policy: Policy): Warning[] {
       text: `the limit "${limit.name}" of the policy "${name}": it can never deny a request, because the limit "${by.name}" admits too few`,
     })),
   );
-  const ofPolicy = policyWarnings(
+  const ofPolicy = wholePolicyWarnings(
     policy,
     lists.map(([, list]) => list),
   );
@@ -60,7 +60,7 @@ export function warningsOf(policy: Policy): Warning[] {
 const redundancies = ({ consistency, cost }: Policy, list: readonly Limit[]): Redundancy[] =>
   consistency.kind === "strict" && cost.kind !== "response" ? redundantLimits(list) : [];
 
-function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
+function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
   const { cost, key, objects, ban, onMissingKey, consistency } = policy;
   const warnings: Warning[] = [];
   const isTooMuch = (list: readonly Limit[]): boolean =>
@@ -79,7 +79,7 @@ function policyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): W
   const text = objects.shards === null ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
   const isShared = key.every(({ kind }) => kind === "global");
-  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isSent)))) {
+  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isSentByCaller)))) {
     const all = "whoever is denied brings a ban upon all that share the key";
     warnings.push({
       field: "ban",

@@ -14,7 +14,7 @@ export interface Runtime {
   readonly checkTokens: readonly CheckToken[];
   readonly isLookOpen: boolean;
   /** What calls below `CHECK_PATH` themselves meet: policies whose path begins with it. */
-  readonly ownPolicies: readonly Policy[];
+  readonly selfPolicies: readonly Policy[];
   readonly partitions: PartitionKeys;
   /** Marks what is handed out as ours. */
   readonly sign: Hmac;
@@ -39,7 +39,7 @@ export function createRuntime(config: Config, objects: Env["RATE_LIMITER"]): Run
     preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
     isLookOpen: config.isLookOpen,
-    ownPolicies: config.ownPolicies,
+    selfPolicies: config.selfPolicies,
     partitions: new PartitionKeys(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),

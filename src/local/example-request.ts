@@ -17,8 +17,8 @@ const unavailable: ReadonlySet<KeyPart["kind"]> = new Set([
 ]);
 
 /** The policy that the commands are for: the first that charges a request which a command can send. */
-export function examplePolicy({ policies, ownPolicies }: Config): Policy | undefined {
-  const ofOrigin = policies.filter((policy) => !ownPolicies.includes(policy));
+export function examplePolicy({ policies, selfPolicies }: Config): Policy | undefined {
+  const ofOrigin = policies.filter((policy) => !selfPolicies.includes(policy));
   const charging = ofOrigin.filter(
     ({ key, onMissingKey }) =>
       (onMissingKey !== "skip" && onMissingKey !== "deny") ||

@@ -1,5 +1,5 @@
 /** Client addresses, in the form in which they are charged. */
-import { type Address, addressOf, type AddressSettings } from "../config/index.ts";
+import { type Address, parseAddress, type AddressSettings } from "../config/index.ts";
 import { membersOf } from "./header-lists.ts";
 
 /** From where all Workers of other zones connect: https://developers.cloudflare.com/fundamentals/reference/http-headers/ */
@@ -16,10 +16,10 @@ export interface Visitor {
 export function visitorOf(headers: Headers, { trustedProxies }: AddressSettings): Visitor | null {
   if (trustedProxies !== null) {
     const member = membersOf(headers, "X-Forwarded-For").at(-trustedProxies) ?? "";
-    const hop = addressOf(withoutPort(member));
+    const hop = parseAddress(withoutPort(member));
     return hop === null ? null : { address: hop, zone: null };
   }
-  const address = addressOf(headers.get("CF-Connecting-IP") ?? "");
+  const address = parseAddress(headers.get("CF-Connecting-IP") ?? "");
   if (address === null) return null;
   // The edge sets this field for Workers; who comes from elsewhere may have written it.
   const zone = address.toString() === allWorkers ? headers.get("CF-Worker") : null;
@@ -38,20 +38,20 @@ export function withoutPort(text: string): string {
 }
 
 /** What is charged for a visitor, or null when there is none. */
-export function chargedVisitor(visitor: Visitor | null, ipv6Prefix: number): string | null {
+export function visitorKey(visitor: Visitor | null, ipv6Prefix: number): string | null {
   if (visitor === null) return null;
-  const charged = networkName(visitor.address, ipv6Prefix);
+  const charged = networkText(visitor.address, ipv6Prefix);
   return visitor.zone === null ? charged : `${charged} ${visitor.zone}`;
 }
 
 /** The address to charge, or null when the text is not one. */
-export function chargedAddress(text: string, ipv6Prefix: number): string | null {
-  const address = addressOf(text);
-  return address === null ? null : networkName(address, ipv6Prefix);
+export function addressKey(text: string, ipv6Prefix: number): string | null {
+  const address = parseAddress(text);
+  return address === null ? null : networkText(address, ipv6Prefix);
 }
 
 /** Of IPv6 a customer's network as a whole is one client, since addresses within it are free to take. */
-function networkName(address: Address, ipv6Prefix: number): string {
+function networkText(address: Address, ipv6Prefix: number): string {
   if (!("parts" in address)) return address.toString();
   const network = address.parts
     .slice(0, Math.ceil(ipv6Prefix / 16))

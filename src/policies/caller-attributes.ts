@@ -1,7 +1,13 @@
 /** What a caller of `/check` states about the request that it decides for, which Headgate does not see itself. */
-import { addressOf, type KeyPart, partName, type Policy, spelled } from "../config/index.ts";
+import {
+  parseAddress,
+  type KeyPart,
+  partName,
+  type Policy,
+  canonicalText,
+} from "../config/index.ts";
 import { withoutPort } from "./address.ts";
-import { type KeyValue, valueOfCaller } from "./key.ts";
+import { type KeyValue, callerKeyPartValue } from "./key.ts";
 
 /** At least one text for each part, by the name of the part. */
 export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
@@ -22,8 +28,11 @@ export function contradictedPart(
     const texts = attributes.get(partName(part)) ?? [];
     const value = values[index] ?? "";
     return texts.some((text) => {
-      const stated = valueOfCaller(part, policy, text) ?? "";
-      return spelled(stated, part, policy.match.path) !== spelled(value, part, policy.match.path);
+      const stated = callerKeyPartValue(part, policy, text) ?? "";
+      return (
+        canonicalText(stated, part, policy.match.path) !==
+        canonicalText(value, part, policy.match.path)
+      );
     });
   });
   return contradicted === undefined ? null : partName(contradicted);
@@ -31,7 +40,7 @@ export function contradictedPart(
 
 /** The address that conditions are checked against: exact where the key may stand for a whole network. */
 export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
-  addressOf(withoutPort(attributes.get("ip")?.[0] ?? keyText));
+  parseAddress(withoutPort(attributes.get("ip")?.[0] ?? keyText));
 
 /** The texts of a part, from the key or else from the attributes. */
 export function statedTexts(
@@ -43,6 +52,6 @@ export function statedTexts(
   const name = partName(part);
   const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
   return value === null
-    ? (attributes.get(name) ?? []).map((text) => spelled(text, part, null))
+    ? (attributes.get(name) ?? []).map((text) => canonicalText(text, part, null))
     : [value];
 }

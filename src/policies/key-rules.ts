@@ -23,17 +23,21 @@ export interface Subject {
 }
 
 export const isAllowlisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
-  list.some((listed) => holdsFor(listed, subject));
+  list.some((listed) => matchesSubject(listed, subject));
 
 /** The same by anything that is told: who is refused must not be let in for telling more. */
 export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some(
     (listed) =>
-      holdsFor(listed, subject) ||
+      matchesSubject(listed, subject) ||
       (listed.kind === "key" &&
         listed.patterns.every((pattern, index) => {
           const part = subject.key[index];
-          return part === undefined || part.kind === "global" || isMet({ part, pattern }, subject);
+          return (
+            part === undefined ||
+            part.kind === "global" ||
+            matchesCondition({ part, pattern }, subject)
+          );
         })),
   );
 
@@ -44,35 +48,35 @@ export const overrideFor = (
 ): Override | undefined =>
   overrides.find((override) =>
     override.for.kind === "condition"
-      ? isMet(override.for.condition, subject)
-      : holdsFor(override.for, subject),
+      ? matchesCondition(override.for.condition, subject)
+      : matchesSubject(override.for, subject),
   );
 
-function holdsFor(listed: SubjectPattern, { address, key, values }: Subject): boolean {
-  if (listed.kind === "address") return fitsAddress(listed.pattern, address);
+function matchesSubject(listed: SubjectPattern, { address, key, values }: Subject): boolean {
+  if (listed.kind === "address") return matchesAddress(listed.pattern, address);
   return listed.patterns.every((pattern, index) => {
     const part = key[index];
     const value = values[index] ?? null;
     if (part?.kind === "global") return true;
-    if (part?.kind === "ip") return fitsAddress(pattern, address);
-    return value !== null && fits(pattern, value);
+    if (part?.kind === "ip") return matchesAddress(pattern, address);
+    return value !== null && matchesText(pattern, value);
   });
 }
 
-function isMet({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
-  if (part.kind === "ip") return fitsAddress(pattern, address);
-  return textsOf(part).some((text) => fits(pattern, text));
+function matchesCondition({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
+  if (part.kind === "ip") return matchesAddress(pattern, address);
+  return textsOf(part).some((text) => matchesText(pattern, text));
 }
 
-function fitsAddress(pattern: Pattern, address: Address | null): boolean {
+function matchesAddress(pattern: Pattern, address: Address | null): boolean {
   if (address === null) return false;
   return pattern.kind === "network"
     ? isWithin(address, pattern.network)
-    : fits(pattern, address.toString());
+    : matchesText(pattern, address.toString());
 }
 
 /** Of a text: only an address is within a network. */
-function fits(pattern: Pattern, text: string): boolean {
+function matchesText(pattern: Pattern, text: string): boolean {
   switch (pattern.kind) {
     case "text":
       return text === pattern.text;

@@ -1,6 +1,6 @@
 /** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
-import { type KeyPart, namedPath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
-import { chargedAddress, chargedVisitor, visitorOf, withoutPort } from "./address.ts";
+import { type KeyPart, parsePath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
+import { addressKey, visitorKey, visitorOf, withoutPort } from "./address.ts";
 import { pathOf } from "./path.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
@@ -8,17 +8,17 @@ import type { Claims, RequestAttributes } from "./request-attributes.ts";
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;
 
-type Keyed = Pick<Policy, "key" | "addresses" | "match">;
+type KeySettings = Pick<Policy, "key" | "addresses" | "match">;
 
 /**
  * The values of all parts.
  * @param claims those of the request's verified token; none without one
  */
-export const valuesOfRequest = (
-  policy: Keyed,
+export const requestKeyValues = (
+  policy: KeySettings,
   attributes: RequestAttributes,
   claims: Claims,
-): KeyValue[] => policy.key.map((part) => valueOf(part, policy, attributes, claims));
+): KeyValue[] => policy.key.map((part) => keyPartValue(part, policy, attributes, claims));
 
 /** The parts that a request lacks. */
 export const missingParts = (
@@ -28,23 +28,23 @@ export const missingParts = (
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
 /** What a request has for one part. */
-export function valueOf(
+export function keyPartValue(
   part: KeyPart,
-  { addresses, match }: Pick<Keyed, "addresses" | "match">,
+  { addresses, match }: Pick<KeySettings, "addresses" | "match">,
   attributes: RequestAttributes,
   claims: Claims,
 ): KeyValue {
   switch (part.kind) {
     case "ip":
-      return chargedVisitor(visitorOf(attributes.headers, addresses), addresses.ipv6Prefix);
+      return visitorKey(visitorOf(attributes.headers, addresses), addresses.ipv6Prefix);
     case "header":
-      return headerOf(attributes.headers, part.name);
+      return headerValue(attributes.headers, part.name);
     case "cookie":
-      return onlyOne(attributes.cookies(part.name));
+      return onlyValue(attributes.cookies(part.name));
     case "query":
-      return parameterOf(attributes.url, part.name);
+      return queryValue(attributes.url, part.name);
     case "jwt":
-      return Object.hasOwn(claims, part.name) ? textOf(claims[part.name]) : null;
+      return Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null;
     case "path":
       return pathKey(pathOf(attributes), match.path);
     case "method":
@@ -55,7 +55,7 @@ export function valueOf(
     case "continent":
     case "asn":
     case "colo":
-      return textOf(attributes.cf(part.kind));
+      return scalarText(attributes.cf(part.kind));
     case "global":
       return null;
     default:
@@ -64,37 +64,37 @@ export function valueOf(
 }
 
 /** Fields of one name arrive as one with commas: whoever adds another must not get a key of its own for each. */
-function headerOf(headers: Headers, name: string): KeyValue {
+function headerValue(headers: Headers, name: string): KeyValue {
   const value = headers.get(name) ?? "";
   return value === "" || value.includes(",") ? null : value;
 }
 
 /** The value under exactly this name; missing where the origin may read another one. */
-const parameterOf = (url: URL, name: string): KeyValue =>
-  url.searchParams.has(name) ? onlyOne(parameterValues(url, name)) : null;
+const queryValue = (url: URL, name: string): KeyValue =>
+  url.searchParams.has(name) ? onlyValue(parameterValues(url, name)) : null;
 
 /** Missing where there are several, since the origin may take any of them. */
-function onlyOne(values: readonly string[]): KeyValue {
+function onlyValue(values: readonly string[]): KeyValue {
   const [first = "", ...others] = new Set(values);
   return first === "" || others.length > 0 ? null : first;
 }
 
 /** Lists and objects stand for no one. */
-export function textOf(value: unknown): KeyValue {
+export function scalarText(value: unknown): KeyValue {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
 /** What a caller states for one part, as it is charged; null when it is no value of the part. */
-export function valueOfCaller(
+export function callerKeyPartValue(
   { kind }: KeyPart,
-  { addresses, match }: Pick<Keyed, "addresses" | "match">,
+  { addresses, match }: Pick<KeySettings, "addresses" | "match">,
   text: string,
 ): KeyValue {
   if (kind === "global") return null;
-  if (kind === "ip") return chargedAddress(withoutPort(text), addresses.ipv6Prefix);
+  if (kind === "ip") return addressKey(withoutPort(text), addresses.ipv6Prefix);
   if (kind === "host") return normalizedHost(text);
-  if (kind === "path") return pathKey(namedPath(text), match.path);
+  if (kind === "path") return pathKey(parsePath(text), match.path);
   return kind === "method" ? text.toUpperCase() : text;
 }
 
@@ -103,8 +103,8 @@ export function valueOfCaller(
  * proxy charge the same state. A part called `global` has no value: what stands for it is passed over, and a key of
  * nothing else may be left out. Null when they are not such a key.
  */
-export function keyOfCaller(
-  policy: Keyed,
+export function callerKeyValues(
+  policy: KeySettings,
   texts: readonly string[] | undefined,
 ): KeyValue[] | null {
   const { key: parts } = policy;
@@ -112,7 +112,7 @@ export function keyOfCaller(
   if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
-    return valueOfCaller(part, policy, texts[index] ?? "");
+    return callerKeyPartValue(part, policy, texts[index] ?? "");
   });
   return values.every((value, index) => value !== null || parts[index]?.kind === "global")
     ? values

@@ -25,7 +25,7 @@ function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
 }
 
 /** A policy, and the request that it matches. */
-export interface Announced {
+export interface AnnouncedMatch {
   readonly policy: Policy;
   readonly attributes: RequestAttributes;
 }
@@ -37,7 +37,7 @@ export interface Announced {
 export function announcedPolicies(
   policies: readonly Policy[],
   attributes: RequestAttributes,
-): Announced[] {
+): AnnouncedMatch[] {
   const { headers } = attributes;
   const announced = {
     ...attributes,

@@ -1,5 +1,5 @@
 /** What a policy does with a request that it meets, before anything is counted. */
-import { type KeyPart, partName, partsAskedFor, type Policy } from "../config/index.ts";
+import { type KeyPart, partName, conditionParts, type Policy } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
 import {
   type CallerAttributes,
@@ -10,12 +10,12 @@ import {
 import { membersOf } from "./header-lists.ts";
 import { isBlocklisted, isAllowlisted, overrideFor, type Subject } from "./key-rules.ts";
 import {
-  keyOfCaller,
+  callerKeyValues,
   type KeyValue,
   missingParts,
-  textOf,
-  valueOf,
-  valuesOfRequest,
+  scalarText,
+  keyPartValue,
+  requestKeyValues,
 } from "./key.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
@@ -41,8 +41,8 @@ interface PartitionKeyParts {
 }
 
 /** Whether a policy asks for what a token claims. */
-export const asksForClaims = ({ key, keyRules }: Policy): boolean =>
-  [...key, ...partsAskedFor(keyRules.overrides)].some(({ kind }) => kind === "jwt");
+export const needsClaims = ({ key, keyRules }: Policy): boolean =>
+  [...key, ...conditionParts(keyRules.overrides)].some(({ kind }) => kind === "jwt");
 
 /** @param claims those of the request's verified token; none without one */
 export function resolveKey(
@@ -51,7 +51,7 @@ export function resolveKey(
   claims: Claims,
 ): KeyResolution {
   const { key, onMissingKey, addresses } = policy;
-  const values = valuesOfRequest(policy, request, claims);
+  const values = requestKeyValues(policy, request, claims);
   const subject: Subject | null = hasKeyRules(policy)
     ? {
         address: visitorOf(request.headers, addresses)?.address ?? null,
@@ -72,7 +72,7 @@ export function resolveKey(
     case "ip": {
       // No other key of the policy has these parts, so this key cannot equal one of them.
       const parts = [{ kind: "ip" }] as const;
-      const address = valueOf(parts[0], policy, request, claims);
+      const address = keyPartValue(parts[0], policy, request, claims);
       return { kind, policy: charged, parts, values: [address] };
     }
     case "deny":
@@ -103,7 +103,7 @@ export function resolveCallerKey(
   attributes: CallerAttributes = noAttributes,
 ): CallerKeyResolution | null {
   const { key } = policy;
-  const values = keyOfCaller(policy, texts);
+  const values = callerKeyValues(policy, texts);
   if (values === null) return null;
   if (!hasKeyRules(policy)) return { kind: "charge", policy, values };
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
@@ -144,13 +144,13 @@ function textsOf(
   if (part.kind === "jwt") {
     const claimed = Object.hasOwn(claims, part.name) ? claims[part.name] : undefined;
     const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
-    return texts.map(textOf).filter((text) => text !== null);
+    return texts.map(scalarText).filter((text) => text !== null);
   }
   if (part.kind === "header") {
     return [request.headers.get(part.name) ?? "", ...membersOf(request.headers, part.name)];
   }
   if (part.kind === "cookie") return [...request.cookies(part.name)];
   if (part.kind === "query") return parameterValues(request.url, part.name);
-  const value = valueOf(part, policy, request, claims);
+  const value = keyPartValue(part, policy, request, claims);
   return value === null ? [] : [value];
 }

@@ -17,7 +17,7 @@ import {
   fields,
   isRecord,
   joinPath,
-  problemsOf,
+  problemsFromIssues,
 } from "../validation/problems.ts";
 import { defaultStrategy, mostStoredBytesOf, compiledLimit, strategies } from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
@@ -180,7 +180,7 @@ function readFields(
   // Of an unknown strategy no option can be called wrong.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
-  for (const problem of problemsOf("", "", parsed.issues ?? [])) {
+  for (const problem of problemsFromIssues("", "", parsed.issues ?? [])) {
     place(problem.field, problem.value, problem.accepted);
   }
   if (!parsed.success || strategy === undefined || isMisnamed) return [];

@@ -37,12 +37,12 @@ export function joinPath(a: string, b: string): string {
 const longestQuote = 200;
 
 function quote(value: unknown): string {
-  const text = textOf(value);
+  const text = jsonOf(value);
   return text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text;
 }
 
 /** As JSON, which nearly everything that a variable can hold has. */
-export function textOf(value: unknown): string {
+export function jsonOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
@@ -132,7 +132,7 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
 export const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
 /** The issues of a schema as problems. The schema's messages say what is accepted. */
-export function problemsOf(
+export function problemsFromIssues(
   variable: string,
   field: string,
   issues: readonly v.BaseIssue<unknown>[],

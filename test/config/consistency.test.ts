@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { problemsOf } from "./harness.ts";
+import { problemsIn } from "./harness.ts";
 
 const policy = { name: "p", limits: "10/minute" };
 const consistencyOf = (fields: object): unknown =>
   parseConfig({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).policies[0]?.consistency;
 const problemsWith = (fields: object): [string, unknown][] =>
-  problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
+  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
     ({ field, accepted }) => [field.replace("[0].", ""), accepted],
   );
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { configOf, problemsOf, whole } from "./harness.ts";
+import { configOf, problemsIn, whole } from "./harness.ts";
 
 const app = "https://app.example.com";
 
@@ -29,7 +29,7 @@ describe("CORS_ORIGINS", () => {
   it("may be 64, and no more", () => {
     const origins = Array.from({ length: 65 }, (_, index) => `https://a${index}.example`);
     expect(originsOf(origins.slice(1))).toHaveLength(64);
-    expect(problemsOf({ ...whole, CORS_ORIGINS: origins })).toHaveLength(1);
+    expect(problemsIn({ ...whole, CORS_ORIGINS: origins })).toHaveLength(1);
   });
 
   it.for<[unknown]>([
@@ -55,7 +55,7 @@ describe("CORS_ORIGINS", () => {
     [[[app]]],
     [`["${app}"`],
   ])("may not be %j", ([CORS_ORIGINS]) => {
-    expect(problemsOf({ ...whole, CORS_ORIGINS })).toEqual([
+    expect(problemsIn({ ...whole, CORS_ORIGINS })).toEqual([
       {
         variable: "CORS_ORIGINS",
         field: "",
@@ -116,7 +116,7 @@ describe("PREFLIGHT_LIMITS", () => {
     [{ limits: "5/second", key: "global" }, "key"],
     [{ limits: "5/second", trustedProxies: 0 }, "trustedProxies"],
   ])("may not be %j: %s", ([PREFLIGHT_LIMITS, field]) => {
-    const problems = problemsOf({ ...whole, PREFLIGHT_LIMITS });
+    const problems = problemsIn({ ...whole, PREFLIGHT_LIMITS });
     expect(problems.map((each) => [each.variable, each.field])).toEqual([
       ["PREFLIGHT_LIMITS", field],
     ]);
@@ -124,7 +124,7 @@ describe("PREFLIGHT_LIMITS", () => {
 
   it('may be "off": preflights have no limits then', () => {
     expect(configOf({ PREFLIGHT_LIMITS: "off" }).preflights).toBeNull();
-    expect(problemsOf({ ...whole, PREFLIGHT_LIMITS: "of" })).toEqual([
+    expect(problemsIn({ ...whole, PREFLIGHT_LIMITS: "of" })).toEqual([
       expect.objectContaining({ accepted: expect.stringMatching(/; or "off"$/) }),
     ]);
   });

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { Policy } from "../../src/config/index.ts";
-import { configOf, problemsOf } from "./harness.ts";
+import { configOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -12,7 +12,7 @@ const parsed = (fields: Fields): Partial<Policy> =>
   configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
 const problemsWith = (fields: Fields): unknown[] => [
-  ...problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
+  ...problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
 ];
 
 describe("a cost", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
 import { createMeter } from "../../src/strategies/index.ts";
-import { configOf, placesOf, problemsOf } from "./harness.ts";
+import { configOf, placesOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -14,7 +14,7 @@ const parsed = (fields: Fields): Partial<Policy> =>
 
 /** Where something is wrong, and what is accepted there. */
 const told = (fields: Fields): [string, unknown, string][] =>
-  problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
+  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
     ({ field, value, accepted }) => [field, value, accepted],
   );
 

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import type { SubjectPattern, Pattern, Policy } from "../../src/config/index.ts";
-import { configOf, problemsOf } from "./harness.ts";
+import { configOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
 const JWT_KEY = "a secret of at least thirty-two bytes";
 
 const problemsWith = (fields: Fields) =>
-  problemsOf({
+  problemsIn({
     KEY_SECRET: "s",
     JWT_KEY,
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],

@@ -14,7 +14,7 @@ export function configOf(variables: Variables): Config {
 }
 
 /** What is wrong with exactly these variables; none when nothing is. */
-export function problemsOf(variables: Variables): readonly ConfigProblem[] {
+export function problemsIn(variables: Variables): readonly ConfigProblem[] {
   try {
     parseConfig(variables);
     return [];
@@ -26,7 +26,7 @@ export function problemsOf(variables: Variables): readonly ConfigProblem[] {
 
 /** Where something is wrong, each place once, as `POLICIES [0].name`. */
 export const placesOf = (variables: Variables): string[] => [
-  ...new Set(problemsOf(variables).map(({ variable, field }) => `${variable} ${field}`.trim())),
+  ...new Set(problemsIn(variables).map(({ variable, field }) => `${variable} ${field}`.trim())),
 ];
 
 /** A configuration as plain values that can be compared: patterns as they are written. */

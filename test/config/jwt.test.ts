@@ -1,6 +1,6 @@
 import { exportJWK, exportSPKI, generateKeyPair, type GenerateKeyPairResult, type JWK } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
-import { configOf, placesOf, problemsOf, whole } from "./harness.ts";
+import { configOf, placesOf, problemsIn, whole } from "./harness.ts";
 
 let rsa: GenerateKeyPairResult;
 let rsaOf1024: CryptoKeyPair;
@@ -107,7 +107,7 @@ describe("JWT_KEY", () => {
     ["where keys are", () => "https://id.example.com/.well-known/jwks.json"],
   ];
   it.each(wrong)("is refused, and hidden, when it is %s", async (_, make) => {
-    expect(problemsOf({ ...whole, JWT_KEY: await make() })).toEqual([
+    expect(problemsIn({ ...whole, JWT_KEY: await make() })).toEqual([
       {
         variable: "JWT_KEY",
         field: "",
@@ -149,7 +149,7 @@ describe("JWT_JWKS_URL", () => {
     ["https://id.example.com/jwks"],
   ])("may not be %j", (value) => {
     const accepted = expect.stringMatching(/https URL .*jwks\.json/);
-    expect(problemsOf({ ...whole, JWT_JWKS_URL: value })).toEqual([
+    expect(problemsIn({ ...whole, JWT_JWKS_URL: value })).toEqual([
       { variable: "JWT_JWKS_URL", field: "", value, accepted },
     ]);
   });
@@ -157,7 +157,7 @@ describe("JWT_JWKS_URL", () => {
   it("is refused with credentials, and beside JWT_KEY, without being told", () => {
     const url = "https://user:hunter2@id.example.com/jwks";
     for (const variables of [{ JWT_JWKS_URL: url }, { JWT_JWKS_URL: url, JWT_KEY: "secret" }]) {
-      const problems = problemsOf({ ...whole, ...variables });
+      const problems = problemsIn({ ...whole, ...variables });
       expect(problems).toMatchObject([{ variable: "JWT_JWKS_URL", value: "(hidden)" }]);
       expect(JSON.stringify(problems)).not.toContain("hunter2");
     }
@@ -180,7 +180,7 @@ describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
     "may not be %j",
     ([value]) => {
       const accepted = expect.stringContaining("a list of such texts");
-      expect(problemsOf({ ...whole, [variable]: value })).toEqual([
+      expect(problemsIn({ ...whole, [variable]: value })).toEqual([
         { variable, field: "", value, accepted },
       ]);
     },
@@ -193,21 +193,21 @@ describe("a claim in a key", () => {
   it("needs something to verify it by, and says where it stands", () => {
     const POLICIES = [claimed, { name: "b", limits: "1/s" }, { ...claimed, name: "c", limits: 0 }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [2].limits", "JWT_KEY"]);
-    expect(problemsOf({ KEY_SECRET: "s", POLICIES }).at(-1)).toEqual({
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES }).at(-1)).toEqual({
       variable: "JWT_KEY",
       field: "",
       value: undefined,
       accepted: expect.stringMatching(/JWT_JWKS_URL.*POLICIES\[0\]\.key, POLICIES\[2\]\.key$/),
     });
-    expect(problemsOf({ ...whole, KEY: "ip, jwt:sub" })).toMatchObject([
+    expect(problemsIn({ ...whole, KEY: "ip, jwt:sub" })).toMatchObject([
       { variable: "JWT_KEY", accepted: expect.stringMatching(/ in KEY$/) },
     ]);
   });
 
   it("has what it needs, or one problem less, with either variable", () => {
     const url = "https://id.example.com/jwks";
-    expect(problemsOf({ ...whole, KEY: "jwt:sub", JWT_JWKS_URL: url })).toEqual([]);
-    expect(problemsOf({ ...whole, KEY: "jwt:sub", JWT_KEY: "secret" })).toEqual([]);
+    expect(problemsIn({ ...whole, KEY: "jwt:sub", JWT_JWKS_URL: url })).toEqual([]);
+    expect(problemsIn({ ...whole, KEY: "jwt:sub", JWT_KEY: "secret" })).toEqual([]);
     expect(placesOf({ ...whole, KEY: "jwt:sub", JWT_KEY: 5 })).toEqual(["JWT_KEY"]);
     expect(placesOf({ ...whole, KEY: "jwt:sub", JWT_JWKS_URL: "x" })).toEqual(["JWT_JWKS_URL"]);
   });

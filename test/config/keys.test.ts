@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { partName } from "../../src/config/index.ts";
-import { configOf, placesOf, plain, problemsOf } from "./harness.ts";
+import { configOf, placesOf, plain, problemsIn } from "./harness.ts";
 
 const policy = { name: "a", limits: "1/s" };
 const JWT_KEY = "a secret of at least thirty-two bytes";
@@ -9,7 +9,7 @@ const parsed = (fields: object): object =>
   configOf({ JWT_KEY, POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
 const problemsWith = (fields: object): unknown[] => [
-  ...problemsOf({ KEY_SECRET: "s", JWT_KEY, POLICIES: [{ ...policy, ...fields }] }),
+  ...problemsIn({ KEY_SECRET: "s", JWT_KEY, POLICIES: [{ ...policy, ...fields }] }),
 ];
 
 describe("a key", () => {
@@ -105,7 +105,7 @@ describe("the fields of whom a policy charges", () => {
     const key = Array.from("abcdefgh", (name) => `header:${name}`);
     expect(configOf({ POLICIES: [{ ...policy, key }] }).policies[0]?.key).toHaveLength(8);
     expect(
-      problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, key: [...key, "ip"] }] }),
+      problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, key: [...key, "ip"] }] }),
     ).toMatchObject([{ field: "[0].key" }]);
   });
 

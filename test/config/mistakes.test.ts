@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { placesOf, problemsOf, whole } from "./harness.ts";
+import { placesOf, problemsIn, whole } from "./harness.ts";
 import { describeProblem } from "../../src/validation/problems.ts";
 
 /** Mistakes that are easily made, and would otherwise leave something unprotected, closed or unexplained. */
 describe("an easy mistake", () => {
   it("in JSON text is told as such, and not as what its pieces look like", () => {
     const broken = '["10/minute", "5/second"';
-    expect(problemsOf({ ...whole, LIMITS: broken })).toEqual([
+    expect(problemsIn({ ...whole, LIMITS: broken })).toEqual([
       { variable: "LIMITS", field: "", value: broken, accepted: expect.stringContaining("JSON") },
     ]);
-    expect(problemsOf({ KEY_SECRET: "s", POLICIES: '[{"name": "a",}]' })).toMatchObject([
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES: '[{"name": "a",}]' })).toMatchObject([
       { variable: "POLICIES", field: "", accepted: expect.stringContaining("JSON") },
     ]);
     expect(placesOf({ ...whole, CHECK_TOKENS: '["a", "b"' })).toEqual(["CHECK_TOKENS"]);
@@ -27,7 +27,7 @@ describe("an easy mistake", () => {
     ["JWT_ISSUER", '["10/minute" "5/second"]'],
     ["JWT_AUDIENCE", '["10/minute" "5/second"]'],
   ])("in JSON text of %s is reported once, with line and column", ([variable, text]) => {
-    const [problem, ...others] = problemsOf({ ...whole, [variable]: text });
+    const [problem, ...others] = problemsIn({ ...whole, [variable]: text });
     expect(others).toEqual([]);
     expect(problem).toMatchObject({
       variable,
@@ -38,7 +38,7 @@ describe("an easy mistake", () => {
 
   it("in JSON text that is nested too deep is reported as such", () => {
     const deep = `${"[".repeat(65)}${"]".repeat(65)}`;
-    expect(problemsOf({ ...whole, LIMITS: deep })).toMatchObject([
+    expect(problemsIn({ ...whole, LIMITS: deep })).toMatchObject([
       { variable: "LIMITS", accepted: "valid JSON; it is nested deeper than 64 levels" },
     ]);
   });
@@ -61,8 +61,8 @@ describe("an easy mistake", () => {
   });
 
   it("is told once for a text, however often the text repeats it", () => {
-    expect(problemsOf({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
-    expect(problemsOf({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
+    expect(problemsIn({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
+    expect(problemsIn({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
   });
 
   it("with a value that has no text is told all the same", () => {
@@ -70,7 +70,7 @@ describe("an easy mistake", () => {
       { name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] },
     ];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [0].limits[0].strategy"]);
-    expect(problemsOf({ ...whole, ORIGIN: 1n }).map(describeProblem)).toEqual([
+    expect(problemsIn({ ...whole, ORIGIN: 1n }).map(describeProblem)).toEqual([
       expect.stringMatching(/^ORIGIN is bigint: accepted is an http or https URL/),
     ]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { configOf, placesOf, problemsOf } from "./harness.ts";
+import { configOf, placesOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -9,7 +9,7 @@ const parsed = (fields: Fields): object =>
   configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
 const problemsWith = (fields: Fields): unknown[] => [
-  ...problemsOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
+  ...problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
 ];
 
 describe("the object of a key", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { configOf, problemsOf, whole } from "./harness.ts";
+import { configOf, problemsIn, whole } from "./harness.ts";
 
 describe("ORIGIN", () => {
   it.for([undefined, null, ""])("is none where it is %j", (ORIGIN) => {
@@ -27,7 +27,7 @@ describe("ORIGIN", () => {
     [" ", 5, true, {}, [], ["https://a.example"]],
   ];
   it.for<unknown>(wrong.flat())("may not be %j, which is quoted", (ORIGIN) => {
-    expect(problemsOf({ ...whole, ORIGIN })).toEqual([
+    expect(problemsIn({ ...whole, ORIGIN })).toEqual([
       {
         variable: "ORIGIN",
         field: "",
@@ -44,7 +44,7 @@ describe("ORIGIN", () => {
     "https://a.example#hunter2",
     "https:/user:hunter2@",
   ])("may not be %s, and what may be a secret is hidden", (ORIGIN) => {
-    expect(problemsOf({ ...whole, ORIGIN })).toMatchObject([
+    expect(problemsIn({ ...whole, ORIGIN })).toMatchObject([
       { variable: "ORIGIN", value: "(hidden)" },
     ]);
   });
@@ -65,7 +65,7 @@ describe("ORIGIN_TIMEOUT", () => {
   it.for(["99ms", "0s", "61m", "1 day", "30", 30, "-1s", "soon", "1mo", true, {}, ["30s"], "∞"])(
     "may not be %j",
     (ORIGIN_TIMEOUT) => {
-      expect(problemsOf({ ...whole, ORIGIN_TIMEOUT })).toEqual([
+      expect(problemsIn({ ...whole, ORIGIN_TIMEOUT })).toEqual([
         {
           variable: "ORIGIN_TIMEOUT",
           field: "",
@@ -93,7 +93,7 @@ describe.for([
   });
 
   it.for(["yes", "True", "1", 1, 0, [], {}, " true"])("may not be %j", (value) => {
-    expect(problemsOf({ ...whole, [variable]: value })).toEqual([
+    expect(problemsIn({ ...whole, [variable]: value })).toEqual([
       { variable, field: "", value, accepted: "true or false" },
     ]);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Override, Policy } from "../../src/config/index.ts";
 import { partName } from "../../src/config/index.ts";
-import { configOf, problemsOf } from "./harness.ts";
+import { configOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -17,7 +17,7 @@ const overrideOf = (override: unknown, fields: Fields = {}): Override | undefine
   policyOf({ ...fields, overrides: [override] })?.keyRules.overrides[0];
 
 const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
-  problemsOf({
+  problemsIn({
     KEY_SECRET: "s",
     ...variables,
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
@@ -66,7 +66,7 @@ describe("the limits of an override", () => {
       { name: "x", limits: "1/s" },
       { name: "a", limits: "1/s", overrides },
     ];
-    expect(problemsOf({ KEY_SECRET: "s", POLICIES })).toMatchObject([
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES })).toMatchObject([
       { field: "[1].limits", value: "x" },
     ]);
   });

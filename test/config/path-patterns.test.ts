@@ -1,14 +1,14 @@
 /** What `match.path` and `pathMatching` accept, and what users get to read about anything else. */
 import { describe, expect, it } from "vitest";
 import { describeProblem } from "../../src/config/index.ts";
-import { configOf, problemsOf, whole } from "./harness.ts";
+import { configOf, problemsIn, whole } from "./harness.ts";
 
 const withPolicy = (fields: object): Record<string, unknown> => ({
   ...whole,
   POLICIES: [{ name: "a", limits: "1/s", ...fields }],
 });
 
-const textsOf = (fields: object): string[] => problemsOf(withPolicy(fields)).map(describeProblem);
+const textsOf = (fields: object): string[] => problemsIn(withPolicy(fields)).map(describeProblem);
 
 describe("match.path", () => {
   it.for(["/", "/*", "/login", "/a/:b/*", "/:a", "/~x.y_z-1,2;@=&$!'", "/a b", "/ä", "/%2A%3a%zz"])(

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { partName, readPolicy } from "../../src/config/index.ts";
-import { configOf, placesOf, plain, problemsOf } from "./harness.ts";
+import { configOf, placesOf, plain, problemsIn } from "./harness.ts";
 
 const secret = { KEY_SECRET: "s" };
 
 const policiesOf = (POLICIES: unknown): unknown => plain(configOf({ POLICIES }));
 
 const problemsOfPolicy = (policy: unknown): unknown[] => [
-  ...problemsOf({ ...secret, POLICIES: [policy] }),
+  ...problemsIn({ ...secret, POLICIES: [policy] }),
 ];
 
 describe("a policy", () => {
@@ -230,7 +230,7 @@ describe("the names of policies and limits", () => {
 
   /** The names that are told to be taken, and where they stand. */
   const takenOf = (variables: Record<string, unknown>): unknown[] =>
-    problemsOf({ ...secret, ...variables })
+    problemsIn({ ...secret, ...variables })
       .filter(({ accepted }) => accepted.includes("no other policy or limit"))
       .map(({ variable, field, value }) => [`${variable}${field}`, value]);
 
@@ -243,7 +243,7 @@ describe("the names of policies and limits", () => {
   });
 
   it("are told with the place that has them", () => {
-    const [problem] = problemsOf({ ...secret, POLICIES: [a], POLICIES_2: [a] });
+    const [problem] = problemsIn({ ...secret, POLICIES: [a], POLICIES_2: [a] });
     expect(problem).toMatchObject({ variable: "POLICIES_2", field: "[0].name", value: "a" });
     expect(problem?.accepted).toContain("POLICIES[0] has this one");
   });
@@ -269,7 +269,7 @@ describe("the names of policies and limits", () => {
 
   it("of a policy may be that of its own limit", () => {
     const policy = { name: "a", limits: { limit: 1, window: "1s", name: "a" } };
-    expect(problemsOf({ ...secret, POLICIES: [policy] })).toEqual([]);
+    expect(problemsIn({ ...secret, POLICIES: [policy] })).toEqual([]);
   });
 });
 
@@ -299,7 +299,7 @@ describe("POLICIES", () => {
     [["POLICIES", "POLICIES_2", "POLICIES_7", "POLICIES_4"], "POLICIES_3", "POLICIES_7"],
   ])("may not leave numbers out, as %j do", ([names, missing, last]) => {
     const variables = Object.fromEntries(names.map((name) => [name, [named(name.toLowerCase())]]));
-    expect(problemsOf({ ...secret, ...variables })).toEqual([
+    expect(problemsIn({ ...secret, ...variables })).toEqual([
       {
         variable: missing,
         field: "",
@@ -327,10 +327,10 @@ describe("POLICIES", () => {
   ])("are refused, in each variable, when they are %s", ([, value]) => {
     const POLICIES = [named("a")];
     const accepted = expect.stringContaining("list");
-    expect(problemsOf({ ...secret, POLICIES: value })).toEqual([
+    expect(problemsIn({ ...secret, POLICIES: value })).toEqual([
       { variable: "POLICIES", field: "", value, accepted },
     ]);
-    expect(problemsOf({ ...secret, POLICIES, POLICIES_2: value })).toEqual([
+    expect(problemsIn({ ...secret, POLICIES, POLICIES_2: value })).toEqual([
       { variable: "POLICIES_2", field: "", value, accepted },
     ]);
   });
@@ -349,8 +349,8 @@ describe("a policy that limits the limiter's own calls", () => {
     ["/limits", "/check/*", false],
   ])("with CHECK_PATH %j and the path %j: %s, whatever the case", ([CHECK_PATH, path, isOwn]) => {
     const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
-    const { ownPolicies } = configOf({ POLICIES, CHECK_PATH });
-    expect(ownPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
+    const { selfPolicies } = configOf({ POLICIES, CHECK_PATH });
+    expect(selfPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
   });
 });
 

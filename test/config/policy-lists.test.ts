@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { configOf, placesOf, problemsOf, type Variables } from "./harness.ts";
+import { configOf, placesOf, problemsIn, type Variables } from "./harness.ts";
 
 const KEY_SECRET = "s";
 const JWT_KEY = "a secret of at least thirty-two bytes";
@@ -63,7 +63,7 @@ describe("an entry that continues a policy", () => {
     }
     expect(configOf(variables).policies[0]?.keyRules.overrides).toHaveLength(256);
     const POLICIES_5 = [{ continues: "api", overrides: overrides(1, "z") }];
-    expect(problemsOf({ KEY_SECRET, ...variables, POLICIES_5 })).toEqual([
+    expect(problemsIn({ KEY_SECRET, ...variables, POLICIES_5 })).toEqual([
       {
         variable: "POLICIES",
         field: "[0].overrides",
@@ -105,14 +105,14 @@ describe("an entry that continues a policy", () => {
     ["a misspelt list", { continues: "api", overides: [override("a")] }, "overides", "(hidden)"],
     ["what is no list", { continues: "api", deny: "sk_live_1" }, "deny", "(hidden)"],
   ])("is refused with %s", ([, entry, field, value]) => {
-    expect(problemsOf({ KEY_SECRET, POLICIES: [policy, entry] })).toEqual([
+    expect(problemsIn({ KEY_SECRET, POLICIES: [policy, entry] })).toEqual([
       { variable: "POLICIES", field: `[1].${field}`, value, accepted: expect.any(String) },
     ]);
   });
 
   it("is suggested the fields that it may have", () => {
     const POLICIES = [policy, { continues: "api", overides: [] }];
-    expect(problemsOf({ KEY_SECRET, POLICIES })).toMatchObject([
+    expect(problemsIn({ KEY_SECRET, POLICIES })).toMatchObject([
       { accepted: "one of the fields continues, overrides, allow, deny; did you mean overrides?" },
     ]);
   });
@@ -145,7 +145,7 @@ describe("customers' keys in POLICIES", () => {
     ],
     ["a continuation of other fields", [policy, { continues: "api", keys: [key] }]],
   ])("stand in no problem: %s", ([, POLICIES]) => {
-    const problems = problemsOf({ KEY_SECRET, POLICIES });
+    const problems = problemsIn({ KEY_SECRET, POLICIES });
     expect(problems.length).toBeGreaterThan(0);
     expect(JSON.stringify(problems)).not.toContain("hunter2");
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { parseConfig } from "../../src/config/index.ts";
 import { strategies } from "../../src/strategies/index.ts";
-import { configOf, plain, problemsOf, type Variables } from "./harness.ts";
+import { configOf, plain, problemsIn, type Variables } from "./harness.ts";
 import { ConfigProblems, describeProblem } from "../../src/validation/problems.ts";
 
 describe("a problem in one line", () => {
@@ -35,7 +35,7 @@ describe("a problem in one line", () => {
 
   it("is a line of the error's message, in the order of the problems", () => {
     const variables = { ORIGIN: "x", LIMITS: "0/s", CHECK_PATH: "y" };
-    const problems = problemsOf(variables);
+    const problems = problemsIn(variables);
     expect(problems).toHaveLength(4);
     expect(() => parseConfig(variables)).toThrow(problems.map(describeProblem).join("\n"));
   });
@@ -114,7 +114,7 @@ describe("values and JSON texts", () => {
     forAll([policies, fc.jsonValue({ maxDepth: 2 })], (list, fault) => {
       const text = JSON.stringify([...list, fault, { ...list[0], key: "x", limits: ["0/s"] }]);
       const quoteless = (variables: Variables): unknown[] =>
-        problemsOf(variables).map(({ variable, field, accepted }) => [variable, field, accepted]);
+        problemsIn(variables).map(({ variable, field, accepted }) => [variable, field, accepted]);
       const fromText = quoteless({ POLICIES: text });
       expect(fromText).toEqual(quoteless({ POLICIES: JSON.parse(text) as unknown }));
       expect(fromText.length).toBeGreaterThan(2);
@@ -144,7 +144,7 @@ describe("a secret", () => {
     forAll(
       [wrapped, wrapped, wrapped, wrapped, secret, fc.boolean()],
       (keySecret, originSecret, checkTokens, jwtKey, password, isPolicyFine) => {
-        const problems = problemsOf({
+        const problems = problemsIn({
           KEY_SECRET: keySecret,
           ORIGIN_SECRET: originSecret,
           CHECK_TOKENS: checkTokens,
@@ -225,7 +225,7 @@ describe("variables of any shape", () => {
     forAll(
       [variables],
       (env) => {
-        const problems = problemsOf(env);
+        const problems = problemsIn(env);
         if (problems.length === 0) return parseConfig(env).policies.length > 0;
         const { message } = new ConfigProblems(problems);
         return problems.every(
@@ -260,7 +260,7 @@ describe("variables of any shape", () => {
         ),
       ],
       (value, variable) => {
-        const problems = problemsOf({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
+        const problems = problemsIn({ LIMITS: "1/s", KEY_SECRET: "s", [variable]: value });
         expect(problems.every((problem) => problem.variable === variable)).toBe(true);
         expect(problems.length).toBeLessThanOrEqual(1);
       },

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { deploymentProblems, parseConfig } from "../../src/config/index.ts";
-import { placesOf, problemsOf, type Variables, whole } from "./harness.ts";
+import { placesOf, problemsIn, type Variables, whole } from "./harness.ts";
 
 const sound = { ...whole, KEY_SECRET: "a secret of the tests with 41 characters." };
 const linesOf = (variables: Variables): string[] => deploymentProblems({ ...sound, ...variables });
@@ -62,7 +62,7 @@ describe("a placeholder", () => {
     ["ORIGIN_SECRET", first],
     ["JWT_KEY", first],
   ])("is refused for %s as %j, in one problem that does not quote it", ([variable, value]) => {
-    expect(problemsOf({ ...sound, [variable]: value })).toEqual([
+    expect(problemsIn({ ...sound, [variable]: value })).toEqual([
       {
         variable,
         field: "",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
-import { configOf, problemsOf } from "./harness.ts";
+import { configOf, problemsIn } from "./harness.ts";
 
 /** Every strategy with each of its options, as an operator writes them. */
 const forms: readonly Record<string, unknown>[] = [
@@ -84,14 +84,14 @@ describe("an option that is wrong", () => {
   ])("is told with its place and value: %j", ([written, field]) => {
     const limits = { limit: 5, window: "1m", ...written };
     const value = Object.entries(limits).find(([name]) => name === field)?.[1];
-    expect(problemsOf({ KEY_SECRET: "s", LIMITS: ["1/s", limits] })).toMatchObject([
+    expect(problemsIn({ KEY_SECRET: "s", LIMITS: ["1/s", limits] })).toMatchObject([
       { variable: "LIMITS", field: `[1].${field}`, value },
     ]);
     const POLICIES = [
       { name: "a", limits: "1/s" },
       { name: "b", limits },
     ];
-    expect(problemsOf({ KEY_SECRET: "s", POLICIES })).toMatchObject([
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES })).toMatchObject([
       { variable: "POLICIES", field: `[1].limits.${field}`, value },
     ]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { configOf, placesOf, plain, problemsOf, whole } from "./harness.ts";
+import { configOf, placesOf, plain, problemsIn, whole } from "./harness.ts";
 
 describe("the least configuration", () => {
   it("is limits and a secret; everything else has a default", () => {
@@ -17,7 +17,7 @@ describe("the least configuration", () => {
       keySecret: "the tests' secret",
       jwt: null,
       warnings: [],
-      ownPolicies: [],
+      selfPolicies: [],
       policies: [
         {
           name: "default",
@@ -66,7 +66,7 @@ describe("the least configuration", () => {
 
   it.for(["", null, undefined])("misses KEY_SECRET and limits when they are %j", (value) => {
     const unset = { LIMITS: value, POLICIES: value, KEY_SECRET: value };
-    expect(problemsOf(unset)).toEqual([
+    expect(problemsIn(unset)).toEqual([
       {
         variable: "POLICIES",
         field: "",
@@ -113,7 +113,7 @@ describe("ORIGIN", () => {
     ["is a list", ["https://api.example.com"]],
     ["is an object", { url: "https://api.example.com" }],
   ])("is refused when it %s", ([, value]) => {
-    expect(problemsOf({ ...whole, ORIGIN: value })).toEqual([
+    expect(problemsIn({ ...whole, ORIGIN: value })).toEqual([
       {
         variable: "ORIGIN",
         field: "",
@@ -136,7 +136,7 @@ describe("ORIGIN", () => {
     "https://api.example.com?key=hunter2",
     "https://api.example.com#hunter2",
   ])("is refused with credentials and never quoted: %s", (value) => {
-    const problems = problemsOf({ ...whole, ORIGIN: value });
+    const problems = problemsIn({ ...whole, ORIGIN: value });
     expect(problems).toMatchObject([{ variable: "ORIGIN" }]);
     expect(JSON.stringify(problems)).not.toContain("hunter2");
   });
@@ -168,7 +168,7 @@ describe("CHECK_PATH", () => {
     7,
     true,
   ])("may not be %j", (value) => {
-    const problems = problemsOf({ ...whole, CHECK_PATH: value });
+    const problems = problemsIn({ ...whole, CHECK_PATH: value });
     const accepted = expect.stringMatching(/a path .*"\/check"/);
     expect(problems).toEqual([{ variable: "CHECK_PATH", field: "", value, accepted }]);
   });
@@ -234,7 +234,7 @@ describe("CHECK_TOKENS", () => {
     ["a number", 12_345],
     ["a boolean", true],
   ])("is refused with %s, and hidden", ([, value]) => {
-    const problems = problemsOf({ ...whole, CHECK_TOKENS: value });
+    const problems = problemsIn({ ...whole, CHECK_TOKENS: value });
     expect(problems).toEqual([
       {
         variable: "CHECK_TOKENS",
@@ -264,7 +264,7 @@ describe("the secrets", () => {
     ["ORIGIN_SECRET", 12_345],
     ["ORIGIN_SECRET", ["hunter2"]],
   ])("are hidden when they are wrong: %s as %j", ([variable, value]) => {
-    const problems = problemsOf({ ...whole, [variable]: value });
+    const problems = problemsIn({ ...whole, [variable]: value });
     expect(problems).toMatchObject([{ variable, field: "", value: "(hidden)" }]);
   });
 
@@ -358,7 +358,7 @@ describe("LIMITS, STRATEGY and KEY", () => {
       [{ variable: "LIMITS", field: "", value: undefined }],
     ],
   ])("are named in their problems: %s", ([, variables, expected]) => {
-    const problems = problemsOf({ KEY_SECRET: "s", ...variables });
+    const problems = problemsIn({ KEY_SECRET: "s", ...variables });
     expect(problems).toMatchObject(expected);
     expect(problems).toHaveLength(expected.length);
   });

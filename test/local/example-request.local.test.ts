@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
 import { welcome } from "../../src/local/welcome.ts";
-import { keyOfCaller } from "../../src/policies/key.ts";
+import { callerKeyValues } from "../../src/policies/key.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import { resolveKey } from "../../src/policies/resolve-key.ts";
 
@@ -93,7 +93,7 @@ describe("the command that the welcome shows first", () => {
       if (ruling.kind !== "charge") throw new Error(`${ruling.kind}: ${command}`);
       const looked = await sent(others[0] ?? "");
       const keys = new URL(looked.url).searchParams.getAll("key");
-      expect(keyOfCaller(policy, keys)).toEqual(ruling.values);
+      expect(callerKeyValues(policy, keys)).toEqual(ruling.values);
     },
   );
 

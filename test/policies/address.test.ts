@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import * as address from "../../src/policies/address.ts";
 
-const chargedAddress = (text: string): string | null => address.chargedAddress(text, 64);
+const chargedAddress = (text: string): string | null => address.addressKey(text, 64);
 
 const group = fc.integer({ min: 0, max: 0xffff });
 const octets = fc.tuple(...([0, 0, 0, 0] as const).map(() => fc.integer({ min: 0, max: 255 })));
@@ -108,7 +108,7 @@ describe("an IPv6 address", () => {
 });
 
 describe("a prefix", () => {
-  const to = (text: string, prefix: number): string | null => address.chargedAddress(text, prefix);
+  const to = (text: string, prefix: number): string | null => address.addressKey(text, prefix);
   const bitsOf = (groups: readonly number[]): string =>
     groups.map((each) => each.toString(2).padStart(16, "0")).join("");
   const prefix = fc.integer({ min: 32, max: 128 });

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { addressOf, isWithin } from "../../src/config/index.ts";
-import { networkOf } from "../../src/config/address.ts";
+import { parseAddress, isWithin } from "../../src/config/index.ts";
+import { parseNetwork } from "../../src/config/address.ts";
 import { resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
@@ -37,7 +37,7 @@ const written = (numbers: readonly number[]): string =>
   numbers.length === 4 ? numbers.join(".") : numbers.map((number) => number.toString(16)).join(":");
 
 function holds(block: string, address: string): boolean | null {
-  const [network, visitor] = [networkOf(block), addressOf(address)];
+  const [network, visitor] = [parseNetwork(block), parseAddress(address)];
   return network === null || visitor === null ? null : isWithin(visitor, network);
 }
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { keyOfCaller, type KeyValue } from "../../src/policies/key.ts";
+import { callerKeyValues, type KeyValue } from "../../src/policies/key.ts";
 import { resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
@@ -16,7 +16,7 @@ function requestKey(
 }
 
 const callerKey = (key: string | string[], ...texts: string[]): KeyValue[] | null =>
-  keyOfCaller(policyOf({ key }), texts);
+  callerKeyValues(policyOf({ key }), texts);
 
 const visitor = { "CF-Connecting-IP": "203.0.113.7" };
 
@@ -225,7 +225,7 @@ describe("the key that a caller names", () => {
       "x,y",
     ]);
     const policy = policyOf({ key: "ip", ipv6Prefix: 48, trustedProxies: 2 });
-    expect(keyOfCaller(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
+    expect(callerKeyValues(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
   });
 
   it("has one text for each part", () => {
@@ -233,7 +233,7 @@ describe("the key that a caller names", () => {
     expect(callerKey("ip, path", "203.0.113.7")).toBeNull();
     expect(callerKey("ip, path", "203.0.113.7", "/a", "b")).toBeNull();
     expect(callerKey("path")).toBeNull();
-    expect(keyOfCaller(policyOf({ key: "ip" }), undefined)).toBeNull();
+    expect(callerKeyValues(policyOf({ key: "ip" }), undefined)).toBeNull();
   });
 
   it("is read as an address where the part is one, and as it is elsewhere", () => {
@@ -245,7 +245,7 @@ describe("the key that a caller names", () => {
   });
 
   it("may be left out, or be anything, for the part that all share", () => {
-    expect(keyOfCaller(policyOf({ key: "global" }), undefined)).toEqual([null]);
+    expect(callerKeyValues(policyOf({ key: "global" }), undefined)).toEqual([null]);
     expect(callerKey("global", "anything")).toEqual([null]);
     expect(callerKey("global", "a", "b")).toBeNull();
     expect(callerKey("ip, global", "203.0.113.7", "anything")).toEqual(["203.0.113.7", null]);

@@ -1,7 +1,7 @@
 /** The key part `path`: one value for each path, however it is spelled. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { keyOfCaller, valueOf } from "../../src/policies/key.ts";
+import { callerKeyValues, keyPartValue } from "../../src/policies/key.ts";
 import { forAll } from "../for-all.ts";
 import { policyOf, visitTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
@@ -12,8 +12,8 @@ function keysOf(path: string, pattern?: string): (string | null)[] {
     key: "path",
     ...(pattern !== undefined && { match: { path: pattern } }),
   });
-  const requested = valueOf({ kind: "path" }, policy, visitTo(path), {});
-  return [requested, keyOfCaller(policy, [path])?.[0] ?? null];
+  const requested = keyPartValue({ kind: "path" }, policy, visitTo(path), {});
+  return [requested, callerKeyValues(policy, [path])?.[0] ?? null];
 }
 
 const twice = (key: string): string[] => [key, key];

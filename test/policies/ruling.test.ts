@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { asksForClaims, resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
+import { needsClaims, resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
@@ -269,7 +269,7 @@ describe("a policy asks for claims", () => {
     [{ overrides: [{ when: "country=DE", limits: "9/s" }] }, false],
     [{ overrides: [{ key: address, limits: "9/s" }], allow: ["10.0.0.0/8"] }, false],
   ])("of %j: %s", ([fields, expected]) => {
-    expect(asksForClaims(policyOf(fields))).toBe(expected);
+    expect(needsClaims(policyOf(fields))).toBe(expected);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Reads the attributes that a caller of `/check` brings; every wrong one is named. */
 import * as v from "valibot";
-import { addressOf, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
+import { parseAddress, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
 import { withoutPort } from "../../policies/address.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
 import { parseJson } from "../../validation/json.ts";
@@ -109,7 +109,7 @@ function acceptedFor({ kind }: KeyPart): string {
 /** Null when it is none. */
 function textOf(part: KeyPart, value: unknown): string | null {
   if (part.kind === "ip")
-    return typeof value === "string" && addressOf(withoutPort(value)) !== null ? value : null;
+    return typeof value === "string" && parseAddress(withoutPort(value)) !== null ? value : null;
   if (typeof value === "boolean") return String(value);
   if (typeof value === "number") {
     // JSON has lost the last digits of a greater one: two claims would be taken for one.

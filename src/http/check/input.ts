@@ -10,7 +10,7 @@ import {
   describedAttributesText,
 } from "./attributes-input.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "../wire/problems.ts";
-import { fields, integerFrom, isRecord, problemsOf } from "../../validation/problems.ts";
+import { fields, integerFrom, isRecord, problemsFromIssues } from "../../validation/problems.ts";
 
 /** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
 export interface CheckInput {
@@ -282,7 +282,7 @@ const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): FieldsInvalid =
 });
 
 function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
-  return problemsOf("", "", issues).map(({ field, accepted }) => ({
+  return problemsFromIssues("", "", issues).map(({ field, accepted }) => ({
     field: field === "" ? "body" : field,
     accepted,
   }));

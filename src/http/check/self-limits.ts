@@ -8,11 +8,11 @@ import { attributesOf } from "../attributes.ts";
 /** Charges whoever calls, once they have shown that they may. */
 export function limitChecks(runtime: Runtime): MiddlewareHandler {
   return async function ownLimited(c, next) {
-    if (runtime.ownPolicies.length === 0) return next();
+    if (runtime.selfPolicies.length === 0) return next();
     const attributes = attributesOf(c.req.raw);
     const question: Question = {
       attributes,
-      met: matchingPolicies(runtime.ownPolicies, attributes),
+      met: matchingPolicies(runtime.selfPolicies, attributes),
       tenant: null,
       isSettled: true,
       deny: null,

@@ -6,7 +6,7 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
-import { asksForClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
+import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import { refusal, refusalOf, toldOf } from "./denial.ts";
 import {
@@ -147,7 +147,7 @@ async function rulingsOf(
   { readClaims, partitions }: Runtime,
   { met, attributes, tenant, claims: stated }: Question,
 ): Promise<KeyResolution[] | Failure> {
-  const asking = met.filter(asksForClaims);
+  const asking = met.filter(needsClaims);
   const read = asking.length > 0 ? await readClaims(attributes.headers) : { claims: {} };
   const isUnreadable = isFailure<Failure>(read);
   if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
