@@ -12,8 +12,8 @@ import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 
 export type { CheckRoutes } from "./http/check/routes.ts";
-export type { CheckInput, ForgetInput, ReserveInput } from "./http/check/input.ts";
-export type { Service, SettleInput } from "./http/check/service.ts";
+export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
+export type { Service } from "./http/check/service.ts";
 
 /** The Worker of an environment. */
 export interface App {

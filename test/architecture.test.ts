@@ -44,7 +44,8 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/,
   },
   "http/wire": {
-    from: [...pure, "config", "limiter/client", "http/wire"],
+    // Decisions and failures, and never a policy or a configuration.
+    from: [...pure, "limiter/client/outcome.ts"],
     packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
   },
   "app.ts": {

@@ -1,23 +1,23 @@
 /**
- * Events for operators: one line of JSON each. None carries a key, a token or an address. README.md documents each of
- * them, with what to do about it.
+ * Events for operators, one line of JSON each. No event contains a key, a token or an address. README.md documents every
+ * event and what to do about it.
  */
 
 export type Event =
-  /** The Worker answers 500 until its variables are mended. */
+  /** The configuration is invalid: the Worker answers every request with 500. */
   | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
-  /** The configuration holds, but for what should rather not be used; once for each isolate. */
+  /** The configuration is valid but has settings that are not recommended. Logged once per isolate. */
   | { readonly event: "configuration-warning"; readonly warnings: readonly string[] }
-  /** Stored state was not what this version writes; the limits of the policy, or of the key, began afresh. */
+  /** Stored state could not be read; the limits of the policy, or of the whole key, started empty. */
   | { readonly event: "state-refused"; readonly policy?: string; readonly reason: string }
-  /** An object did not answer in time. Of a check or a look the policy's `onError` holds instead. */
+  /** An object did not answer in time. Checks and looks are decided by the policy's `onError`. */
   | {
       readonly event: "object-silent";
       readonly call: string;
       readonly policies: readonly string[];
       readonly error: string;
     }
-  /** A dry run would have denied a request by these limits, or for what else `reason` says. */
+  /** A dry-run policy would have denied a request: by the limits in `violated`, or for `reason`. */
   | {
       readonly event: "dry-run-denied";
       readonly policy: string;
@@ -25,7 +25,7 @@ export type Event =
       readonly reason?: "key-missing" | "listed";
       readonly key?: string;
     }
-  /** A policy denied a request; only with `LOG_DENIALS`. Of several policies that deny, each is a line. */
+  /** A policy denied a request. Logged only with `LOG_DENIALS`, once for each policy that denies. */
   | {
       readonly event: "request-denied";
       readonly policy: string;
@@ -36,38 +36,38 @@ export type Event =
       readonly retryAfterMs: number | null;
       readonly omitted?: number;
     }
-  /** So many denials were not logged, and none has followed that could say so. */
+  /** The number of denials that were not logged, when no later `request-denied` event has reported it. */
   | { readonly event: "denials-omitted"; readonly omitted: number }
-  /** An isolate had more keys to send than it keeps: what it has spent on one under these policies is not counted. */
+  /** An isolate had too many keys with unsent spends and dropped those of one key under these policies. */
   | { readonly event: "spends-dropped"; readonly policies: readonly string[] }
-  /** A row could not be written; the platform restarts the object from what is stored. */
+  /** A row could not be written; the platform restarts the object from the stored rows. */
   | { readonly event: "write-failed"; readonly error: string }
-  /** The state of a key takes more than a row of 2 MB: that of these policies is stored in further rows. */
+  /** The state of a key exceeds a row of 2 MB; the state of these policies is stored in additional rows. */
   | { readonly event: "state-oversized"; readonly policies: readonly string[] }
-  /** An alarm could not be set; the next row that is written sets it. */
+  /** An alarm could not be set; the next write of a row tries again. */
   | { readonly event: "alarm-failed"; readonly error: string }
-  /** An alarm could not delete what is idle; it tries again in a minute. */
+  /** An alarm could not delete idle keys; it tries again in a minute. */
   | { readonly event: "sweep-failed"; readonly error: string }
-  /** Bearer tokens could not be verified for want of a key; until there is one they count as missing. */
+  /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
-  /** The runtime does not report the digits of a number beyond 2^53 in a token; that claim counts as missing. */
+  /** The runtime does not provide the digits of a number beyond 2^53 in a token; the claim counts as missing. */
   | { readonly event: "token-number-inexact" }
-  /** A request could not be forwarded; its client got 502. */
+  /** The origin could not be reached; the client got 502. */
   | { readonly event: "origin-unreachable"; readonly error: string }
   /** The origin's response did not begin within `ORIGIN_TIMEOUT`; the client got 504. */
   | { readonly event: "origin-too-slow"; readonly timeoutMs: number }
   /** The origin answered with a status that HTTP does not have; the client got 502. */
   | { readonly event: "origin-response-invalid"; readonly status: number }
-  /** The body of a response that holds a slot ended before it was complete; the client's response is cut off too. */
+  /** The origin aborted the body of a response that holds a slot; the client's response was aborted too. */
   | { readonly event: "origin-response-broken"; readonly error: string }
-  /** `ORIGIN` is the Worker's own host, or the request has passed through this Worker before; the client got 508. */
+  /** `ORIGIN` is the Worker's own host, or the request has already passed through this Worker; the client got 508. */
   | { readonly event: "origin-loop"; readonly reason: "origin-is-self" | "via" }
-  /** A gateway with a valid token asked `/check/forward` without describing a request; these fields are wrong. */
+  /** A gateway with a valid token called `/check/forward` without a valid description of a request; `fields` lists what is invalid. */
   | { readonly event: "forward-request-invalid"; readonly fields: readonly string[] }
-  /** A fault of Headgate itself: it answered 500. */
+  /** Headgate failed unexpectedly; the client got 500. */
   | { readonly event: "internal-error"; readonly error: string };
 
-/** What is no fault of anything. */
+/** The levels of events that are no errors. */
 const levels: Partial<Record<Event["event"], "warn" | "log">> = {
   "configuration-warning": "warn",
   "dry-run-denied": "warn",
@@ -82,8 +82,7 @@ export function report(event: Event): void {
 const pseudonymLength = 16;
 
 /**
- * A short name of a key: 96 bits of an HMAC with `KEY_SECRET`, so that customers can be counted, and found again by whoever
- * has the secret.
+ * A pseudonym of a key in events: 96 bits of its HMAC. The holder of `KEY_SECRET` can compute it for a known key.
  * @param partitionKey an HMAC in base64url
  */
 export const keyPseudonym = (partitionKey: string): string =>
@@ -91,7 +90,7 @@ export const keyPseudonym = (partitionKey: string): string =>
 
 const longestErrorText = 500;
 
-/** An error as text for an event. Messages may quote a URL: its query and its credentials are left out. */
+/** An error as text for an event, without the queries and credentials of URLs in it. */
 export function errorText(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return text

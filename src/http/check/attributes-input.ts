@@ -1,4 +1,4 @@
-/** Reads the attributes that a caller of `/check` brings; every wrong one is named. */
+/** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
 import { parseAddress, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
 import { withoutPort } from "../../policies/address.ts";
@@ -6,7 +6,7 @@ import type { CallerAttributes } from "../../policies/caller-attributes.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 
-/** A list states several values of a claim, or of a field that is sent several times. */
+/** By the name of a key part. A list holds the values of a repeated field, or of a claim that is a list. */
 export type AttributesInput = Record<string, Scalar | readonly Scalar[]>;
 type Scalar = string | number | boolean;
 
@@ -24,8 +24,8 @@ const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} of the
 
 const repeatable: ReadonlySet<KeyPart["kind"]> = new Set(["jwt", "header", "cookie", "query"]);
 
-/** What a gateway cannot describe by the fields of its request. */
-const undescribed: ReadonlySet<KeyPart["kind"]> = new Set([
+/** Parts that the header fields of a gateway cannot describe. */
+const notForwarded: ReadonlySet<KeyPart["kind"]> = new Set([
   "country",
   "continent",
   "asn",
@@ -33,17 +33,17 @@ const undescribed: ReadonlySet<KeyPart["kind"]> = new Set([
   "jwt",
 ]);
 
-export const attributes = attributesOf(({ kind }) => kind !== "global", acceptedName);
+export const attributesSchema = attributesNamed(({ kind }) => kind !== "global", acceptedName);
 
-/** The same as JSON text, for queries. */
-export const attributesText = v.pipe(v.string(acceptedText), fromJson(), attributes);
+/** JSON text, for queries. */
+export const attributesTextSchema = v.pipe(v.string(acceptedText), fromJson(), attributesSchema);
 
-/** Attributes beside a request that a gateway describes: the request itself has the other parts. */
-export const describedAttributesText = v.pipe(
+/** For `/check/forward`, where the described request has the other parts itself. */
+export const gatewayAttributesTextSchema = v.pipe(
   v.string(acceptedText),
   fromJson(),
-  attributesOf(
-    ({ kind }) => undescribed.has(kind),
+  attributesNamed(
+    ({ kind }) => notForwarded.has(kind),
     'one of "country", "continent", "asn", "colo" and "jwt:<claim>", each once: the described request has all other parts itself',
   ),
 );
@@ -59,7 +59,7 @@ function fromJson() {
   });
 }
 
-function attributesOf(isAccepted: (part: KeyPart) => boolean, acceptedNames: string) {
+function attributesNamed(isAccepted: (part: KeyPart) => boolean, acceptedNames: string) {
   return v.pipe(
     v.custom<AttributesInput>(
       (value) => isRecord(value) && Object.keys(value).length <= mostAttributes,
@@ -67,7 +67,7 @@ function attributesOf(isAccepted: (part: KeyPart) => boolean, acceptedNames: str
     ),
     v.rawTransform(({ dataset: { value: input }, addIssue, NEVER }): CallerAttributes => {
       const texts = new Map<string, readonly string[]>();
-      let isWhole = true;
+      let isValid = true;
       for (const [key, value] of Object.entries(input)) {
         const part = partCalled(key);
         const isName = part !== null && isAccepted(part) && !texts.has(partName(part));
@@ -76,29 +76,29 @@ function attributesOf(isAccepted: (part: KeyPart) => boolean, acceptedNames: str
           texts.set(partName(part), read);
           continue;
         }
-        isWhole = false;
+        isValid = false;
         const path = [{ type: "object", origin: "value", input, key, value }] as const;
         addIssue({ message: String(read), path: [...path] });
       }
-      return isWhole ? texts : NEVER;
+      return isValid ? texts : NEVER;
     }),
   );
 }
 
-/** Spelled as `partName` does, but for the letter case of a header. */
+/** The part with this name. Only the letter case of a header may differ from `partName`. */
 function partCalled(name: string): KeyPart | null {
   const part = readKeyPart(name);
   return part !== null && name.startsWith(part.kind) ? part : null;
 }
 
-/** The texts of a part; or what is accepted for it. */
+/** @returns the texts of a part, or a text that describes what is accepted */
 function textsOf(part: KeyPart, value: unknown): readonly string[] | string {
   const accepted = acceptedFor(part);
   const isList = repeatable.has(part.kind) && Array.isArray(value);
   const values: readonly unknown[] = isList ? value : [value];
   const texts = values.slice(0, mostValues + 1).map((each) => textOf(part, each));
-  const isWhole = texts.length > 0 && texts.length <= mostValues;
-  return isWhole && texts.every((text) => text !== null) ? texts : accepted;
+  const isValid = texts.length > 0 && texts.length <= mostValues;
+  return isValid && texts.every((text) => text !== null) ? texts : accepted;
 }
 
 function acceptedFor({ kind }: KeyPart): string {
@@ -106,13 +106,13 @@ function acceptedFor({ kind }: KeyPart): string {
   return repeatable.has(kind) ? acceptedValues : acceptedValue;
 }
 
-/** Null when it is none. */
+/** @returns null when the value is invalid */
 function textOf(part: KeyPart, value: unknown): string | null {
   if (part.kind === "ip")
     return typeof value === "string" && parseAddress(withoutPort(value)) !== null ? value : null;
   if (typeof value === "boolean") return String(value);
   if (typeof value === "number") {
-    // JSON has lost the last digits of a greater one: two claims would be taken for one.
+    // Parsing rounds greater integers: two different claims would be equal.
     const isExact = Number.isSafeInteger(value) || !Number.isInteger(value);
     return Number.isFinite(value) && isExact ? String(value) : null;
   }

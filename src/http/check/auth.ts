@@ -1,62 +1,66 @@
-/** Who may use `/check`: holders of a bearer token (RFC 6750), decided before a body is read or an object touched. */
+/** Authorizes calls of `/check` by bearer token (RFC 6750), before the body is read or an object is called. */
 import type { MiddlewareHandler } from "hono";
 import type { CheckToken, Right } from "../../config/index.ts";
 import { bearerIn } from "../../policies/header-lists.ts";
+import type { Runtime } from "../runtime.ts";
 import { type ProblemResponse, problemResponse } from "../wire/problems.ts";
 
-/** What routes know of a request that is authorized. */
+/** The variables that `requireToken` sets. */
 export interface Authorized {
   Variables: {
     holder: CheckToken;
-    /** Whether `Authorization` held the token. */
-    isBearer: boolean;
+    /** The field that held the token. */
+    credentialField: "Authorization" | typeof tokenField;
   };
 }
 
-/** Holds the token of a gateway whose requests have an `Authorization` of their own. */
+/** A gateway sends its token here when `Authorization` belongs to the request that it describes. */
 export const tokenField = "X-Headgate-Token";
 
-/** Who has no token, where looks are open to all. */
-const anyone: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
+/** The holder of a request without a token, under `CHECK_AUTH = "none"`. */
+const anonymous: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
 
-/**
- * Refuses a request that carries none of the tokens, or one that is not for this.
- * @param isLookOpen whether a look needs none
- */
-export function requireToken(tokens: readonly CheckToken[], isLookOpen: boolean) {
+/** @returns a factory of middleware that rejects requests whose token lacks a right: 401 or 403 */
+export function requireToken({
+  checkTokens: tokens,
+  isLookOpen,
+}: Pick<Runtime, "checkTokens" | "isLookOpen">) {
   const sizeBytes = Math.max(0, ...tokens.map(({ token }) => token.length)) + longestCharacterBytes;
-  const known = tokens.map(({ token }) => padded(token, sizeBytes));
+  const paddedTokens = tokens.map(({ token }) => padded(token, sizeBytes));
   return (right: Right): MiddlewareHandler<Authorized, string, object, ProblemResponse> =>
     async function tokenRequired(c, next) {
-      const own = c.req.header(tokenField);
-      const token = own ?? bearerIn(c.req.raw.headers) ?? "";
-      const isGiven = own !== undefined || c.req.header("Authorization") !== undefined;
+      const fieldToken = c.req.header(tokenField);
+      const token = fieldToken ?? bearerIn(c.req.raw.headers) ?? "";
+      const isGiven = fieldToken !== undefined || c.req.header("Authorization") !== undefined;
       const holder =
         isLookOpen && !isGiven && right === "look"
-          ? anyone
-          : tokens[indexOf(known, padded(token, sizeBytes))];
+          ? anonymous
+          : tokens[indexOf(paddedTokens, padded(token, sizeBytes))];
       if (holder === undefined) {
         return problemResponse({ kind: "unauthorized", hasTokens: tokens.length > 0, isGiven });
       }
       if (!holder.may.has(right)) return problemResponse({ kind: "not-permitted", right });
       c.set("holder", holder);
-      c.set("isBearer", own === undefined);
+      c.set("credentialField", fieldToken === undefined ? "Authorization" : tokenField);
       return next();
     };
 }
 
 /**
- * Compares all of them, and bytes of equal length whatever the tokens are: the time taken tells neither how much of a
- * token was right nor which one.
+ * Compares with every token, in equally many bytes each: the time reveals neither which token matched nor how many
+ * characters did.
  */
-function indexOf(known: readonly Uint8Array[], given: Uint8Array): number {
-  return known.map((each) => crypto.subtle.timingSafeEqual(each, given)).indexOf(true);
+function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number {
+  return paddedTokens.map((each) => crypto.subtle.timingSafeEqual(each, given)).indexOf(true);
 }
 
-/** Of a character that does not fit whole, nothing is written. */
+/** `encodeInto` omits a character that does not fit completely. */
 const longestCharacterBytes = 4;
 
-/** Tokens are visible ASCII: what is longer than all of them ends in another byte than they do, which is 0. */
+/**
+ * Pads with zeros, and truncates longer texts. Tokens are visible ASCII and shorter than `sizeBytes`, so that their last
+ * byte is 0 and that of a truncated text is not.
+ */
 function padded(text: string, sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);
   new TextEncoder().encodeInto(text, bytes);

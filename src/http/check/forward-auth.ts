@@ -1,4 +1,4 @@
-/** Decides for a request that a gateway has, and describes: 204, or the denial. */
+/** `/check/forward` decides for a request that a gateway describes: 204, or the denial. */
 import type { Context } from "hono";
 import { readKeyPart } from "../../config/index.ts";
 import { report } from "../../observability/events.ts";
@@ -9,7 +9,7 @@ import {
 } from "../../policies/caller-attributes.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import type { Authorized } from "./auth.ts";
-import type { Check } from "./input.ts";
+import type { ForwardOptions } from "./input.ts";
 import { forwardedRequest } from "./forwarded-request.ts";
 import { answered, waitUntilOf, metBy } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
@@ -19,10 +19,10 @@ import { isFailure, problemResponse } from "../wire/problems.ts";
 export async function forwardAuth(
   runtime: Runtime,
   c: Context<Authorized>,
-  { deny, attributes = noAttributes }: Pick<Check, "deny" | "attributes">,
+  { deny, attributes = noAttributes }: ForwardOptions,
 ): Promise<Response> {
-  const { holder, isBearer } = c.var;
-  const described = forwardedRequest(c.req.raw, isBearer);
+  const { holder, credentialField } = c.var;
+  const described = forwardedRequest(c.req.raw, credentialField);
   if (isFailure(described)) {
     report({
       event: "forward-request-invalid",
@@ -30,7 +30,7 @@ export async function forwardAuth(
     });
     return problemResponse(described);
   }
-  const visitor = { ...described, cf: placeIn(attributes) };
+  const visitor = { ...described, cf: locationIn(attributes) };
   const question = {
     attributes: visitor,
     claims: claimsIn(attributes),
@@ -43,15 +43,15 @@ export async function forwardAuth(
   return answered(runtime, question, c.req.raw, letIn, waitUntilOf(c));
 }
 
-/** Where the visitor is, in the spelling of Cloudflare's own data. */
-const placeIn =
+/** The visitor's location, under the names of the `cf` object of Workers. */
+const locationIn =
   (attributes: CallerAttributes): RequestAttributes["cf"] =>
   (name) => {
     const part = readKeyPart(name);
     return part === null ? undefined : statedTexts(part, [], [], attributes)[0];
   };
 
-/** The claims of a token that the gateway has verified itself. */
+/** The `jwt:` attributes, from a token that the gateway has verified. */
 function claimsIn(attributes: CallerAttributes): Claims {
   const claims = [...attributes].flatMap(([name, texts]) => {
     const [, claim] = /^jwt:(.+)$/.exec(name) ?? [];

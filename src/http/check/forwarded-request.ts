@@ -1,18 +1,18 @@
 /**
- * The request that a gateway describes when it asks whether to let it in: `X-Forwarded-*` of Traefik and Caddy, or
- * `X-Original-*` of nginx. Whoever holds a token is believed.
+ * Reads the request that a gateway describes at `/check/forward`: `X-Forwarded-*` of Traefik and Caddy, or `X-Original-*`
+ * of nginx. These fields are trusted, because the gateway has a token.
  */
 import { withoutPort } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
-import { tokenField } from "./auth.ts";
-import type { FieldError } from "../wire/problems.ts";
+import { type Authorized, tokenField } from "./auth.ts";
+import type { FieldError, FieldsInvalid } from "../wire/problems.ts";
 import { attributesOf } from "../attributes.ts";
 
 const method = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const host = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 
-/** Gateways tell of upgrades, too. */
+/** Gateways send `ws` and `wss` for WebSocket upgrades. */
 const schemes = new Map([
   ["http", "http"],
   ["https", "https"],
@@ -20,70 +20,78 @@ const schemes = new Map([
   ["wss", "https"],
 ]);
 
-/** Fields of the asking itself: what is described has them not, or has others. */
-const ofAsking = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrade", tokenField];
+/** Fields of the gateway's own call, which the described request lacks or has with other values. */
+const callFields = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrade", tokenField];
 
 /**
- * @param asked with the headers of what is described beside those that describe it
- * @param isTokenOfCaller whether `Authorization` is the gateway's own, and not of the request that it describes
+ * @param call the gateway's call, with the headers of the described request
+ * @param credentialField the field that holds the gateway's token
  */
 export function forwardedRequest(
-  asked: Request,
-  isTokenOfCaller: boolean,
-): RequestAttributes | { readonly kind: "fields-invalid"; readonly errors: readonly FieldError[] } {
+  call: Request,
+  credentialField: Authorized["Variables"]["credentialField"],
+): RequestAttributes | FieldsInvalid {
   const errors: FieldError[] = [];
-  const isNginx = asked.headers.has("X-Original-URI") || asked.headers.has("X-Original-Method");
-  const told = (
-    names: readonly string[],
-    accepted: string,
-    isFine: (text: string) => boolean,
-  ): string => {
-    const [name = names[isNginx ? 1 : 0] ?? "", ...others] = names.filter((each) =>
-      asked.headers.has(each),
-    );
-    const text = asked.headers.get(name) ?? "";
-    if (!isFine(text)) errors.push({ field: name, accepted });
-    // A gateway writes one of them; the other would be its client's, who is not to describe itself.
-    for (const other of others) {
-      if (asked.headers.get(other) !== text) {
-        errors.push({ field: other, accepted: `nothing beside ${name}` });
-      }
-    }
-    return text;
-  };
-  const spoken = told(["X-Forwarded-Method", "X-Original-Method"], "a method", (text) =>
-    method.test(text),
-  );
-  const uri = told(["X-Forwarded-Uri", "X-Original-URI"], "a path, and a query", (text) =>
-    text.startsWith("/"),
-  );
-  const scheme = schemes.get((asked.headers.get("X-Forwarded-Proto") ?? "https").toLowerCase());
+  const forwardedMethod = readField(call.headers, "Method", errors);
+  const uri = readField(call.headers, "Uri", errors);
+  const scheme = schemes.get((call.headers.get("X-Forwarded-Proto") ?? "https").toLowerCase());
   if (scheme === undefined) {
     errors.push({ field: "X-Forwarded-Proto", accepted: '"http" or "https"' });
   }
-  const authority = asked.headers.get("X-Forwarded-Host") ?? new URL(asked.url).host;
+  const authority = call.headers.get("X-Forwarded-Host") ?? new URL(call.url).host;
   if (!host.test(authority) || !URL.canParse(`https://${authority}`))
     errors.push({ field: "X-Forwarded-Host", accepted: "a host name" });
-  // A base would take two slashes at the beginning for a host.
-  const url = `${scheme}://${authority}${uri}`;
   if (errors.length > 0) return { kind: "fields-invalid", errors };
-  const headers = new Headers(asked.headers);
-  for (const name of ofAsking) headers.delete(name);
-  if (isTokenOfCaller) headers.delete("Authorization");
-  nameVisitor(headers);
+  const headers = new Headers(call.headers);
+  for (const name of [...callFields, credentialField]) headers.delete(name);
+  setVisitor(headers);
   return {
-    ...attributesOf(new Request(asked.url, { headers })),
-    url: new URL(url),
+    ...attributesOf(new Request(call.url, { headers })),
+    // Not resolved against a base URL, which would read a path that begins with two slashes as a host.
+    url: new URL(`${scheme}://${authority}${uri}`),
     unparsedPath: uri.split(/[?#]/, 1)[0] ?? uri,
-    method: spoken,
+    method: forwardedMethod,
   };
 }
 
+const describingFields = {
+  Method: {
+    names: ["X-Forwarded-Method", "X-Original-Method"],
+    accepted: "a method",
+    isValid: (text: string) => method.test(text),
+  },
+  Uri: {
+    names: ["X-Forwarded-Uri", "X-Original-URI"],
+    accepted: "a path, and a query",
+    isValid: (text: string) => text.startsWith("/"),
+  },
+} as const;
+
+/** @returns the text of the field that is present. Appends to `errors` when it is missing or invalid */
+function readField(
+  headers: Headers,
+  field: keyof typeof describingFields,
+  errors: FieldError[],
+): string {
+  const { names, accepted, isValid } = describingFields[field];
+  const isNginx = headers.has("X-Original-URI") || headers.has("X-Original-Method");
+  const [name = names[isNginx ? 1 : 0], ...others] = names.filter((each) => headers.has(each));
+  const text = headers.get(name) ?? "";
+  if (!isValid(text)) errors.push({ field: name, accepted });
+  // A gateway sends only one of the two; a client may have sent the other to describe itself.
+  for (const other of others) {
+    if (headers.get(other) !== text) {
+      errors.push({ field: other, accepted: `nothing beside ${name}` });
+    }
+  }
+  return text;
+}
+
 /**
- * The visitor is who the gateway was connected to: the last of its list. Cloudflare has added the gateway itself, where
- * the call came through it.
+ * Makes the address that the gateway was connected to the visitor: the last in `X-Forwarded-For`. Where the gateway's call
+ * came through Cloudflare, Cloudflare has appended the gateway's own address, which is removed.
  */
-function nameVisitor(headers: Headers): void {
+function setVisitor(headers: Headers): void {
   const hops = membersOf(headers, "X-Forwarded-For");
   const gateway = headers.get("CF-Connecting-IP");
   if (hops.length > 1 && hops.at(-1) === gateway) hops.pop();

@@ -1,33 +1,41 @@
-/** What a caller of `/check` asks for: read from a query or a JSON body, every wrong field named. */
+/** Parses the queries and JSON bodies of `/check`. Every invalid field is named. */
 import * as v from "valibot";
 import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../../strategies/index.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
 import {
-  attributes,
   type AttributesInput,
-  attributesText,
-  describedAttributesText,
+  attributesSchema,
+  attributesTextSchema,
+  gatewayAttributesTextSchema,
 } from "./attributes-input.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "../wire/problems.ts";
 import { fields, integerFrom, isRecord, problemsFromIssues } from "../../validation/problems.ts";
 
-/** By the limits of a policy, which may be left out when there is only one, or by limits of the call's own. */
+/** A check against a policy's limits, or against the ad hoc limits in `limits`. */
 export interface CheckInput {
+  /** May be left out when there is only one policy. */
   policy?: string;
   /** One text for each part of the policy's key. */
   key?: string | string[];
-  /** An integer from 0 to 1,000,000, 1 when left out; 0 looks. */
+  /** An integer from 0 to 1,000,000, 1 by default; 0 looks without spending. */
   cost?: number;
   limits?: unknown;
   strategy?: string;
-  /** What `overrides`, `allow` and `deny` of the policy are checked against, beside the key. */
+  /** The policy's `overrides`, `allow` and `deny` are matched against these and against the key. */
   attributes?: AttributesInput;
 }
 
 export interface ReserveInput extends CheckInput {
-  /** How long it may be settled: an integer from 1,000 to 86,400,000. */
+  /** How long the reservation can be settled: an integer from 1,000 to 86,400,000. */
   ttlMs: number;
+}
+
+export interface SettleInput {
+  /** The `id` in the answer of the reservation. */
+  readonly id: string;
+  /** The final cost. */
+  readonly cost: number;
 }
 
 export interface BatchInput {
@@ -36,35 +44,45 @@ export interface BatchInput {
 
 export type ForgetInput = Pick<CheckInput, "policy" | "key">;
 
-/** As a query holds them; attributes as JSON text. */
-export type ForgetQuery = ForgetInput;
-export type LookQuery = ForgetQuery & { cost?: string; attributes?: string; deny?: "403" | "429" };
+/** The query of `GET /check`. `attributes` is JSON text. */
+export type LookQuery = ForgetInput & { cost?: string; attributes?: string; deny?: "403" | "429" };
 
-export interface Check {
-  readonly policy?: string | undefined;
-  /** One text for each part of the policy's key. */
-  readonly key?: readonly string[] | undefined;
-  readonly cost: number;
-  readonly attributes?: CallerAttributes | undefined;
-  /** The status of a denial, for gateways that look at nothing else. */
+/** The query parameter `deny`. */
+export interface DenyOption {
+  /** The status of a denial, for gateways that look only at the status. */
   readonly deny?: 403 | 429 | undefined;
 }
 
-/** A check whose cost is corrected within `ttlMs`. */
-export type Reserve = (Check | AdhocCheck) & { readonly ttlMs: number };
+export interface ForwardOptions extends DenyOption {
+  readonly attributes?: CallerAttributes | undefined;
+}
 
-export interface Settle {
-  /** What the reservation was answered with. */
-  readonly id: string;
-  /** What it cost after all. */
+/** A key of a policy. */
+export interface KeyReference {
+  readonly policy?: string | undefined;
+  /** One text for each part of the policy's key. */
+  readonly key?: readonly string[] | undefined;
+}
+
+/** A check against a policy's limits. */
+export interface PolicyCheck extends KeyReference, ForwardOptions {
   readonly cost: number;
 }
 
-/** A check of limits that the caller brings. */
-export interface AdhocCheck extends Check {
-  /** The limits as a policy, with a policy's defaults; whom it charges is not its key's to say, but the caller's. */
+/** A check against limits that the caller sends. */
+export interface AdhocCheck extends PolicyCheck {
+  /** The limits as a policy with default options. `key` below is charged instead of this policy's key. */
   readonly adhoc: Policy;
   readonly key: readonly string[];
+}
+
+export type Check = PolicyCheck | AdhocCheck;
+
+/** A check whose cost can be settled within `ttlMs`. */
+export type ReservationRequest = Check & { readonly ttlMs: number };
+
+export interface Batch {
+  readonly checks: readonly Check[];
 }
 
 const longestKeyBytes = 1024;
@@ -76,7 +94,7 @@ const acceptedId = "the id of a reservation";
 const acceptedDeny = '"403" or "429"';
 const acceptedPolicy = "the name of a policy";
 
-// A lone surrogate has no UTF-8: two keys that differ only there would be charged as one.
+// UTF-8 cannot encode lone surrogates: two keys that differ only there would be one key.
 const keyText = v.pipe(
   v.string(acceptedKey),
   v.check((text) => text.isWellFormed() && text !== "", acceptedKey),
@@ -119,17 +137,17 @@ const deny = v.optional(
   ),
 );
 
-/** What is in them is for `readPolicy`. */
+/** `readPolicy` validates these fields. */
 const anything = v.optional(v.unknown());
 const nothing = (where: string) => v.optional(v.never(`nothing ${where}`));
 
-const spendFields = {
+const policyCheckFields = {
   policy,
   key,
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: nothing("without limits"),
-  attributes: v.optional(attributes),
+  attributes: v.optional(attributesSchema),
 };
 const adhocFields = {
   policy: nothing("beside limits"),
@@ -139,11 +157,10 @@ const adhocFields = {
   strategy: anything,
   attributes: nothing("beside limits"),
 };
-const spendBody = fields(spendFields);
+const policyCheckBody = fields(policyCheckFields);
 const adhocBody = fields(adhocFields);
-const reserveBody = fields({ ...spendFields, ttlMs });
+const reserveBody = fields({ ...policyCheckFields, ttlMs });
 const adhocReserveBody = fields({ ...adhocFields, ttlMs });
-const forgetBody = fields({ policy, key });
 const acceptedChecks = `a list of 1 to ${mostChecks} checks`;
 const batchBody = fields({
   checks: v.pipe(
@@ -152,134 +169,102 @@ const batchBody = fields({
     v.maxLength(mostChecks, acceptedChecks),
   ),
 });
-const settleBody = fields({ id: v.string(acceptedId), cost });
-const spendQuery = fields({ deny });
-const forwardQuery = fields({ deny, attributes: v.optional(describedAttributesText) });
-const lookQuery = fields({
-  policy,
-  key,
-  cost: v.optional(costText, "1"),
-  attributes: v.optional(attributesText),
-  deny,
-});
-const forgetQuery = fields({ policy, key });
 
-type Queries = Readonly<Record<string, string[]>>;
+/** Reads an input, or reports all of its invalid fields. */
+export type Reader<Output extends object> = (input: unknown) => Output | FieldsInvalid;
 
-/** What `GET /check` looks at. */
-export function readLook(queries: Queries): Check | FieldsInvalid {
-  const parsed = v.safeParse(lookQuery, valuesOf(queries));
-  return parsed.success ? parsed.output : invalidFields(parsed.issues);
-}
+const readerOf =
+  <Output extends object>(schema: v.GenericSchema<unknown, Output>): Reader<Output> =>
+  (input) => {
+    const parsed = v.safeParse(schema, input);
+    return parsed.success
+      ? parsed.output
+      : { kind: "fields-invalid", errors: errorsOf(parsed.issues) };
+  };
 
-/** What `DELETE /check` forgets. */
-export function readForgetQuery(queries: Queries): Check | FieldsInvalid {
-  const parsed = v.safeParse(forgetQuery, valuesOf(queries));
-  return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
-}
+export const readLookQuery: Reader<PolicyCheck> = readerOf(
+  fields({
+    policy,
+    key,
+    cost: v.optional(costText, "1"),
+    attributes: v.optional(attributesTextSchema),
+    deny,
+  }),
+);
 
-/** What a spend has in its query, beside the body. */
-export function readOptions(queries: Queries): Pick<Check, "deny"> | FieldsInvalid {
-  const parsed = v.safeParse(spendQuery, valuesOf(queries));
-  return parsed.success ? parsed.output : invalidFields(parsed.issues);
-}
+/** Reads a body or a query. */
+export const readForget: Reader<KeyReference> = readerOf(fields({ policy, key }));
 
-/** What a gateway states beside the request that it describes. */
-export function readForward(queries: Queries): Pick<Check, "deny" | "attributes"> | FieldsInvalid {
-  const parsed = v.safeParse(forwardQuery, valuesOf(queries));
-  return parsed.success ? parsed.output : invalidFields(parsed.issues);
-}
+export const readDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
 
-/** Of a call that has nothing to say in its query. */
-export function readNoOptions(queries: Queries): object | FieldsInvalid {
+export const readForwardQuery: Reader<ForwardOptions> = readerOf(
+  fields({ deny, attributes: v.optional(gatewayAttributesTextSchema) }),
+);
+
+export const readEmptyQuery: Reader<object> = (query) => {
   const accepted = "nothing in the query";
-  const errors = Object.keys(queries).map((field) => ({ field, accepted }));
+  const errors = Object.keys(Object(query)).map((field) => ({ field, accepted }));
   return errors.length === 0 ? {} : { kind: "fields-invalid", errors };
-}
+};
 
-/** What a check spends, or looks at. */
-export function readSpend(body: unknown): Check | AdhocCheck | FieldsInvalid {
-  return readEither(body, spendBody, adhocBody);
-}
+export const readSettle: Reader<SettleInput> = readerOf(fields({ id: v.string(acceptedId), cost }));
 
-/** What the checks of a batch spend, each by itself. */
-export function readBatch(
-  body: unknown,
-): { readonly checks: readonly (Check | AdhocCheck)[] } | FieldsInvalid {
-  const parsed = v.safeParse(batchBody, body);
+export const readCheck: Reader<Check> = policyOrAdhoc(
+  readerOf(policyCheckBody),
+  readerOf(adhocBody),
+);
+
+export const readReserve: Reader<ReservationRequest> = policyOrAdhoc(
+  readerOf(reserveBody),
+  readerOf(adhocReserveBody),
+);
+
+/** Errors of one check are named after its place: `checks[3].cost`. */
+export function readBatch(body: unknown): Batch | FieldsInvalid {
+  const batch = v.safeParse(batchBody, body);
   const written: unknown = isRecord(body) ? body["checks"] : [];
-  const checks = Array.isArray(written) ? written.slice(0, mostChecks).map(readSpend) : [];
-  const errors = checks.flatMap((each, index) =>
-    isFailure<FieldsInvalid>(each)
-      ? each.errors.map(({ field, accepted }) => ({
+  const checks = Array.isArray(written) ? written.slice(0, mostChecks).map(readCheck) : [];
+  const errors = checks.flatMap((check, index) =>
+    isFailure<FieldsInvalid>(check)
+      ? check.errors.map(({ field, accepted }) => ({
           field: field === "body" ? `checks[${index}]` : `checks[${index}].${field}`,
           accepted,
         }))
       : [],
   );
-  if (!parsed.success || errors.length > 0) {
-    return { kind: "fields-invalid", errors: [...errorsOf(parsed.issues ?? []), ...errors] };
+  if (!batch.success || errors.length > 0) {
+    return { kind: "fields-invalid", errors: [...errorsOf(batch.issues ?? []), ...errors] };
   }
-  return { checks: checks.flatMap((each) => (isFailure<FieldsInvalid>(each) ? [] : each)) };
+  return { checks: checks.flatMap((check) => (isFailure<FieldsInvalid>(check) ? [] : check)) };
 }
 
-/** What a reservation spends. */
-export function readReserve(body: unknown): Reserve | FieldsInvalid {
-  return readEither(body, reserveBody, adhocReserveBody);
+/** Reads a check against a policy's limits, or an ad hoc check when the body has `limits`. */
+function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[] }>(
+  readOwn: Reader<Own>,
+  readAdhoc: Reader<Adhoc>,
+): Reader<Own | (Adhoc & { adhoc: Policy })> {
+  return (body) => {
+    if (!isRecord(body) || body["limits"] === undefined) return readOwn(body);
+    const { limits, strategy } = body;
+    const check = readAdhoc(body);
+    const errors = isFailure<FieldsInvalid>(check) ? [...check.errors] : [];
+    const known = new Set(errors.map(identityOf));
+    // Callers can invent any number of these keys, so that their objects must be bounded.
+    const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
+    const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
+      // Limits in one text share a field: a mistake that is repeated there is reported once.
+      const error = { field, accepted };
+      if (!known.has(identityOf(error))) errors.push(error);
+      known.add(identityOf(error));
+    });
+    if (isFailure<FieldsInvalid>(check) || adhoc === null) {
+      return { kind: "fields-invalid", errors };
+    }
+    return { ...check, adhoc };
+  };
 }
 
-export function readSettle(body: unknown): Settle | FieldsInvalid {
-  const parsed = v.safeParse(settleBody, body);
-  return parsed.success ? parsed.output : invalidFields(parsed.issues);
-}
-
-/** What is forgotten, of another Worker; of HTTP see `readForgetQuery`. */
-export function readForget(body: unknown): Check | FieldsInvalid {
-  const parsed = v.safeParse(forgetBody, body);
-  return parsed.success ? { cost: 0, ...parsed.output } : invalidFields(parsed.issues);
-}
-
-/** By the limits of a policy, or by limits of its own. */
-function readEither<Own extends object, Adhoc extends { key: readonly string[] }>(
-  body: unknown,
-  ownBody: v.GenericSchema<unknown, Own>,
-  adhocBodyOf: v.GenericSchema<unknown, Adhoc>,
-): Own | (Adhoc & { adhoc: Policy }) | FieldsInvalid {
-  if (!isRecord(body) || body["limits"] === undefined) {
-    const parsed = v.safeParse(ownBody, body);
-    return parsed.success ? parsed.output : invalidFields(parsed.issues);
-  }
-  const { limits, strategy } = body;
-  const parsed = v.safeParse(adhocBodyOf, body);
-  const errors = errorsOf(parsed.issues ?? []);
-  const told = new Set(errors.map(nameOf));
-  // Such keys come in any number.
-  const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
-  const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
-    // Of a text that repeats a mistake each part tells of it, all in the same words.
-    const error = { field, accepted };
-    if (!told.has(nameOf(error))) errors.push(error);
-    told.add(nameOf(error));
-  });
-  if (!parsed.success || adhoc === null) return { kind: "fields-invalid", errors };
-  return { ...parsed.output, adhoc };
-}
-
-/** A parameter that stands once as its value; one that is repeated as a list, which only `key` accepts. */
-function valuesOf(queries: Queries): Record<string, string | string[] | undefined> {
-  const entries = Object.entries(queries);
-  return Object.fromEntries(
-    entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
-  );
-}
-
-/** Two of one name tell the same. */
-const nameOf = ({ field, accepted }: FieldError): string => JSON.stringify([field, accepted]);
-
-const invalidFields = (issues: readonly v.BaseIssue<unknown>[]): FieldsInvalid => ({
-  kind: "fields-invalid",
-  errors: errorsOf(issues),
-});
+const identityOf = ({ field, accepted }: FieldError): string => JSON.stringify([field, accepted]);
 
 function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
   return problemsFromIssues("", "", issues).map(({ field, accepted }) => ({

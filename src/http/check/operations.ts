@@ -1,4 +1,4 @@
-/** What `/check` and the service for other Workers do alike: from what a caller asks for to what it is answered. */
+/** The operations of `/check` and of the service binding: resolve the key, decide, and build the answer. */
 import { type CheckToken, partName, type Policy } from "../../config/index.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
@@ -14,129 +14,126 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import { contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
 import { resolveCallerKey } from "../../policies/resolve-key.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
-import { type AdhocCheck, type Check, type Reserve, type Settle } from "./input.ts";
+import type { Check, KeyReference, ReservationRequest, SettleInput } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
 import {
   rateLimitFields,
   type RateLimitFields,
-  retryAfterField,
+  retryAfterFieldOf,
 } from "../wire/rate-limit-fields.ts";
 import type { Failure } from "../wire/problems.ts";
 
+/** The tenant whose keys are charged. Null: the keys of the proxy. */
 type Tenant = CheckToken["tenant"];
 
-/** A decision, and what a caller needs to pass it on. */
-export interface Answer extends Decision {
+/** A decision, with what a caller needs to pass it on. */
+export interface CheckAnswer extends Decision {
   policy: string;
-  /** What decided: the limits, a list of the policy, or why the check is denied. */
+  /** Why the check is denied; if allowed, whether by the limits, the `allow` list or dry run. */
   reason: DenialReason | "allow" | "dry-run";
-  /** The names of the limits that deny; none where a ban or a list denies. */
+  /** The names of the limits that deny; empty when a ban or a `deny` list denies. */
   violated: string[];
   headers: RateLimitFields;
 }
 
-/** A decision whose cost can be corrected by its id; null where nothing was spent, or not by the object. */
-export interface ReserveAnswer extends Answer {
+/** `id` is null when the object has charged nothing, so that there is nothing to settle. */
+export interface ReserveAnswer extends CheckAnswer {
   id: string | null;
 }
 
 export interface SettleAnswer {
-  /** Whether this call settled it: not when it is unknown, expired or settled already. */
+  /** False when the reservation is unknown, expired or already settled. */
   settled: boolean;
 }
 
-/** @param tenant whose keys are spoken of; null: the proxy's */
-export async function check(
+export async function decideCheck(
   runtime: Runtime,
-  asked: Check | AdhocCheck,
+  check: Check,
   tenant: Tenant,
   waitUntil: WaitUntil,
-): Promise<Answer | Failure> {
-  if (asked.cost === 0) return look(runtime, asked, tenant);
-  const ruled = await ruledOf(runtime, asked, tenant);
-  if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null)
-    return logged(runtime, await lookedUp(runtime, ruled), ruled, waitUntil);
-  const { outcomes } = await runtime.limiter.admit([ruled.spend], waitUntil);
-  const [outcome] = outcomes;
-  const answer = outcome === undefined ? internal : answerTo(outcome, ruled);
-  return logged(runtime, answer, ruled, waitUntil);
+): Promise<CheckAnswer | Failure> {
+  if (check.cost === 0) return look(runtime, check, tenant);
+  const resolved = await resolveCheck(runtime, check, tenant);
+  if ("kind" in resolved) return resolved;
+  const decide = async (): Promise<CheckAnswer | Failure> => {
+    if (resolved.list !== null) return lookAtListedKey(runtime, resolved);
+    const { outcomes } = await runtime.limiter.admit([resolved.spend], waitUntil);
+    const [outcome] = outcomes;
+    return outcome === undefined ? internal : answerOf(outcome, resolved);
+  };
+  return logDenial(runtime, await decide(), resolved, waitUntil);
 }
 
+/** Decides without spending. */
 export async function look(
   runtime: Runtime,
-  asked: Check | AdhocCheck,
+  check: Check,
   tenant: Tenant,
-): Promise<Answer | Failure> {
-  const ruled = await ruledOf(runtime, asked, tenant);
-  if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) return lookedUp(runtime, ruled);
-  return answerTo(await runtime.limiter.look(ruled.spend), ruled);
+): Promise<CheckAnswer | Failure> {
+  const resolved = await resolveCheck(runtime, check, tenant);
+  if ("kind" in resolved) return resolved;
+  if (resolved.list !== null) return lookAtListedKey(runtime, resolved);
+  return answerOf(await runtime.limiter.look(resolved.spend), resolved);
 }
 
-/** Each by itself: what one comes to is nothing to the others. */
-export async function checkEach(
+/** Checks are independent: one denial does not affect the others. */
+export async function decideBatch(
   runtime: Runtime,
-  checks: readonly (Check | AdhocCheck)[],
+  checks: readonly Check[],
   tenant: Tenant,
   waitUntil: WaitUntil,
-): Promise<(Answer | Failure)[]> {
-  const ruled = await Promise.all(checks.map((asked) => ruledOf(runtime, asked, tenant)));
-  const spends = ruled.map((each) => {
-    if ("kind" in each) return null;
-    return each.listed === null ? each.spend : { ...each.spend, cost: 0 };
+): Promise<(CheckAnswer | Failure)[]> {
+  const resolved = await Promise.all(checks.map((check) => resolveCheck(runtime, check, tenant)));
+  const spends = resolved.flatMap((each) => {
+    if ("kind" in each) return [];
+    return [each.list === null ? each.spend : { ...each.spend, cost: 0 }];
   });
-  const outcomes = await runtime.limiter.admitEach(
-    spends.filter((spend) => spend !== null),
-    waitUntil,
-  );
-  return ruled.map((each) => {
+  const outcomes = await runtime.limiter.admitEach(spends, waitUntil);
+  return resolved.map((each) => {
     if ("kind" in each) return each;
     const outcome = outcomes.shift();
     if (outcome === undefined) return internal;
-    const answer = each.listed === null ? answerTo(outcome, each) : listedAnswer(outcome, each);
-    return each.spend.cost === 0 ? answer : logged(runtime, answer, each, waitUntil);
+    const answer = each.list === null ? answerOf(outcome, each) : listedAnswer(outcome, each);
+    return each.spend.cost === 0 ? answer : logDenial(runtime, answer, each, waitUntil);
   });
 }
 
-/** @returns null when it is forgotten */
-export async function forget(
+/** @returns null on success */
+export async function forgetKey(
   runtime: Runtime,
-  asked: Check,
+  reference: KeyReference,
   tenant: Tenant,
 ): Promise<Failure | null> {
-  const ruled = await ruledOf(runtime, asked, tenant);
-  if ("kind" in ruled) return ruled;
-  const { policy, partitionKey } = ruled.spend;
+  const resolved = await resolveCheck(runtime, { ...reference, cost: 0 }, tenant);
+  if ("kind" in resolved) return resolved;
+  const { policy, partitionKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
   const isForgotten = await runtime.limiter.forget(policy, partitionKey);
   return isForgotten ? null : { kind: "undecided" };
 }
 
-/** @param tenant whose key it is, and who alone may settle it */
-export async function reserve(
+/** Only the same tenant can settle the reservation. */
+export async function openReservation(
   runtime: Runtime,
-  asked: Reserve,
+  request: ReservationRequest,
   tenant: Tenant,
   waitUntil: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
-  const ruled = await ruledOf(runtime, asked, tenant);
-  if ("kind" in ruled) return ruled;
-  if (ruled.listed !== null) {
-    return { ...logged(runtime, await lookedUp(runtime, ruled), ruled, waitUntil), id: null };
+  const resolved = await resolveCheck(runtime, request, tenant);
+  if ("kind" in resolved) return resolved;
+  const { spend, list } = resolved;
+  if (list !== null) {
+    const answer = await lookAtListedKey(runtime, resolved);
+    return { ...logDenial(runtime, answer, resolved, waitUntil), id: null };
   }
-  const { spend } = ruled;
-  const { outcome, address, fullForMs } = await runtime.limiter.reserve(
-    spend,
-    asked.ttlMs,
-    waitUntil,
-  );
-  // A key that is denied anyway must not be advised to settle reservations.
+  const { ttlMs } = request;
+  const { outcome, address, fullForMs } = await runtime.limiter.reserve(spend, ttlMs, waitUntil);
+  // Settling reservations does not help a key that is denied anyway.
   if (fullForMs > 0 && admits(outcome)) {
     const full = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
-    return logged(runtime, full, ruled, waitUntil);
+    return logDenial(runtime, full, resolved, waitUntil);
   }
-  const answer = logged(runtime, answerTo(outcome, ruled), ruled, waitUntil);
+  const answer = logDenial(runtime, answerOf(outcome, resolved), resolved, waitUntil);
   if ("kind" in answer) return answer;
   return {
     ...answer,
@@ -144,9 +141,9 @@ export async function reserve(
   };
 }
 
-export async function settle(
+export async function settleReservation(
   runtime: Runtime,
-  { id, cost }: Settle,
+  { id, cost }: SettleInput,
   tenant: Tenant,
 ): Promise<SettleAnswer | Failure> {
   const address = await addressOf(id, tenant, runtime.sign);
@@ -155,49 +152,47 @@ export async function settle(
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
-/** What a check comes down to. */
-interface Ruled {
+interface ResolvedCheck {
   readonly spend: Spend;
-  /** Whether the key is on a list of the policy's, and on which; it is charged for nothing then. */
-  readonly listed: "allow" | "deny" | null;
+  /** The policy's list that the key is on. Such a key is never charged. */
+  readonly list: "allow" | "deny" | null;
   readonly isDryRun: boolean;
 }
 
-/** The spend that a check asks for, or why it cannot be made. */
-async function ruledOf(
+async function resolveCheck(
   { policies, partitions }: Runtime,
-  asked: Check | AdhocCheck,
+  check: Check,
   tenant: Tenant,
-): Promise<Ruled | Failure> {
-  const { cost } = asked;
-  if ("adhoc" in asked) {
-    const { adhoc, key } = asked;
+): Promise<ResolvedCheck | Failure> {
+  const { cost } = check;
+  if ("adhoc" in check) {
+    const { adhoc, key } = check;
     const partitionKey = await partitions.adhocPartitionKey(key, tenant);
-    return { spend: { policy: adhoc, partitionKey, cost }, listed: null, isDryRun: false };
+    return { spend: { policy: adhoc, partitionKey, cost }, list: null, isDryRun: false };
   }
-  const policy = policyOf(policies, asked.policy);
+  const policy = policyNamed(check.policy, policies);
   if ("kind" in policy) return policy;
-  const { key, attributes = noAttributes } = asked;
+  const { key, attributes = noAttributes } = check;
   const resolution = resolveCallerKey(policy, key, attributes);
   if (resolution === null) return invalidKey(policy);
   const contradicted = contradictedPart(policy, resolution.values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
   const { isDryRun } = policy;
-  // The caller waits for the decision, whatever is made of it.
+  // The answer shows what the limits decide, so that the limiter decides as without dry run.
   const decided = isDryRun
     ? { ...resolution.policy, isDryRun: false, ban: null }
     : resolution.policy;
   return {
     spend: { policy: decided, partitionKey, cost },
-    listed: lists[resolution.kind],
+    list: lists[resolution.kind],
     isDryRun,
   };
 }
 
 const lists = { charge: null, exempt: "allow", blocked: "deny" } as const;
 
-function policyOf(policies: readonly Policy[], name: string | undefined): Policy | Failure {
+function policyNamed(name: string | undefined, policies: readonly Policy[]): Policy | Failure {
   const [only, ...others] = policies;
   if (name === undefined && only !== undefined && others.length === 0) return only;
   if (name === undefined) {
@@ -221,70 +216,67 @@ function contradiction(part: string): Failure {
   return { kind: "fields-invalid", errors: [{ field, accepted }] };
 }
 
-/** The same answer, once a denial is in the log; a look is not logged. */
-function logged<Given extends Answer | Failure>(
+/** Logs the answer if it is a denial. @returns the same answer */
+function logDenial<Answer extends CheckAnswer | Failure>(
   { denialLog }: Runtime,
-  answer: Given,
-  { spend, listed }: Ruled,
+  answer: Answer,
+  { spend, list }: ResolvedCheck,
   waitUntil: WaitUntil,
-): Given {
+): Answer {
   const key = keyPseudonym(spend.partitionKey);
-  const { name } = spend.policy;
+  const policy = spend.policy.name;
   if ("kind" in answer) {
     if (answer.kind !== "reservations-full") return answer;
     const { retryAfterMs } = answer;
-    denialLog?.note(
-      { policy: name, reason: "reservations", violated: [], key, retryAfterMs },
-      waitUntil,
-    );
+    denialLog?.note({ policy, reason: "reservations", violated: [], key, retryAfterMs }, waitUntil);
     return answer;
   }
   const { allowed, reason, violated, retryAfterMs } = answer;
   if (reason === "dry-run") {
-    const listing = listed === null ? {} : ({ reason: "listed" } as const);
-    report({ event: "dry-run-denied", policy: name, violated, ...listing, key });
+    const listing = list === null ? {} : ({ reason: "listed" } as const);
+    report({ event: "dry-run-denied", policy, violated, ...listing, key });
   } else if (!allowed && reason !== "allow") {
-    denialLog?.note({ policy: name, reason, violated, key, retryAfterMs }, waitUntil);
+    denialLog?.note({ policy, reason, violated, key, retryAfterMs }, waitUntil);
   }
   return answer;
 }
 
 const internal = { kind: "internal" } as const;
 
-function answerTo(outcome: Outcome, { isDryRun }: Ruled): Answer | Failure {
-  // `open` and `closed` are for the proxy: a caller without a decision has a failure mode of its own.
+function answerOf(outcome: Outcome, { isDryRun }: ResolvedCheck): CheckAnswer | Failure {
+  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
   if (!("decision" in outcome)) return { kind: "undecided" };
   const { kind, policy, decision } = outcome;
   const violated = violatedLimits([decision]);
   if (isDryRun) {
     const reason = decision.allowed ? "limit" : "dry-run";
-    return { ...decision, ...letIn, policy: policy.name, reason, violated, headers: {} };
+    return { ...decision, ...allowedNow, policy: policy.name, reason, violated, headers: {} };
   }
   const reason = decision.allowed ? "limit" : denialReason([outcome]);
   const headers =
-    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterField([decision]);
+    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
   return { ...decision, policy: policy.name, reason, violated, headers };
 }
 
-const letIn = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
+const allowedNow = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
-async function lookedUp(runtime: Runtime, ruled: Ruled): Promise<Answer> {
-  return listedAnswer(await runtime.limiter.look({ ...ruled.spend, cost: 0 }), ruled);
+async function lookAtListedKey(runtime: Runtime, resolved: ResolvedCheck): Promise<CheckAnswer> {
+  return listedAnswer(await runtime.limiter.look({ ...resolved.spend, cost: 0 }), resolved);
 }
 
-/** The limits as they stand; whoever is on a list is let in or refused whatever they say. */
-function listedAnswer(outcome: Outcome, { spend, listed, isDryRun }: Ruled): Answer {
+/** The state of the limits is included, but only the list decides. */
+function listedAnswer(outcome: Outcome, { spend, list, isDryRun }: ResolvedCheck): CheckAnswer {
   const { policy } = spend;
-  // Whatever has been spent, the answer is known.
+  // Without the object's decision, the state of an unused key is shown.
   const decision = "decision" in outcome ? outcome.decision : createMeter(policy.limits).look(0, 0);
-  const isAllowed = listed === "allow" || isDryRun;
-  const refused = { ...letIn, allowed: false, retryAfterMs: null };
+  const isAllowed = list === "allow" || isDryRun;
   return {
     ...decision,
-    ...(isAllowed ? letIn : refused),
+    ...allowedNow,
+    ...(!isAllowed && { allowed: false, retryAfterMs: null }),
     cost: spend.cost,
     policy: policy.name,
-    reason: listed === "deny" && isDryRun ? "dry-run" : (listed ?? "limit"),
+    reason: list === "deny" && isDryRun ? "dry-run" : (list ?? "limit"),
     violated: [],
     headers: {},
   };

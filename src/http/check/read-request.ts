@@ -1,29 +1,28 @@
-/** Reads what a caller of `/check` asks for, from the query and the body; what is wrong with them is told at once. */
+/** Middleware that validates the query and the body of `/check`, and answers with a problem when either is invalid. */
 import type { Context, MiddlewareHandler } from "hono";
 import { JsonTooDeep, parseJson, refuseDeepJson } from "../../validation/json.ts";
 import type { Authorized } from "./auth.ts";
+import type { Reader } from "./input.ts";
 import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "../wire/problems.ts";
 import { isRecord } from "../../validation/problems.ts";
 
-type Queries = Record<string, string[]>;
-
-/** `c.req.valid("query")` is what is asked for; the type of what is sent is for typed clients. */
-// Clients are told by it what to send; nothing here is.
+/** Validates a query, for `c.req.valid("query")`. */
+// `Input` types the requests of Hono's typed client, and is not used here.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-export const queried = <Sent extends object, Asked extends object>(
-  read: (queries: Queries) => Asked | FieldsInvalid,
-): MiddlewareHandler<Authorized, string, { in: { query: Sent }; out: { query: Asked } }> =>
-  async function queryRead(c, next) {
+export const validateQuery = <Input extends object, Output extends object>(
+  read: Reader<Output>,
+): MiddlewareHandler<Authorized, string, { in: { query: Input }; out: { query: Output } }> =>
+  async function queryValidated(c, next) {
     if (!isDecodable(c.req.url)) return problemResponse({ kind: "query-malformed" });
-    const deep = deepAttributes(c.req.queries("attributes"));
-    if (deep !== null) return problemResponse(deep);
-    const asked = read(c.req.queries());
-    if (isFailure(asked)) return problemResponse(asked);
-    c.req.addValidatedData("query", asked);
+    const tooDeep = depthProblem(c.req.queries("attributes"));
+    if (tooDeep !== null) return problemResponse(tooDeep);
+    const output = read(queryOf(c));
+    if (isFailure(output)) return problemResponse(output);
+    c.req.addValidatedData("query", output);
     return next();
   };
 
-/** What stands for no text is left as it is by the query's reader: different queries would name one key. */
+/** Hono leaves invalid percent-encoding undecoded, so that two different queries would name one key. */
 function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url);
@@ -33,72 +32,78 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** The problem of a query whose JSON is nested too deep; null when there is none. */
-function deepAttributes(texts: readonly string[] = []): Failure | null {
+/** Parameters by name. A repeated one is a list, which only `key` accepts. */
+function queryOf(c: Context): Record<string, string | string[] | undefined> {
+  const entries = Object.entries(c.req.queries());
+  return Object.fromEntries(
+    entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  );
+}
+
+/** @returns null when no text is JSON that is nested too deep */
+function depthProblem(texts: readonly string[] = []): Failure | null {
   try {
     for (const text of texts) refuseDeepJson(text);
     return null;
   } catch (error) {
-    return deepJson("query", error);
+    return tooDeepFailure("query", error);
   }
 }
 
-/** The problem of JSON that is nested too deep; null for any other error. */
-const deepJson = (place: string, error: unknown): Failure | null =>
+/** @returns null for any error other than `JsonTooDeep` */
+const tooDeepFailure = (place: string, error: unknown): Failure | null =>
   error instanceof JsonTooDeep ? { kind: "json-too-deep", place, position: error.position } : null;
 
-/** The same of `c.req.valid("json")`, of a request with a body of at most so many bytes. */
-// Clients are told by it what to send; nothing here is.
+/** Validates a body, and the query beside it, for `c.req.valid("json")`. */
+// `Input` types the requests of Hono's typed client, and is not used here.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-export const posted = <Sent extends object, Asked extends object, Options extends object>(
+export const validateBody = <Input extends object, Output extends object, Options extends object>(
   limitBytes: number,
-  readQuery: (queries: Queries) => Options | FieldsInvalid,
-  read: (json: unknown) => Asked | FieldsInvalid,
+  readQuery: Reader<Options>,
+  readBody: Reader<Output>,
 ): MiddlewareHandler<
   Authorized,
   string,
-  { in: { json: Sent }; out: { json: Options & Asked } }
-> => {
-  return async function bodyRead(c, next) {
-    const asked = await askedFor(c, limitBytes, readQuery, read);
-    if (isFailure(asked)) return problemResponse(asked);
-    c.req.addValidatedData("json", asked);
+  { in: { json: Input }; out: { json: Options & Output } }
+> =>
+  async function bodyValidated(c, next) {
+    const output = await readRequest(c, limitBytes, readQuery, readBody);
+    if (isFailure(output)) return problemResponse(output);
+    c.req.addValidatedData("json", output);
     return next();
   };
-};
 
-async function askedFor<Asked extends object, Options extends object>(
+async function readRequest<Output extends object, Options extends object>(
   c: Context<Authorized>,
   limitBytes: number,
-  readQuery: (queries: Queries) => Options | FieldsInvalid,
-  read: (json: unknown) => Asked | FieldsInvalid,
-): Promise<(Options & Asked) | Failure> {
-  const options = readQuery(c.req.queries());
-  const body = await readBody(c.req.raw, limitBytes);
+  readQuery: Reader<Options>,
+  readBody: Reader<Output>,
+): Promise<(Options & Output) | Failure> {
+  const options = readQuery(queryOf(c));
+  const body = await readJson(c.req.raw, limitBytes);
   if (isFailure(body)) return body;
-  // Before any of them is read, which is work.
-  if (bringsLimits(body.json) && !c.var.holder.may.has("adhoc")) {
+  // Parsing limits is expensive, so that the right is checked first.
+  if (hasLimits(body.json) && !c.var.holder.may.has("adhoc")) {
     return { kind: "not-permitted", right: "adhoc" };
   }
-  const asked = read(body.json);
-  if (!isFailure(asked) && !isFailure(options)) return { ...options, ...asked };
-  const errors = [asked, options].flatMap((each) =>
+  const output = readBody(body.json);
+  if (!isFailure(output) && !isFailure(options)) return { ...options, ...output };
+  const errors = [output, options].flatMap((each) =>
     isFailure<FieldsInvalid>(each) ? each.errors : [],
   );
   return { kind: "fields-invalid", errors };
 }
 
-function bringsLimits(json: unknown): boolean {
+function hasLimits(json: unknown): boolean {
   if (!isRecord(json)) return false;
   const { limits, checks } = json;
-  return limits !== undefined || (Array.isArray(checks) && checks.some(bringsLimits));
+  return limits !== undefined || (Array.isArray(checks) && checks.some(hasLimits));
 }
 
-/** Bytes that are no UTF-8 must not be read as replacement characters: different keys would be charged as one. */
+/** Fatal: replacement characters would make different keys equal. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
-/** The JSON that a request carries. */
-async function readBody(
+async function readJson(
   request: Request,
   limitBytes: number,
 ): Promise<{ readonly json: unknown } | Failure> {
@@ -107,30 +112,30 @@ async function readBody(
   const type = request.headers.get("Content-Type") ?? "";
   if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
   try {
-    // What has told its length comes at once, and is counted all the same.
+    // A body with a Content-Length is read at once, and measured nevertheless.
     const bytes =
       request.headers.has("Content-Length") || request.body === null
         ? await request.arrayBuffer()
-        : await bytesOf(request.body, limitBytes);
+        : await readBytes(request.body, limitBytes);
     if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
     return { json: parseJson(utf8.decode(bytes)) };
   } catch (error) {
-    // Or it has broken off.
-    return deepJson("body", error) ?? { kind: "body-malformed" };
+    // Other errors: no JSON, no UTF-8, or a connection that was closed.
+    return tooDeepFailure("body", error) ?? { kind: "body-malformed" };
   }
 }
 
-/** Counted as they come, where nothing tells how many there are; null if there are too many. */
-async function bytesOf(
+/** Stops reading at the limit. @returns null when the body is larger */
+async function readBytes(
   body: AsyncIterable<Uint8Array>,
   limitBytes: number,
 ): Promise<BufferSource | null> {
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  for await (const piece of body) {
-    sizeBytes += piece.length;
+  for await (const chunk of body) {
+    sizeBytes += chunk.length;
     if (sizeBytes > limitBytes) return null;
-    pieces.push(piece);
+    chunks.push(chunk);
   }
-  return new Blob(pieces).arrayBuffer();
+  return new Blob(chunks).arrayBuffer();
 }

@@ -1,64 +1,74 @@
-/** `/check`: decisions for callers who enforce limits themselves. A denial is a successful check. */
+/** The routes of `/check`, for callers that enforce limits themselves. A denial is a successful check: 200. */
 import type { MiddlewareHandler, TypedResponse } from "hono";
 import { Hono } from "hono/tiny";
 import { type Authorized, requireToken } from "./auth.ts";
 import {
-  type AdhocCheck,
+  type Batch,
   type BatchInput,
   type Check,
   type CheckInput,
-  type ForgetQuery,
+  type DenyOption,
+  type ForgetInput,
+  type ForwardOptions,
+  type KeyReference,
   type LookQuery,
+  type PolicyCheck,
   readBatch,
-  readForward,
-  readForgetQuery,
-  readLook,
-  readNoOptions,
-  readOptions,
+  readCheck,
+  readDenyQuery,
+  readEmptyQuery,
+  readForget,
+  readForwardQuery,
+  readLookQuery,
   readReserve,
   readSettle,
-  readSpend,
+  type ReservationRequest,
   type ReserveInput,
-  type Reserve,
-  type Settle,
+  type SettleInput,
 } from "./input.ts";
 import { waitUntilOf } from "../proxy/enforce.ts";
-import { limitChecks } from "./self-limits.ts";
-import { posted, queried } from "./read-request.ts";
-import { type Answer, check, checkEach, forget, look, reserve, settle } from "./operations.ts";
+import { enforceSelfLimits } from "./self-limits.ts";
+import { validateBody, validateQuery } from "./read-request.ts";
+import {
+  type CheckAnswer,
+  decideBatch,
+  decideCheck,
+  forgetKey,
+  look,
+  openReservation,
+  settleReservation,
+} from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
 import type { Runtime } from "../runtime.ts";
 import document from "../wire/openapi.json" with { type: "json" };
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 
-/** The most bytes of a body. */
-const body = 16 * 1024;
-const batchBody = 128 * 1024;
+const limitBytes = 16 * 1024;
+const batchLimitBytes = 128 * 1024;
 
 const noStore = { "Cache-Control": "no-store" };
 
 const documentPath = "/openapi.json";
 
-/** The routes at and below `CHECK_PATH`. Two are open to all; everything else needs a token. */
+/** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
 export function checkRoutes(runtime: Runtime) {
-  const may = requireToken(runtime.checkTokens, runtime.isLookOpen);
-  const limited = limitChecks(runtime);
+  const guards = { may: requireToken(runtime), selfLimits: enforceSelfLimits(runtime) };
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) =>
-      c.json<object, 200>(described(c.req.path, runtime.isLookOpen), 200, noStore),
+      c.json<object, 200>(openApiDocument(c.req.path, runtime), 200, noStore),
     )
-    .route("/", decisions(runtime, may, limited))
-    .route("/", others(runtime, may, limited));
-  // What is refused whatever is asked is nothing for typed clients.
+    .route("/", decisionRoutes(runtime, guards))
+    .route("/", reservationRoutes(runtime, guards));
+  // In a statement of its own, so that the type of the routes does not offer these to typed clients.
   routes
-    .all("/health", only("GET", "HEAD"))
-    .all(documentPath, only("GET", "HEAD"))
-    .all("/", only("GET", "HEAD", "POST", "DELETE"))
-    .all("/reserve", only("POST"))
-    .all("/settle", only("POST"))
-    .all("/batch", only("POST"))
-    .all("/forward", only("GET", "HEAD"))
+    .all("/health", methodNotAllowed("GET", "HEAD"))
+    .all(documentPath, methodNotAllowed("GET", "HEAD"))
+    .all("/", methodNotAllowed("GET", "HEAD", "POST", "DELETE"))
+    .all("/reserve", methodNotAllowed("POST"))
+    .all("/settle", methodNotAllowed("POST"))
+    .all("/batch", methodNotAllowed("POST"))
+    .all("/forward", methodNotAllowed("GET", "HEAD"))
     .all("/*", () => problemResponse({ kind: "unknown-path" }));
   return routes;
 }
@@ -66,88 +76,96 @@ export function checkRoutes(runtime: Runtime) {
 /** For a typed client: `hc<CheckRoutes>("https://limits.example.com/check")`. */
 export type CheckRoutes = ReturnType<typeof checkRoutes>;
 
-type May = ReturnType<typeof requireToken>;
-type Options = Pick<Check, "deny">;
-type ForwardOptions = Pick<Check, "deny" | "attributes">;
-type ForwardQuery = Pick<LookQuery, "deny" | "attributes">;
-type Spending = Check | AdhocCheck;
-type Batch = { readonly checks: readonly Spending[] };
+interface Guards {
+  readonly may: ReturnType<typeof requireToken>;
+  readonly selfLimits: MiddlewareHandler;
+}
 
-const decisions = (runtime: Runtime, may: May, limited: MiddlewareHandler) =>
+const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
-    .get("/", may("look"), limited, queried<LookQuery, Check>(readLook), async (c) => {
-      const asked = c.req.valid("query");
-      return respond(asked.deny, await look(runtime, asked, c.var.holder.tenant));
-    })
+    .get(
+      "/",
+      may("look"),
+      selfLimits,
+      validateQuery<LookQuery, PolicyCheck>(readLookQuery),
+      async (c) => {
+        const check = c.req.valid("query");
+        return respond(check, await look(runtime, check, c.var.holder.tenant));
+      },
+    )
     .post(
       "/",
       may("check"),
-      limited,
-      posted<CheckInput, Spending, Options>(body, readOptions, readSpend),
+      selfLimits,
+      validateBody<CheckInput, Check, DenyOption>(limitBytes, readDenyQuery, readCheck),
       async (c) => {
-        const asked = c.req.valid("json");
-        const answer = await check(runtime, asked, c.var.holder.tenant, waitUntilOf(c));
-        return respond(asked.deny, answer);
+        const check = c.req.valid("json");
+        const answer = await decideCheck(runtime, check, c.var.holder.tenant, waitUntilOf(c));
+        return respond(check, answer);
       },
     )
     .delete(
       "/",
       may("forget"),
-      limited,
-      queried<ForgetQuery, Check>(readForgetQuery),
+      selfLimits,
+      validateQuery<ForgetInput, KeyReference>(readForget),
       async (c) => {
-        const failure = await forget(runtime, c.req.valid("query"), c.var.holder.tenant);
+        const failure = await forgetKey(runtime, c.req.valid("query"), c.var.holder.tenant);
         return failure === null ? c.body(null, 204) : problemResponse(failure);
-      },
-    )
-    .post(
-      "/batch",
-      may("check"),
-      limited,
-      posted<BatchInput, Batch, object>(batchBody, readNoOptions, readBatch),
-      async (c) => {
-        const { checks } = c.req.valid("json");
-        const answers = await checkEach(runtime, checks, c.var.holder.tenant, waitUntilOf(c));
-        const results = answers.map((each) =>
-          isFailure(each) ? { problem: problemDetails(each) } : each,
-        );
-        return c.json({ results }, 200, noStore);
-      },
-    );
-
-const others = (runtime: Runtime, may: May, limited: MiddlewareHandler) =>
-  new Hono<Authorized>()
-    .post(
-      "/reserve",
-      may("check"),
-      limited,
-      posted<ReserveInput, Reserve, Options>(body, readOptions, readReserve),
-      async (c) => {
-        const asked = c.req.valid("json");
-        const answer = await reserve(runtime, asked, c.var.holder.tenant, waitUntilOf(c));
-        return respond(asked.deny, answer);
-      },
-    )
-    .post(
-      "/settle",
-      may("check"),
-      limited,
-      posted<Settle, Settle, object>(body, readNoOptions, readSettle),
-      async (c) => {
-        const answer = await settle(runtime, c.req.valid("json"), c.var.holder.tenant);
-        return isFailure(answer) ? problemResponse(answer) : told(answer, 200);
       },
     )
     .get(
       "/forward",
       may("check"),
-      limited,
-      queried<ForwardQuery, ForwardOptions>(readForward),
+      selfLimits,
+      validateQuery<Pick<LookQuery, "deny" | "attributes">, ForwardOptions>(readForwardQuery),
       (c) => forwardAuth(runtime, c, c.req.valid("query")),
     );
 
-/** The document of these routes, which names the path that they are found at, and whether looks need a token. */
-function described(path: string, isLookOpen: boolean): object {
+const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
+  new Hono<Authorized>()
+    .post(
+      "/batch",
+      may("check"),
+      selfLimits,
+      validateBody<BatchInput, Batch, object>(batchLimitBytes, readEmptyQuery, readBatch),
+      async (c) => {
+        const { checks } = c.req.valid("json");
+        const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilOf(c));
+        const results = answers.map((answer) =>
+          isFailure(answer) ? { problem: problemDetails(answer) } : answer,
+        );
+        return c.json({ results }, 200, noStore);
+      },
+    )
+    .post(
+      "/reserve",
+      may("check"),
+      selfLimits,
+      validateBody<ReserveInput, ReservationRequest, DenyOption>(
+        limitBytes,
+        readDenyQuery,
+        readReserve,
+      ),
+      async (c) => {
+        const check = c.req.valid("json");
+        const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilOf(c));
+        return respond(check, answer);
+      },
+    )
+    .post(
+      "/settle",
+      may("check"),
+      selfLimits,
+      validateBody<SettleInput, SettleInput, object>(limitBytes, readEmptyQuery, readSettle),
+      async (c) => {
+        const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
+        return isFailure(answer) ? problemResponse(answer) : jsonResponse(answer, 200);
+      },
+    );
+
+/** The OpenAPI document of this deployment: with its path, and without a required token where looks are open. */
+function openApiDocument(path: string, { isLookOpen }: Pick<Runtime, "isLookOpen">): object {
   const url = path.slice(0, -documentPath.length);
   const servers = document.servers.map((server) => ({ ...server, url }));
   if (!isLookOpen) return { ...document, servers };
@@ -156,26 +174,26 @@ function described(path: string, isLookOpen: boolean): object {
   return { ...document, servers, paths: { ...document.paths, "/": { ...root, get } } };
 }
 
-const only =
+const methodNotAllowed =
   (...allowed: string[]) =>
   () =>
     problemResponse({ kind: "method-not-allowed", allowed });
 
-/** 200 with the decision, allowed or not; a denial answers `deny` instead where the caller looks only at the status. */
-function respond<Told extends Answer>(deny: Check["deny"], answer: Told | Failure) {
+/** 200 with the decision, whether allowed or denied. Under `deny`, a denial answers with that status. */
+function respond<Answer extends CheckAnswer>({ deny }: DenyOption, answer: Answer | Failure) {
   if (isFailure(answer)) return problemResponse(answer);
-  const isRefused = deny !== undefined && !answer.allowed;
-  return isRefused ? told(answer, deny, answer.headers) : told(answer, 200);
+  if (deny === undefined || answer.allowed) return jsonResponse(answer, 200);
+  return jsonResponse(answer, deny, answer.headers);
 }
 
-/** As `c.json` of Hono, which takes three times as long to give a response its headers. */
-function told<Told extends object, Status extends 200 | 403 | 429>(
-  answer: Told,
+/** Replaces Hono's `c.json`, which takes three times as long to set headers. */
+function jsonResponse<Answer extends object, Status extends 200 | 403 | 429>(
+  answer: Answer,
   status: Status,
   headers: Readonly<Record<string, string>> = {},
-): Response & TypedResponse<Told, Status, "json"> {
+): Response & TypedResponse<Answer, Status, "json"> {
   const response = Response.json(answer, { status, headers: { ...noStore, ...headers } });
-  // What is beyond a Response is not there: it only tells clients of the routes what they get.
+  // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return response as Response & TypedResponse<Told, Status, "json">;
+  return response as Response & TypedResponse<Answer, Status, "json">;
 }

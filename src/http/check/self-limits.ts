@@ -1,13 +1,13 @@
-/** Limits on the limiter's own calls: ordinary policies, whose path is one below `CHECK_PATH`. */
+/** Limits the calls of `/check` themselves, by the policies whose path is at or below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
 import { matchingPolicies } from "../../policies/match.ts";
 import { answered, waitUntilOf, type Question } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { attributesOf } from "../attributes.ts";
 
-/** Charges whoever calls, once they have shown that they may. */
-export function limitChecks(runtime: Runtime): MiddlewareHandler {
-  return async function ownLimited(c, next) {
+/** Runs after `requireToken`: only authorized calls are charged. */
+export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
+  return async function selfLimited(c, next) {
     if (runtime.selfPolicies.length === 0) return next();
     const attributes = attributesOf(c.req.raw);
     const question: Question = {
@@ -23,7 +23,7 @@ export function limitChecks(runtime: Runtime): MiddlewareHandler {
       return c.res;
     };
     const response = await answered(runtime, question, c.req.raw, proceed, waitUntilOf(c));
-    // What is there already would be kept, whatever is returned, and its headers be merged.
+    // Hono merges the headers of a response that is already set into the new one.
     c.res = undefined;
     c.res = response;
     return undefined;

@@ -1,84 +1,84 @@
-/** What other Workers on the account may call: the operations of `/check`, in the same shapes. */
+/** The service binding for other Workers on the account: the operations of `/check` with the same shapes. */
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import { errorText, report } from "../../observability/events.ts";
 import {
   type CheckInput,
   type ForgetInput,
+  readCheck,
+  type Reader,
   readForget,
   readReserve,
   readSettle,
-  readSpend,
   type ReserveInput,
-  type Settle,
+  type SettleInput,
 } from "./input.ts";
 import {
-  type Answer,
-  check,
-  forget,
+  type CheckAnswer,
+  decideCheck,
+  forgetKey,
   look,
-  reserve,
+  openReservation,
   type ReserveAnswer,
-  settle,
   type SettleAnswer,
+  settleReservation,
 } from "./operations.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Failure, isFailure, problemError } from "../wire/problems.ts";
 
-export type SettleInput = Settle;
-
-/** Every method throws an `Error` with the problem details in `problem` where `/check` would answer with them. */
+/** Every method throws an `Error` with problem details in `problem` where `/check` would answer with that problem. */
 export interface Service {
-  check(input: CheckInput, waitUntil: WaitUntil): Promise<Answer>;
-  look(input: CheckInput): Promise<Answer>;
+  check(input: CheckInput, waitUntil: WaitUntil): Promise<CheckAnswer>;
+  look(input: CheckInput): Promise<CheckAnswer>;
   forget(input: ForgetInput): Promise<void>;
   reserve(input: ReserveInput, waitUntil: WaitUntil): Promise<ReserveAnswer>;
   settle(input: SettleInput): Promise<SettleAnswer>;
 }
 
-/** Workers on the account are no tenants: they speak of the proxy's keys, and what one reserves another may settle. */
+/** Other Workers use the keys of the proxy, and can settle one another's reservations. */
 const tenant = null;
 
 export function createService(runtime: Runtime): Service {
   return {
     check: (input, waitUntil) =>
-      answered(readSpend, input, (asked) => check(runtime, asked, tenant, waitUntil)),
-    look: (input) => answered(readSpend, input, (asked) => look(runtime, asked, tenant)),
+      perform(readCheck, input, (check) => decideCheck(runtime, check, tenant, waitUntil)),
+    look: (input) => perform(readCheck, input, (check) => look(runtime, check, tenant)),
     forget: async (input) => {
-      await answered(
+      await perform(
         readForget,
         input,
-        async (asked) => (await forget(runtime, asked, tenant)) ?? {},
+        async (reference) => (await forgetKey(runtime, reference, tenant)) ?? {},
       );
     },
     reserve: (input, waitUntil) =>
-      answered(readReserve, input, (asked) => reserve(runtime, asked, tenant, waitUntil)),
-    settle: (input) => answered(readSettle, input, (asked) => settle(runtime, asked, tenant)),
+      perform(readReserve, input, (check) => openReservation(runtime, check, tenant, waitUntil)),
+    settle: (input) =>
+      perform(readSettle, input, (settlement) => settleReservation(runtime, settlement, tenant)),
   };
 }
 
-/** The service of a Worker that cannot start. */
+/** The service of a Worker whose configuration is invalid. */
 export function brokenService(failure: Failure): Service {
   const refuse = (): Promise<never> => Promise.reject(problemError(failure));
   return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
 }
 
-async function answered<Asked extends object, Given extends object>(
-  read: (input: unknown) => Asked | Failure,
+async function perform<Request extends object, Answer extends object>(
+  read: Reader<Request>,
   input: unknown,
-  act: (asked: Asked) => Promise<Given | Failure>,
-): Promise<Given> {
-  const answer = await attempt(async () => {
-    const asked = read(input);
-    return isFailure(asked) ? asked : act(asked);
+  operation: (request: Request) => Promise<Answer | Failure>,
+): Promise<Answer> {
+  const answer = await catchFaults(async () => {
+    const request = read(input);
+    return isFailure(request) ? request : operation(request);
   });
   if (isFailure(answer)) throw problemError(answer);
   return answer;
 }
 
-/** A fault of ours is told to callers without what it was. */
-async function attempt<Given>(act: () => Promise<Given>): Promise<Given | Failure> {
+/** Only the log has the cause of an internal error; the caller does not. */
+async function catchFaults<Answer>(operation: () => Promise<Answer>): Promise<Answer | Failure> {
   try {
-    return await act();
+    return await operation();
   } catch (error) {
     report({ event: "internal-error", error: errorText(error) });
     return { kind: "internal" };

@@ -9,14 +9,14 @@ import {
 } from "../../limiter/client/outcome.ts";
 import type { KeyResolution } from "../../policies/resolve-key.ts";
 import { type Decision, type Limit, windowMsAt } from "../../strategies/index.ts";
-import { rateLimitFields, toldWaitMs } from "../wire/rate-limit-fields.ts";
+import { rateLimitFields, advertisedWaitMs } from "../wire/rate-limit-fields.ts";
 import { legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
 
 /** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
 export function refusalOf(resolutions: readonly KeyResolution[]): Response | null {
   if (resolutions.some(({ kind }) => kind === "blocked"))
-    return problemResponse({ kind: "barred" });
+    return problemResponse({ kind: "blocked" });
   const missing = resolutions.flatMap((resolution) =>
     resolution.kind === "missing-key" ? resolution.missing : [],
   );
@@ -72,7 +72,7 @@ export function refusal(
 function failureOf(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
   const violated = violatedLimits(decisions);
-  const retryAfterMs = toldWaitMs(decisions);
+  const retryAfterMs = advertisedWaitMs(decisions);
   const reason = denialReason(denying);
   return reason === "ban"
     ? { kind: "abnormal-usage", violated, retryAfterMs }

@@ -134,7 +134,7 @@ function cleaned(fetched: Response): Response {
   const { status } = fetched;
   if (status !== 101 && (status < 200 || status > 599)) {
     report({ event: "origin-response-invalid", status });
-    return problemResponse({ kind: "origin-unintelligible" });
+    return problemResponse({ kind: "origin-response-invalid" });
   }
   const response = new Response(fetched.body, fetched);
   removeHopByHop(response.headers);

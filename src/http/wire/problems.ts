@@ -1,32 +1,33 @@
 /**
- * Everything that Headgate itself refuses, as problem details (RFC 9457). One total function: a new kind of failure
- * does not compile until it is described here. None of them tells a key, a token, an address or a configured value.
+ * The problem details (RFC 9457) of every failure. The table is total: a new kind of failure does not compile without an
+ * entry. No problem contains a key, a token, an address or a configured value.
  */
 import type { TypedResponse } from "hono";
 import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
-import type { ConfigProblem, DenialAnswer } from "../../config/index.ts";
 import { mostJsonDepth } from "../../validation/json.ts";
+import type { ConfigProblem } from "../../validation/problems.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
+import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
-/** A field of a request that is wrong, and what is accepted there. */
+/** An invalid field of a request, and what is accepted there. */
 export interface FieldError {
   readonly field: string;
   readonly accepted: string;
 }
 
-/** What can be refused, and the facts that come with it. */
+/** The facts of each kind of failure. */
 interface Failures {
   "quota-exceeded": {
     readonly reason: DenialReason;
     readonly violated: readonly string[];
     readonly retryAfterMs: number | null;
   };
-  /** The parts by their names alone. */
+  /** The names of the missing key parts. */
   "key-missing": { readonly parts: readonly string[] };
-  /** The key is banned, whether or not a limit is exceeded as well. */
+  /** The key is banned. `violated` lists limits that are exceeded as well. */
   "abnormal-usage": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
-  /** On a policy's list of those it refuses. */
-  barred: object;
+  /** The key is on a `deny` list. */
+  blocked: object;
   "reservations-full": { readonly retryAfterMs: number };
   "in-flight-full": object;
   undecided: object;
@@ -34,19 +35,18 @@ interface Failures {
   "origin-unset": object;
   "origin-is-self": object;
   "origin-unreachable": object;
-  "origin-unintelligible": object;
+  "origin-response-invalid": object;
   "origin-too-slow": object;
   loop: object;
   "unknown-path": object;
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
   unauthorized: { readonly hasTokens: boolean; readonly isGiven: boolean };
-  /** Of a token that is known, and not for this. */
+  /** The token is known but lacks the right. */
   "not-permitted": { readonly right: string };
   "url-malformed": object;
   "query-malformed": object;
   "body-malformed": object;
-  /** JSON of a request. */
   "json-too-deep": { readonly place: string; readonly position: number };
   "body-too-large": { readonly limitBytes: number };
   "body-of-other-type": object;
@@ -61,20 +61,20 @@ type FailureOf<Kind extends keyof Failures = keyof Failures> = {
 export type Failure = FailureOf;
 export type FieldsInvalid = FailureOf<"fields-invalid">;
 
-/** Whether it is why something was refused, not what came of it. */
+/** Whether a value is a failure. No other value passed here has a `kind`. */
 export const isFailure = <Refused extends Failure>(value: object | Refused): value is Refused =>
   "kind" in value;
 
-/** What only some problems have. */
+/** Members that only some problems have. */
 interface Members {
-  /** Every denial has a reason, the same as in the answers of `/check`. */
+  /** The reason of a denial, as in answers of `/check`. */
   readonly reason?: DenialReason;
   readonly "violated-policies"?: readonly string[];
   readonly missing_parts?: readonly string[];
   readonly errors?: readonly FieldError[];
 }
 
-/** What a problem's body holds. */
+/** The body of a problem. */
 export interface ProblemDetails extends Members {
   readonly type: string;
   readonly title: string;
@@ -82,7 +82,7 @@ export interface ProblemDetails extends Members {
   readonly detail: string;
 }
 
-/** As typed clients see it. */
+/** The type that Hono's typed clients read. */
 export type ProblemResponse = Response &
   TypedResponse<ProblemDetails, ClientErrorStatusCode | ServerErrorStatusCode, "json">;
 
@@ -90,11 +90,11 @@ interface Problem {
   readonly status: number;
   readonly title: string;
   readonly detail: string;
-  /** A registered problem type; without one the status says it all. */
+  /** A registered problem type; `about:blank` by default. */
   readonly type?: string;
   readonly members?: Members;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What a proxy calls it (RFC 9209, section 2.3). */
+  /** The error of `Proxy-Status` (RFC 9209, section 2.3). */
   readonly proxyError?: ProxyError;
 }
 
@@ -110,7 +110,7 @@ type ProxyError =
 
 const proxyErrors = new WeakMap<Response, ProxyError>();
 
-/** What a proxy calls a problem that it answers with; null of every other response. */
+/** The `Proxy-Status` error of a problem response; null for every other response. */
 export const proxyErrorOf = (response: Response): ProxyError | null =>
   proxyErrors.get(response) ?? null;
 
@@ -118,39 +118,49 @@ export const proxyErrorOf = (response: Response): ProxyError | null =>
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const abnormalUsage = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
+/** A policy's own answer to a denied request. */
+interface Replacement {
+  readonly status: number;
+  /** Null keeps the problem details. */
+  readonly body: string | null;
+  readonly contentType: string;
+}
+
 /**
- * @param headers added to those that the problem itself calls for
- * @param own what is answered in place of the details, where anything is
+ * @param headers added to those of the problem
+ * @param replacement answered in place of the problem details
  */
 export function problemResponse(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
-  own: DenialAnswer | null = null,
+  replacement: Replacement | null = null,
 ): ProblemResponse {
   const problem = problemOf(failure);
-  const status = own?.status ?? problem.status;
-  const body = own?.body ?? JSON.stringify({ ...detailsOf(problem), status });
-  const isOwn = own !== null && own.body !== null;
+  const status = replacement?.status ?? problem.status;
+  const body = replacement?.body ?? JSON.stringify({ ...detailsOf(problem), status });
   const response = new Response(body, {
     status,
     headers: {
-      "Content-Type": isOwn ? own.contentType : "application/problem+json",
-      // RFC 6585, section 4: a cache must not store a 429; none of the others is worth storing either.
+      "Content-Type":
+        typeof replacement?.body === "string"
+          ? replacement.contentType
+          : "application/problem+json",
+      // Caches must not store a 429 (RFC 6585, section 4), and have no use for the other problems.
       "Cache-Control": "no-store",
       ...problem.headers,
       ...headers,
     },
   });
   proxyErrors.set(response, problem.proxyError ?? "http_request_error");
-  // What is beyond a Response is not there: it only tells clients of the routes what they get.
+  // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return response as ProblemResponse;
 }
 
-/** The same for who is not asked over HTTP. */
+/** The failure as an exception, for the service binding. */
 export function problemError(failure: Failure): Error {
   const problem = problemDetails(failure);
-  // A plain Error with a field: over RPC that is what arrives of it.
+  // RPC transfers the fields of a plain Error, and not its subclass.
   return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
 }
 
@@ -160,17 +170,17 @@ function detailsOf({ status, title, detail, type, members }: Problem): ProblemDe
   return { type: type ?? "about:blank", title, status, detail, ...members };
 }
 
-/** `Retry-After` in whole seconds: at least 1, since clients take 0 for "at once"; no more than 31 bits hold. */
-export function retryAfterSeconds(retryAfterMs: number): number {
-  return Math.min(Math.max(1, Math.ceil(retryAfterMs / 1000)), 2 ** 31 - 1);
+function secondsText(waitMs: number): string {
+  const seconds = retryAfterSeconds(waitMs);
+  return `${seconds} ${seconds === 1 ? "second" : "seconds"}`;
 }
 
-const inSeconds = (seconds: number): string => `${seconds} ${seconds === 1 ? "second" : "seconds"}`;
+const retryText = (retryAfterMs: number): string => `Retry in ${secondsText(retryAfterMs)}.`;
 
-/** Of what is wrong with a request no more is told: a body may be nothing but wrong fields. */
+/** Bounds the answer to a body with many invalid fields. */
 const mostErrors = 500;
 
-/** RFC 6750, section 3; without credentials there is nothing wrong with them. */
+/** `WWW-Authenticate` (RFC 6750, section 3). `error` is null when the request has no credentials. */
 const challenge = (error: "invalid_token" | "insufficient_scope" | null): string =>
   `Bearer realm="headgate"${error === null ? "" : `, error="${error}"`}`;
 
@@ -178,36 +188,32 @@ const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad Requ
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
-    const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
-      seconds === null
-        ? "It costs more than this quota ever holds."
-        : `Retry in ${inSeconds(seconds)}.`;
+      retryAfterMs === null ? "It costs more than this quota ever holds." : retryText(retryAfterMs);
     return {
       status: 429,
       type: quotaExceeded,
       title: "Quota Exceeded",
       detail: `The request exceeds the quota of ${names}. ${outlook}`,
       members: { reason, "violated-policies": violated },
-      headers: seconds === null ? {} : { "Retry-After": String(seconds) },
+      headers: retryAfterField(retryAfterMs),
     };
   },
 
   "abnormal-usage": ({ retryAfterMs, violated }) => {
-    const seconds = retryAfterMs === null ? null : retryAfterSeconds(retryAfterMs);
-    const outlook = seconds === null ? "" : ` Retry in ${inSeconds(seconds)}.`;
+    const outlook = retryAfterMs === null ? "" : ` ${retryText(retryAfterMs)}`;
     return {
       status: 429,
       type: abnormalUsage,
       title: "Abnormal Usage Detected",
       detail: `Temporarily blocked after repeated rate-limit violations.${outlook}`,
       members: { reason: "ban", "violated-policies": violated },
-      headers: seconds === null ? {} : { "Retry-After": String(seconds) },
+      headers: retryAfterField(retryAfterMs),
     };
   },
 
-  barred: () => ({
+  blocked: () => ({
     status: 403,
     proxyError: "http_request_denied",
     title: "Forbidden",
@@ -223,16 +229,13 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     members: { reason: "deny", missing_parts: parts },
   }),
 
-  "reservations-full": ({ retryAfterMs }) => {
-    const seconds = retryAfterSeconds(retryAfterMs);
-    return {
-      status: 429,
-      title: "Too Many Requests",
-      detail: `The key has as many open reservations as it may: settle some, or retry in ${inSeconds(seconds)}.`,
-      members: { reason: "reservations" },
-      headers: { "Retry-After": String(seconds) },
-    };
-  },
+  "reservations-full": ({ retryAfterMs }) => ({
+    status: 429,
+    title: "Too Many Requests",
+    detail: `The key has as many open reservations as it may: settle some, or retry in ${secondsText(retryAfterMs)}.`,
+    members: { reason: "reservations" },
+    headers: retryAfterField(retryAfterMs),
+  }),
 
   "in-flight-full": () => ({
     status: 429,
@@ -256,7 +259,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     title: "Internal Server Error",
     detail:
       "Headgate's variables have problems; `npm run check-config` and the log show the values too.",
-    // Configured values stay out of what anyone may read.
+    // Anyone may read this answer, so that it has no configured values.
     members: {
       errors: failure.problems.map(({ variable, field, accepted }) => ({
         variable,
@@ -295,7 +298,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     detail: "The origin could not be reached.",
   }),
 
-  "origin-unintelligible": () => ({
+  "origin-response-invalid": () => ({
     status: 502,
     proxyError: "http_protocol_error",
     title: "Bad Gateway",
@@ -376,14 +379,14 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   }),
 
   "fields-invalid": ({ errors }) => {
-    const told = errors.slice(0, mostErrors);
-    const untold = errors.length - told.length;
-    const details = told.map(({ field, accepted }) => `${field}: accepted is ${accepted}`);
+    const shown = errors.slice(0, mostErrors);
+    const omitted = errors.length - shown.length;
+    const details = shown.map(({ field, accepted }) => `${field}: accepted is ${accepted}`);
     return {
       status: 422,
       title: "Unprocessable Content",
-      detail: [...details, ...(untold > 0 ? [`and ${untold} more`] : [])].join("; "),
-      members: { errors: told },
+      detail: [...details, ...(omitted > 0 ? [`and ${omitted} more`] : [])].join("; "),
+      members: { errors: shown },
     };
   },
 };

@@ -1,6 +1,6 @@
 /**
- * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651). A later
- * draft is a change in this file alone.
+ * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651). No other
+ * file depends on the draft.
  */
 import {
   type BareItem,
@@ -16,20 +16,19 @@ import {
   type LimitDecision,
   longestWaitMs,
 } from "../../strategies/index.ts";
-import { retryAfterSeconds } from "./problems.ts";
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 
-/** Values of the fields that a response carries, by their names. */
+/** Field values by field name. */
 export type RateLimitFields = { readonly [Name in FieldName]?: string };
 
-/** More would exceed what servers and clients accept: 256 limits take 15 KB. The others are in the answers of `/check`. */
+/** 256 limits would take 15 KB, which is more than clients and servers accept. Answers of `/check` list all limits. */
 const mostItems = 16;
 
 /**
- * Lists at most 16 limits: all of them in their order, or those with the least remaining first.
- * @param limits all that the request met, whether they were asked or not: `RateLimit-Policy` is to be the same in every
- * answer to the like of it
+ * Lists at most 16 limits: all of them in their order, or the 16 with the least remaining.
+ * @param limits all limits that apply to the request, whether decided or not, so that every answer to such a request has
+ * the same `RateLimit-Policy`
  * @param decisions at least one
  */
 export function rateLimitFields(
@@ -37,7 +36,7 @@ export function rateLimitFields(
   decisions: readonly Decision[],
 ): RateLimitFields {
   const decided = decisions.flatMap((decision) => decision.limits);
-  // When denied only the violated limits: `Retry-After` must not be earlier than the `t` of any that is listed.
+  // A denial lists only the violated limits: `Retry-After` must not be earlier than the `t` of a listed limit.
   const isDenied = decisions.some(({ allowed }) => !allowed);
   const relevant = isDenied ? decided.filter(({ allowed }) => !allowed) : decided;
   const sent =
@@ -51,21 +50,21 @@ export function rateLimitFields(
         return policyItem(limit, own?.windowMs ?? limit.windowMs);
       }),
     ),
-    // A ban refuses without any that is violated.
+    // Under a ban, no limit may be violated.
     ...(sent.length > 0 && { RateLimit: serializeList(sent.map(limitItem)) }),
-    ...retryAfterField(decisions),
+    ...retryAfterFieldOf(decisions),
   };
 }
 
-/** Limits with the least remaining come first; among equals, the one that resets last. */
+/** Orders by least remaining; among equals, the limit that resets last comes first. */
 export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
-  sentRemaining(a) - sentRemaining(b) || b.resetAfterMs - a.resetAfterMs;
+  advertisedRemaining(a) - advertisedRemaining(b) || b.resetAfterMs - a.resetAfterMs;
 
-/** `r`: a burst may hold more units than the limit has in a window. */
-export const sentRemaining = ({ remaining, limit }: LimitDecision): number =>
+/** The parameter `r`. With a burst, `remaining` can exceed the limit, which `r` must not. */
+export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number =>
   Math.min(remaining, limit);
 
-/** The limits of `RateLimit-Policy`: all; or, of more than it may list, those in `RateLimit` before the others. */
+/** The limits of `RateLimit-Policy`. Of more than 16, those in `RateLimit` come first. */
 function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]): readonly Limit[] {
   if (limits.length <= mostItems) return limits;
   const indexes = new Map(sent.map(({ name }, index) => [name, index]));
@@ -73,14 +72,22 @@ function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]):
   return limits.toSorted((a, b) => indexOf(a) - indexOf(b)).slice(0, mostItems);
 }
 
-/** The wait alone, for decisions that are not the object's; nothing when allowed, or when waiting does not help. */
-export function retryAfterField(decisions: readonly Decision[]): RateLimitFields {
-  const waitMs = toldWaitMs(decisions);
+/** `Retry-After` alone, for decisions of an isolate. Empty when allowed, and when waiting does not help. */
+export function retryAfterFieldOf(decisions: readonly Decision[]): RateLimitFields {
   const isDenied = decisions.some((decision) => !decision.allowed);
-  return isDenied && waitMs !== null ? { "Retry-After": String(retryAfterSeconds(waitMs)) } : {};
+  return isDenied ? retryAfterField(advertisedWaitMs(decisions)) : {};
 }
 
-/** A slot may come free at any time, long before its lease is over: to ask again soon is what helps. */
+/** Empty when waiting does not help. */
+export const retryAfterField = (retryAfterMs: number | null): { readonly "Retry-After"?: string } =>
+  retryAfterMs === null ? {} : { "Retry-After": String(retryAfterSeconds(retryAfterMs)) };
+
+/** `Retry-After` in whole seconds: at least 1, because clients retry at once on 0; at most 2^31 - 1. */
+export function retryAfterSeconds(retryAfterMs: number): number {
+  return Math.min(Math.max(1, Math.ceil(retryAfterMs / 1000)), 2 ** 31 - 1);
+}
+
+/** A slot can become free at any time before its lease ends, so that clients should retry soon. */
 const slotWaitMs = 1_000;
 
 const countsSlots = ({ strategy }: { readonly strategy: string }): boolean =>
@@ -89,8 +96,8 @@ const countsSlots = ({ strategy }: { readonly strategy: string }): boolean =>
 const waitOf = (limit: LimitDecision): number | null =>
   countsSlots(limit) && limit.retryAfterMs !== null ? slotWaitMs : limit.retryAfterMs;
 
-/** How long a denied client is told to wait: the longest of all waits; null if waiting does not help. */
-export function toldWaitMs(decisions: readonly Decision[]): number | null {
+/** The wait for `Retry-After`: the longest among the denying limits and bans. Null when waiting does not help. */
+export function advertisedWaitMs(decisions: readonly Decision[]): number | null {
   const waits = decisions.flatMap(({ limits, bannedForMs }) => [
     ...limits.filter(({ allowed }) => !allowed).map(waitOf),
     bannedForMs,
@@ -101,7 +108,7 @@ export function toldWaitMs(decisions: readonly Decision[]): number | null {
 /** The greatest Integer of a structured field (RFC 9651, section 3.3.1). */
 const greatestInteger = 999_999_999_999_999;
 
-/** The library would make Decimals of what is no integer, which no parameter of these fields is. */
+/** Rounds up. The library would serialise other numbers as Decimals, which these parameters do not accept. */
 function integer(value: number): number {
   if (Number.isNaN(value))
     throw new RangeError("a RateLimit field has no value for what is no number");
@@ -109,8 +116,8 @@ function integer(value: number): number {
 }
 
 /**
- * A window of less than a second has no `w`, which is in whole seconds and at least 1.
- * @param windowMs of a calendar's window the length of the current one, where it is known
+ * A window shorter than a second has no `w`, which is in whole seconds and at least 1.
+ * @param windowMs for a calendar window, the length of the current period if known
  */
 function policyItem(limit: Limit, windowMs: number): Item {
   const parameters = new Map<string, BareItem>([["q", integer(limit.limit)]]);
@@ -120,11 +127,11 @@ function policyItem(limit: Limit, windowMs: number): Item {
 }
 
 /**
- * `t`: within so many seconds no more than `r` can be used; the whole window when nothing has been. Slots have none: they
- * are free again as soon as work is done.
+ * `t` is the number of seconds during which no more than `r` can be used; the window when nothing has been used. Slots have
+ * no `t`: they become free as soon as a request ends.
  */
 function limitItem(decision: LimitDecision): Item {
-  const remaining = integer(sentRemaining(decision));
+  const remaining = integer(advertisedRemaining(decision));
   if (countsSlots(decision)) return [decision.name, new Map([["r", remaining]])];
   const windowSeconds = integer(decision.windowMs / 1000);
   const seconds = integer(decision.replenishAfterMs / 1000);
@@ -138,21 +145,21 @@ function limitItem(decision: LimitDecision): Item {
 }
 
 /**
- * Adds a response's fields to those that its origin sent. What the origin sends in another form stays as it is, and
- * stays alone: recipients read all lines of a field as one, and ours would be lost with it (RFC 9651, section 4.2). Where
- * it uses a name of ours, as another Headgate may, ours is told by another: one name is one policy.
+ * Adds fields to those that the origin sent. If an origin's field is no list of names, nothing is added: recipients parse
+ * all lines of a field together, and would discard ours too (RFC 9651, section 4.2). Where the origin uses a name of ours,
+ * as another Headgate may, ours is prefixed: within a field, a name identifies one policy.
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
   const existing = lists.map((name) => namesIn(headers.get(name)));
   if (existing.includes(null)) return;
   const origins = existing.flatMap((names) => names ?? []);
-  // Most origins send none, and ours need not be read again then.
+  // Most origins send none; ours need not be parsed then.
   const ours =
     origins.length === 0 ? [] : lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
   const prefixes = prefixesOf(ours, new Set(origins));
   for (const [name, value] of Object.entries(fields)) {
     const isList = lists.some((each) => each === name);
-    // An empty line is no member of a list, and what is added to one would be no list.
+    // Appending to an empty value would make an invalid list.
     if (headers.get(name) === "") headers.delete(name);
     headers.append(name, isList && origins.length > 0 ? prefixed(value, prefixes) : value);
   }
@@ -163,7 +170,7 @@ const lists = ["RateLimit", "RateLimit-Policy"] as const;
 export const hasRateLimitFields = (headers: Headers): boolean =>
   lists.some((name) => headers.has(name));
 
-/** The names that a list tells of, which mean the same in any case; null when it is no list of names. */
+/** The names in lower case, as they are compared without regard to case. @returns null when the value is no list of names */
 function namesIn(value: string | null): string[] | null {
   if (value === null) return [];
   try {
@@ -176,7 +183,7 @@ function namesIn(value: string | null): string[] | null {
   }
 }
 
-/** What makes each of our names one that neither the origin uses nor another of ours is. */
+/** Prefixes for those of our names that the origin uses, by name. Prefixed names are unique. */
 function prefixesOf(
   ours: readonly string[],
   origins: ReadonlySet<string>,

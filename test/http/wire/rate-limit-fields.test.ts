@@ -4,10 +4,10 @@ import {
   addRateLimitFields,
   type RateLimitFields,
   rateLimitFields,
-  retryAfterField,
-  toldWaitMs,
+  retryAfterFieldOf,
+  advertisedWaitMs,
+  retryAfterSeconds,
 } from "../../../src/http/wire/rate-limit-fields.ts";
-import { retryAfterSeconds } from "../../../src/http/wire/problems.ts";
 import {
   createMeter,
   type Decision,
@@ -99,19 +99,19 @@ describe("the RateLimit fields of slots", () => {
   });
 
   it("have a wait of a second, however long the leases are", () => {
-    expect(retryAfterField([denialOf(slots, 3, 1)])).toEqual({ "Retry-After": "1" });
-    expect(toldWaitMs([denialOf(slots, 3, 1)])).toBe(1_000);
+    expect(retryAfterFieldOf([denialOf(slots, 3, 1)])).toEqual({ "Retry-After": "1" });
+    expect(advertisedWaitMs([denialOf(slots, 3, 1)])).toBe(1_000);
   });
 
   it("have no wait when there will never be as many", () => {
-    expect(retryAfterField([denialOf(slots, 0, 4)])).toEqual({});
+    expect(retryAfterFieldOf([denialOf(slots, 0, 4)])).toEqual({});
   });
 });
 
 describe("the wait of several limits", () => {
   const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
   const waitOf = (...decisions: Decision[]): unknown =>
-    retryAfterField(decisions)["Retry-After"] ?? null;
+    retryAfterFieldOf(decisions)["Retry-After"] ?? null;
 
   it("is the longest of those that deny", () => {
     expect(waitOf(denialOf([slots, "3/30s"], 3, 1))).toBe("30");
