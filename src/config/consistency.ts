@@ -1,7 +1,7 @@
 /** Who decides: the object alone, or isolates on what it has told them. */
 import * as v from "valibot";
 import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
-import { durationBetween } from "./reading.ts";
+import { durationBetween } from "./schemas.ts";
 import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
 
 /**

@@ -5,15 +5,16 @@ import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights
 import { type Policies, readPolicies } from "./policies.ts";
 import type { Policy } from "./policy.ts";
 import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
-import { readFlag } from "./flags.ts";
 import { type KnownVariables, unknownVariables } from "./known-variables.ts";
 import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
 import { isSet, type ReportProblem, type Variables } from "./variables.ts";
+import { readCheckPath } from "./check-path.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 
 export { type Address, parseAddress, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
-export type { Ban, DenialAnswer } from "./on-deny.ts";
+export type { Ban } from "./ban.ts";
+export type { DenialAnswer } from "./on-deny.ts";
 export { type Override, conditionParts } from "./key-rules.ts";
 export {
   type Condition,
@@ -21,7 +22,7 @@ export {
   type Pattern,
   canonicalText,
 } from "./subject-pattern.ts";
-export type { Match } from "./match.ts";
+export { type Match, normalizedHost } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
 export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";
 export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
@@ -36,8 +37,7 @@ export {
 } from "./objects.ts";
 export type { Origin } from "./origin.ts";
 export type { AllowedOrigins } from "./cors.ts";
-export { normalizedHost } from "./host-pattern.ts";
-export { normalizedPath } from "./path.ts";
+export { normalizedPath } from "./check-path.ts";
 export { pathKey } from "./path-pattern.ts";
 export { parsePath, PathReadings } from "./path-readings.ts";
 export { hasPieces } from "./wildcard.ts";
@@ -118,18 +118,12 @@ export const deploymentProblems = (variables: Variables): string[] => [
   ...shortSecrets(variables),
 ];
 
-function readCheckPath(value: unknown, report: ReportProblem): string {
-  if (!isSet(value)) return "/check";
-  if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value))
-    return value;
-  report({
-    variable: "CHECK_PATH",
-    field: "",
-    value,
-    accepted:
-      'a path of letters, digits, "_", "." and "-" without a slash at its end such as "/check"',
-  });
-  return "/check";
+/** Off unless it is set. */
+function readFlag(variable: string, value: unknown, report: ReportProblem): boolean {
+  if (value === true || value === "true") return true;
+  if (!isSet(value) || value === false || value === "false") return false;
+  report({ variable, field: "", value, accepted: "true or false" });
+  return false;
 }
 
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";

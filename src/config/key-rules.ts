@@ -6,7 +6,7 @@ import {
   readLimits,
   strategies,
 } from "../strategies/index.ts";
-import { isSentByCaller, type KeyPart, readKey } from "./key.ts";
+import { type KeyPart, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
@@ -69,7 +69,7 @@ export function readKeyRules(
   const { key: writtenKey } = written;
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // Where the key was forgotten, items are keys of a part that is not there.
-  const mayHoldSecrets = writtenKey === undefined || parts?.some(isSentByCaller) === true;
+  const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
   const path = writtenPathPattern(policy);
   const key = parts === null ? null : { parts, path, mayHoldSecrets };
   return {

@@ -1,65 +1,79 @@
-/** What a policy charges its requests to, as written: the parts of a key, and what to do without one. */
+/** The field `key`: the parts of a partition key, and what happens to requests that lack one. */
 import { asText } from "../validation/problems.ts";
+
+interface KeyPartTraits {
+  /** Whether the value comes from Cloudflare or a verified token. Callers can invent every other value. */
+  readonly isVerified?: boolean;
+  /** Whether many clients share one value, so that the part alone never identifies a client. */
+  readonly isCoarse?: boolean;
+  readonly isUpperCase?: boolean;
+  /** The valid names of a part that is written `<kind>:<name>`. */
+  readonly name?: RegExp;
+}
+
+/** RFC 9110, section 5.6.2. */
+export const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
+/** Any visible character except the comma, which separates parts. */
+export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
+
+/**
+ * Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartValue`
+ * (`policies/key.ts`).
+ */
+const plainParts = {
+  ip: { isVerified: true },
+  path: {},
+  method: { isCoarse: true, isUpperCase: true },
+  host: {},
+  country: { isVerified: true, isCoarse: true, isUpperCase: true },
+  continent: { isVerified: true, isCoarse: true, isUpperCase: true },
+  asn: { isVerified: true, isCoarse: true },
+  colo: { isVerified: true, isCoarse: true, isUpperCase: true },
+  global: { isCoarse: true },
+} as const satisfies Readonly<Record<string, KeyPartTraits>>;
+
+const namedParts = {
+  header: { name: token },
+  cookie: { name: token },
+  query: { name: visible },
+  jwt: { name: visible, isVerified: true },
+} as const satisfies Readonly<Record<string, KeyPartTraits>>;
 
 /** One part of a partition key. */
 export type KeyPart =
-  | { readonly kind: (typeof plainKinds)[number] }
-  | { readonly kind: NamedKind; readonly name: string };
+  | { readonly kind: keyof typeof plainParts }
+  | { readonly kind: keyof typeof namedParts; readonly name: string };
 
-type NamedKind = "header" | "cookie" | "query" | "jwt";
+export const traitsOf = ({ kind }: KeyPart): KeyPartTraits =>
+  ({ ...plainParts, ...namedParts })[kind];
 
-const plainKinds = [
-  "ip",
-  "path",
-  "method",
-  "host",
-  "country",
-  "continent",
-  "asn",
-  "colo",
-  "global",
-] as const;
-
-/** What holds for a request that lacks a part of the key. */
+/** What happens to a request that lacks a part of the key. */
 export type MissingKey = (typeof missingKeys)[number];
 export const missingKeys = ["shared", "ip", "deny", "skip"] as const;
 
-/** How a visitor's address is found, and how much of it is charged. */
+/** How a client's address is found, and how much of it identifies the client. */
 export interface AddressSettings {
-  /** An IPv6 network of this many bits is one visitor. */
+  /** IPv6 addresses that share this many leading bits are one client. */
   readonly ipv6Prefix: number;
-  /** The visitor is so many entries from the right of X-Forwarded-For; null: whoever connects to Cloudflare. */
+  /** The client is the n-th entry from the right of X-Forwarded-For; null: whoever connects to Cloudflare. */
   readonly trustedProxies: number | null;
 }
 
-/** Parts of a key, and texts that a caller may name one by. */
+/** Also the most texts by which a caller of `/check` may name a key. */
 export const mostKeyParts = 8;
 
 export const acceptedKey =
   `one or several (up to ${mostKeyParts}) different parts from ` +
-  `${plainKinds.map((kind) => `"${kind}"`).join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" ` +
+  `${Object.keys(plainParts)
+    .map((kind) => `"${kind}"`)
+    .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" ` +
   `and "jwt:<claim>"`;
 
-/** RFC 9110, section 5.6.2. */
-export const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
-/** Names of parameters and claims may be anything; a comma would end the part. */
-export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
-
-const namePatterns: Readonly<Record<NamedKind, RegExp>> = {
-  header: token,
-  cookie: token,
-  query: visible,
-  jwt: visible,
-};
-
-/** Whether a part is one that whoever calls may leave out, or fill with a secret. */
-export const isSentByCaller = (part: KeyPart): boolean => "name" in part;
-
-/** A part as it is written in the configuration. */
+/** A part as the configuration writes it. */
 export const partName = (part: KeyPart): string =>
   "name" in part ? `${part.kind}:${part.name}` : part.kind;
 
-/** A part, or several as a list or separated by commas. */
+/** A list of parts, or parts separated by commas; null for anything else. */
 export function readKey(value: unknown): readonly KeyPart[] | null {
   const items: readonly unknown[] = Array.isArray(value) ? value : asText(value).split(",");
   const parts = items.map(readKeyPart).filter((part) => part !== null);
@@ -67,42 +81,24 @@ export function readKey(value: unknown): readonly KeyPart[] | null {
   return isWhole && new Set(parts.map(partName)).size === parts.length ? parts : null;
 }
 
-/** One part, as it is written. */
+/** One part; null when the value is not a key part. */
 export function readKeyPart(value: unknown): KeyPart | null {
   const text = asText(value).trim();
-  const plain = plainKinds.find((kind) => kind === text);
-  if (plain !== undefined) return { kind: plain };
+  if (isKindOf(plainParts, text)) return { kind: text };
   const [, prefix = "", name = ""] = /^([a-z]+):(.*)$/i.exec(text) ?? [];
-  const kind = namedKinds.find((each) => each === prefix.toLowerCase());
-  if (kind === undefined || !namePatterns[kind].test(name)) return null;
+  const kind = prefix.toLowerCase();
+  if (!isKindOf(namedParts, kind) || !namedParts[kind].name.test(name)) return null;
   return { kind, name: kind === "header" ? name.toLowerCase() : name };
 }
 
-const namedKinds = ["header", "cookie", "query", "jwt"] as const satisfies NamedKind[];
+const isKindOf = <Parts extends object>(parts: Parts, kind: PropertyKey): kind is keyof Parts =>
+  Object.hasOwn(parts, kind);
 
-/** Of these a caller makes up as many values as it likes. */
-const inventable: ReadonlySet<KeyPart["kind"]> = new Set([
-  "header",
-  "cookie",
-  "query",
-  "path",
-  "host",
-]);
-/** These have few values, whoever chooses them, or many share one: alone they are no danger, and beside others no help. */
-const few: ReadonlySet<KeyPart["kind"]> = new Set([
-  "method",
-  "global",
-  "country",
-  "continent",
-  "asn",
-  "colo",
-]);
-
-/** Why a key should rather not have objects of its own; null when it may. */
+/** Why a policy with this key should share its objects among keys; null when it need not. */
 export function keyWarning(key: readonly KeyPart[]): string | null {
-  const invented = key.filter(({ kind }) => inventable.has(kind));
-  if (invented.length === 0) return null;
-  if (!key.every(({ kind }) => inventable.has(kind) || few.has(kind))) return null;
+  const traits = key.map(traitsOf);
+  const canEvade = traits.some(isInventable);
+  if (!canEvade || !traits.every((each) => isInventable(each) || each.isCoarse)) return null;
   const names = key.map((part) => `"${partName(part)}"`).join(", ");
   return (
     `its key is ${names} alone, which callers can invent: each new value evades the limits and makes another ` +
@@ -110,3 +106,7 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
     `objects = "sharded" here, which keeps the objects few`
   );
 }
+
+/** Whether one caller can send any number of different values. */
+const isInventable = ({ isVerified = false, isCoarse = false }: KeyPartTraits): boolean =>
+  !isVerified && !isCoarse;

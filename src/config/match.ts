@@ -1,9 +1,9 @@
 /** Which requests a policy is for, as written. */
 import * as v from "valibot";
-import { type HostPattern, hostPattern } from "./host-pattern.ts";
+import { hasPieces, piecesOf } from "./wildcard.ts";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
-import { schemaOfNullable, schemaOf } from "./reading.ts";
+import { schemaOfNullable, schemaOf } from "./schemas.ts";
 import { asText, type ConfigProblem, fields, isRecord } from "../validation/problems.ts";
 
 /** Whether a path is compared in all readings of origins, or as it is received. */
@@ -18,6 +18,27 @@ export interface Match {
   readonly host: HostPattern | null;
   /** The values that headers must have, by their names in lower case; true where any will do. */
   readonly headers: ReadonlyMap<string, string | true> | null;
+}
+
+/** Which hosts are meant. */
+interface HostPattern {
+  readonly hostname: string;
+  /** @param host a normalized one, without a port */
+  readonly test: (host: string) => boolean;
+}
+
+/** Host names in any case, and with the dot that may end them, are the same. */
+export const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
+
+/** A pattern of a host name, with `*` for any characters; null when the text is none. */
+function hostPattern(text: string): HostPattern | null {
+  const hostname = normalizedHost(text);
+  const [first = "", ...others] = piecesOf(hostname);
+  if (!/^[a-z0-9*.-]+$/.test(hostname)) return null;
+  if (others.length > 0) return { hostname, test: (host) => hasPieces(host, [first, ...others]) };
+  return URL.canParse(`http://${hostname}`)
+    ? { hostname, test: (host) => host === hostname }
+    : null;
 }
 
 /** What a header field can hold, without what is trimmed of it. */

@@ -1,5 +1,5 @@
 /** The variables that say where allowed requests go. */
-import { durationMsBetween } from "./reading.ts";
+import { durationMsBetween } from "./schemas.ts";
 import { hidden, isSet, type ReportProblem } from "./variables.ts";
 
 /** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */

@@ -8,7 +8,7 @@ import {
   type PathReadings,
   withoutTrailingSlashes,
 } from "./path-readings.ts";
-import type { ReadResult } from "./reading.ts";
+import type { ReadResult } from "./schemas.ts";
 
 /** Which paths are meant. */
 export interface PathPattern {

@@ -7,7 +7,6 @@ import { type KeyPart, readKey } from "./key.ts";
 import type { VariableName } from "./known-variables.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { readLists, type WrittenPolicy } from "./policy-lists.ts";
-import { sharedKeyWarnings } from "./shared-keys.ts";
 import {
   acceptedJson,
   isBrokenJson,
@@ -17,7 +16,7 @@ import {
   typedValue,
   type Variables,
 } from "./variables.ts";
-import { policyWarnings } from "./warnings.ts";
+import { policyWarnings, sharedKeyWarnings } from "./warnings.ts";
 import { isRecord, joinPath } from "../validation/problems.ts";
 
 /** The variables of the short form, by the field of a policy that each of them is. */

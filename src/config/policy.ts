@@ -20,7 +20,8 @@ import {
   reportConsistencyConflicts,
 } from "./consistency.ts";
 import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
-import { type Ban, banSchema, type DenialAnswer, onDenySchema } from "./on-deny.ts";
+import { type Ban, banSchema } from "./ban.ts";
+import { type DenialAnswer, onDenySchema } from "./on-deny.ts";
 import { type KeyRules, readKeyRules } from "./key-rules.ts";
 import {
   acceptedKey,
@@ -39,7 +40,7 @@ import {
   reportSecondPathMatching,
 } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
-import { durationBetween, schemaOfNullable } from "./reading.ts";
+import { durationBetween, schemaOfNullable } from "./schemas.ts";
 import { hidden, type ReportProblem } from "./variables.ts";
 import {
   asText,

@@ -1,10 +1,10 @@
 /** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
 import { parseAddress, type Network, parseNetwork } from "./address.ts";
-import { type KeyPart, partName, readKeyPart } from "./key.ts";
-import { normalizedHost } from "./host-pattern.ts";
+import { type KeyPart, partName, readKeyPart, traitsOf } from "./key.ts";
+import { normalizedHost } from "./match.ts";
 import { type PathPattern, pathKey } from "./path-pattern.ts";
 import { parsePath } from "./path-readings.ts";
-import type { ReadResult } from "./reading.ts";
+import type { ReadResult } from "./schemas.ts";
 import { piecesOf } from "./wildcard.ts";
 import { asText } from "../validation/problems.ts";
 
@@ -29,16 +29,6 @@ export interface Condition {
 export const mostListEntries = 256;
 /** As long as a key of `/check` may be. */
 const longestText = 1024;
-
-/** These come from Cloudflare or out of a verified token, not from whoever calls. */
-const verified: ReadonlySet<KeyPart["kind"]> = new Set([
-  "ip",
-  "jwt",
-  "country",
-  "continent",
-  "asn",
-  "colo",
-]);
 
 export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
 
@@ -84,7 +74,7 @@ export function readCondition(written: unknown): ReadResult<Condition> {
   const text = asText(written);
   const at = text.indexOf("=");
   const part = at < 0 ? null : readKeyPart(text.slice(0, at));
-  if (part === null || !verified.has(part.kind)) return { accepted: acceptedCondition };
+  if (part === null || traitsOf(part).isVerified !== true) return { accepted: acceptedCondition };
   const pattern = readPattern(text.slice(at + 1).trim(), part, null);
   return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
 }
@@ -108,7 +98,7 @@ function readPattern(
     return { value: { kind: "text", text: canonicalText(text, part, path) } };
   }
   // Whoever invents a value could make it match.
-  return verified.has(part.kind)
+  return traitsOf(part).isVerified === true
     ? { value: wildcard(text) }
     : {
         accepted: `a value without "*" for ${name}, which a caller can invent; "*" is for addresses and verified claims`,
@@ -136,17 +126,10 @@ function isStarredAddress(text: string): boolean {
   return text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;
 }
 
-/** As the parts of a request are spelled. */
-export function canonicalText(text: string, { kind }: KeyPart, path: PathPattern | null): string {
-  if (kind === "host") return normalizedHost(text);
-  if (kind === "path") return pathKey(parsePath(text), path);
-  if (kind === "asn") return text.replace(/^AS(?=\d)/i, "");
-  return inUpperCase.has(kind) ? text.toUpperCase() : text;
+/** A text for a key part, in the spelling of a request's value. */
+export function canonicalText(text: string, part: KeyPart, path: PathPattern | null): string {
+  if (part.kind === "host") return normalizedHost(text);
+  if (part.kind === "path") return pathKey(parsePath(text), path);
+  if (part.kind === "asn") return text.replace(/^AS(?=\d)/i, "");
+  return traitsOf(part).isUpperCase === true ? text.toUpperCase() : text;
 }
-
-const inUpperCase: ReadonlySet<KeyPart["kind"]> = new Set([
-  "method",
-  "country",
-  "continent",
-  "colo",
-]);

@@ -8,7 +8,7 @@ import {
   strategies,
 } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
-import { isSentByCaller, keyWarning } from "./key.ts";
+import { keyWarning, partName } from "./key.ts";
 import type { Policy } from "./policy.ts";
 import { type Redundancy, redundantLimits } from "./redundant-limits.ts";
 
@@ -69,7 +69,7 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
     const text = "a request costs more than the limits ever hold: every one is denied";
     warnings.push({ field: "cost", text });
   }
-  const syncedBytes = Math.max(...lists.map(storedBytesOf));
+  const syncedBytes = Math.max(...lists.map(storedBytes));
   if (consistency.kind === "eventual" && syncedBytes > mostSyncedBytes) {
     warnings.push({
       field: "consistency",
@@ -79,7 +79,10 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
   const text = objects.shards === null ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
   const isShared = key.every(({ kind }) => kind === "global");
-  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some(isSentByCaller)))) {
+  if (
+    ban !== null &&
+    (isShared || (onMissingKey === "shared" && key.some((part) => "name" in part)))
+  ) {
     const all = "whoever is denied brings a ban upon all that share the key";
     warnings.push({
       field: "ban",
@@ -89,7 +92,7 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
   return warnings;
 }
 
-const storedBytesOf = (list: readonly Limit[]): number =>
+const storedBytes = (list: readonly Limit[]): number =>
   list.reduce((sum, limit) => sum + mostStoredBytesOf(limit), 0);
 
 function limitWarnings(limit: Limit): string[] {
@@ -114,3 +117,32 @@ function longestWaitMs(limit: Limit): number {
   const units = createMeter([limit]).look(1, 0).limits[0]?.capacity ?? 0;
   return ((units - 1) * limit.windowMs) / limit.limit;
 }
+
+/** A row holds 2 MB; some of it is for what stands around the states. */
+const mostStoredBytes = 1_900_000;
+
+/** A warning for each key whose policies may take more than a row together. */
+export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
+  const byKey = Map.groupBy(policies, ({ key, objects }) =>
+    JSON.stringify([key.map(partName).toSorted(), objects]),
+  );
+  return [...byKey.values()].flatMap((sharing) => {
+    const sum = sharing.reduce((sumBytes, policy) => sumBytes + storedBytesOf(policy), 0);
+    if (sharing.length === 1 || sum <= mostStoredBytes) return [];
+    const names = sharing.map(({ name }) => `"${name}"`).join(", ");
+    const key = sharing[0]?.key.map(partName).join(", ") ?? "";
+    return (
+      `POLICIES: the policies ${names} share the key ${key}, whose state may take ${megabytes(sum)}: a row of storage ` +
+      `holds 2 MB, and the rest takes further rows. Use fewer or smaller sliding-log limits, or sliding-window-counter`
+    );
+  });
+}
+
+/** The most that a policy's state takes under its own limits, or under those of an override. */
+const storedBytesOf = ({ limits, keyRules }: Policy): number =>
+  Math.max(
+    storedBytes(limits),
+    ...keyRules.overrides.map((override) => storedBytes(override.limits)),
+  );
+
+const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;

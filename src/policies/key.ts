@@ -1,9 +1,8 @@
 /** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
 import { type KeyPart, parsePath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
 import { addressKey, visitorKey, visitorOf, withoutPort } from "./address.ts";
-import { pathOf } from "./path.ts";
 import { parameterValues } from "./query-parameters.ts";
-import type { Claims, RequestAttributes } from "./request-attributes.ts";
+import { type Claims, pathOf, type RequestAttributes } from "./request-attributes.ts";
 
 /** The value of one part; null when it is missing, which all requests that miss it share. */
 export type KeyValue = string | null;

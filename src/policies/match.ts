@@ -1,8 +1,7 @@
 /** Which policies a request meets. */
 import { type Match, normalizedHost, type Policy } from "../config/index.ts";
-import { pathOf } from "./path.ts";
 import { membersOf } from "./header-lists.ts";
-import type { RequestAttributes } from "./request-attributes.ts";
+import { pathOf, type RequestAttributes } from "./request-attributes.ts";
 
 /** All policies that match, in the order of the configuration. */
 export const matchingPolicies = (

@@ -1,15 +1,32 @@
-/** What a request tells of itself: policies are matched with it, and keys are made of it. */
+/** The parts of a request that policies match and that keys are made of. */
+import { PathReadings } from "../config/index.ts";
+
 export interface RequestAttributes {
   readonly method: string;
+  /** Never changed: what is read from it is cached by the object's identity. */
   readonly url: URL;
-  /** The path as it was before URL parsing, where the origin may be asked for it so: a gateway sends it as it is. */
+  /** The path before URL parsing, if the origin may receive it in that form (a gateway sends it as it is). */
   readonly unparsedPath?: string;
   readonly headers: Headers;
-  /** What Cloudflare knows of where a request comes from; not there in local workerd. */
+  /** A property of `request.cf`; undefined in local workerd. */
   readonly cf: (name: string) => unknown;
-  /** Every value that the request has for a cookie of this name. */
+  /** All values of the cookies with this name. */
   readonly cookies: (name: string) => readonly string[];
 }
 
-/** What a verified token says of whom it was issued to. */
+/** The claims of a verified token; empty without one. */
 export type Claims = Readonly<Record<string, unknown>>;
+
+const pathsByUrl = new WeakMap<URL, PathReadings>();
+
+/** The path of a request, in every form in which origins may read it. */
+export function pathOf({
+  url,
+  unparsedPath,
+}: Pick<RequestAttributes, "url" | "unparsedPath">): PathReadings {
+  const known = pathsByUrl.get(url);
+  if (known !== undefined) return known;
+  const path = new PathReadings(unparsedPath ?? url.pathname, url.pathname);
+  pathsByUrl.set(url, path);
+  return path;
+}

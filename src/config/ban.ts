@@ -1,0 +1,39 @@
+/** The field `ban`: denies a key for some time after repeated denials. */
+import * as v from "valibot";
+import { acceptedDuration, type Limit, parseDuration, parseLimits } from "../strategies/index.ts";
+import { fields, integerFrom } from "../validation/problems.ts";
+
+/** What is counted and what is served, as limits: so they are kept, and told the time, as all limits are. */
+export interface Ban {
+  /** Denials, until there are so many within so long. */
+  readonly strikes: readonly Limit[];
+  /** One unit of it is a ban, for as long as it is not given back. */
+  readonly term: readonly Limit[];
+}
+
+const mostStrikes = 1_000;
+
+const duration = v.pipe(
+  v.string(acceptedDuration),
+  v.check((text) => parseDuration(text) !== null, acceptedDuration),
+);
+
+const acceptedBan =
+  'a duration such as "10m", for a ban at the first denial; or { after = 3, within = "10m", for = "1h" }';
+
+/** At the first denial the time within which it is counted makes no difference. */
+const shortBan = v.pipe(
+  v.string(acceptedBan),
+  v.check((text) => parseDuration(text) !== null, acceptedBan),
+  v.transform((text) => ({ after: 1, within: text, for: text })),
+);
+
+const longBan = fields({ after: integerFrom(1, mostStrikes), within: duration, for: duration });
+
+export const banSchema = v.pipe(
+  v.lazy((value) => (typeof value === "object" && value !== null ? longBan : shortBan)),
+  v.transform(({ after, within, for: term }): Ban => ({
+    strikes: parseLimits({ limit: after, window: within, strategy: "sliding-log" }),
+    term: parseLimits({ limit: 1, window: term, strategy: "fixed-window" }),
+  })),
+);

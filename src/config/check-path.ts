@@ -1,0 +1,34 @@
+/** The variable `CHECK_PATH`, and the spelling in which request paths are compared with it. */
+import { isSet, type ReportProblem } from "./variables.ts";
+
+export function readCheckPath(value: unknown, report: ReportProblem): string {
+  if (!isSet(value)) return "/check";
+  if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value))
+    return value;
+  report({
+    variable: "CHECK_PATH",
+    field: "",
+    value,
+    accepted:
+      'a path of letters, digits, "_", "." and "-" without a slash at its end such as "/check"',
+  });
+  return "/check";
+}
+
+/**
+ * The path with single slashes, none at the end, and without needless escapes (RFC 3986, section 6.2.2.2). Case is kept.
+ * The URL parser has already resolved dot segments. A more lenient spelling would take paths from the origin.
+ */
+export function normalizedPath(pathname: string): string {
+  const single = pathname
+    .replace(/%(?![0-9a-f]{2})/gi, "%25")
+    .replace(/%[0-9a-f]{2}/gi, (escape) => decodable(escape) ?? escape.toUpperCase())
+    .replace(/\/{2,}/g, "/");
+  return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
+}
+
+/** Decodes printable characters, except those that would change the path's structure (`/ \ % ? #`): null for these. */
+function decodable(escape: string): string | null {
+  const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+  return /[\x21-\x7e]/.test(character) && !/[/\\%?#]/.test(character) ? character : null;
+}
