@@ -1,40 +1,44 @@
-/** Every route, and the order in which a request meets what stands before it. */
+/** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
 import { checkRoutes } from "./http/check/routes.ts";
-import { enforce } from "./http/proxy/enforce.ts";
-import { internalFault, startFailure, warnOfConfiguration } from "./http/faults.ts";
-import { createRuntime, type Runtime } from "./http/runtime.ts";
-import { markResponses } from "./http/proxy/response-marks.ts";
-import { problemResponse } from "./http/wire/problems.ts";
-import { forwardTo, refuseUnforwardable } from "./http/proxy/forward.ts";
-import { refuseUnreadable, routedPath } from "./http/routed-path.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
+import { enforce } from "./http/proxy/enforce.ts";
+import { forwardTo, rejectUnforwardable } from "./http/proxy/forward.ts";
+import { proxyStatusAndCors } from "./http/proxy/response-marks.ts";
+import { rejectMalformedUrl, routedPath } from "./http/routed-path.ts";
+import {
+  answerInternalError,
+  createRuntime,
+  reportStartError,
+  reportWarnings,
+  type Runtime,
+} from "./http/runtime.ts";
+import { problemResponse } from "./http/wire/problems.ts";
 
 export type { CheckRoutes } from "./http/check/routes.ts";
 export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
 export type { Service } from "./http/check/service.ts";
 
-/** The Worker of an environment. */
 export interface App {
-  /** What requests meet. */
+  /** Answers HTTP requests. */
   readonly routes: Hono;
-  /** What other Workers call. */
+  /** Answers calls of other Workers over a service binding. */
   readonly service: Service;
 }
 
-/** While its variables are broken, the app answers everything with their problems. */
+/** With an invalid configuration, the app answers every request and call with its problems. */
 export function createApp(env: Env): App {
   const variables = { ...env };
-  const unsolved = deploymentProblems(variables);
+  const deploymentWarnings = deploymentProblems(variables);
   try {
     const config = parseConfig(variables);
-    warnOfConfiguration([...config.warnings, ...unsolved]);
+    reportWarnings([...config.warnings, ...deploymentWarnings]);
     const runtime = createRuntime(config, env.RATE_LIMITER);
     return { routes: routes(config, runtime), service: createService(runtime) };
   } catch (error) {
-    warnOfConfiguration(unsolved);
-    const failure = startFailure(error);
+    reportWarnings(deploymentWarnings);
+    const failure = reportStartError(error);
     return {
       routes: new Hono().all("*", () => problemResponse(failure)),
       service: brokenService(failure),
@@ -43,16 +47,16 @@ export function createApp(env: Env): App {
 }
 
 function routes(config: Config, runtime: Runtime): Hono {
-  const app = new Hono({ getPath: routedPath });
-  app.use("*", refuseUnreadable);
-  app.route(config.checkPath, checkRoutes(runtime));
   const { pseudonym } = runtime;
+  const app = new Hono({ getPath: routedPath });
+  app.use("*", rejectMalformedUrl);
+  app.route(config.checkPath, checkRoutes(runtime));
   app.all(
     "*",
-    markResponses(config.corsOrigins, pseudonym),
-    refuseUnforwardable(config, pseudonym),
+    proxyStatusAndCors(config.corsOrigins, pseudonym),
+    rejectUnforwardable(config, pseudonym),
     enforce(runtime, forwardTo(config, pseudonym)),
   );
-  app.onError(internalFault);
+  app.onError(answerInternalError);
   return app;
 }

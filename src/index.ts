@@ -1,4 +1,4 @@
-/** The Worker: its fetch handler, the object that counts, and the service for other Workers on the account. */
+/** The Worker's entry point: its fetch handler, the Durable Object class and the service for other Workers. */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import {
   type App,
@@ -12,7 +12,7 @@ import {
 
 export { RateLimiter } from "./limiter/object/rate-limiter.ts";
 
-/** The environment is one object for the life of an isolate: its configuration is read once. */
+/** An isolate keeps one `env` object for its life, so it reads the configuration once. */
 const apps = new WeakMap<Env, App>();
 
 function appOf(env: Env): App {
@@ -29,13 +29,13 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-/** Bind it as a service with `entrypoint = "Headgate"`. */
+/** The service for other Workers on the account: a service binding with `entrypoint = "Headgate"`. */
 export class Headgate extends WorkerEntrypoint<Env> {
   check(input: CheckInput): ReturnType<Service["check"]> {
     return this.#service.check(input, (work) => this.ctx.waitUntil(work));
   }
 
-  /** What `check` would answer, without spending. */
+  /** Returns what `check` would return, and spends nothing. */
   look(input: CheckInput): ReturnType<Service["look"]> {
     return this.#service.look(input);
   }
@@ -44,7 +44,7 @@ export class Headgate extends WorkerEntrypoint<Env> {
     return this.#service.forget(input);
   }
 
-  /** A check whose cost `settle` corrects within `ttlMs`. */
+  /** Spends a cost that `settle` can correct within `ttlMs`. */
   reserve(input: ReserveInput): ReturnType<Service["reserve"]> {
     return this.#service.reserve(input, (work) => this.ctx.waitUntil(work));
   }

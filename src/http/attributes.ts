@@ -1,10 +1,10 @@
-/** What policies see of a request. */
+/** The attributes of a request that policies match, and that keys are made of. */
 import { parse } from "hono/utils/cookie";
 import type { RequestAttributes } from "../policies/request-attributes.ts";
 
 const urls = new WeakMap<Request, URL | null>();
 
-/** The URL of a request, parsed once and not to be changed; null where it is none. */
+/** The URL of a request, parsed once; null when it is invalid. Callers must not change it. */
 export function urlOf(request: Request): URL | null {
   const known = urls.get(request);
   if (known !== undefined) return known;
@@ -13,28 +13,28 @@ export function urlOf(request: Request): URL | null {
   return url;
 }
 
-/** The same of a request that is known to have one. @throws TypeError of another */
-export const knownUrlOf = (request: Request): URL => urlOf(request) ?? new URL(request.url);
+/** @throws TypeError when the URL is invalid, which `rejectMalformedUrl` prevents */
+export const validUrlOf = (request: Request): URL => urlOf(request) ?? new URL(request.url);
 
 export function attributesOf(request: Request): RequestAttributes {
   const { method, headers } = request;
   return {
     method,
-    url: knownUrlOf(request),
+    url: validUrlOf(request),
     headers,
     cf: (name) => (request.cf === undefined ? undefined : Reflect.get(request.cf, name)),
     cookies: (name) => cookiesOf(headers.get("Cookie") ?? "", name),
   };
 }
 
-/** Parsed one by one, since the parser tells of the first and passes over what it cannot read. */
+/** Parses each cookie alone: the parser returns only the first of a name, and skips values that it cannot decode. */
 function cookiesOf(header: string, name: string): string[] {
   return header
     .split(";")
     .filter((pair) => pair.split("=", 1)[0]?.trim() === name)
-    .map((pair) => readable(parse(pair, name)[name]));
+    .map((pair) => validCookie(parse(pair, name)[name]));
 }
 
-/** A comma is what the lines of a header are joined by; no cookie holds one (RFC 6265, section 4.1.1). */
-const readable = (value: string | undefined): string =>
+/** A cookie contains no comma (RFC 6265, section 4.1.1): a comma means that several header lines were joined. */
+const validCookie = (value: string | undefined): string =>
   value === undefined || value.includes(",") ? "" : value;

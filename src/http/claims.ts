@@ -1,5 +1,6 @@
-/** What the bearer token of a request claims, once its signature, its times, its issuer and its audience hold. */
+/** The claims of a request's bearer token, once its signature, times, issuer and audience are verified. */
 import {
+  base64url,
   createRemoteJWKSet,
   customFetch,
   errors,
@@ -13,35 +14,37 @@ import { Cooldown } from "../limiter/client/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
 import { bearerIn } from "../policies/header-lists.ts";
 import type { Claims } from "../policies/request-attributes.ts";
-import { JsonTooDeep } from "../validation/json.ts";
+import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
+import { isRecord } from "../validation/problems.ts";
 import type { Failure } from "./wire/problems.ts";
-import { claimsIn, refuseDeepToken } from "./token-json.ts";
 
-/** There are no claims without a token that can be verified. An invalid token is not logged; an unavailable key is. */
+/** Without a valid token there are no claims. An invalid token is not logged; an unavailable verification key is. */
 export type ReadClaims = (headers: Headers) => Promise<{ readonly claims: Claims } | Failure>;
 
 const noClaims = { claims: {} } as const;
 
-/** No request waits longer for the keys of an issuer, and none asks for them again so soon after it was in vain. */
-const fetchTimeoutMs = 2_000;
-const restMs = 5_000;
+const keySetTimeoutMs = 2_000;
+/** After a failed fetch of the key set, no request fetches it again for this time. */
+const cooldownMs = 5_000;
 
-/** Why there is no key, where the fault is not the token's. */
+/** The verification key cannot be obtained, and the token is not the cause. */
 class KeyUnavailable extends Error {
   override readonly name = "KeyUnavailable";
 }
 
 export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadClaims {
-  const rest = new Cooldown(restMs);
-  const reportRest = new Cooldown(restMs);
-  const reportMissing = (): void => {
-    if (reportRest.isOn) return;
-    reportRest.begin();
+  const keyCooldown = new Cooldown(cooldownMs);
+  const reportCooldown = new Cooldown(cooldownMs);
+  const reportInexactNumber = (): void => {
+    if (reportCooldown.isOn) return;
+    reportCooldown.begin();
     report({ event: "token-number-inexact" });
   };
-  const key = orUnavailable(keys.kind === "set" ? publishedKeys(keys.url, rest) : ownKey(keys));
+  const key = withKeyErrors(
+    keys.kind === "set" ? fetchedKeys(keys.url, keyCooldown) : configuredKey(keys),
+  );
   const options: JWTVerifyOptions = {
-    // A public key is no secret: whoever signs with it for HS256 is refused.
+    // Never HS256 with a key set: anyone could sign a token with a public key as the shared secret.
     algorithms: keys.kind === "set" ? ["RS256", "ES256"] : [keys.algorithm],
     ...(issuers !== null && { issuer: [...issuers] }),
     ...(audiences !== null && { audience: [...audiences] }),
@@ -50,15 +53,15 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
     const token = bearerIn(headers);
     if (token === null) return noClaims;
     try {
-      refuseDeepToken(token);
-      const payload = await verified(token, key, options);
-      return { claims: claimsIn(token, payload, reportMissing) };
+      const payloadText = shallowPayload(token);
+      const payload = await verifiedPayload(token, key, options);
+      return { claims: exactClaims(payloadText, payload, reportInexactNumber) };
     } catch (error) {
       if (error instanceof JsonTooDeep) {
         return { kind: "json-too-deep", place: "bearer token", position: error.position };
       }
-      if (!(error instanceof errors.JOSEError) && !rest.isOn) {
-        rest.begin();
+      if (!(error instanceof errors.JOSEError) && !keyCooldown.isOn) {
+        keyCooldown.begin();
         report({ event: "token-key-unavailable", error: errorText(error) });
       }
       return noClaims;
@@ -66,7 +69,7 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
   };
 }
 
-async function verified(
+async function verifiedPayload(
   token: string,
   key: JWTVerifyGetKey,
   options: JWTVerifyOptions,
@@ -75,25 +78,25 @@ async function verified(
     return (await jwtVerify(token, key, options)).payload;
   } catch (error) {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    // A token that does not say which key it was signed with may be of any of them.
+    // Without a `kid`, any key of the set may have signed the token.
     for await (const each of error) {
-      const result = await jwtVerify(token, each, options).catch(unlessOfAnotherKey);
+      const result = await jwtVerify(token, each, options).catch(nullForOtherKey);
       if (result !== null) return result.payload;
     }
     throw new errors.JWSSignatureVerificationFailed();
   }
 }
 
-function unlessOfAnotherKey(error: unknown): null {
+function nullForOtherKey(error: unknown): null {
   if (error instanceof errors.JWSSignatureVerificationFailed) return null;
   throw error;
 }
 
-function publishedKeys(url: URL, rest: Cooldown): JWTVerifyGetKey {
+function fetchedKeys(url: URL, cooldown: Cooldown): JWTVerifyGetKey {
   return createRemoteJWKSet(url, {
-    timeoutDuration: fetchTimeoutMs,
+    timeoutDuration: keySetTimeoutMs,
     [customFetch]: async (from, init) => {
-      if (rest.isOn) throw new Error("asked in vain a moment ago");
+      if (cooldown.isOn) throw new Error("asked in vain a moment ago");
       return fetch(from, init);
     },
   });
@@ -105,7 +108,7 @@ const parameters = {
   HS256: { name: "HMAC", hash: "SHA-256" },
 } as const;
 
-function ownKey(key: JwtKey): () => Promise<CryptoKey> {
+function configuredKey(key: JwtKey): () => Promise<CryptoKey> {
   let imported: CryptoKey | null = null;
   return async () => {
     const algorithm = parameters[key.algorithm];
@@ -117,16 +120,65 @@ function ownKey(key: JwtKey): () => Promise<CryptoKey> {
   };
 }
 
-/** Of all that can go wrong with a key, only that a token names none or too many is for its bearer to mend. */
-function orUnavailable(key: JWTVerifyGetKey): JWTVerifyGetKey {
+/** Throws `KeyUnavailable` for every error that a different token could not avoid. */
+function withKeyErrors(key: JWTVerifyGetKey): JWTVerifyGetKey {
   return async (header, token) => {
     try {
       return await key(header, token);
     } catch (error) {
-      const isOfToken =
+      const isTokenError =
         error instanceof errors.JWKSNoMatchingKey ||
         error instanceof errors.JWKSMultipleMatchingKeys;
-      throw isOfToken ? error : new KeyUnavailable(errorText(error));
+      throw isTokenError ? error : new KeyUnavailable(errorText(error));
     }
   };
+}
+
+/** Decodes a base64url part of a token; null when it is not valid base64url or UTF-8. */
+function decodedText(part: string | undefined): string | null {
+  try {
+    return utf8.decode(base64url.decode(part ?? ""));
+  } catch {
+    return null;
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+
+/**
+ * The JSON text of a token's payload; null when it is not valid UTF-8.
+ * @throws JsonTooDeep when the header or the payload is nested too deep
+ */
+function shallowPayload(token: string): string | null {
+  const [header, payload] = token.split(".", 2).map(decodedText);
+  for (const text of [header, payload]) refuseDeepJson(text ?? "");
+  return payload ?? null;
+}
+
+/** Matches every JSON text in which a number may not be printed with the same digits after parsing. */
+const maybeInexact = /\d{16}|\d[.eE]|-0/;
+
+/**
+ * The claims of a verified token, with numbers as the digits in the token: two user ids that differ only beyond 2^53 stay
+ * different. A claim whose digits are unknown is missing.
+ * @param text the payload's JSON text
+ * @param payload the parsed payload
+ * @param reportInexactNumber is called for each claim whose digits are unknown
+ */
+function exactClaims(
+  text: string | null,
+  payload: Claims,
+  reportInexactNumber: () => void,
+): Claims {
+  // Invalid UTF-8 is decoded to U+FFFD: two names that differ only there would become one key.
+  if (text === null) return {};
+  if (!maybeInexact.test(text)) return payload;
+  const claims: unknown = JSON.parse(text, (_key, value, context?: { source?: string }) => {
+    if (typeof value !== "number") return value as unknown;
+    // workerd's V8 reports the digits as `source`; another runtime may not.
+    const digits = context?.source ?? (Number.isSafeInteger(value) ? String(value) : undefined);
+    if (digits === undefined) reportInexactNumber();
+    return digits;
+  });
+  return isRecord(claims) ? claims : {};
 }

@@ -1,24 +1,24 @@
-/** By which path a request finds its way: the one that policies are matched with, however it is spelled. */
+/** The path by which routes are chosen, and the rejection of requests whose URL has no valid host. */
 import type { Context, Next } from "hono";
 import { normalizedPath } from "../config/index.ts";
 import { problemResponse } from "./wire/problems.ts";
 import { forwardable } from "./proxy/forward.ts";
 import { urlOf } from "./attributes.ts";
 
-/** What has no path is refused on any. */
+/** Normalised like `CHECK_PATH`, so that another spelling of it cannot reach the origin; `/` without a valid URL. */
 export const routedPath = (request: Request): string =>
   normalizedPath(urlOf(request)?.pathname ?? "/");
 
-/** What URLs allow besides would be read as more than a host in the fields that tell the origin of it. */
+/** URL parsing accepts more characters, but in `Forwarded` they could be read as further parameters. */
 const hostName = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/;
 
-/** `OPTIONS *` asks what the server takes at all (RFC 9110, section 9.3.7); the runtime makes a part of the host of it. */
-const isOfServer = ({ method, url }: Request): boolean =>
+/** `OPTIONS *` asks for the server's capabilities (RFC 9110, section 9.3.7); workerd appends the `*` to the host. */
+const isServerWideOptions = ({ method, url }: Request): boolean =>
   method === "OPTIONS" && /^https?:\/\/[^/]*\*\/?$/i.test(url);
 
-/** A `Host` may be anything, and makes a URL that is none, or of no host (RFC 9112, section 3.2). */
-export async function refuseUnreadable(c: Context, next: Next): Promise<Response | undefined> {
-  if (isOfServer(c.req.raw)) return c.body(null, 204, { Allow: forwardable.join(", ") });
+/** Answers 400 when the URL has no valid host: a client may send any `Host` (RFC 9112, section 3.2). */
+export async function rejectMalformedUrl(c: Context, next: Next): Promise<Response | undefined> {
+  if (isServerWideOptions(c.req.raw)) return c.body(null, 204, { Allow: forwardable.join(", ") });
   const url = urlOf(c.req.raw);
   if (url === null || !hostName.test(url.hostname))
     return problemResponse({ kind: "url-malformed" });

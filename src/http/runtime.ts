@@ -1,30 +1,38 @@
-/** What the routes decide with, made once for an environment: policies, the hashing of keys, the way to the objects. */
-import type { CheckToken, Config, Policy } from "../config/index.ts";
+/** The dependencies that the routes share, created once for each environment, and the reports of internal errors. */
+import {
+  type CheckToken,
+  type Config,
+  ConfigProblems,
+  describeProblem,
+  type Policy,
+} from "../config/index.ts";
 import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
 import { PartitionKeys } from "../policies/partition-key.ts";
 import { type Hmac, hmacWith } from "../policies/hmac.ts";
+import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
+import { type Failure, problemResponse } from "./wire/problems.ts";
 
 export interface Runtime {
   readonly policies: readonly Policy[];
-  /** What preflights are charged to in place of them; none where they have no limits. */
+  /** Charged for CORS preflights instead of `policies`; empty when preflights have no limits. */
   readonly preflights: readonly Policy[];
   readonly checkTokens: readonly CheckToken[];
   readonly isLookOpen: boolean;
-  /** What calls below `CHECK_PATH` themselves meet: policies whose path begins with it. */
+  /** Limits on calls to `/check` itself: the policies whose path begins with `CHECK_PATH`. */
   readonly selfPolicies: readonly Policy[];
   readonly partitions: PartitionKeys;
-  /** Marks what is handed out as ours. */
+  /** Authenticates reservation ids. */
   readonly sign: Hmac;
-  /** What the deployment calls itself to other proxies: not the same as one that it stands before or behind. */
+  /** The name in `Via` and `Proxy-Status`. It differs between deployments, since they may be chained. */
   readonly pseudonym: () => Promise<string>;
   readonly limiter: LimiterClient;
   readonly bans: Bans;
   readonly readClaims: ReadClaims;
   readonly hasLegacyHeaders: boolean;
-  /** Null where denials are not logged. */
+  /** Null when `LOG_DENIALS` is off. */
   readonly denialLog: DenialLog | null;
 }
 
@@ -49,4 +57,24 @@ export function createRuntime(config: Config, objects: Env["RATE_LIMITER"]): Run
     hasLegacyHeaders: config.hasLegacyHeaders,
     denialLog: config.logsDenials ? new DenialLog() : null,
   };
+}
+
+export function reportWarnings(warnings: readonly string[]): void {
+  if (warnings.length > 0) report({ event: "configuration-warning", warnings });
+}
+
+/** @returns the failure that every response states; it quotes no configured value */
+export function reportStartError(error: unknown): Failure {
+  if (!(error instanceof ConfigProblems)) {
+    report({ event: "internal-error", error: errorText(error) });
+    return { kind: "internal" };
+  }
+  const { problems } = error;
+  report({ event: "configuration-invalid", problems: problems.map(describeProblem) });
+  return { kind: "configuration-invalid", problems };
+}
+
+export function answerInternalError(error: unknown): Response {
+  report({ event: "internal-error", error: errorText(error) });
+  return problemResponse({ kind: "internal" });
 }

@@ -11,7 +11,7 @@ import type { Claims, RequestAttributes } from "../../policies/request-attribute
 import type { Authorized } from "./auth.ts";
 import type { ForwardOptions } from "./input.ts";
 import { forwardedRequest } from "./forwarded-request.ts";
-import { answered, waitUntilOf, metBy } from "../proxy/enforce.ts";
+import { applicablePolicies, enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { isFailure, problemResponse } from "../wire/problems.ts";
 
@@ -31,16 +31,15 @@ export async function forwardAuth(
     return problemResponse(described);
   }
   const visitor = { ...described, cf: locationIn(attributes) };
-  const question = {
+  return enforcePolicies(c.req.raw, applicablePolicies(runtime, visitor), {
+    runtime,
     attributes: visitor,
     claims: claimsIn(attributes),
-    met: metBy(runtime, visitor),
     tenant: holder.tenant,
-    isSettled: false,
-    deny: deny ?? null,
-    areFieldsMerged: true,
-  };
-  return answered(runtime, question, c.req.raw, letIn, waitUntilOf(c));
+    denyStatus: deny,
+    forward: letIn,
+    waitUntil: waitUntilFrom(c),
+  });
 }
 
 /** The visitor's location, under the names of the `cf` object of Workers. */

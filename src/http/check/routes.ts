@@ -26,7 +26,7 @@ import {
   type ReserveInput,
   type SettleInput,
 } from "./input.ts";
-import { waitUntilOf } from "../proxy/enforce.ts";
+import { waitUntilFrom } from "../proxy/enforce.ts";
 import { enforceSelfLimits } from "./self-limits.ts";
 import { validateBody, validateQuery } from "./read-request.ts";
 import {
@@ -100,7 +100,7 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateBody<CheckInput, Check, DenyOption>(limitBytes, readDenyQuery, readCheck),
       async (c) => {
         const check = c.req.valid("json");
-        const answer = await decideCheck(runtime, check, c.var.holder.tenant, waitUntilOf(c));
+        const answer = await decideCheck(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
         return respond(check, answer);
       },
     )
@@ -131,7 +131,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateBody<BatchInput, Batch, object>(batchLimitBytes, readEmptyQuery, readBatch),
       async (c) => {
         const { checks } = c.req.valid("json");
-        const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilOf(c));
+        const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilFrom(c));
         const results = answers.map((answer) =>
           isFailure(answer) ? { problem: problemDetails(answer) } : answer,
         );
@@ -149,7 +149,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       ),
       async (c) => {
         const check = c.req.valid("json");
-        const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilOf(c));
+        const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
         return respond(check, answer);
       },
     )

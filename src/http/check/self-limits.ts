@@ -1,28 +1,31 @@
 /** Limits the calls of `/check` themselves, by the policies whose path is at or below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
 import { matchingPolicies } from "../../policies/match.ts";
-import { answered, waitUntilOf, type Question } from "../proxy/enforce.ts";
+import { enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
+import { reservationTtlMs } from "../proxy/in-flight.ts";
 import type { Runtime } from "../runtime.ts";
 import { attributesOf } from "../attributes.ts";
+import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
 
 /** Runs after `requireToken`: only authorized calls are charged. */
 export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
   return async function selfLimited(c, next) {
     if (runtime.selfPolicies.length === 0) return next();
     const attributes = attributesOf(c.req.raw);
-    const question: Question = {
+    const policies = matchingPolicies(runtime.selfPolicies, attributes);
+    const response = await enforcePolicies(c.req.raw, policies, {
+      runtime,
       attributes,
-      met: matchingPolicies(runtime.selfPolicies, attributes),
       tenant: null,
-      isSettled: true,
-      deny: null,
-      areFieldsMerged: false,
-    };
-    const proceed = async (): Promise<Response> => {
-      await next();
-      return c.res;
-    };
-    const response = await answered(runtime, question, c.req.raw, proceed, waitUntilOf(c));
+      reservationTtlMs,
+      // The fields of a check describe its own decision.
+      hasFinalFields: hasRateLimitFields,
+      forward: async () => {
+        await next();
+        return c.res;
+      },
+      waitUntil: waitUntilFrom(c),
+    });
     // Hono merges the headers of a response that is already set into the new one.
     c.res = undefined;
     c.res = response;

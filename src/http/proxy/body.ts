@@ -1,93 +1,94 @@
-/** A response whose body tells when it has ended. */
+/** A response body whose end is observed. */
 import { errorText, report } from "../../observability/events.ts";
 
 /**
- * Of what a client has not taken yet so much is kept for it: an origin that is done with less holds nothing more. When
- * there is more the platform passes on the rest, since every piece costs us a turn and its room.
+ * The most bytes buffered for a slow client. An origin that ends within them releases its slot at once. Beyond them, the
+ * platform pipes the rest, which saves CPU time and memory.
  */
-const keptBytes = 65_536;
+const bufferBytes = 65_536;
 
 /**
- * The same response, byte for byte; `over` is called once its body has come to its end, has failed, or has been abandoned
- * by the client.
- * @param response with the bytes that were received, whatever their encoding
- * @param left aborted when nobody waits for it any more
+ * Returns the same response, byte for byte.
+ * @param response with the body as received, whatever its encoding
+ * @param clientGone aborts when the client has gone away
+ * @param onEnd is called when the body ends, fails, or is abandoned by the client; possibly more than once
  */
-export function bodyUntil(
+export function withBodyEnd(
   response: Response,
   body: ReadableStream<Uint8Array>,
-  left: AbortSignal,
-  over: () => void,
+  clientGone: AbortSignal,
+  onEnd: () => void,
 ): Response {
   const { status, statusText, headers } = response;
-  const { readable, writable } = passageOf(headers);
-  // Why it has failed is told to both sides by the streams themselves.
-  void passOn(body, writable, left, over).catch(over);
+  const { readable, writable } = bodyPipe(headers);
+  // The streams themselves pass the error on to both sides.
+  void pipe(body, writable, clientGone, onEnd).catch(onEnd);
   return new Response(readable, { status, statusText, headers, encodeBody: "manual" });
 }
 
-async function passOn(
+async function pipe(
   body: ReadableStream<Uint8Array>,
   writable: WritableStream<Uint8Array>,
-  left: AbortSignal,
-  over: () => void,
+  clientGone: AbortSignal,
+  onEnd: () => void,
 ): Promise<void> {
-  const hasMore = await passOnPieces(body.getReader({ mode: "byob" }), writable, left, over);
-  if (!hasMore) return;
-  await body.pipeTo(writable, { signal: left });
-  over();
+  const reader = body.getReader({ mode: "byob" });
+  const hasEnded = await pipeUntilBufferFull(reader, writable, clientGone, onEnd);
+  if (hasEnded) return;
+  await body.pipeTo(writable, { signal: clientGone });
+  onEnd();
 }
 
-/** @returns whether there is more, and more than is kept was waiting for the client */
-async function passOnPieces(
+/** @returns whether the body has ended; else more bytes wait for the client than are buffered */
+async function pipeUntilBufferFull(
   reader: ReadableStreamBYOBReader,
   writable: WritableStream<Uint8Array>,
-  left: AbortSignal,
-  over: () => void,
+  clientGone: AbortSignal,
+  onEnd: () => void,
 ): Promise<boolean> {
   const writer = writable.getWriter();
-  const passing = new AbortController();
+  const isDone = new AbortController();
   const abandon = (reason: unknown): void => {
-    if (passing.signal.aborted) return;
-    over();
+    if (isDone.signal.aborted) return;
+    onEnd();
     reader.cancel(reason).catch(() => undefined);
   };
   writer.closed.catch(abandon);
-  left.addEventListener("abort", () => abandon(left.reason), { signal: passing.signal });
-  const cutOff = async (error: unknown): Promise<never> => {
-    if (!passing.signal.aborted && !left.aborted) {
+  clientGone.addEventListener("abort", () => abandon(clientGone.reason), { signal: isDone.signal });
+  const breakOff = async (error: unknown): Promise<never> => {
+    if (!isDone.signal.aborted && !clientGone.aborted) {
       report({ event: "origin-response-broken", error: errorText(error) });
     }
     await writer.abort(error);
     throw error;
   };
-  let room = new Uint8Array(keptBytes);
+  let buffer = new Uint8Array(bufferBytes);
   let waitingBytes = 0;
-  let taken: Promise<void> = Promise.resolve();
-  while (waitingBytes <= keptBytes) {
-    const { value, done } = await reader.read(room).catch(cutOff);
+  let lastWrite: Promise<void> = Promise.resolve();
+  while (waitingBytes <= bufferBytes) {
+    const { value, done } = await reader.read(buffer).catch(breakOff);
     if (done) {
-      over();
+      onEnd();
       await writer.close();
-      return false;
+      return true;
     }
-    // A copy, since a few bytes that wait for a client would keep all of the room that they came in.
-    const piece = value.slice();
-    room = new Uint8Array(value.buffer);
-    waitingBytes += piece.length;
-    const took = (): void => void (waitingBytes -= piece.length);
-    // That nobody takes it any more is told by `closed`.
-    taken = writer.write(piece).then(took, () => undefined);
+    // Copies the bytes, since a short chunk that waits for the client would keep the whole buffer alive.
+    const chunk = value.slice();
+    buffer = new Uint8Array(value.buffer);
+    waitingBytes += chunk.length;
+    const onWritten = (): void => void (waitingBytes -= chunk.length);
+    // `writer.closed` reports a failed write.
+    lastWrite = writer.write(chunk).then(onWritten, () => undefined);
   }
-  await taken;
-  passing.abort();
+  await lastWrite;
+  isDone.abort();
   reader.releaseLock();
   writer.releaseLock();
-  return true;
+  return false;
 }
 
-/** A length that is known is told: without one the platform sends chunks. */
-function passageOf(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
+/** Keeps a known `Content-Length`; without it, the platform sends a chunked body. */
+function bodyPipe(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   const length = headers.get("Content-Length") ?? "";
   return /^\d{1,15}$/.test(length)
     ? new FixedLengthStream(Number(length))

@@ -1,5 +1,7 @@
-/** What a client is answered whose request is not admitted. */
+/** Denials: the response to the client, and the entries in the log of denials. */
 import type { Admission } from "../../limiter/client/admission.ts";
+import type { LoggedDenial } from "../../limiter/client/denial-log.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
   admits,
   denialReason,
@@ -7,69 +9,114 @@ import {
   type Spend,
   violatedLimits,
 } from "../../limiter/client/outcome.ts";
+import { keyPseudonym, report } from "../../observability/events.ts";
 import type { KeyResolution } from "../../policies/resolve-key.ts";
-import { type Decision, type Limit, windowMsAt } from "../../strategies/index.ts";
-import { rateLimitFields, advertisedWaitMs } from "../wire/rate-limit-fields.ts";
-import { legacyFields } from "../wire/legacy-headers.ts";
+import { windowMsAt } from "../../strategies/index.ts";
+import type { Runtime } from "../runtime.ts";
+import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
+import {
+  type RateLimitFields,
+  rateLimitFields,
+  advertisedWaitMs,
+} from "../wire/rate-limit-fields.ts";
 
-/** The answer to a request that is refused for what it lacks or for who it is; null when it is not. */
-export function refusalOf(resolutions: readonly KeyResolution[]): Response | null {
-  if (resolutions.some(({ kind }) => kind === "blocked"))
-    return problemResponse({ kind: "blocked" });
-  const missing = resolutions.flatMap((resolution) =>
-    resolution.kind === "missing-key" ? resolution.missing : [],
+/** What denials depend on beside the request. */
+export interface DenialContext {
+  readonly runtime: Runtime;
+  readonly waitUntil: WaitUntil;
+  /** The tenant whose keys are charged; null for the keys of the proxy. */
+  readonly tenant: string | null;
+  /** The status of denials by limits, in place of the policies' own. */
+  readonly denyStatus?: number | undefined;
+}
+
+/** Spends that are denied, with the outcomes that deny them. */
+export interface DeniedSpends {
+  readonly spends: readonly Spend[];
+  readonly admission: Admission;
+}
+
+/** A policy that denies before its limits are checked. */
+export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "missing-key" }>;
+
+export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
+  resolution.kind === "blocked" || resolution.kind === "missing-key";
+
+/** Logs key denials of dry runs, and returns the resolutions that are enforced. */
+export async function withoutDryRunDenials(
+  resolutions: readonly KeyResolution[],
+  context: Pick<DenialContext, "runtime" | "tenant">,
+): Promise<readonly KeyResolution[]> {
+  const denials = resolutions.filter(isKeyDenial).filter(({ policy }) => policy.isDryRun);
+  if (denials.length === 0) return resolutions;
+  const keys = await Promise.all(denials.map((denial) => blockedKey(denial, context)));
+  for (const [index, { kind, policy }] of denials.entries()) {
+    const reason = kind === "blocked" ? "listed" : "key-missing";
+    report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
+  }
+  return resolutions.filter((each) => !(isKeyDenial(each) && each.policy.isDryRun));
+}
+
+/**
+ * Logs and answers key denials: 403.
+ * @param denials at least one
+ */
+export async function denyByKey(
+  denials: readonly KeyDenial[],
+  context: DenialContext,
+): Promise<Response> {
+  const { denialLog } = context.runtime;
+  if (denialLog !== null) {
+    const logged = await Promise.all(denials.map((denial) => loggedKeyDenial(denial, context)));
+    for (const each of logged) denialLog.note(each, context.waitUntil);
+  }
+  if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" });
+  const missing = denials.flatMap((denial) =>
+    denial.kind === "missing-key" ? denial.missing : [],
   );
-  if (missing.length === 0) return null;
   return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
 }
 
-/**
- * What RateLimit fields tell of: all limits that the request met and that are enforced, and the decisions of objects.
- * An isolate's own count is not the key's.
- */
-export function toldOf(
-  spends: readonly Spend[],
-  { outcomes, decidedAtMs }: Admission,
-): { readonly limits: readonly Limit[]; readonly decisions: readonly Decision[] } {
-  const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits));
-  return {
-    limits: limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, decidedAtMs) })),
-    decisions: outcomes.flatMap((outcome) =>
-      outcome.kind === "decided" && !outcome.policy.isDryRun ? [outcome.decision] : [],
-    ),
-  };
+async function loggedKeyDenial(
+  denial: KeyDenial,
+  context: Pick<DenialContext, "runtime" | "tenant">,
+): Promise<LoggedDenial> {
+  const { name: policy } = denial.policy;
+  const logged = { policy, reason: "deny", violated: [], retryAfterMs: null } as const;
+  if (denial.kind === "missing-key") return { ...logged, missing: denial.missing };
+  return { ...logged, ...(await blockedKey(denial, context)) };
 }
 
-/**
- * A 429 of those that deny, or what the first of them has to say; a 503 when one is closed for want of a decision.
- * @param deny the status of a denial, whatever they say
- * @param hasLegacy whether it has fields for clients of old, too
- */
-export function refusal(
-  spends: readonly Spend[],
-  admission: Admission,
-  deny: number | null,
-  hasLegacy: boolean,
-): Response {
-  const denying = admission.outcomes.filter((outcome) => !admits(outcome));
-  if (denying.some((outcome) => outcome.kind === "closed")) {
-    return problemResponse({ kind: "undecided" });
-  }
-  if (denying.length === 0) {
-    // What is in flight may be over long before its place is given up.
-    return problemResponse({ kind: "in-flight-full" });
-  }
-  const { limits, decisions } = toldOf(spends, admission);
-  const fields = decisions.length === 0 ? {} : { ...rateLimitFields(limits, decisions) };
-  const legacy =
-    hasLegacy && decisions.length > 0 ? legacyFields(decisions, admission.decidedAtMs) : {};
-  const own = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
-  const answer = deny === null ? own : { body: null, contentType: "", ...own, status: deny };
-  return problemResponse(failureOf(denying), { ...fields, ...legacy }, answer);
+async function blockedKey(
+  denial: KeyDenial,
+  { runtime, tenant }: Pick<DenialContext, "runtime" | "tenant">,
+): Promise<{ readonly key?: string }> {
+  if (denial.kind !== "blocked") return {};
+  const { parts, values } = denial;
+  return { key: keyPseudonym(await runtime.partitions.partitionKey(parts, values, tenant)) };
 }
 
-function failureOf(denying: readonly Outcome[]): Failure {
+/** Logs and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. */
+export function denyByLimits(denied: DeniedSpends, context: DenialContext): Response {
+  const { runtime, waitUntil, denyStatus } = context;
+  const { denialLog, hasLegacyHeaders } = runtime;
+  const denying = denied.admission.outcomes.filter((outcome) => !admits(outcome));
+  if (denialLog !== null) {
+    for (const each of loggedDenials(denied, denying)) denialLog.note(each, waitUntil);
+  }
+  if (denying.some(({ kind }) => kind === "closed")) return problemResponse({ kind: "undecided" });
+  if (denying.length === 0) return problemResponse({ kind: "in-flight-full" });
+  const fields = decisionFields(denied, hasLegacyHeaders);
+  const onDeny = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
+  const answer =
+    denyStatus === undefined
+      ? onDeny
+      : { body: null, contentType: "", ...onDeny, status: denyStatus };
+  return problemResponse(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
+}
+
+function limitFailure(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
   const violated = violatedLimits(decisions);
   const retryAfterMs = advertisedWaitMs(decisions);
@@ -77,4 +124,65 @@ function failureOf(denying: readonly Outcome[]): Failure {
   return reason === "ban"
     ? { kind: "abnormal-usage", violated, retryAfterMs }
     : { kind: "quota-exceeded", reason, violated, retryAfterMs };
+}
+
+/** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
+const fullRetryAfterMs = 1_000;
+
+function loggedDenials({ spends }: DeniedSpends, denying: readonly Outcome[]): LoggedDenial[] {
+  if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
+  const reserved = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
+  if (reserved === undefined) return [];
+  return [
+    {
+      policy: reserved.policy.name,
+      reason: "reservations",
+      violated: [],
+      key: keyPseudonym(reserved.partitionKey),
+      retryAfterMs: fullRetryAfterMs,
+    },
+  ];
+}
+
+/** Empty without a decision, which the event `object-silent` reports. */
+function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[] {
+  if (!("decision" in outcome)) return [];
+  const { policy, decision } = outcome;
+  const spend = spends.find((each) => each.policy.name === policy.name);
+  return [
+    {
+      policy: policy.name,
+      reason: denialReason([outcome]),
+      violated: violatedLimits([decision]),
+      ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
+      retryAfterMs: decision.retryAfterMs,
+    },
+  ];
+}
+
+export interface DecisionFields {
+  readonly standard: RateLimitFields;
+  /** Null when `LEGACY_HEADERS` is off. */
+  readonly legacy: LegacyFields | null;
+}
+
+/**
+ * The rate limit fields of a response: all enforced limits that apply to the request, and the decisions of objects.
+ * @returns null without such a decision: a local decision does not know the state of the key
+ */
+export function decisionFields(
+  { spends, admission }: DeniedSpends,
+  hasLegacyHeaders: boolean,
+): DecisionFields | null {
+  const { outcomes, decidedAtMs } = admission;
+  const decisions = outcomes.flatMap((outcome) =>
+    outcome.kind === "decided" && !outcome.policy.isDryRun ? [outcome.decision] : [],
+  );
+  if (decisions.length === 0) return null;
+  const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits));
+  const current = limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, decidedAtMs) }));
+  return {
+    standard: rateLimitFields(current, decisions),
+    legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,
+  };
 }

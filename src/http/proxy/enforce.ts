@@ -1,180 +1,137 @@
-/** Decides a request by all policies that it meets: forwards it and adds its RateLimit fields, or refuses it. */
+/** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
 import type { Context, Handler } from "hono";
 import type { Policy } from "../../config/index.ts";
-import type { Admission } from "../../limiter/client/admission.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
-import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
-import { refusal, refusalOf, toldOf } from "./denial.ts";
-import {
-  isRefusedDryRun,
-  refusedByLimits,
-  refusedByRuling,
-  reportRefusedDryRuns,
-} from "./denial-events.ts";
-import type { Runtime } from "../runtime.ts";
-import {
-  addRateLimitFields,
-  hasRateLimitFields,
-  rateLimitFields,
-} from "../wire/rate-limit-fields.ts";
-import { InFlight, openForMs } from "./in-flight.ts";
-import { addLegacyFields, legacyFields } from "../wire/legacy-headers.ts";
-import { isPreflight } from "./response-marks.ts";
-import { standingOf } from "./preflights.ts";
-import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
-import type { Forward } from "./forward.ts";
+import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import { attributesOf } from "../attributes.ts";
+import type { Runtime } from "../runtime.ts";
+import { addLegacyFields } from "../wire/legacy-headers.ts";
+import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
+import { addRateLimitFields } from "../wire/rate-limit-fields.ts";
+import {
+  decisionFields,
+  type DecisionFields,
+  type DenialContext,
+  denyByKey,
+  denyByLimits,
+  isKeyDenial,
+  withoutDryRunDenials,
+} from "./denial.ts";
+import type { Forward } from "./forward.ts";
+import { InFlight, reservationTtlMs } from "./in-flight.ts";
+import { isPreflight, resolveAnnounced } from "./preflights.ts";
 
-/** A denial answers before the body of the request is read; what has its turn in a queue is held until then. */
+/** Enforces all policies that apply to a request. A denial is answered before the request's body is read. */
 export function enforce(runtime: Runtime, forward: Forward): Handler {
   return async function enforced(c) {
-    const request = c.req.raw;
-    const waitUntil = waitUntilOf(c);
-    const attributes = attributesOf(request);
-    const met = metBy(runtime, attributes);
-    return answered(
+    const attributes = attributesOf(c.req.raw);
+    return enforcePolicies(c.req.raw, applicablePolicies(runtime, attributes), {
       runtime,
-      { attributes, met, tenant: null, isSettled: true, deny: null, areFieldsMerged: true },
-      request,
+      attributes,
+      tenant: null,
+      reservationTtlMs,
       forward,
-      waitUntil,
-    );
+      waitUntil: waitUntilFrom(c),
+    });
   };
 }
 
-/** Keeps the Worker running for work that goes on after the answer. */
-export const waitUntilOf =
+/** Keeps the Worker running for work that outlasts the response. */
+export const waitUntilFrom =
   (c: Pick<Context, "executionCtx">): WaitUntil =>
   (work) =>
     c.executionCtx.waitUntil(work);
 
-/** The policies that a request meets. */
-export const metBy = (
+/** The policies that match a request; for a CORS preflight, the limits on preflights. */
+export const applicablePolicies = (
   { policies, preflights }: Runtime,
   attributes: RequestAttributes,
 ): readonly Policy[] =>
   isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes);
 
-/** What is to be decided. */
-export interface Question {
+export interface EnforcementOptions extends DenialContext {
+  /** The attributes that decide. A gateway describes those of its own request. */
   readonly attributes: RequestAttributes;
-  /** The policies that it meets. */
-  readonly met: readonly Policy[];
-  /** Claims that a trusted caller states, in addition to those of the request's token; none when left out. */
+  /** Claims that a trusted caller states. They override those of the request's token. */
   readonly claims?: Claims;
-  /** Whose keys are charged; null: the proxy's. */
-  readonly tenant: string | null;
-  /** Whether it will be known what came of it; where not, what is spent is spent. */
-  readonly isSettled: boolean;
-  /** The status of a denial, in place of the policies' own. */
-  readonly deny: number | null;
-  /** Whether RateLimit fields that the answer has are added to; where not, they stand alone. */
-  readonly areFieldsMerged: boolean;
+  /** How long a spend is reserved, in milliseconds; null when it is final. Every spend is final without this function. */
+  readonly reservationTtlMs?: (policy: Policy) => number | null;
+  /** Whether the response has rate limit fields that must stay alone. They are added to by default. */
+  readonly hasFinalFields?: (headers: Headers) => boolean;
+  /** Answers an admitted request. */
+  readonly forward: Forward;
 }
 
-/** The denial, or what `forward` answers, with the RateLimit fields. */
-export async function answered(
-  runtime: Runtime,
-  question: Question,
+/** Charges `policies` and forwards the request, or denies it. */
+export async function enforcePolicies(
   request: Request,
-  forward: Forward,
-  waitUntil: WaitUntil,
+  policies: readonly Policy[],
+  options: EnforcementOptions,
 ): Promise<Response> {
-  const { denialLog, hasLegacyHeaders } = runtime;
-  const refuse = ({ spends, admission }: Denied): Response => {
-    const denials = denialLog === null ? [] : refusedByLimits(spends, admission);
-    for (const denial of denials) denialLog?.note(denial, waitUntil);
-    return refusal(spends, admission, question.deny, hasLegacyHeaders);
-  };
-  const standing = isPreflight(question.attributes) ? await standingOf(runtime, question) : null;
-  const blocked = standing === null ? null : refusalOf(standing.blocked);
-  if (blocked !== null) {
-    await logRefused(runtime, standing?.blocked ?? [], question, waitUntil);
-    return blocked;
-  }
-  const known = standing === null ? null : runtime.bans.known(standing.bannable);
-  if (known !== null) return refuse(known);
-  const resolutions = await rulingsOf(runtime, question);
-  if (isFailure(resolutions)) return problemResponse(resolutions);
-  const refused = refusalOf(resolutions);
-  if (refused !== null) {
-    await logRefused(runtime, resolutions, question, waitUntil);
-    return refused;
-  }
-  const spends = await Promise.all(resolutions.flatMap((each) => spendOf(runtime, each, question)));
+  const { runtime, attributes, forward, waitUntil } = options;
+  const announced = await resolveAnnounced(options);
+  if (announced.blocked.length > 0) return denyByKey(announced.blocked, options);
+  const knownBans = runtime.bans.known(announced.bannable);
+  if (knownBans !== null) return denyByLimits(knownBans, options);
+
+  const token = await readToken(policies, options);
+  if (isFailure(token)) return problemResponse(token);
+  const resolutions = await withoutDryRunDenials(
+    policies.map((policy) => resolveKey(policy, attributes, token.claims)),
+    options,
+  );
+  const keyDenials = resolutions.filter(isKeyDenial);
+  if (keyDenials.length > 0) return denyByKey(keyDenials, options);
+
+  const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
   const admitting = runtime.limiter.admit(spends, waitUntil);
-  // A client that goes away meanwhile must not leave behind what is spent for it.
+  // If the client goes away meanwhile, what was spent is still refunded.
   waitUntil(admitting);
   const admission = await admitting;
-  if (admission.isRefused) return refuse({ spends, admission });
-  // After the preflight's own limits, which bound how often objects are asked for bans.
-  const found = standing === null ? null : await runtime.bans.find(standing.bannable);
-  if (found !== null) {
+  if (admission.isRefused) return denyByLimits({ spends, admission }, options);
+  // The preflight's own limits come first: they bound how often objects are asked for bans.
+  const bans = await runtime.bans.find(announced.bannable);
+  if (bans !== null) {
     waitUntil(admission.giveBack());
-    return refuse(found);
+    return denyByLimits(bans, options);
   }
+
   const response = await new InFlight(spends, admission).answer(request, forward, waitUntil);
-  if (question.areFieldsMerged || !hasRateLimitFields(response.headers))
-    addFields(response, spends, admission, hasLegacyHeaders);
+  if (options.hasFinalFields?.(response.headers) !== true) {
+    addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
+  }
   return response;
 }
 
-interface Denied {
-  readonly spends: readonly Spend[];
-  readonly admission: Admission;
+/** Verifies the request's token if a policy uses claims. Dry runs ignore a token whose JSON is nested too deep. */
+async function readToken(
+  policies: readonly Policy[],
+  { runtime, attributes, claims: stated }: EnforcementOptions,
+): Promise<{ readonly claims: Claims } | Failure> {
+  const users = policies.filter(needsClaims);
+  const token = users.length > 0 ? await runtime.readClaims(attributes.headers) : { claims: {} };
+  if (!isFailure<Failure>(token)) return { claims: { ...token.claims, ...stated } };
+  return users.some(({ isDryRun }) => !isDryRun) ? token : { claims: { ...stated } };
 }
 
-async function logRefused(
-  { denialLog, partitions }: Runtime,
-  resolutions: readonly KeyResolution[],
-  { tenant }: Question,
-  waitUntil: WaitUntil,
-): Promise<void> {
-  if (denialLog === null) return;
-  const denials = await refusedByRuling(partitions, resolutions, tenant);
-  for (const denial of denials) denialLog.note(denial, waitUntil);
-}
-
-/**
- * What the policies that a request meets do with it; its token is verified once, and only for those that ask for it. A
- * dry run refuses nobody.
- */
-async function rulingsOf(
-  { readClaims, partitions }: Runtime,
-  { met, attributes, tenant, claims: stated }: Question,
-): Promise<KeyResolution[] | Failure> {
-  const asking = met.filter(needsClaims);
-  const read = asking.length > 0 ? await readClaims(attributes.headers) : { claims: {} };
-  const isUnreadable = isFailure<Failure>(read);
-  if (isUnreadable && asking.some(({ isDryRun }) => !isDryRun)) return read;
-  const own = isUnreadable ? {} : read.claims;
-  const claims = stated === undefined ? own : { ...own, ...stated };
-  const resolutions = met.map((policy) => resolveKey(policy, attributes, claims));
-  const dryRuns = resolutions.filter(isRefusedDryRun);
-  if (dryRuns.length === 0) return resolutions;
-  await reportRefusedDryRuns(partitions, dryRuns, tenant);
-  return resolutions.filter((each) => !dryRuns.includes(each));
-}
-
-/** What a policy charges; nothing where it does not apply. */
-function spendOf(
-  { partitions }: Runtime,
+/** Empty for a resolution that charges nothing. */
+function spendFor(
   resolution: KeyResolution,
-  { attributes, tenant, isSettled }: Question,
+  { runtime, attributes, tenant, ...options }: EnforcementOptions,
 ): Promise<Spend>[] {
   if (resolution.kind !== "charge") return [];
   const { policy, parts, values } = resolution;
   const cost = costOfRequest(policy, attributes);
-  const ttlMs = isSettled ? openForMs(policy) : null;
-  const partitionKey = partitions.partitionKey(parts, values, tenant);
+  const ttlMs = options.reservationTtlMs?.(policy) ?? null;
+  const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
   return [
-    partitionKey.then((each) => ({
+    partitionKey.then((key) => ({
       policy,
-      partitionKey: each,
+      partitionKey: key,
       cost,
       ...(ttlMs !== null && { ttlMs }),
     })),
@@ -182,19 +139,12 @@ function spendOf(
 }
 
 /**
- * A client must not take a redirect's or an upgrade's fields for a reason not to follow it; a 304 updates what caches
- * hold.
+ * Only for 2xx, 4xx and 5xx: a client might take the fields of a redirect or an upgrade as a reason not to follow it, and
+ * a cache would store those of a 304.
  */
-function addFields(
-  response: Response,
-  spends: readonly Spend[],
-  admission: Admission,
-  hasLegacy: boolean,
-): void {
-  const { status, headers } = response;
-  const told = toldOf(spends, admission);
+function addFields({ status, headers }: Response, fields: DecisionFields | null): void {
   const hasFields = status >= 200 && (status < 300 || status >= 400);
-  if (told.decisions.length === 0 || !hasFields) return;
-  addRateLimitFields(headers, rateLimitFields(told.limits, told.decisions));
-  if (hasLegacy) addLegacyFields(headers, legacyFields(told.decisions, admission.decidedAtMs));
+  if (fields === null || !hasFields) return;
+  addRateLimitFields(headers, fields.standard);
+  if (fields.legacy !== null) addLegacyFields(headers, fields.legacy);
 }

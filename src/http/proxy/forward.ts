@@ -1,41 +1,36 @@
-/**
- * Forwards allowed requests to the origin: method, path, query, bodies as streams, upgrades, redirects and cookies as
- * they are, but for the fields that are a gateway's to change.
- */
+/** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change. */
 import type { MiddlewareHandler } from "hono";
 import type { Config, Origin } from "../../config/index.ts";
 import { Cooldown } from "../../limiter/client/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";
-import { addWay, forwardsLeft, hasPassed, removeHopByHop } from "./gateway-fields.ts";
+import { addForwardingFields, forwardsLeft, hasLooped, removeHopByHop } from "./gateway-fields.ts";
 import { problemResponse } from "../wire/problems.ts";
-import { knownUrlOf, urlOf } from "../attributes.ts";
+import { validUrlOf, urlOf } from "../attributes.ts";
 
 const secretField = "X-Headgate-Secret";
 
+/** The value of `Allow`. Methods that are not listed are forwarded too, except TRACE and CONNECT. */
 export const forwardable = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/**
- * Refuses what could never be forwarded, before it is charged.
- * @param pseudonym what the deployment calls itself in `Via`
- */
-export function refuseUnforwardable(
+/** Rejects, before any policy is charged, requests that cannot be forwarded. */
+export function rejectUnforwardable(
   config: Config,
   pseudonym: () => Promise<string>,
 ): MiddlewareHandler {
   const reportLoop = loopReporter();
-  return async function unforwardableRefused(c, next) {
+  return async function unforwardableRejected(c, next) {
     const { origin } = config;
     const { method, headers } = c.req.raw;
     if (!isForwardable(method)) {
       return problemResponse({ kind: "method-not-allowed", allowed: forwardable });
     }
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
-    // Fetching one's own host comes back here; only a Worker on a route reaches the zone's origin that way.
+    // A fetch of the Worker's own host would reach the Worker again. Only `ORIGIN = "route"` reaches the zone's origin.
     if (origin.kind === "url" && origin.url.host === urlOf(c.req.raw)?.host) {
       reportLoop("origin-is-self");
       return problemResponse({ kind: "origin-is-self" });
     }
-    if (headers.has("Via") && hasPassed(headers, await pseudonym())) {
+    if (headers.has("Via") && hasLooped(headers, await pseudonym())) {
       reportLoop("via");
       return problemResponse({ kind: "loop" });
     }
@@ -46,14 +41,14 @@ export function refuseUnforwardable(
   };
 }
 
-const loopRestMs = 60_000;
+const loopReportIntervalMs = 60_000;
 
-/** Reports a loop once a minute: every request would, and a client can forge `Via`. */
+/** Reports loops at most once a minute, since a client can forge `Via`. */
 function loopReporter(): (reason: "origin-is-self" | "via") => void {
-  const rest = new Cooldown(loopRestMs);
+  const cooldown = new Cooldown(loopReportIntervalMs);
   return (reason) => {
-    if (rest.isOn) return;
-    rest.begin();
+    if (cooldown.isOn) return;
+    cooldown.begin();
     report({ event: "origin-loop", reason });
   };
 }
@@ -61,31 +56,32 @@ function loopReporter(): (reason: "origin-is-self" | "via") => void {
 const isForwardable = (method: string): boolean => method !== "TRACE" && method !== "CONNECT";
 
 /**
- * The origin's answer, or the problem that there is none.
- * @param left aborted when nobody waits for it any more
+ * Returns the origin's response, or a problem response when there is none.
+ * @param clientGone aborts when the client has gone away
  */
-export type Forward = (request: Request, left?: AbortSignal) => Promise<Response>;
+export type Forward = (request: Request, clientGone?: AbortSignal) => Promise<Response>;
 
 export function forwardTo(config: Config, pseudonym: () => Promise<string>): Forward {
-  return async function proxied(received, left) {
+  return async function forwarded(received, clientGone) {
     const request = originRequest(config, received, await pseudonym());
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), config.originTimeoutMs);
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), config.originTimeoutMs);
     try {
-      // What the origin has encoded is passed on as it is, whatever is done with its body on the way.
+      // Passes on an encoded body byte for byte, even when its end is observed.
       const fetched = await fetch(request, {
         encodeResponseBody: "manual",
-        signal: left === undefined ? late.signal : AbortSignal.any([late.signal, left]),
+        signal:
+          clientGone === undefined ? timeout.signal : AbortSignal.any([timeout.signal, clientGone]),
       });
-      return cleaned(fetched);
+      return clientResponse(fetched);
     } catch (error) {
-      if (late.signal.aborted) {
+      if (timeout.signal.aborted) {
         report({ event: "origin-too-slow", timeoutMs: config.originTimeoutMs });
         return problemResponse({ kind: "origin-too-slow" });
       }
-      const hasLeft = left?.aborted === true || received.signal.aborted;
-      // workerd gives every failure to connect another text, and none a class: all mean the same to a client.
-      if (!hasLeft) report({ event: "origin-unreachable", error: errorText(error) });
+      // workerd reports failures to connect by texts alone, so they cannot be distinguished.
+      const isClientGone = clientGone?.aborted === true || received.signal.aborted;
+      if (!isClientGone) report({ event: "origin-unreachable", error: errorText(error) });
       return problemResponse({ kind: "origin-unreachable" });
     } finally {
       clearTimeout(timer);
@@ -94,15 +90,14 @@ export function forwardTo(config: Config, pseudonym: () => Promise<string>): For
 }
 
 function originRequest(config: Config, received: Request, pseudonym: string): Request {
-  const url = knownUrlOf(received);
-  const addressed = new Request(originUrl(config.origin, url), received);
-  // The edge makes requests that follow no redirects; whoever else calls may not.
-  const request =
-    addressed.redirect === "manual" ? addressed : new Request(addressed, { redirect: "manual" });
+  const url = validUrlOf(received);
+  const copy = new Request(originUrl(config.origin, url), received);
+  // Requests from the edge have `redirect: "manual"`; those from a service binding may follow redirects.
+  const request = copy.redirect === "manual" ? copy : new Request(copy, { redirect: "manual" });
   const { headers } = request;
-  const isUpgrade = isWebSocket(received);
+  const isUpgrade = isWebSocketUpgrade(received);
   removeHopByHop(headers);
-  addWay(headers, received, url, pseudonym);
+  addForwardingFields(headers, received, url, pseudonym);
   const forwards = forwardsLeft(received);
   if (forwards !== null) headers.set("Max-Forwards", String(forwards - 1));
   if (isUpgrade) headers.set("Upgrade", "websocket");
@@ -112,25 +107,25 @@ function originRequest(config: Config, received: Request, pseudonym: string): Re
 }
 
 /**
- * A GET without a body, as RFC 6455 has it, section 4.1. workerd would make one of any method: the origin is to be asked
- * for what the policies have seen. And it never tells that a socket is closed whose request has a body.
+ * An upgrade is a GET without a body (RFC 6455, section 4.1). workerd turns an upgrade of any method into a GET, which the
+ * policies have not seen; and it reports no close event when the request has a body.
  */
-const isWebSocket = ({ method, body, headers }: Request): boolean =>
+const isWebSocketUpgrade = ({ method, body, headers }: Request): boolean =>
   method === "GET" && body === null && headers.get("Upgrade")?.toLowerCase() === "websocket";
 
-/** The URL parser has resolved dot segments; nothing else of path and query is touched. */
+/** The URL parser has resolved dot segments; path and query are otherwise unchanged. */
 function originUrl(origin: Origin, received: URL): URL {
   if (origin.kind !== "url") return received;
   const url = new URL(received);
   url.protocol = origin.url.protocol;
   url.host = origin.url.host;
-  // Setting a host without a port keeps the port that was there.
+  // Setting `host` without a port keeps the previous port.
   url.port = origin.url.port;
   return url;
 }
 
-/** The origin's response with headers of its own, since those of a fetched one cannot be changed. */
-function cleaned(fetched: Response): Response {
+/** A copy for the client, since the headers of a fetched response are immutable; 502 when its status is invalid. */
+function clientResponse(fetched: Response): Response {
   const { status } = fetched;
   if (status !== 101 && (status < 200 || status > 599)) {
     report({ event: "origin-response-invalid", status });

@@ -1,11 +1,8 @@
-/**
- * What a gateway does to the fields of messages that it passes on (RFC 9110, section 7.6): those of one hop go, and those
- * are added that tell of the way. Whoever is charged is known before any of it.
- */
+/** The header fields that a gateway removes and adds (RFC 9110, section 7.6), after the request's key is resolved. */
 import { visitorOf } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 
-/** Fields of one hop, whether `Connection` names them or not. */
+/** Removed even when `Connection` does not name them. */
 const hopByHop = [
   "Connection",
   "HTTP2-Settings",
@@ -27,13 +24,15 @@ export function removeHopByHop(headers: Headers): void {
   for (const name of [...hopByHop, ...nominated]) if (token.test(name)) headers.delete(name);
 }
 
-/** Whether a message has been here before. */
-export function hasPassed(headers: Headers, pseudonym: string): boolean {
-  return membersOf(headers, "Via").some((member) => member.split(/\s+/)[1] === pseudonym);
-}
+/** Whether `Via` names this deployment: the request has passed it before. */
+export const hasLooped = (headers: Headers, pseudonym: string): boolean =>
+  membersOf(headers, "Via").some((member) => member.split(/\s+/)[1] === pseudonym);
 
-/** Tells the origin of us, and of who asks: in each field what is last is what we have seen ourselves. */
-export function addWay(
+/**
+ * Adds `Via`, `X-Forwarded-*` and `Forwarded`. The last entry of a list comes from this gateway; earlier entries may be
+ * forged.
+ */
+export function addForwardingFields(
   headers: Headers,
   received: Request,
   { protocol, host }: URL,
@@ -42,39 +41,39 @@ export function addWay(
   const proto = protocol.slice(0, -1);
   const visitor = visitorOf(received.headers, { ipv6Prefix: 128, trustedProxies: null });
   const address = visitor?.address.toString() ?? "unknown";
-  headers.append("Via", `${versionOf(received)} ${pseudonym}`);
+  headers.append("Via", `${httpVersion(received)} ${pseudonym}`);
   headers.set("X-Forwarded-Proto", proto);
   headers.set("X-Forwarded-Host", host);
-  // The edge has put it there already.
+  // Cloudflare's edge has appended the address already.
   if (membersOf(headers, "X-Forwarded-For").at(-1) !== address)
     headers.append("X-Forwarded-For", address);
   const node = address.includes(":") ? `"[${address}]"` : address;
-  const ours = `for=${node};host="${host}";proto=${proto}`;
-  const before = headers.get("Forwarded");
-  headers.set("Forwarded", isForwarded(before) ? `${before}, ${ours}` : ours);
+  const element = `for=${node};host="${host}";proto=${proto}`;
+  const earlier = headers.get("Forwarded");
+  headers.set("Forwarded", isForwardedList(earlier) ? `${earlier}, ${element}` : element);
 }
 
-/** The version that the client speaks, as the edge tells it. */
-function versionOf({ cf }: Request): string {
-  const spoken = cf === undefined ? undefined : Reflect.get(cf, "httpProtocol");
-  const [, version = "1.1"] = /^HTTP\/(\d(?:\.\d)?)$/.exec(String(spoken)) ?? [];
+/** The HTTP version that the client speaks with the edge. */
+function httpVersion({ cf }: Request): string {
+  const protocol = cf === undefined ? undefined : Reflect.get(cf, "httpProtocol");
+  const [, version = "1.1"] = /^HTTP\/(\d(?:\.\d)?)$/.exec(String(protocol)) ?? [];
   return version;
 }
 
-/** RFC 7239, section 4: pairs of a name and a token or a quoted text. What is none would spoil what is added to it. */
-const pair = String.raw`[\w!#$%&'*+.^|~\`-]+=(?:[\w!#$%&'*+.^|~\`-]+|"(?:[^"\\]|\\.)*")`;
-const element = `${pair}(?:;${pair})*`;
-const forwardedList = new RegExp(`^${element}(?: *, *${element})*$`);
+/** RFC 7239, section 4. An invalid list is dropped: appending to it would make the new element invalid too. */
+const forwardedPair = String.raw`[\w!#$%&'*+.^|~\`-]+=(?:[\w!#$%&'*+.^|~\`-]+|"(?:[^"\\]|\\.)*")`;
+const forwardedElement = `${forwardedPair}(?:;${forwardedPair})*`;
+const forwardedList = new RegExp(`^${forwardedElement}(?: *, *${forwardedElement})*$`);
 
-const isForwarded = (value: string | null): value is string =>
+const isForwardedList = (value: string | null): value is string =>
   value !== null && value !== "" && value.length <= 4_096 && forwardedList.test(value);
 
-/** What is more is taken for it (RFC 9110, section 7.6.2). */
-const mostForwards = 2 ** 31;
+/** RFC 9110, section 7.6.2 lets a recipient lower `Max-Forwards` to the greatest value that it supports. */
+const greatestMaxForwards = 2 ** 31;
 
-/** How many gateways an OPTIONS may still pass; null where it does not say. */
+/** How many more gateways an OPTIONS request may pass; null without a valid `Max-Forwards`. */
 export function forwardsLeft({ method, headers }: Request): number | null {
   const text = headers.get("Max-Forwards");
-  const isCounted = method === "OPTIONS" && text !== null && /^\d+$/.test(text);
-  return isCounted ? Math.min(Number(text), mostForwards) : null;
+  const isLimited = method === "OPTIONS" && text !== null && /^\d+$/.test(text);
+  return isLimited ? Math.min(Number(text), greatestMaxForwards) : null;
 }

@@ -1,82 +1,77 @@
-/**
- * A request that has been admitted, until all is over that it was admitted for: it waits for its turn in a queue, and what
- * it has reserved or holds is settled when its response tells the cost, has been taken, or never will be.
- */
+/** An admitted request: it waits for its turn in a queue, is forwarded, and its reservations are settled. */
 import type { Policy } from "../../config/index.ts";
 import type { Admission, CostOf } from "../../limiter/client/admission.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfResponse } from "../../policies/cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
-import { bodyUntil } from "./body.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
+import { withBodyEnd } from "./body.ts";
 import type { Forward } from "./forward.ts";
-import { socketUntil } from "./websocket.ts";
+import { withSocketEnd } from "./websocket.ts";
 
-/** A Worker that is gone settles nothing: so long what it has reserved stays open. Renewed while the request goes on. */
-const reservedForMs = 60_000;
+/** A reservation is renewed while its request runs. If the Worker dies, the reservation expires after this time. */
+const reservationMs = 60_000;
 const leastRenewalMs = 100;
 
-/** For how long a policy's spend is to be settled; null when what is spent is spent. */
-export const openForMs = ({ count, cost, limits }: Policy): number | null =>
-  count !== null || cost.kind === "response" || limits.some(holdsSlots) ? reservedForMs : null;
+/** How long a spend of this policy stays reserved, in milliseconds; null when the charge is final at once. */
+export const reservationTtlMs = ({ count, cost, limits }: Policy): number | null =>
+  count !== null || cost.kind === "response" || limits.some(holdsSlots) ? reservationMs : null;
 
-/** Where nothing more is told, what was spent stands. */
-const asSpent: CostOf = ({ cost }) => cost;
+const chargedCost: CostOf = ({ cost }) => cost;
 
-/** The answer to a client that has gone away. */
-const unread = (): Response => new Response(null, { status: 499 });
+const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
 export class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
-  /** What is to be settled. */
-  readonly #open: readonly Policy[];
-  readonly #left = new AbortController();
-  readonly #over = Promise.withResolvers<void>();
-  /** What each is to have cost, as far as it is known. */
-  #costOf = asSpent;
+  /** The policies whose spends are reserved. */
+  readonly #reserved: readonly Policy[];
+  readonly #clientGone = new AbortController();
+  readonly #ended = Promise.withResolvers<void>();
+  /** The final cost of each spend, as far as it is known. */
+  #costOf = chargedCost;
   #stopRenewing = (): void => undefined;
   #isForwarded = false;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(spends: readonly Spend[], admission: Admission) {
     this.#admission = admission;
-    this.#open = spends.flatMap(({ policy, ttlMs }) => (ttlMs === undefined ? [] : policy));
+    this.#reserved = spends.flatMap(({ policy, ttlMs }) => (ttlMs === undefined ? [] : policy));
     const delays = admission.outcomes.map((outcome) =>
       "decision" in outcome && !outcome.policy.isDryRun ? outcome.decision.delayMs : 0,
     );
     this.#delayMs = Math.max(0, ...delays);
   }
 
-  /** What comes of the request when its turn has come. */
+  /** Waits for the request's turn and forwards it; 499 when the client has gone away before. */
   async answer(request: Request, forward: Forward, waitUntil: WaitUntil): Promise<Response> {
-    if (this.#delayMs === 0 && this.#open.length === 0) {
-      return request.signal.aborted ? unread() : forward(request);
+    if (this.#delayMs === 0 && this.#reserved.length === 0) {
+      return request.signal.aborted ? clientGoneResponse() : forward(request);
     }
-    // What is held outlives a client that goes away, for as long as it takes to give it back.
-    waitUntil(this.#over.promise);
-    this.#follow(request.signal);
-    this.#keepOpen();
+    // Keeps the Worker running until everything is settled, even if the client goes away.
+    waitUntil(this.#ended.promise);
+    this.#watchClient(request.signal);
+    this.#renewReservations();
     try {
-      await this.#turn();
-      if (this.#left.signal.aborted) return unread();
+      await this.#waitForTurn();
+      if (this.#clientGone.signal.aborted) return clientGoneResponse();
       this.#isForwarded = true;
-      if (this.#open.length === 0) this.#end(async () => undefined);
-      return this.#settledBy(await forward(request, this.#left.signal));
+      if (this.#reserved.length === 0) this.#end(async () => undefined);
+      return this.#settleWith(await forward(request, this.#clientGone.signal));
     } catch (error) {
-      this.#end(() => this.#admission.settle(asSpent));
+      this.#end(() => this.#admission.settle(chargedCost));
       throw error;
     }
   }
 
   /**
-   * A client that goes away before its turn gives back its place; after it, its slots, and what its response has not cost
-   * if that has begun.
+   * A client that goes away before its turn gets everything refunded. Afterwards its slots are released, and its costs are
+   * settled as far as the response has revealed them.
    */
-  #follow(signal: AbortSignal): void {
+  #watchClient(signal: AbortSignal): void {
     const leave = (): void => {
-      this.#left.abort();
+      this.#clientGone.abort();
       this.#end(() =>
         this.#isForwarded ? this.#admission.settle(this.#costOf) : this.#admission.giveBack(),
       );
@@ -85,44 +80,47 @@ export class InFlight {
     else signal.addEventListener("abort", leave, { once: true });
   }
 
-  #keepOpen(): void {
-    if (this.#open.length === 0) return;
-    const leases = this.#open.flatMap(({ limits }) =>
+  #renewReservations(): void {
+    if (this.#reserved.length === 0) return;
+    const slotLeases = this.#reserved.flatMap(({ limits }) =>
       limits.filter(holdsSlots).map(({ windowMs }) => windowMs),
     );
-    const renewalMs = Math.max(leastRenewalMs, Math.floor(Math.min(reservedForMs, ...leases) / 2));
+    const renewalMs = Math.max(
+      leastRenewalMs,
+      Math.floor(Math.min(reservationMs, ...slotLeases) / 2),
+    );
     const renewal = setInterval(() => void this.#admission.renew(), renewalMs);
     this.#stopRenewing = () => clearInterval(renewal);
   }
 
-  async #turn(): Promise<void> {
+  async #waitForTurn(): Promise<void> {
     if (this.#delayMs === 0) return;
     try {
-      await scheduler.wait(this.#delayMs, { signal: this.#left.signal });
+      await scheduler.wait(this.#delayMs, { signal: this.#clientGone.signal });
     } catch (error) {
-      if (!this.#left.signal.aborted) throw error;
+      if (!this.#clientGone.signal.aborted) throw error;
     }
   }
 
-  /** Costs are known when the response begins; slots are held until it ends. */
-  #settledBy(response: Response): Response {
+  /** Settles when the response begins, which reveals its cost; when it holds slots, when it ends. */
+  #settleWith(response: Response): Response {
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
     const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
-    // A problem of our own is no work of the origin's.
-    const isOrigins = proxyErrorOf(response) === null;
-    const isHeld = isOrigins && this.#open.some(({ limits }) => limits.some(holdsSlots));
-    if (isHeld && response.webSocket !== null) return socketUntil(response, settle);
-    if (isHeld && response.body !== null) {
-      return bodyUntil(response, response.body, this.#left.signal, settle);
+    // A problem that Headgate answers itself occupies no slot of the origin.
+    const isFromOrigin = proxyErrorOf(response) === null;
+    const hasSlots = isFromOrigin && this.#reserved.some(({ limits }) => limits.some(holdsSlots));
+    if (hasSlots && response.webSocket !== null) return withSocketEnd(response, settle);
+    if (hasSlots && response.body !== null) {
+      return withBodyEnd(response, response.body, this.#clientGone.signal, settle);
     }
     settle();
     return response;
   }
 
-  #end(act: () => Promise<void>): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  #end(finish: () => Promise<void>): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#stopRenewing();
-    act().then(this.#over.resolve, this.#over.reject);
+    finish().then(this.#ended.resolve, this.#ended.reject);
   }
 }

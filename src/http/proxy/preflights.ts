@@ -1,49 +1,52 @@
 /**
- * Preflights (Fetch, section 4.8) are charged to limits of their own. The policies of the request that one announces
- * refuse it where they refuse its client: by their deny lists and their bans.
+ * CORS preflights (Fetch, section 4.8) are charged to limits of their own. Policies of the request that a preflight
+ * announces deny the preflight by their blocklists and bans.
  */
 import type { Spend } from "../../limiter/client/outcome.ts";
-import { announcedPolicies } from "../../policies/match.ts";
 import { missingParts } from "../../policies/key.ts";
-import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
+import { announcedPolicies } from "../../policies/match.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
-import { isRefusedDryRun, reportRefusedDryRuns } from "./denial-events.ts";
+import { resolveKey } from "../../policies/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
+import { isKeyDenial, type KeyDenial, withoutDryRunDenials } from "./denial.ts";
 
-/** What the policies of an announced request say of the client that announces it. */
-export interface ClientStanding {
-  /** The policies whose deny lists name the client. */
-  readonly blocked: readonly KeyResolution[];
-  /** The keys that may be banned. */
+/** What the policies of an announced request know about its client. */
+export interface AnnouncedRequest {
+  /** The policies whose blocklists contain the client. */
+  readonly blocked: readonly KeyDenial[];
+  /** The client's keys that a policy may have banned, with a cost of 0. */
   readonly bannable: readonly Spend[];
 }
 
-/** @param tenant whose keys may be banned; null: the proxy's */
-export async function standingOf(
-  { policies, partitions }: Runtime,
-  {
-    attributes,
-    tenant,
-  }: { readonly attributes: RequestAttributes; readonly tenant: string | null },
-): Promise<ClientStanding> {
-  const blocked: KeyResolution[] = [];
+const nothingAnnounced: AnnouncedRequest = { blocked: [], bannable: [] };
+
+export const isPreflight = ({ method, headers }: RequestAttributes): boolean =>
+  method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method");
+
+/** Resolves the keys of the request that a preflight announces; nothing for other requests. */
+export async function resolveAnnounced(context: {
+  readonly runtime: Runtime;
+  readonly attributes: RequestAttributes;
+  readonly tenant: string | null;
+}): Promise<AnnouncedRequest> {
+  const { runtime, attributes, tenant } = context;
+  if (!isPreflight(attributes)) return nothingAnnounced;
+  const blocked: KeyDenial[] = [];
   const bannable: Promise<Spend>[] = [];
-  for (const { policy, attributes: announced } of announcedPolicies(policies, attributes)) {
-    // Browsers send no credentials with a preflight.
-    const resolution = resolveKey(policy, announced, {});
+  for (const announced of announcedPolicies(runtime.policies, attributes)) {
+    // Browsers send no credentials with a preflight, so there are no claims.
+    const resolution = resolveKey(announced.policy, announced.attributes, {});
     if (resolution.kind === "blocked") blocked.push(resolution);
-    if (policy.ban === null || policy.isDryRun || resolution.kind !== "charge") continue;
-    const { parts, values } = resolution;
-    // A key with a part that only the request itself has is not known yet.
+    if (resolution.kind !== "charge") continue;
+    const { policy, parts, values } = resolution;
+    if (policy.ban === null || policy.isDryRun) continue;
+    // Without all parts the key is unknown: the announced request may have them.
     if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
-    const partitionKey = partitions.partitionKey(parts, values, tenant);
-    const { policy: charged } = resolution;
-    bannable.push(partitionKey.then((key) => ({ policy: charged, partitionKey: key, cost: 0 })));
+    const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
+    bannable.push(partitionKey.then((key) => ({ policy, partitionKey: key, cost: 0 })));
   }
-  const dryRuns = blocked.filter(isRefusedDryRun);
-  if (dryRuns.length > 0) await reportRefusedDryRuns(partitions, dryRuns, tenant);
   return {
-    blocked: blocked.filter((each) => !dryRuns.includes(each)),
+    blocked: (await withoutDryRunDenials(blocked, context)).filter(isKeyDenial),
     bannable: await Promise.all(bannable),
   };
 }

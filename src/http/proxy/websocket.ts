@@ -1,23 +1,24 @@
-/** A WebSocket that tells when it is closed: one that is only passed on does not. */
+/** A WebSocket whose end is observed: workerd reports no close event for a socket that it only passes on. */
 
-/** RFC 6455, section 7.4.1. */
-const withoutClosing = 1006;
+/** RFC 6455, section 7.4.1: the connection ended without a close frame. */
+const abnormalClosure = 1006;
 
-/** So long an origin may take to answer a client that closes, and that nobody sees any more. */
-const closingMs = 10_000;
+/** How long an origin may take to answer the close frame of a client. */
+const closeTimeoutMs = 10_000;
 
 /**
- * The same upgrade, whose messages are relayed; `over` is called once the origin has closed, or has nobody any more to
- * talk to. It does not wait for a client to answer the origin's closing.
+ * Returns the same upgrade and relays its messages.
+ * @param onEnd is called when the origin has closed, when the client is gone without a close frame, or when the origin has
+ * not answered the client's close frame in time; possibly more than once
  */
-export function socketUntil(response: Response, over: () => void): Response {
+export function withSocketEnd(response: Response, onEnd: () => void): Response {
   const origin = response.webSocket;
   if (origin === null) return response;
   const { 0: client, 1: server } = new WebSocketPair();
-  relay(origin, server, over);
+  relay(origin, server, onEnd);
   relay(server, origin, (code) => {
-    if (code === withoutClosing) over();
-    else setTimeout(over, closingMs);
+    if (code === abnormalClosure) onEnd();
+    else setTimeout(onEnd, closeTimeoutMs);
   });
   origin.accept({ allowHalfOpen: true });
   server.accept({ allowHalfOpen: true });
@@ -25,10 +26,10 @@ export function socketUntil(response: Response, over: () => void): Response {
   return new Response(null, { status, statusText, headers, webSocket: client });
 }
 
-function relay(from: WebSocket, to: WebSocket, closed: (code: number) => void): void {
+function relay(from: WebSocket, to: WebSocket, onClose: (code: number) => void): void {
   from.binaryType = "arraybuffer";
   from.addEventListener("message", ({ data }) => {
-    // Who has closed may still be told what the other had to say.
+    // A side that has sent its close frame still receives messages until the other side closes.
     if (to.readyState !== WebSocket.CLOSED) to.send(data);
   });
   let isClosed = false;
@@ -36,14 +37,14 @@ function relay(from: WebSocket, to: WebSocket, closed: (code: number) => void): 
     if (isClosed) return;
     isClosed = true;
     closeAs(to, code, reason);
-    closed(code);
+    onClose(code);
   };
   from.addEventListener("close", ({ code, reason }) => close(code, reason));
-  // After what is no WebSocket's message there is no other event.
-  from.addEventListener("error", () => close(withoutClosing, ""));
+  // workerd sends no close event after a protocol error.
+  from.addEventListener("error", () => close(abnormalClosure, ""));
 }
 
-/** As the other side has closed, or without a word: there are codes that may come, and must not be sent. */
+/** Closes with the same code where a close frame may carry it, else without a code. */
 function closeAs(socket: WebSocket, code: number, reason: string): void {
   try {
     socket.close(code, reason);

@@ -1,6 +1,6 @@
 /** What the proxy changes in the fields of a request, and what it answers in the origin's place. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { forwardsLeft, hasPassed } from "../../../src/http/proxy/gateway-fields.ts";
+import { forwardsLeft, hasLooped } from "../../../src/http/proxy/gateway-fields.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
 afterEach(() => void vi.useRealTimers());
@@ -113,7 +113,7 @@ describe("Via", () => {
     ["1.1 fred (us)", false],
     ["", false],
   ] as const)("of %j has passed here: %j", ([via, expected]) => {
-    expect(hasPassed(new Headers({ Via: via }), "us")).toBe(expected);
+    expect(hasLooped(new Headers({ Via: via }), "us")).toBe(expected);
   });
 
   it("differs between deployments, so that one may stand before another", async () => {
