@@ -1,22 +1,28 @@
+/** How a Worker answers with configurations that are broken, discouraged or misnamed. */
 import { describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
-interface Broken {
-  status: number;
+interface BrokenConfigurationAnswer {
   errors: { variable: string; field: string; accepted: string }[];
 }
 
-const problemsOf = async (variables: Record<string, unknown>): Promise<string[]> => {
+/** The places that the Worker reports as wrong, such as `POLICIES [0].name`. */
+const reportedPlaces = async (variables: Record<string, unknown>): Promise<string[]> => {
   const response = await headgate(variables).send("/");
   expect(response.status).toBe(500);
-  const { errors } = await response.json<Broken>();
+  const { errors } = await response.json<BrokenConfigurationAnswer>();
   return errors.map(({ variable, field }) => `${variable} ${field}`.trim());
 };
 
 const limits = { LIMITS: "5/minute" };
+const ban = { after: 3, within: "10m", for: "1h" };
+const huge = "999999999999989/day";
+const onePolicy = (fields: object): Record<string, unknown> => ({
+  POLICIES: [{ name: "a", limits: "5/minute", ...fields }],
+});
 
 describe("a broken configuration", () => {
-  it("answers 500 with problem details on every path, health and /check included", async () => {
+  it("a broken configuration answers 500 with problem details on every path, health and /check included", async () => {
     const { send, check } = headgate({ LIMITS: "none" });
     for (const answer of [send("/"), send("/check/health"), check("GET", "/check?key=k")]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -26,13 +32,15 @@ describe("a broken configuration", () => {
     }
   });
 
-  it("tells all of its problems at once, by variable and field", async () => {
+  it("a broken configuration reports all of its problems at once, by variable and field", async () => {
     const policies = [
       { name: "a", limits: [{ limit: 0, window: "soon", strategy: "magic", extra: 1 }] },
       { name: "a", limits: "5/minute", matches: {} },
       { name: "No Name", limits: { limit: 999_999_999_999_989, window: "1d" } },
     ];
-    expect(await problemsOf({ POLICIES: policies, ORIGIN: "nonsense", KEY_SECRET: "" })).toEqual([
+    expect(
+      await reportedPlaces({ POLICIES: policies, ORIGIN: "nonsense", KEY_SECRET: "" }),
+    ).toEqual([
       "ORIGIN",
       "POLICIES [0].limits[0].limit",
       "POLICIES [0].limits[0].window",
@@ -46,25 +54,40 @@ describe("a broken configuration", () => {
   });
 
   it.for<[string, Record<string, unknown>, string]>([
-    ["unknown strategy", { ...limits, STRATEGY: "magic" }, "STRATEGY"],
-    [
-      "unknown field",
-      { POLICIES: [{ name: "a", limits: "1/s", colour: 1 }] },
-      "POLICIES [0].colour",
-    ],
-    ["bad duration", { LIMITS: "5/fortnight" }, "LIMITS window"],
-    ["limit of 0", { LIMITS: "0/minute" }, "LIMITS limit"],
-    ["negative limit", { LIMITS: "-5/minute" }, "LIMITS limit"],
-    ["limit that is no integer", { LIMITS: "1.5/minute" }, "LIMITS limit"],
-    ["limit × window too large", { LIMITS: "999999999999989/day" }, "LIMITS limit"],
-    ["origin that is no URL", { ...limits, ORIGIN: "api.example.com" }, "ORIGIN"],
-    ["missing secret", { ...limits, KEY_SECRET: undefined }, "KEY_SECRET"],
-    ["absence of limits", {}, "POLICIES"],
-  ])("is told of an %s", async ([, variables, place]) => {
-    expect(await problemsOf(variables)).toEqual([place]);
+    ["an unknown strategy", { ...limits, STRATEGY: "magic" }, "STRATEGY"],
+    ["a bad duration", { LIMITS: "5/fortnight" }, "LIMITS window"],
+    ["a limit of 0", { LIMITS: "0/minute" }, "LIMITS limit"],
+    ["a negative limit", { LIMITS: "-5/minute" }, "LIMITS limit"],
+    ["a fractional limit", { LIMITS: "1.5/minute" }, "LIMITS limit"],
+    ["a product of limit and window that is too large", { LIMITS: huge }, "LIMITS limit"],
+    ["an origin that is not a URL", { ...limits, ORIGIN: "api.example.com" }, "ORIGIN"],
+    ["a missing secret", { ...limits, KEY_SECRET: undefined }, "KEY_SECRET"],
+    ["missing limits", {}, "POLICIES"],
+    ["an unknown field of a policy", onePolicy({ colour: 1 }), "POLICIES [0].colour"],
+    ["a bad path", onePolicy({ match: { path: "login" } }), "POLICIES [0].match.path"],
+    ["a bad key part", onePolicy({ key: "address" }), "POLICIES [0].key"],
+    ["a bad cost", onePolicy({ cost: 0 }), "POLICIES [0].cost"],
+    ["a bad status", onePolicy({ count: { status: ["9xx"] } }), "POLICIES [0].count"],
+    ["a bad address", onePolicy({ deny: ["10.0.0.0/33"] }), "POLICIES [0].deny[0]"],
+    ["a bad ban", onePolicy({ ban: { ...ban, after: 0 } }), "POLICIES [0].ban.after"],
+    ["a bad onDeny", onePolicy({ onDeny: { status: 200 } }), "POLICIES [0].onDeny.status"],
+  ])("the Worker reports the place of %s", async ([, variables, place]) => {
+    expect(await reportedPlaces(variables)).toEqual([place]);
   });
 
-  it("does not tell the values that were set", async () => {
+  it.for<[string, Record<string, unknown>, number]>([
+    ["a path", { match: { path: "/*" } }, 200],
+    ["a composite key", { key: ["ip", "path"] }, 200],
+    ["an address on the allowlist", { allow: ["203.0.113.0/24"] }, 200],
+    ["an address on the blocklist", { deny: ["203.0.113.*"] }, 403],
+    ["a limit for one address", { overrides: [{ key: "203.0.113.7", limits: "1/hour" }] }, 200],
+    ["a ban", { ban }, 200],
+  ])("a policy with %s in its fields is served", async ([, fields, status]) => {
+    const { send } = headgate(onePolicy(fields));
+    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(status);
+  });
+
+  it("the answer to a broken configuration does not contain the values of variables", async () => {
     const { send } = headgate({
       LIMITS: "canary1/minute",
       ORIGIN: "canary2",
@@ -75,7 +98,7 @@ describe("a broken configuration", () => {
     expect(text).not.toMatch(/ca ?nary/);
   });
 
-  it("costs no quota: what was counted before is there when it is mended", async () => {
+  it("what was counted before a configuration broke still counts after it is repaired", async () => {
     const sound = { LIMITS: "2/minute", STRATEGY: "fixed-window", KEY_SECRET: crypto.randomUUID() };
     const visitor = from("203.0.113.7");
     await headgate(sound).send("/", visitor);
@@ -85,8 +108,8 @@ describe("a broken configuration", () => {
   });
 });
 
-describe("a configuration that should rather not be used", () => {
-  it("holds, and is told once in the log", async () => {
+describe("a discouraged configuration", () => {
+  it("a discouraged configuration is in effect, and logs one warning per isolate", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
     const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
     const { send } = headgate({ LIMITS: elastic });
@@ -99,10 +122,10 @@ describe("a configuration that should rather not be used", () => {
   });
 });
 
-describe("a configuration that cannot be deployed as it is", () => {
+describe("a configuration that check-config rejects and the Worker serves", () => {
   const sound = { LIMITS: "5/minute", CHECK_TOKENS: "a-token-of-24-characters" };
 
-  it("serves requests, and reports unknown variables and short secrets in one event per isolate", async () => {
+  it("unknown variables and short secrets are reported in one event per isolate, and requests are served", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { send } = headgate({
       ...sound,
@@ -125,7 +148,7 @@ describe("a configuration that cannot be deployed as it is", () => {
     warnings.mockRestore();
   });
 
-  it("takes no binding for a variable, and reports nothing where all is known", async () => {
+  it("bindings and the variables of EXTRA_VARS are not reported as unknown", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { send } = headgate({ ...sound, REGION: "eu", EXTRA_VARS: "REGION" });
     expect(await statusOf(send("/", from("203.0.113.7")))).toBe(200);
@@ -133,20 +156,20 @@ describe("a configuration that cannot be deployed as it is", () => {
     warnings.mockRestore();
   });
 
-  it("answers 500 on every path with the placeholder of a secret", async () => {
+  it("a placeholder in place of a secret answers 500 on every path", async () => {
     for (const path of ["/", "/check/health"]) {
       const own = headgate({ ...sound, KEY_SECRET: "at least 32 random characters" });
       // oxlint-disable-next-line no-await-in-loop
       expect(await statusOf(own.send(path))).toBe(500);
     }
-    expect(await problemsOf({ ...sound, CHECK_TOKENS: ["at least 32 random characters"] })).toEqual(
-      ["CHECK_TOKENS"],
-    );
+    expect(
+      await reportedPlaces({ ...sound, CHECK_TOKENS: ["at least 32 random characters"] }),
+    ).toEqual(["CHECK_TOKENS"]);
   });
 
-  it("names unknown variables beside the problems of a broken configuration", async () => {
+  it("unknown variables are logged beside the problems of a broken configuration", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
-    expect(await problemsOf({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual([
+    expect(await reportedPlaces({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual([
       "POLICIES",
     ]);
     expect(warnings.mock.calls.join()).toContain("unknown variable LIMTS; did you mean LIMITS?");
@@ -155,13 +178,13 @@ describe("a configuration that cannot be deployed as it is", () => {
 });
 
 describe("variables", () => {
-  it("may come as JSON text, as the dashboard and --var give them", async () => {
+  it("variables may be JSON text, as the dashboard and --var pass them", async () => {
     const policies = JSON.stringify([{ name: "text", limits: ["7/minute"], key: ["global"] }]);
     const { headers } = await headgate({ POLICIES: policies }).send("/");
     expect(headers.get("RateLimit-Policy")).toBe('"text";q=7;w=60');
   });
 
-  it("name the default strategy where they name none", async () => {
+  it("limits without a strategy use sliding-window-counter", async () => {
     const response = await headgate(limits).check("GET", "/check?key=203.0.113.7");
     expect(await response.json()).toMatchObject({
       limits: [{ strategy: "sliding-window-counter" }],

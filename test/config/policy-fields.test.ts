@@ -1,7 +1,8 @@
+/** Every field of a policy but those for certain keys, with values that it accepts and rejects. */
 import { describe, expect, it } from "vitest";
-import { describeField, problemsOf } from "./field-cases.ts";
+import { describeField, reportedProblems } from "./field-cases.ts";
 
-/** What no field of texts or numbers takes. */
+/** Values that every field for texts or numbers rejects. */
 const otherTypes = [null, true, [], {}];
 
 describeField({
@@ -327,24 +328,24 @@ describeField({
   ],
 });
 
-describe("a policy", () => {
-  it("that is wrong in five fields tells of all five, and of none of their values", async () => {
-    const { errors, text } = await problemsOf({
+describe("the problems of a policy", () => {
+  it("a policy with several wrong fields reports each of them, and none of their values", () => {
+    const problems = reportedProblems({
       key: "canary1",
       cost: { from: "canary2", max: 0 },
       ban: { after: 0, within: "canary3", for: "1h", until: "canary4" },
       allow: ["canary5", "203.0.113.7", "canary6"],
       onDeny: { status: 200, contentType: "canary7" },
     });
-    expect(errors.map(({ variable, field }) => `${variable} ${field}`)).toEqual(
+    expect(problems.map(({ variable, field }) => `${variable} ${field}`)).toEqual(
       ["key", "cost", "ban.after", "ban.within", "ban.until", "onDeny.status"]
         .concat("onDeny.contentType")
         .map((field) => `POLICIES [0].${field}`),
     );
-    expect(text).not.toContain("canary");
+    expect(JSON.stringify(problems)).not.toContain("canary");
   });
 
-  it("that has every field wrong tells of every one, exceptions included", async () => {
+  it("a policy with every field wrong reports every field", () => {
     const wrong = {
       name: "A",
       match: 1,
@@ -374,26 +375,26 @@ describe("a policy", () => {
       onDeny: 1,
       colour: 1,
     };
-    const { errors } = await problemsOf(wrong);
+    const problems = reportedProblems(wrong);
     const places = Object.keys(wrong).map((field) => (field === "deny" ? "deny[0]" : field));
-    expect(errors.map(({ field }) => field).toSorted()).toEqual(
+    expect(problems.map(({ field }) => field).toSorted()).toEqual(
       places.map((place) => `[0].${place}`).toSorted(),
     );
   });
 
   it.for(["__proto__", "constructor", "limit", "Name", "", "on_error"])(
-    "has no field %s",
-    async (field) => {
+    'a policy rejects the unknown field "%s" without quoting its value',
+    (field) => {
       const own = JSON.parse(`{ ${JSON.stringify(field)}: "canary" }`) as object;
-      const { errors, text } = await problemsOf({ ...own });
-      expect(errors).toEqual([
+      const problems = reportedProblems({ ...own });
+      expect(problems).toEqual([
         {
           variable: "POLICIES",
           field: `[0].${field}`.replace(/\.$/, ""),
           accepted: expect.stringMatching(/^one of the fields name, match, key, /),
         },
       ]);
-      expect(text).not.toContain("canary");
+      expect(JSON.stringify(problems)).not.toContain("canary");
     },
   );
 });

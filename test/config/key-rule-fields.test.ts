@@ -1,6 +1,7 @@
-import { describeField, type Refused } from "./field-cases.ts";
+/** The fields of a policy that single out keys, and those about objects and denials, with values that they accept and reject. */
+import { describeField, type Rejected } from "./field-cases.ts";
 
-/** What no field of texts or numbers takes. */
+/** Values that every field for texts or numbers rejects. */
 const otherTypes = [null, true, [], {}];
 const lists = [null, true, 5, {}, "", "203.0.113.7", { 0: "203.0.113.7" }];
 const addresses = (length: number): string[] =>
@@ -9,14 +10,14 @@ const addresses = (length: number): string[] =>
 const key = "198.51.100.1";
 const limits = "9/minute";
 
-/** What is refused in the place of a duration. */
+/** Values that every duration rejects. */
 const noDurations = [
   [...otherTypes, 0, 500, 1.5, Number.NaN, "", " ", "0s", "-5s", "1.5s", "500", "NaN", "soon"],
   ["5 moons", "1h 30m", "1e3ms", "5s\n6s", "99999999999999999s", ["5s"]],
 ].flat();
 
-/** What is refused in the second place of a list of those whom a policy knows by `key`. */
-const noEntries = (at: string, of: (entry: unknown) => unknown): Refused[] => [
+/** Values that are rejected as the second entry of a list of subjects, in a policy whose key is an address. */
+const noEntries = (at: string, of: (entry: unknown) => unknown): Rejected[] => [
   {
     at,
     of,
@@ -43,9 +44,9 @@ const noEntries = (at: string, of: (entry: unknown) => unknown): Refused[] => [
   { at, of, accepted: /^an address, a CIDR block, or a text for ip$/, values: [[], ["a", "b"]] },
 ];
 
-for (const [field, status] of [
-  ["allow", 200],
-  ["deny", 403],
+for (const [field, kind] of [
+  ["allow", "exempt"],
+  ["deny", "blocked"],
 ] as const) {
   describeField({
     field,
@@ -53,12 +54,12 @@ for (const [field, status] of [
       [[], ["198.51.100.1"], ["198.51.100.0/24", "::/0", "2001:db8::1"], ["198.51.100.*"]],
       [["64:ff9b::198.51.100.1"], [["198.51.100.0/24"]], addresses(256)],
     ].flat(),
-    answered: [
+    resolved: [
       ["203.0.113.7", "203.0.113.9/24", "0.0.0.0/0", "::ffff:203.0.113.7", "*"],
       ["203.0.113.*", "*.*.*.7", ["203.0.113.7"], ["203.0.113.*"]],
     ]
       .flat()
-      .map((entry) => [[entry], status] as const),
+      .map((entry) => [[entry], kind] as const),
     bad: [
       {
         accepted: /^a list of up to 256 keys, addresses and CIDR blocks$/,
@@ -72,7 +73,7 @@ for (const [field, status] of [
     field,
     beside: { key: ["header:X-Api-Key", "ip"] },
     good: [[["partner", "203.0.113.7"]], [["partner", "*"]], ["198.51.100.1"]],
-    answered: [[["203.0.113.7"], status]],
+    resolved: [[["203.0.113.7"], kind]],
     bad: [
       {
         at: "[0]",
@@ -100,7 +101,7 @@ describeField({
     ...["country=DE", "ip=203.0.113.*", "asn=13335", "jwt:sub=*"].map((when) => [{ when, limits }]),
     addresses(256).map((each) => ({ key: each, limits })),
   ],
-  answered: [[[{ key: "203.0.113.7", limits: { limit: 1, window: "1h" } }], 200]],
+  resolved: [[[{ key: "203.0.113.7", limits: { limit: 1, window: "1h" } }], "charge"]],
   bad: [
     {
       accepted: /^a list of up to 256 overrides such as \{ key = "partner-42"/,
@@ -150,7 +151,7 @@ describeField({
       values: ["0/minute", "-1/minute", "1.5/minute", "NaN/minute", { limit: "5", window: "1m" }],
       of: (each) => [{ key, limits: each }],
     },
-    ...["[0].strategy", "[0].limits.strategy"].map((at): Refused => ({
+    ...["[0].strategy", "[0].limits.strategy"].map((at): Rejected => ({
       at,
       accepted: /^one of "fixed-window", .*"concurrency"$/,
       values: ["magic", "", null, 5, ["sliding-log"]],
@@ -189,7 +190,7 @@ describeField({
       values: [...otherTypes, 0, -1, 1.5, 1_001, Number.NaN, Infinity, "3", "NaN", undefined],
       of: (after) => ({ ...ban, after }),
     },
-    ...["within", "for"].map((name): Refused => ({
+    ...["within", "for"].map((name): Rejected => ({
       at: `.${name}`,
       accepted: /^a duration from 1 ms to 10 years such as/,
       values: [...noDurations, "month", "1 year", "3651d", undefined],
