@@ -1,17 +1,17 @@
-/** `npm run check-config`: reports what the Worker would report about its variables, without deploying it. */
-import { check, type Findings, summary } from "./check.ts";
-import { readOptions, runCommand } from "./command.ts";
+/** `npm run check-config`: prints the configuration problems that the Worker would report, without deploying it. */
+import { checkConfiguration, type Findings, summary } from "./configuration-check.ts";
+import { parseCommandLine, runCommand } from "./command.ts";
 import {
   demoVariables,
   deployedVariables,
-  isDemo,
+  usesDemoLimits,
   localVariables,
   readSettings,
   type Settings,
 } from "./settings.ts";
-import { sourceOf, sourceOptions } from "./source.ts";
+import { configurationSource, sourceOptions } from "./configuration-source.ts";
 
-const { "secrets-deployed": areSecretsDeployed, ...values } = readOptions({
+const { "secrets-deployed": areSecretsDeployed, ...values } = parseCommandLine({
   ...sourceOptions,
   "secrets-deployed": {
     type: "boolean",
@@ -25,22 +25,22 @@ const demoNote =
   "Set LIMITS or POLICIES before you deploy.";
 
 await runCommand(() => {
-  const settings = readSettings(sourceOf(values));
-  report(check(settings, variablesOf(settings)));
-  if (isDemoChecked(settings) && process.exitCode === 0) console.log(demoNote);
+  const settings = readSettings(configurationSource(values));
+  printFindings(checkConfiguration(settings, variablesOf(settings)));
+  if (isCheckingDemo(settings) && process.exitCode === 0) console.log(demoNote);
 });
 
-/** A deployment has no demo: there, missing limits are a problem. */
-function isDemoChecked(settings: Settings): boolean {
-  return !areSecretsDeployed && isDemo(settings);
+/** A deployment has no demo: missing limits are a problem there. */
+function isCheckingDemo(settings: Settings): boolean {
+  return !areSecretsDeployed && usesDemoLimits(settings);
 }
 
 function variablesOf(settings: Settings): Record<string, unknown> {
   if (areSecretsDeployed) return deployedVariables(settings);
-  return isDemoChecked(settings) ? demoVariables(settings) : localVariables(settings);
+  return isCheckingDemo(settings) ? demoVariables(settings) : localVariables(settings);
 }
 
-function report({ config, problems, warnings }: Findings): void {
+function printFindings({ config, problems, warnings }: Findings): void {
   for (const line of [...problems, ...warnings]) console.error(line);
   if (config !== null && problems.length === 0) console.log(summary(config));
   process.exitCode = problems.length === 0 ? 0 : 1;

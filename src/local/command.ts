@@ -1,37 +1,37 @@
-/** What the commands of this folder share: options, `--help`, and an end without a stack trace. */
+/** Command-line options, `--help`, and errors without a stack trace, for every npm script of this project. */
 import { parseArgs, type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig } from "node:util";
 
-/** An option and its lines in the help text. */
-export interface Option extends ParseArgsOptionDescriptor {
-  /** The name of its value, such as `port`. */
+/** An option with its text for `--help`. */
+export interface CommandOption extends ParseArgsOptionDescriptor {
+  /** The placeholder for the value in `--help`, such as `port`. */
   readonly value?: string;
   readonly about?: string;
 }
 
-export type Options = ParseArgsOptionsConfig & Readonly<Record<string, Option>>;
+export type CommandOptions = ParseArgsOptionsConfig & Readonly<Record<string, CommandOption>>;
 
-/** A problem that the user can fix: commands print its message and no stack trace. */
+/** A problem that the user can fix. Commands print its message without a stack trace. */
 export class CommandError extends Error {}
 
-/** Prints the message and ends the command with exit code 1. */
-export function fail(message: string): never {
+/** Prints the message to stderr and ends the process with exit code 1. */
+export function exitWithError(message: string): never {
   console.error(message);
   process.exit(1);
 }
 
-/** Runs a command; a `CommandError` ends it with exit code 1. */
+/** Runs a command. A `CommandError` prints its message and ends the process with exit code 1. */
 export async function runCommand(run: () => void | Promise<void>): Promise<void> {
   try {
     await run();
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    fail(error.message);
+    exitWithError(error.message);
   }
 }
 
-/** Parses the command line. `--help` prints the options and ends the command. */
+/** Returns the option values of the command line. Prints the help text and ends the process on `--help`. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
-export function readOptions<const O extends Options>(options: O) {
+export function parseCommandLine<const O extends CommandOptions>(options: O) {
   if (process.argv.slice(2).some(isHelp)) {
     console.log(helpOf(options));
     process.exit(0);
@@ -40,14 +40,14 @@ export function readOptions<const O extends Options>(options: O) {
     return parseArgs({ options }).values;
   } catch (error) {
     const accepted = Object.keys(options).map((name) => `--${name}`);
-    return fail(`${messageOf(error)}\nAccepted are ${accepted.join(", ")}.`);
+    return exitWithError(`${messageOf(error)}\nAccepted are ${accepted.join(", ")}.`);
   }
 }
 
 export const isHelp = (word: string): boolean => word === "--help" || word === "-h";
 
-/** The help text: how to call the command, and one line for each option. */
-export function helpOf(options: Options, command = commandLine(process.env)): string {
+/** The usage line and one line for each option. */
+export function helpOf(options: CommandOptions, command = commandLine(process.env)): string {
   const rows = [
     ...Object.entries(options).map(([name, option]) => [usageOf(name, option), aboutOf(option)]),
     ["-h, --help", "Show this help."],
@@ -59,12 +59,12 @@ export function helpOf(options: Options, command = commandLine(process.env)): st
   return [`Usage: ${command} [options]`, "", "Options:", ...lines].join("\n");
 }
 
-function usageOf(name: string, { type, short, value = "value" }: Option): string {
+function usageOf(name: string, { type, short, value = "value" }: CommandOption): string {
   const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
   return type === "string" ? `${names} <${value}>` : names;
 }
 
-function aboutOf({ about = "", default: fallback, multiple }: Option): string {
+function aboutOf({ about = "", default: fallback, multiple }: CommandOption): string {
   const notes = [
     ...(fallback === undefined || typeof fallback === "boolean"
       ? []
@@ -74,7 +74,7 @@ function aboutOf({ about = "", default: fallback, multiple }: Option): string {
   return notes.length > 0 ? `${about} (${notes.join(", ")})`.trimStart() : about;
 }
 
-/** How npm runs the current script with options. npm provides its name. */
+/** The npm command that runs the current script with options. npm sets its name in the environment. */
 export function commandLine(env: Readonly<Record<string, string | undefined>>): string {
   const script = env["npm_lifecycle_event"];
   if (script === undefined) return "node <script>";

@@ -1,4 +1,4 @@
-/** A small origin to put the limiter in front of while there is no other: it tells what reached it. */
+/** A small origin for the demo. Its response describes the request that it received. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
 export interface DemoOrigin {
@@ -10,7 +10,7 @@ export async function startDemoOrigin(): Promise<DemoOrigin> {
   let served = 0;
   const server = createServer((request, response) => {
     served += 1;
-    answer(request, response, served);
+    respond(request, response, served);
   });
   const { promise: listening, resolve, reject } = Promise.withResolvers<void>();
   server.once("error", reject);
@@ -27,14 +27,13 @@ export async function startDemoOrigin(): Promise<DemoOrigin> {
   };
 }
 
-/** As much of a body as is worth telling. */
-const mostToldBytes = 1_024;
+const maxEchoedBytes = 1_024;
 
-function answer(request: IncomingMessage, response: ServerResponse, served: number): void {
-  const told: Buffer[] = [];
+function respond(request: IncomingMessage, response: ServerResponse, served: number): void {
+  const bodyChunks: Buffer[] = [];
   let sizeBytes = 0;
   request.on("data", (chunk: Buffer) => {
-    if (sizeBytes < mostToldBytes) told.push(chunk.subarray(0, mostToldBytes - sizeBytes));
+    if (sizeBytes < maxEchoedBytes) bodyChunks.push(chunk.subarray(0, maxEchoedBytes - sizeBytes));
     sizeBytes += chunk.length;
   });
   request.on("end", () => {
@@ -44,7 +43,7 @@ function answer(request: IncomingMessage, response: ServerResponse, served: numb
       served,
       method: request.method,
       path: request.url,
-      ...(sizeBytes > 0 && { sizeBytes, body: Buffer.concat(told).toString("utf8") }),
+      ...(sizeBytes > 0 && { sizeBytes, body: Buffer.concat(bodyChunks).toString("utf8") }),
     };
     response.end(`${JSON.stringify(received, null, 2)}\n`);
   });

@@ -1,10 +1,12 @@
-/** `npm run deploy`: checks the configuration that `wrangler deploy` is about to deploy, and deploys it. */
-import { check } from "./check.ts";
+/** `npm run deploy`: checks the configuration, and runs `wrangler deploy` if it has no problems. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { constants } from "node:os";
+import { fileURLToPath } from "node:url";
+import { checkConfiguration } from "./configuration-check.ts";
 import { CommandError, helpOf, isHelp, runCommand } from "./command.ts";
 import { deployedVariables, readSettings } from "./settings.ts";
-import { deployOptions, readDeployWords } from "./deploy-words.ts";
-import { sourceOf } from "./source.ts";
-import { runWrangler } from "./wrangler.ts";
+import { configurationSource, deployOptions, readDeployOptions } from "./configuration-source.ts";
 
 await runCommand(async () => {
   const words = process.argv.slice(2);
@@ -13,18 +15,32 @@ await runCommand(async () => {
     process.exitCode = await runWrangler(["deploy", "--help"]);
     return;
   }
-  const values = readDeployWords(words);
-  const source = sourceOf(values);
+  const values = readDeployOptions(words);
+  const source = configurationSource(values);
   const settings = readSettings(source);
-  const { problems, warnings } = check(settings, deployedVariables(settings));
+  const { problems, warnings } = checkConfiguration(settings, deployedVariables(settings));
   for (const line of [...problems, ...warnings]) console.error(line);
   if (problems.length > 0) {
     throw new CommandError("Nothing was deployed: the configuration has problems.");
   }
-  // Named for wrangler too, so that it cannot choose another configuration than the one that was checked.
+  // These options make wrangler deploy the configuration that was checked.
   const chosen = [
     ...(values.env === undefined ? [`--env=${source.environment}`] : []),
     ...(values.config === undefined ? [`--config=${source.file}`] : []),
   ];
   process.exitCode = await runWrangler(["deploy", ...chosen, ...words]);
 });
+
+const wranglerBin = fileURLToPath(
+  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
+);
+
+/** Runs wrangler in this terminal and forwards signals to it. Returns its exit code. */
+async function runWrangler(words: readonly string[]): Promise<number> {
+  const child = spawn(process.execPath, [wranglerBin, ...words], { stdio: "inherit" });
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
+  for (const signal of signals) process.on(signal, () => child.kill(signal));
+  await once(child, "exit");
+  // Shells report an exit by a signal as 128 + its number.
+  return child.exitCode ?? 128 + constants.signals[child.signalCode ?? "SIGTERM"];
+}

@@ -3,38 +3,38 @@ import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseEnv } from "node:util";
-import type { Source } from "./source.ts";
+import type { ConfigurationSource } from "./configuration-source.ts";
 
-/** The secrets of a local run, with their purpose. */
-const secrets = {
+/** The generated secrets, each with the comment that explains it in `.dev.vars`. */
+const secretPurposes = {
   KEY_SECRET: "hides who is charged: keys leave the Worker only as HMACs made with it",
   CHECK_TOKENS: "the bearer token of /check",
 };
 
-/** The names of the secrets that `npm start` makes. */
-export const madeSecrets: readonly string[] = Object.keys(secrets);
+/** The names of the secrets that `npm start` generates. */
+export const generatedSecrets: readonly string[] = Object.keys(secretPurposes);
 
-/** Every file that wrangler may read secrets from: the environment's own comes first and replaces the other. */
-export function devVarsFiles({ file, environment }: Source): string[] {
+/** The files that wrangler may read secrets from. It reads the first that exists. */
+export function devVarsFiles({ file, environment }: ConfigurationSource): string[] {
   const general = join(dirname(file), ".dev.vars");
   return environment === "" ? [general] : [`${general}.${environment}`, general];
 }
 
-/** The file that wrangler reads. */
-export function devVarsFile(source: Source): string {
+/** The file that wrangler reads, or the one to create. */
+export function devVarsFile(source: ConfigurationSource): string {
   const files = devVarsFiles(source);
   return files.find((file) => existsSync(file)) ?? files.at(-1) ?? ".dev.vars";
 }
 
-export function readDevVars(source: Source): Record<string, string | undefined> {
+export function readDevVars(source: ConfigurationSource): Record<string, string | undefined> {
   const file = devVarsFile(source);
   return existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
 }
 
-/** Adds random values for missing secrets to `.dev.vars` and keeps everything else in it. */
-export function ensureDevVars(source: Source): void {
+/** Adds random values for missing secrets to `.dev.vars`, and changes nothing else in it. */
+export function ensureDevVars(source: ConfigurationSource): void {
   const present = readDevVars(source);
-  const missing = Object.entries(secrets).filter(([name]) => !present[name]);
+  const missing = Object.entries(secretPurposes).filter(([name]) => !present[name]);
   if (missing.length === 0) return;
   const file = devVarsFile(source);
   const lines = missing.map(

@@ -1,14 +1,14 @@
-/** An example request that a policy charges: what the welcome shows as commands to try. */
+/** Builds an example request that a policy charges, for the commands in the banner of `npm start`. */
 import { type Config, type KeyPart, type Policy } from "../config/index.ts";
 
-/** Whoever connects to local workerd. */
-const localAddress = "127.0.0.1";
-/** From the range for documentation (RFC 5737). */
+/** The client address of requests to local workerd. */
+const loopbackAddress = "127.0.0.1";
+/** A documentation address (RFC 5737). */
 const forwardedAddress = "203.0.113.7";
-const anything = "example";
+const exampleValue = "example";
 
-/** No command can have these: the token must be signed, and local workerd knows no places. */
-const unavailable: ReadonlySet<KeyPart["kind"]> = new Set([
+/** No `curl` command can supply these key parts: tokens must be signed, and local workerd has no location data. */
+const unavailableKeyParts: ReadonlySet<KeyPart["kind"]> = new Set([
   "jwt",
   "country",
   "continent",
@@ -16,59 +16,66 @@ const unavailable: ReadonlySet<KeyPart["kind"]> = new Set([
   "colo",
 ]);
 
-/** The policy that the commands are for: the first that charges a request which a command can send. */
+/**
+ * The policy of the example: the first one that charges a request which `curl` can send, else the first of the list.
+ */
 export function examplePolicy({ policies, selfPolicies }: Config): Policy | undefined {
   const ofOrigin = policies.filter((policy) => !selfPolicies.includes(policy));
   const charging = ofOrigin.filter(
     ({ key, onMissingKey }) =>
       (onMissingKey !== "skip" && onMissingKey !== "deny") ||
-      key.every(({ kind }) => !unavailable.has(kind)),
+      key.every(({ kind }) => !unavailableKeyParts.has(kind)),
   );
   const enforced = charging.filter(({ isDryRun }) => !isDryRun);
   return enforced[0] ?? charging[0] ?? ofOrigin[0] ?? policies[0];
 }
 
-/** A command that the policy charges. @param url where the Worker runs */
+/**
+ * A `curl` command for a request that the policy charges.
+ * @param url the URL of the Worker
+ */
 export function requestCommand(url: string, policy: Policy): string {
   const { match, key, addresses } = policy;
   const method = methodOf(policy);
   const fields = new Map<string, string>();
   if (match.host !== null) fields.set("Host", hostOf(policy));
   for (const [name, value] of match.headers ?? [])
-    fields.set(name, value === true ? anything : value);
+    fields.set(name, value === true ? exampleValue : value);
   for (const part of key) {
-    if (part.kind === "header" && !fields.has(part.name)) fields.set(part.name, anything);
+    if (part.kind === "header" && !fields.has(part.name)) fields.set(part.name, exampleValue);
   }
-  const cookies = key.flatMap((part) => (part.kind === "cookie" ? `${part.name}=${anything}` : []));
+  const cookies = key.flatMap((part) =>
+    part.kind === "cookie" ? `${part.name}=${exampleValue}` : [],
+  );
   if (cookies.length > 0) fields.set("Cookie", cookies.join("; "));
   if (addresses.trustedProxies !== null) {
-    const proxies = Array.from({ length: addresses.trustedProxies - 1 }, () => localAddress);
+    const proxies = Array.from({ length: addresses.trustedProxies - 1 }, () => loopbackAddress);
     fields.set("X-Forwarded-For", [forwardedAddress, ...proxies].join(", "));
   }
   const query = key.flatMap((part) =>
-    part.kind === "query" ? `${encodeURIComponent(part.name)}=${anything}` : [],
+    part.kind === "query" ? `${encodeURIComponent(part.name)}=${exampleValue}` : [],
   );
   const target = `${url}${pathOf(policy)}${query.length > 0 ? `?${query.join("&")}` : ""}`;
   return [
     "curl",
     method === "HEAD" ? "-I" : "-i",
     ...(method === "GET" || method === "HEAD" ? [] : ["-X", method]),
-    ...[...fields].map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
-    /^[\w:/.-]+$/.test(target) ? target : quoted(target),
+    ...[...fields].map(([name, value]) => `-H ${shellQuoted(`${name}: ${value}`)}`),
+    /^[\w:/.-]+$/.test(target) ? target : shellQuoted(target),
   ].join(" ");
 }
 
-/** The key that the same request is charged to, one text for each part. */
+/** The key that the example request is charged to, one text for each key part. */
 export const exampleKey = (policy: Policy): string[] =>
   policy.key.map((part) => {
     const { kind } = part;
     if (kind === "ip")
-      return policy.addresses.trustedProxies === null ? localAddress : forwardedAddress;
+      return policy.addresses.trustedProxies === null ? loopbackAddress : forwardedAddress;
     if (kind === "path") return pathOf(policy);
     if (kind === "method") return methodOf(policy);
     if (kind === "host") return hostOf(policy);
     const wanted = kind === "header" ? policy.match.headers?.get(part.name) : undefined;
-    return typeof wanted === "string" ? wanted : anything;
+    return typeof wanted === "string" ? wanted : exampleValue;
   });
 
 function methodOf({ match: { methods } }: Policy): string {
@@ -77,14 +84,14 @@ function methodOf({ match: { methods } }: Policy): string {
 }
 
 const hostOf = ({ match: { host } }: Policy): string =>
-  host === null ? "localhost" : host.hostname.replaceAll("*", anything);
+  host === null ? "localhost" : host.hostname.replaceAll("*", exampleValue);
 
 const pathOf = ({ match: { path } }: Policy): string =>
   (path?.pathname ?? "/hello")
-    .replaceAll(/\/:[a-z_]\w*(?=\/|$)/gi, `/${anything}`)
-    .replaceAll("*", anything)
+    .replaceAll(/\/:[a-z_]\w*(?=\/|$)/gi, `/${exampleValue}`)
+    .replaceAll("*", exampleValue)
     .replaceAll(/[^\x21-\x7e]+/g, (text) => encodeURIComponent(text));
 
-/** For a POSIX shell. */
-const quoted = (text: string): string =>
+/** Quotes a text for a POSIX shell. */
+const shellQuoted = (text: string): string =>
   /["$`\\!]/.test(text) ? `'${text.replaceAll("'", String.raw`'\''`)}'` : `"${text}"`;

@@ -1,4 +1,4 @@
-/** The local Worker, which runs in a process of its own: starts it, gives it plans, and ends it with this process. */
+/** Runs the local Worker in a child process: sends setups to it, and ends it with this process. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -6,41 +6,42 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CommandError } from "./command.ts";
-import type { Plan } from "./plan.ts";
+import type { LocalSetup } from "./local-setup.ts";
 
-export interface Place {
+export interface LocalWorkerOptions {
   readonly port: number;
-  /** A named environment; empty for the top level. */
+  /** The name of an environment; empty for the top level. */
   readonly environment: string;
-  /** Where counters are kept; null for wrangler's own folder beside its configuration. */
+  /** The folder of the counters; null for wrangler's own folder beside its configuration. */
   readonly persistTo: string | null;
 }
 
-/** What this process sends: a plan that replaces the one before. */
-export interface Assignment extends Place, Pick<Plan, "wrangler" | "variables" | "secretNames"> {
+/** A message to the child process: run this setup in place of the previous one. */
+export interface RunRequest
+  extends LocalWorkerOptions, Pick<LocalSetup, "wrangler" | "variables" | "secretNames"> {
   readonly id: number;
 }
 
-/** What the other process sends: the Worker of an assignment runs, or why it cannot. */
-export interface Report {
+/** A message from the child process: the Worker runs, or the reason why it cannot. */
+export interface RunReport {
   readonly id: number;
   readonly failure: string | null;
 }
 
 const processFile = fileURLToPath(new URL("local-worker-process.ts", import.meta.url));
-const patienceMs = 60_000;
-const graceMs = 5_000;
+const startTimeoutMs = 60_000;
+const stopTimeoutMs = 5_000;
 
 export class LocalWorker {
-  readonly #place: Place;
+  readonly #place: LocalWorkerOptions;
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
   #id = 0;
 
-  constructor(place: Place) {
+  constructor(place: LocalWorkerOptions) {
     this.#place = place;
     this.#child = fork(processFile, {
-      // A group of its own: its own children are ended with it, however it ends.
+      // A process group of its own, so that a signal reaches the child's own children too.
       detached: true,
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       serialization: "advanced",
@@ -54,35 +55,35 @@ export class LocalWorker {
       },
     });
     const { stdout, stderr } = this.#child;
-    if (stdout !== null) passOn(stdout, process.stdout);
-    if (stderr !== null) passOn(stderr, process.stderr);
+    if (stdout !== null) forwardLines(stdout, process.stdout);
+    if (stderr !== null) forwardLines(stderr, process.stderr);
     this.#ended = once(this.#child, "exit");
-    // What it left behind, or itself when it would not go, or when this process fails.
+    // Kills whatever is left of the group, however this process ends.
     process.on("exit", () => this.#signal("SIGKILL"));
   }
 
-  /** Calls back with the exit code when the process ends. */
+  /** Calls back with the exit code when the child process ends. */
   onEnd(callback: (exitCode: number) => void): void {
     this.#child.once("exit", (code) => callback(code ?? 1));
   }
 
   /**
-   * Resolves when the Worker runs this plan, which other requests wait for.
+   * Resolves when the Worker runs this setup. HTTP requests wait until then.
    *
-   * @throws CommandError when the Worker cannot run it, or does not within a minute
+   * @throws CommandError when the Worker cannot run it, or does not start within a minute
    */
-  async run({ wrangler, variables, secretNames }: Plan): Promise<void> {
+  async run({ wrangler, variables, secretNames }: LocalSetup): Promise<void> {
     this.#id += 1;
     const id = this.#id;
-    const assignment: Assignment = { ...this.#place, id, wrangler, variables, secretNames };
+    const assignment: RunRequest = { ...this.#place, id, wrangler, variables, secretNames };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const listen = (report: Report): void => {
+    const listen = (report: RunReport): void => {
       if (report.id !== id) return;
       if (report.failure === null) resolve();
       else reject(new CommandError(report.failure));
     };
-    const late = `The Worker did not start within ${patienceMs / 1000} s.`;
-    const timeout = globalThis.setTimeout(() => reject(new CommandError(late)), patienceMs);
+    const late = `The Worker did not start within ${startTimeoutMs / 1000} s.`;
+    const timeout = globalThis.setTimeout(() => reject(new CommandError(late)), startTimeoutMs);
     this.#child.on("message", listen);
     try {
       this.#child.send(assignment);
@@ -95,7 +96,7 @@ export class LocalWorker {
 
   async stop(): Promise<void> {
     this.#signal("SIGTERM");
-    await Promise.race([this.#ended, setTimeout(graceMs)]);
+    await Promise.race([this.#ended, setTimeout(stopTimeoutMs)]);
   }
 
   #signal(signal: NodeJS.Signals): void {
@@ -107,7 +108,7 @@ export class LocalWorker {
   }
 }
 
-/** Whole lines, so that they do not mix with those of this process. */
-function passOn(from: Readable, to: Writable): void {
+/** Forwards whole lines, so that they do not mix with the lines of this process. */
+function forwardLines(from: Readable, to: Writable): void {
   createInterface({ input: from }).on("line", (line) => to.write(`${line}\n`));
 }

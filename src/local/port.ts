@@ -1,11 +1,11 @@
-/** The port of `npm start`: which texts are one, and whether it is free. */
+/** Reads the port of `npm start` and checks that it is free. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { CommandError } from "./command.ts";
 
 const highestPort = 65_535;
 const triedPorts = 100;
-/** wrangler listens on both, and a browser may choose either for `localhost`. */
+/** wrangler listens on both addresses, and a browser may choose either for `localhost`. */
 const hosts = ["127.0.0.1", "::1"] as const;
 
 /** @throws CommandError unless the text is a port that is free on both addresses of `localhost` */
@@ -24,7 +24,7 @@ export function readPort(text: string): number {
   throw new CommandError(`--port is "${text}": accepted is a port from 1 to 65535`);
 }
 
-/** The next free port; null when there is none among the next hundred. After 65535 it goes on at 8787. */
+/** The next free port, or null if the next 100 are taken. The search continues at 8787 after 65535. */
 async function freePortAfter(port: number): Promise<number | null> {
   for (let step = 1; step <= triedPorts; step++) {
     const next = port + step;
@@ -40,7 +40,7 @@ async function isFree(port: number): Promise<boolean> {
   return !answers.includes(true);
 }
 
-/** Whether something accepts connections. */
+/** Whether a program accepts connections at this address. */
 async function isListening(host: string, port: number): Promise<boolean> {
   const socket = connect({ host, port });
   try {

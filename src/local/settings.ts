@@ -1,167 +1,133 @@
-/** The variables that a Worker would get, read where a developer writes them: wrangler.toml and `.dev.vars`. */
+/** Reads the variables and secrets of a Worker from the wrangler configuration and `.dev.vars`. */
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
 import { hasLimits, isKnownVariable } from "../config/index.ts";
-import { CommandError, messageOf } from "./command.ts";
-import { madeSecrets, readDevVars } from "./dev-vars.ts";
-import type { Source } from "./source.ts";
 import { isRecord } from "../validation/problems.ts";
+import { CommandError, messageOf } from "./command.ts";
+import { generatedSecrets, readDevVars } from "./dev-vars.ts";
+import type { ConfigurationSource } from "./configuration-source.ts";
 
 export interface Settings {
-  readonly source: Source;
-  /** The configuration of the chosen environment, as wrangler reads it. */
+  readonly source: ConfigurationSource;
+  /** The configuration of the selected environment, as wrangler reads it. */
   readonly wrangler: Unstable_Config;
-  /** As they are deployed. */
+  /** The variables of a deployment. */
   readonly vars: Readonly<Record<string, unknown>>;
-  /** Values that wrangler passes to a local Worker as secrets, from `.dev.vars` or the environment of the process. */
+  /** The secrets of a local Worker, from `.dev.vars` or the process environment. */
   readonly secrets: Readonly<Record<string, string>>;
-  /** Secrets that are uploaded with the deployment. */
-  readonly uploaded: Readonly<Record<string, string>>;
+  /** Secrets to upload with the deployment. */
+  readonly uploadedSecrets: Readonly<Record<string, string>>;
   /** The names under `[secrets]`. */
-  readonly listed: readonly string[];
-  /** Names in `.dev.vars` that the Worker never gets: neither listed under `[secrets]` nor variables. */
-  readonly unlisted: readonly string[];
+  readonly requiredSecrets: readonly string[];
+  /** Names in `.dev.vars` that the Worker never gets, because neither `[secrets]` nor the variables list them. */
+  readonly ignoredDevVars: readonly string[];
 }
 
-/** @throws CommandError when the configuration cannot be read, or has no such environment */
-export function readSettings(source: Source): Settings {
-  const wrangler = readFile(source);
+/** @throws CommandError when the configuration cannot be read or has no such environment */
+export function readSettings(source: ConfigurationSource): Settings {
+  const wrangler = readConfiguration(source);
   const { required } = wrangler.secrets ?? {};
-  const listed: readonly string[] = required ?? [];
-  const isPassedOn = (name: string): boolean =>
-    required === undefined || listed.includes(name) || Object.hasOwn(wrangler.vars, name);
+  const requiredSecrets: readonly string[] = required ?? [];
+  const isPassedToWorker = (name: string): boolean =>
+    required === undefined || requiredSecrets.includes(name) || Object.hasOwn(wrangler.vars, name);
   return {
     source,
     wrangler,
     vars: { ...wrangler.vars, ...source.vars },
-    secrets: localSecrets(wrangler, source),
-    uploaded: uploadedSecrets(source),
-    listed,
-    unlisted: Object.keys(readDevVars(source)).filter((name) => !isPassedOn(name)),
+    secrets: readLocalSecrets(wrangler, source),
+    uploadedSecrets: readUploadedSecrets(source),
+    requiredSecrets,
+    ignoredDevVars: Object.keys(readDevVars(source)).filter((name) => !isPassedToWorker(name)),
   };
 }
 
-/** What a local Worker gets: `.dev.vars` replaces variables. */
+/** The variables of a local Worker. Secrets replace variables of the same name. */
 export const localVariables = ({ vars, secrets }: Settings): Record<string, unknown> => ({
   ...vars,
   ...secrets,
 });
 
 /**
- * What a deployed Worker gets. Secrets are not at hand, because they are set in the deployment: local values stand for
- * them, and values that make no difference where there is none.
+ * The variables of a deployed Worker. The values of deployed secrets cannot be read. The local value of a required
+ * secret stands in for it, or else a valid placeholder.
  */
 export function deployedVariables(settings: Settings): Record<string, unknown> {
-  const { vars, secrets, uploaded, listed } = settings;
-  const standIns = ["KEY_SECRET", ...listed].map((name) => [name, standInFor(name)]);
+  const { vars, secrets, uploadedSecrets, requiredSecrets } = settings;
+  const placeholders = ["KEY_SECRET", ...requiredSecrets].map((name) => [
+    name,
+    placeholderFor(name),
+  ]);
   // Other lines of `.dev.vars` apply to local runs only.
-  const local = Object.entries(secrets).filter(([name]) => listed.includes(name));
-  return { ...Object.fromEntries([...standIns, ...local]), ...uploaded, ...vars };
+  const local = Object.entries(secrets).filter(([name]) => requiredSecrets.includes(name));
+  return { ...Object.fromEntries([...placeholders, ...local]), ...uploadedSecrets, ...vars };
 }
 
-/** Small enough to be refused within a few requests and let in again within a few seconds. */
-export const demoPolicy = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
+/** Low enough to deny within a few requests, and short enough to allow again within seconds. */
+export const demoLimits = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
 
-/** What a local Worker gets while the demo is in effect. `npm start` makes the secrets that are missing. */
+/** The variables of a local Worker with the demo limits. `npm start` generates missing secrets. */
 export const demoVariables = (settings: Settings): Record<string, unknown> => ({
-  ...Object.fromEntries(madeSecrets.map((name) => [name, standInFor(name)])),
+  ...Object.fromEntries(generatedSecrets.map((name) => [name, placeholderFor(name)])),
   ...localVariables(settings),
-  ...demoPolicy,
+  ...demoLimits,
 });
 
-const standInPrefix = "the-value-of-the-deployed-secret-";
+const placeholderPrefix = "the-value-of-the-deployed-secret-";
 
-/** A valid value in the place of a secret that cannot be read; null where the secret may as well not be set. */
-function standInFor(name: string): unknown {
-  const text = `${standInPrefix}${name.toLowerCase()}`;
+/** A valid value for a secret that cannot be read; null where the configuration is valid without it. */
+function placeholderFor(name: string): unknown {
+  const text = `${placeholderPrefix}${name.toLowerCase()}`;
   if (/^POLICIES(?:_\d+)?$/.test(name)) return [{ name: text, limits: "1/second" }];
   if (name === "LIMITS") return "1/second";
-  return isKnownVariable(name) && !texts.has(name) ? null : text;
+  return isKnownVariable(name) && !textSecrets.has(name) ? null : text;
 }
 
-/** Secrets that any text of visible characters will do for. */
-const texts: ReadonlySet<string> = new Set([
+/** Secrets that accept any visible text. */
+const textSecrets: ReadonlySet<string> = new Set([
   "KEY_SECRET",
   "CHECK_TOKENS",
   "ORIGIN_SECRET",
   "JWT_KEY",
 ]);
 
-/** The variable that a policy stands for, whose value cannot be read; null for a policy that was read. */
-export const unreadVariable = (policyName: string): string | null =>
-  policyName.startsWith(standInPrefix)
-    ? policyName.slice(standInPrefix.length).toUpperCase()
+/** The secret variable behind a placeholder policy; null for a policy that was read. */
+export const secretOfPlaceholder = (policyName: string): string | null =>
+  policyName.startsWith(placeholderPrefix)
+    ? policyName.slice(placeholderPrefix.length).toUpperCase()
     : null;
 
 /**
- * Whether the demo limits are in effect: no limits are set, neither as variables nor as secrets. A secret that is listed
- * and not set yet is a missing secret, and no reason to limit by something else.
+ * Whether neither a variable nor a secret sets limits. A required secret counts as set, so that a missing POLICIES
+ * secret is a problem and never a reason to use the demo limits.
  */
-export const isDemo = ({
+export const usesDemoLimits = ({
   vars,
   secrets,
-  listed,
-}: Pick<Settings, "vars" | "secrets" | "listed">): boolean =>
-  !hasLimits({ ...Object.fromEntries(listed.map((name) => [name, name])), ...vars, ...secrets });
+  requiredSecrets,
+}: Pick<Settings, "vars" | "secrets" | "requiredSecrets">): boolean =>
+  !hasLimits({
+    ...Object.fromEntries(requiredSecrets.map((name) => [name, name])),
+    ...vars,
+    ...secrets,
+  });
 
-/** A line for each secret that is set and not passed on, and for an environment that lists no secrets. */
-export function warningsOf({ source, wrangler, unlisted }: Settings): string[] {
-  const { file, environment } = source;
-  const section = environment === "" ? "secrets" : `env.${environment}.secrets`;
-  return [
-    ...unlisted.map(
-      (name) =>
-        `${name} is in .dev.vars, but not listed under [${section}] in ${file}: the Worker does not get it.`,
-    ),
-    ...(wrangler.secrets === undefined
-      ? [
-          `[${section}] is missing in ${file}: wrangler does not check that KEY_SECRET is set before it deploys.`,
-        ]
-      : []),
-  ];
-}
-
-/** A line for each secret that is required and not set. */
-export function secretProblems(
-  { listed, source: { file } }: Settings,
-  variables: Readonly<Record<string, unknown>>,
-): string[] {
-  const missing = listed.filter((name) => variables[name] === undefined || variables[name] === "");
-  return missing.map(
-    (name) =>
-      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, and for a deployment with npx wrangler secret put ${name}`,
-  );
-}
-
-/** A line if the environment lacks the binding of the Durable Objects, which environments do not inherit. */
-export function bindingProblems({ wrangler, source: { file, environment } }: Settings): string[] {
-  if (wrangler.durable_objects.bindings.some(({ name }) => name === "RATE_LIMITER")) return [];
-  const section = environment === "" ? "" : `env.${environment}.`;
-  const where = environment === "" ? file : `the environment "${environment}" of ${file}`;
-  const why = environment === "" ? "" : " Environments do not inherit bindings.";
-  return [
-    `RATE_LIMITER is missing in ${where}: accepted is [[${section}durable_objects.bindings]] with ` +
-      `name = "RATE_LIMITER" and class_name = "RateLimiter".${why}`,
-  ];
-}
-
-function readFile(source: Source): Unstable_Config {
-  const { file, environment, namedBy } = source;
-  // Without this read, wrangler would take the top level for an environment that does not exist.
+function readConfiguration(source: ConfigurationSource): Unstable_Config {
+  const { file, environment, environmentOption } = source;
+  // Without this check, wrangler would use the top level for an unknown environment.
   const { definedEnvironments = [] } = readEnvironment(source, "", { hideWarnings: true });
   if (environment !== "" && !definedEnvironments.includes(environment)) {
     const accepted =
       definedEnvironments.length === 0
         ? `nothing, because ${file} has no environments`
         : `one of the environments of ${file}: ${definedEnvironments.map((name) => `"${name}"`).join(", ")}`;
-    throw new CommandError(`${namedBy} is "${environment}": accepted is ${accepted}`);
+    throw new CommandError(`${environmentOption} is "${environment}": accepted is ${accepted}`);
   }
   return readEnvironment(source, environment, {});
 }
 
 function readEnvironment(
-  { file }: Source,
+  { file }: ConfigurationSource,
   environment: string,
   options: { hideWarnings?: boolean },
 ): Unstable_Config {
@@ -169,20 +135,20 @@ function readEnvironment(
   try {
     return unstable_readConfig({ config: file, env: environment }, options);
   } catch (error) {
-    throw new CommandError(`${file}${lineOf(error)}: ${messageOf(error)}`, { cause: error });
+    throw new CommandError(`${file}${lineSuffix(error)}: ${messageOf(error)}`, { cause: error });
   }
 }
 
-/** The line of a syntax error, which wrangler's errors carry beside their message. */
-function lineOf(error: unknown): string {
+/** The line number of a syntax error, as in `:3`. wrangler's errors have it outside of their message. */
+function lineSuffix(error: unknown): string {
   const location: unknown = error instanceof Error ? Reflect.get(error, "location") : undefined;
   return isRecord(location) && "line" in location ? `:${String(location["line"])}` : "";
 }
 
-/** wrangler itself reads them, so that a Worker gets under `npm start` exactly what is checked here. */
-function localSecrets(
+/** wrangler reads the secrets, so that the checked secrets are those that the local Worker gets. */
+function readLocalSecrets(
   wrangler: Unstable_Config,
-  { file, environment }: Source,
+  { file, environment }: ConfigurationSource,
 ): Record<string, string> {
   const env = environment === "" ? undefined : environment;
   const bindings = unstable_getVarsForDev(
@@ -200,11 +166,13 @@ function localSecrets(
   );
 }
 
-/** `--secrets-file` is JSON or lines as in `.dev.vars`. wrangler itself reports a file that it cannot read. */
-function uploadedSecrets({ secretsFile }: Source): Record<string, string> {
+/**
+ * Reads `--secrets-file`, which is JSON or has the format of `.dev.vars`. wrangler itself reports an unreadable file.
+ */
+function readUploadedSecrets({ secretsFile }: ConfigurationSource): Record<string, string> {
   if (secretsFile === null || !existsSync(secretsFile)) return {};
   const text = readFileSync(secretsFile, "utf8");
-  const values: unknown = jsonOf(text) ?? parseEnv(text);
+  const values: unknown = parsedJson(text) ?? parseEnv(text);
   if (!isRecord(values)) return {};
   return Object.fromEntries(
     Object.entries(values).flatMap(([name, value]) =>
@@ -213,7 +181,7 @@ function uploadedSecrets({ secretsFile }: Source): Record<string, string> {
   );
 }
 
-function jsonOf(text: string): unknown {
+function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

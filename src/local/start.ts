@@ -1,26 +1,25 @@
 /**
- * `npm start`: the Worker in local workerd, in front of an origin. What is not configured yet is made up: secrets in
- * `.dev.vars`, a demo origin where there is no ORIGIN, a demo policy where there are no limits. Edits of the
- * configuration take effect without a restart.
+ * `npm start`: runs the Worker in local workerd, in front of an origin. It adds what is not configured: secrets in
+ * `.dev.vars`, a demo origin without ORIGIN, demo limits without LIMITS or POLICIES. Edits of the configuration take
+ * effect without a restart.
  */
-import { fail, readOptions, runCommand } from "./command.ts";
+import { exitWithError, parseCommandLine, runCommand } from "./command.ts";
+import { configurationSource, sourceOptions } from "./configuration-source.ts";
 import { startDemoOrigin } from "./demo-origin.ts";
 import { devVarsFiles, ensureDevVars } from "./dev-vars.ts";
+import { LiveConfiguration } from "./live-configuration.ts";
+import { type LocalSetup, localSetup } from "./local-setup.ts";
 import { LocalWorker } from "./local-worker.ts";
-import { complaint, problemsOf } from "./notices.ts";
-import { type Plan, planOf } from "./plan.ts";
 import { readFreePort } from "./port.ts";
-import { Session } from "./session.ts";
 import { readSettings } from "./settings.ts";
-import { sourceOf, sourceOptions } from "./source.ts";
+import { problemsMessage, startMessage } from "./start-messages.ts";
 import { watchFiles } from "./watch.ts";
-import { welcome } from "./welcome.ts";
 
 const {
   port: portText,
   "persist-to": persistTo = null,
   ...values
-} = readOptions({
+} = parseCommandLine({
   port: { type: "string", default: "8787", value: "port", about: "Where to listen." },
   "persist-to": { type: "string", value: "folder", about: "Where to keep counters." },
   ...sourceOptions,
@@ -30,42 +29,39 @@ await runCommand(start);
 
 async function start(): Promise<void> {
   const port = await readFreePort(portText);
-  const source = sourceOf(values);
+  const source = configurationSource(values);
   ensureDevVars(source);
   const origin = await startDemoOrigin();
-  const read = (): Plan => planOf(readSettings(source), origin.url);
+  const read = (): LocalSetup => localSetup(readSettings(source), origin.url);
   let isChanged = false;
-  let session: Session | null = null;
-  // From before the first reading, so that no edit is missed.
+  let liveConfiguration: LiveConfiguration | null = null;
+  // Watching starts before the first reading, so that no edit is missed.
   const files = [source.file, ...devVarsFiles(source)];
   watchFiles(files, () => {
     isChanged = true;
-    session?.changed().catch(failHard);
+    liveConfiguration?.update().catch(exitWithStack);
   });
-  const plan = read();
-  if (plan.problems.length > 0) console.error(problemsOf(plan.problems, false));
-  for (const warning of plan.warnings) console.error(warning);
+  const setup = read();
+  if (setup.problems.length > 0) console.error(problemsMessage(setup.problems));
+  for (const warning of setup.warnings) console.error(warning);
   const worker = new LocalWorker({ port, environment: source.environment, persistTo });
   stopTogether(worker, () => origin.close());
-  await worker.run(plan);
+  await worker.run(setup);
   const url = `http://localhost:${port}`;
-  const { config, isDemoOrigin, isDemoPolicy } = plan;
-  console.log(
-    config === null ? complaint(url) : welcome({ url, config, isDemoOrigin, isDemoPolicy }),
-  );
-  session = new Session(plan, {
+  console.log(startMessage(url, setup));
+  liveConfiguration = new LiveConfiguration(setup, {
     read,
     run: (next) => worker.run(next),
     print: (text) => console.log(text),
-    complain: (text) => console.error(text),
+    printError: (text) => console.error(text),
   });
-  if (isChanged) await session.changed();
+  if (isChanged) await liveConfiguration.update();
 }
 
-const failHard = (error: unknown): void =>
-  fail(error instanceof Error ? (error.stack ?? error.message) : String(error));
+const exitWithStack = (error: unknown): void =>
+  exitWithError(error instanceof Error ? (error.stack ?? error.message) : String(error));
 
-/** Ends everything when asked to, when the Worker ends by itself, and when nobody reads on. */
+/** Stops the Worker and the origin on a signal, when the Worker ends, and when the output is closed. */
 function stopTogether(worker: LocalWorker, closeOrigin: () => void): void {
   let isStopping = false;
   const stop = async (exitCode: number): Promise<void> => {

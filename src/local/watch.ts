@@ -5,27 +5,15 @@ export interface Watch {
   close(): void;
 }
 
-interface Timing {
-  readonly pollMs: number;
-  /** How long the contents must stay the same before a change is reported. */
-  readonly quietMs: number;
-}
+const pollMs = 200;
+/** A Durable Object writes spends within this time, so that they are stored before an edit restarts the Worker. */
+const quietMs = 1_000;
 
 /**
- * `quietMs` is as long as a Durable Object gathers writes: what was counted before an edit is stored before the edit
- * restarts the Worker.
+ * Calls `changed` after the contents of a file have changed and have then stayed unchanged for `quietMs`. It compares
+ * contents, because editors replace files by renaming others, and a deleted file may come back.
  */
-const timing: Timing = { pollMs: 200, quietMs: 1_000 };
-
-/**
- * Calls `changed` after the contents of a file have changed and stayed the same for a moment. It compares contents,
- * because editors replace files by renaming others, and a deleted file may come back.
- */
-export function watchFiles(
-  files: readonly string[],
-  changed: () => void,
-  { pollMs, quietMs }: Timing = timing,
-): Watch {
+export function watchFiles(files: readonly string[], changed: () => void): Watch {
   let reported = contentsOf(files);
   let latest = reported;
   let quietPolls = 0;
@@ -42,7 +30,7 @@ export function watchFiles(
 
 const contentsOf = (files: readonly string[]): string => JSON.stringify(files.map(textOf));
 
-/** Null for a file that is missing or cannot be read at the moment. */
+/** The contents of a file; null if it is missing or unreadable. */
 function textOf(file: string): string | null {
   try {
     return readFileSync(file, "utf8");

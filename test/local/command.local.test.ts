@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import {
   commandLine,
   CommandError,
-  fail,
+  exitWithError,
   helpOf,
   isHelp,
   messageOf,
-  readOptions,
+  parseCommandLine,
   runCommand,
 } from "../../src/local/command.ts";
 
@@ -35,7 +35,7 @@ afterEach(() => {
 
 const read = (...given: string[]): unknown => {
   process.argv = ["node", "script", ...given];
-  return { ...readOptions(options) };
+  return { ...parseCommandLine(options) };
 };
 
 describe("the options of a command", () => {
@@ -97,7 +97,7 @@ describe("a command that cannot go on", () => {
       }),
     ).rejects.toThrow("exit 1");
     expect(printed).toEqual(["Port 1 is taken."]);
-    expect(() => fail("another message")).toThrow("exit 1");
+    expect(() => exitWithError("another message")).toThrow("exit 1");
     expect(printed.at(-1)).toBe("another message");
   });
 

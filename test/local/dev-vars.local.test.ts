@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { devVarsFile, devVarsFiles, ensureDevVars, readDevVars } from "../../src/local/dev-vars.ts";
-import { type Source, sourceOf } from "../../src/local/source.ts";
+import {
+  type ConfigurationSource,
+  configurationSource,
+} from "../../src/local/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -12,8 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const sourceIn = (env = ""): Source =>
-  sourceOf({ config: join(folder, "wrangler.toml"), env }, {}, folder);
+const sourceIn = (env = ""): ConfigurationSource =>
+  configurationSource({ config: join(folder, "wrangler.toml"), env }, {}, folder);
 const file = (name = ".dev.vars"): string => join(folder, name);
 const text = (name?: string): string => readFileSync(file(name), "utf8");
 

@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { check, sizeProblems } from "../../src/local/check.ts";
+import { checkConfiguration, sizeProblems } from "../../src/local/configuration-check.ts";
 import {
   deployedVariables,
   localVariables,
   readSettings,
   type Settings,
 } from "../../src/local/settings.ts";
-import { type SourceValues, sourceOf } from "../../src/local/source.ts";
+import { type SourceValues, configurationSource } from "../../src/local/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -53,11 +53,11 @@ const secret = "a secret of thirty-two characters or more";
 const file = (name: string): string => join(folder, name);
 
 const settingsOf = (values: SourceValues = {}): Settings =>
-  readSettings(sourceOf({ config: file("wrangler.toml"), ...values }, {}, folder));
+  readSettings(configurationSource({ config: file("wrangler.toml"), ...values }, {}, folder));
 
 /** The first limit that holds, and every problem. */
 const found = (settings: Settings): [number | undefined, readonly string[]] => {
-  const { config, problems } = check(settings, deployedVariables(settings));
+  const { config, problems } = checkConfiguration(settings, deployedVariables(settings));
   return [config?.policies[0]?.limits[0]?.limit, problems];
 };
 
@@ -73,7 +73,11 @@ describe("an environment of wrangler.toml", () => {
     expect(() => settingsOf({ env: "stagin" })).toThrow(
       `--env is "stagin": accepted is one of the environments of ${file("wrangler.toml")}: "staging", "production"`,
     );
-    const named = sourceOf({ config: file("wrangler.toml") }, { CLOUDFLARE_ENV: "test" }, folder);
+    const named = configurationSource(
+      { config: file("wrangler.toml") },
+      { CLOUDFLARE_ENV: "test" },
+      folder,
+    );
     expect(() => readSettings(named)).toThrow(/^CLOUDFLARE_ENV is "test": accepted is one of /);
   });
 
@@ -87,7 +91,7 @@ describe("an environment of wrangler.toml", () => {
   it("needs variables and a binding of its own, because it inherits neither", () => {
     writeFileSync(file("wrangler.toml"), `${topLevel}[env.bare]\nroutes = []\n`);
     const settings = settingsOf({ env: "bare" });
-    const { problems, warnings } = check(settings, deployedVariables(settings));
+    const { problems, warnings } = checkConfiguration(settings, deployedVariables(settings));
     expect(problems).toEqual([
       `RATE_LIMITER is missing in the environment "bare" of ${file("wrangler.toml")}: accepted is ` +
         '[[env.bare.durable_objects.bindings]] with name = "RATE_LIMITER" and class_name = "RateLimiter". ' +
@@ -104,7 +108,7 @@ describe("an environment of wrangler.toml", () => {
 it("a top level without the binding of the Durable Objects is a problem", () => {
   const other = topLevel.replace('name = "RATE_LIMITER"', 'name = "LIMITER"');
   writeFileSync(file("wrangler.toml"), other);
-  const { problems } = check(settingsOf(), deployedVariables(settingsOf()));
+  const { problems } = checkConfiguration(settingsOf(), deployedVariables(settingsOf()));
   expect(problems).toEqual([
     `RATE_LIMITER is missing in ${file("wrangler.toml")}: accepted is [[durable_objects.bindings]] with ` +
       'name = "RATE_LIMITER" and class_name = "RateLimiter".',
@@ -126,7 +130,7 @@ describe("variables and secrets", () => {
     const settings = settingsOf({ env: "staging" });
     expect(localVariables(settings)["KEY_SECRET"]).toBe(`${secret}, of staging`);
     expect(localVariables(settingsOf())["KEY_SECRET"]).toBe(secret);
-    expect(check(settings, localVariables(settings)).warnings).toContain(
+    expect(checkConfiguration(settings, localVariables(settings)).warnings).toContain(
       `EXTRA is in .dev.vars, but not listed under [env.staging.secrets] in ${file("wrangler.toml")}: ` +
         "the Worker does not get it.",
     );
@@ -141,7 +145,7 @@ describe("variables and secrets", () => {
       LIMITS: "7/minute",
       KEY_SECRET: secret,
     });
-    expect(settings.unlisted).toEqual([]);
+    expect(settings.ignoredDevVars).toEqual([]);
     expect(deployedVariables(settings)).toMatchObject({
       ORIGIN: "https://api.example.com",
       LIMITS: "100/minute",
@@ -169,7 +173,7 @@ describe("variables and secrets", () => {
       expect(deployedVariables(settings)).toMatchObject({ KEY_SECRET: secret, JWT_KEY: secret });
     }
     const missing = settingsOf({ "secrets-file": file("nothing") });
-    expect(Object.keys(missing.uploaded)).toEqual([]);
+    expect(Object.keys(missing.uploadedSecrets)).toEqual([]);
   });
 
   it("of a deployment are taken for set when they are listed and not at hand", () => {

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
-import { welcome } from "../../src/local/welcome.ts";
+import { startMessage } from "../../src/local/start-messages.ts";
 import { callerKeyValues } from "../../src/policies/key.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import { resolveKey } from "../../src/policies/resolve-key.ts";
@@ -38,7 +38,7 @@ const jwt = { JWT_KEY: "s".repeat(32) };
 /** The commands that the welcome shows for these policies, and the configuration. */
 function shown(policies: readonly object[], more: object = {}) {
   const config = parseConfig({ ...base, ...more, POLICIES: policies });
-  const text = welcome({ url, config, isDemoOrigin: false, isDemoPolicy: false });
+  const text = startMessage(url, { config, hasDemoOrigin: false, hasDemoLimits: false });
   const commands = text.split("\n").filter((line) => line.startsWith("  curl "));
   return { config, commands };
 }

@@ -1,5 +1,5 @@
 /** `npm run accuracy`: every strategy beside the exact sliding log. All but the decisions per second is the same at every run. */
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter } from "../../src/strategies/index.ts";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { type Form, limitsOf } from "./forms.ts";
@@ -7,7 +7,7 @@ import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-readOptions({});
+parseCommandLine({});
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 

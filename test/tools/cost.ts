@@ -1,11 +1,11 @@
 /** `npm run cost`: what a million decisions cost on Cloudflare, by the shape of the traffic. The same at every run. */
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { costHeader, costRow } from "./cost-table.ts";
 import { measureCosts } from "./cost-replay.ts";
 import { prices, readIn } from "./prices.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 
-readOptions({});
+parseCommandLine({});
 
 const costs = await measureCosts();
 

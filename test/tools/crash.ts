@@ -8,14 +8,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { fail, readOptions } from "../../src/local/command.ts";
+import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { randomFrom } from "../random.ts";
 import { positive } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Durability = "confirmed" | "relaxed";
 
-const values = readOptions({
+const values = parseCommandLine({
   durability: { type: "string" },
   kills: { type: "string", default: "20" },
   connections: { type: "string", default: "16" },
@@ -186,5 +186,5 @@ function promiseOf(durability: Durability): string {
 function durabilityOf(text: string | undefined): readonly Durability[] {
   if (text === undefined) return ["confirmed", "relaxed"];
   if (text === "confirmed" || text === "relaxed") return [text];
-  return fail(`--durability is "${text}": accepted is one of "confirmed", "relaxed"`);
+  return exitWithError(`--durability is "${text}": accepted is one of "confirmed", "relaxed"`);
 }

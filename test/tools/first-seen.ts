@@ -10,12 +10,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { positive } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
-const values = readOptions({
+const values = parseCommandLine({
   shards: { type: "string", default: String(defaultShards) },
   rounds: { type: "string", default: "5" },
 });

@@ -7,7 +7,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { aftermath, type Aftermath } from "./fuzz/after.ts";
 import { tokens } from "./fuzz/checks.ts";
 import { Log } from "./fuzz/log.ts";
@@ -21,7 +21,7 @@ import { positive } from "./options.ts";
 import { whole } from "./table.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const values = readOptions({
+const values = parseCommandLine({
   requests: { type: "string", default: "50000" },
   seed: { type: "string", default: String(1 + Math.floor(Math.random() * 999_999_999)) },
   connections: { type: "string", default: "24" },

@@ -11,7 +11,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fail, readOptions } from "../../src/local/command.ts";
+import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { byAutocannon } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
 import type { Generator } from "./http/load.ts";
@@ -26,7 +26,7 @@ import { compete, type Outcome, type Settings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
 import { positive } from "./options.ts";
 
-const values = readOptions({
+const values = parseCommandLine({
   rounds: { type: "string" },
   seconds: { type: "string" },
   connections: { type: "string", default: "32" },
@@ -46,7 +46,7 @@ const settings: Settings = {
 const chosen = chosenOf(values.only);
 
 if (!["wrk", "autocannon", undefined].includes(values.generator)) {
-  fail(`--generator is "${values.generator}": accepted is one of "wrk", "autocannon"`);
+  exitWithError(`--generator is "${values.generator}": accepted is one of "wrk", "autocannon"`);
 }
 const isNodeAsked = chosen.some(({ socket }) => socket === "node");
 
@@ -114,7 +114,9 @@ function chosenOf(names: string | undefined): readonly Contestant[] {
   const unknown = wanted.filter((name) => !contestants.some(({ id }) => id === name));
   if (unknown.length > 0) {
     const all = contestants.map(({ id }) => id).join(", ");
-    fail(`--only has ${unknown.map((name) => `"${name}"`).join(", ")}: accepted are ${all}`);
+    exitWithError(
+      `--only has ${unknown.map((name) => `"${name}"`).join(", ")}: accepted are ${all}`,
+    );
   }
   return contestants.filter(({ id }) => wanted.includes(id));
 }
@@ -130,7 +132,7 @@ function generatorOf(name: string | undefined): Generator {
 function secondsOf(text: string): number {
   const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0;
   if (seconds < 0.1 || seconds > 10) {
-    fail(`--seconds is "${text}": accepted is a number from 0.1 to 10`);
+    exitWithError(`--seconds is "${text}": accepted is a number from 0.1 to 10`);
   }
   return seconds;
 }

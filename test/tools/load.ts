@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import autocannon from "autocannon";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
-import { fail, readOptions } from "../../src/local/command.ts";
+import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { acceptedDuration, formatDuration, parseDuration } from "../../src/strategies/index.ts";
 import { positive } from "./options.ts";
 import { judge, type Load } from "./verdict.ts";
@@ -19,7 +19,7 @@ import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Objects = "per-key" | "sharded";
 
-const values = readOptions({
+const values = parseCommandLine({
   objects: { type: "string" },
   shards: { type: "string" },
   limit: { type: "string", default: "100" },
@@ -130,16 +130,18 @@ ${verdict.faults.length === 0 ? `Exactly ${limit} were let in per window.` : ver
 function objectsOf(text: string | undefined): Objects[] {
   if (text === undefined) return ["per-key", "sharded"];
   if (text === "per-key" || text === "sharded") return [text];
-  return fail(`--objects is "${text}": accepted is one of "per-key", "sharded"`);
+  return exitWithError(`--objects is "${text}": accepted is one of "per-key", "sharded"`);
 }
 
 function shardsOf(text = String(defaultShards)): number {
   if (values.shards !== undefined && values.objects === "per-key") {
-    fail(`--shards is "${text}": accepted is nothing unless --objects is "sharded"`);
+    exitWithError(`--shards is "${text}": accepted is nothing unless --objects is "sharded"`);
   }
   return positive("shards", text, mostShards);
 }
 
 function duration(name: string, text: string): number {
-  return parseDuration(text) ?? fail(`--${name} is "${text}": accepted is ${acceptedDuration}`);
+  return (
+    parseDuration(text) ?? exitWithError(`--${name} is "${text}": accepted is ${acceptedDuration}`)
+  );
 }

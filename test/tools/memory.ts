@@ -7,12 +7,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fail, readOptions } from "../../src/local/command.ts";
+import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { freePort, HeapInspector } from "./heap.ts";
 import { positive } from "./options.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const values = readOptions({ keys: { type: "string", default: "60000" } });
+const values = parseCommandLine({ keys: { type: "string", default: "60000" } });
 const keys = positive("keys", values.keys);
 
 const isolateBytes = 128_000_000;
@@ -52,7 +52,7 @@ async function check(policy: string, key: string): Promise<void> {
     body: JSON.stringify({ policy, key }),
   });
   await response.arrayBuffer();
-  if (response.status !== 200) fail(`a check was answered ${response.status}`);
+  if (response.status !== 200) exitWithError(`a check was answered ${response.status}`);
 }
 
 async function checkBatch(policy: string, from: number, cost: number): Promise<void> {
@@ -67,7 +67,7 @@ async function checkBatch(policy: string, from: number, cost: number): Promise<v
     body: JSON.stringify({ checks }),
   });
   await response.arrayBuffer();
-  if (response.status !== 200) fail(`a batch was answered ${response.status}`);
+  if (response.status !== 200) exitWithError(`a batch was answered ${response.status}`);
 }
 
 /** Does something for each number below a count, several at a time. */
@@ -108,7 +108,7 @@ try {
   console.log(
     `at most    ${megabytes(mostLive)}   ${megabytes(most)}   of ${isolateBytes / 1_000_000}`,
   );
-  if (mostLive > isolateBytes) fail("the live heap is larger than an isolate may have");
+  if (mostLive > isolateBytes) exitWithError("the live heap is larger than an isolate may have");
 } finally {
   inspector?.close();
   await workerd.close();

@@ -1,11 +1,11 @@
 /** Options of the benches: their texts as numbers. */
-import { fail } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/local/command.ts";
 
 /** Ends the command when the text is not such an integer. */
 export function positive(name: string, text: string, most = 999_999_999): number {
   const number = /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0;
   if (number < 1 || number > most) {
-    fail(`--${name} is "${text}": accepted is an integer from 1 to ${most}`);
+    exitWithError(`--${name} is "${text}": accepted is an integer from 1 to ${most}`);
   }
   return number;
 }

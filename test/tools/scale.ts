@@ -5,13 +5,13 @@
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { positive } from "./options.ts";
 import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
 import { isolatesFor } from "./scale-traffic.ts";
 import { markdownTable } from "./table.ts";
 
-const values = readOptions({
+const values = parseCommandLine({
   rate: { type: "string" },
   keys: { type: "string" },
   isolates: { type: "string" },

@@ -3,7 +3,7 @@
  * snapshot takes. Each figure is the median of some rounds, in which the contestants take turns.
  */
 import { measure } from "mitata";
-import { readOptions } from "../../src/local/command.ts";
+import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import {
   type Contestant,
@@ -17,7 +17,7 @@ import { type Form, forms, limitsOf } from "./forms.ts";
 import { writtenBytes } from "./snapshot-size.ts";
 import { markdownTable, percent, rough, type Row } from "./table.ts";
 
-readOptions({});
+parseCommandLine({});
 
 const rounds = 3;
 const roundNs = 250_000_000;

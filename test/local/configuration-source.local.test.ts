@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readDeployWords } from "../../src/local/deploy-words.ts";
-import { sourceOf } from "../../src/local/source.ts";
+import { readDeployOptions } from "../../src/local/configuration-source.ts";
+import { configurationSource } from "../../src/local/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -13,10 +13,10 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the environment of a command", () => {
   it("is the top level when nothing names one", () => {
-    expect(sourceOf({}, {}, folder)).toEqual({
+    expect(configurationSource({}, {}, folder)).toEqual({
       file: "wrangler.toml",
       environment: "",
-      namedBy: "CLOUDFLARE_ENV",
+      environmentOption: "CLOUDFLARE_ENV",
       vars: {},
       secretsFile: null,
     });
@@ -24,38 +24,43 @@ describe("the environment of a command", () => {
 
   it("is the one of --env, before that of CLOUDFLARE_ENV", () => {
     const processEnv = { CLOUDFLARE_ENV: "production" };
-    const named = sourceOf({ env: "staging" }, processEnv, folder);
-    expect([named.environment, named.namedBy]).toEqual(["staging", "--env"]);
-    const inherited = sourceOf({}, processEnv, folder);
-    expect([inherited.environment, inherited.namedBy]).toEqual(["production", "CLOUDFLARE_ENV"]);
+    const named = configurationSource({ env: "staging" }, processEnv, folder);
+    expect([named.environment, named.environmentOption]).toEqual(["staging", "--env"]);
+    const inherited = configurationSource({}, processEnv, folder);
+    expect([inherited.environment, inherited.environmentOption]).toEqual([
+      "production",
+      "CLOUDFLARE_ENV",
+    ]);
   });
 
   it("is the top level for an empty --env, whatever CLOUDFLARE_ENV names", () => {
-    expect(sourceOf({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment).toBe("");
+    expect(
+      configurationSource({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment,
+    ).toBe("");
   });
 
   it("may stand in .env and .env.local, where the later file wins over the earlier one", () => {
     writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=first\n");
-    expect(sourceOf({}, {}, folder).environment).toBe("first");
+    expect(configurationSource({}, {}, folder).environment).toBe("first");
     writeFileSync(join(folder, ".env.local"), "CLOUDFLARE_ENV=second\n");
-    expect(sourceOf({}, {}, folder).environment).toBe("second");
+    expect(configurationSource({}, {}, folder).environment).toBe("second");
     writeFileSync(join(folder, ".env.local"), "OTHER=1\n");
-    expect(sourceOf({}, {}, folder).environment).toBe("first");
-    expect(sourceOf({}, { CLOUDFLARE_ENV: "third" }, folder).environment).toBe("third");
+    expect(configurationSource({}, {}, folder).environment).toBe("first");
+    expect(configurationSource({}, { CLOUDFLARE_ENV: "third" }, folder).environment).toBe("third");
   });
 });
 
 it("the configuration is the file that wrangler finds first, unless --config names another", () => {
   for (const name of ["wrangler.toml", "wrangler.jsonc", "wrangler.json"]) {
     writeFileSync(join(folder, name), "");
-    expect(sourceOf({}, {}, folder).file).toBe(name);
+    expect(configurationSource({}, {}, folder).file).toBe(name);
   }
-  expect(sourceOf({ config: "other.toml" }, {}, folder).file).toBe("other.toml");
+  expect(configurationSource({ config: "other.toml" }, {}, folder).file).toBe("other.toml");
 });
 
 it("a variable of the command line may contain colons, and may be empty", () => {
   const pairs = ["ORIGIN:http://127.0.0.1:9", "LIMITS:", "KEY"];
-  expect(sourceOf({ var: pairs }, {}, folder).vars).toEqual({
+  expect(configurationSource({ var: pairs }, {}, folder).vars).toEqual({
     ORIGIN: "http://127.0.0.1:9",
     LIMITS: "",
     KEY: "",
@@ -71,7 +76,7 @@ describe("the words of npm run deploy", () => {
     [["-e=staging"]],
     [["--dry-run", "--outdir", "dist", "-e", "staging"]],
   ])("name the environment as wrangler reads it: %j", (words) => {
-    expect(sourceOf(readDeployWords(words), {}, folder).environment).toBe("staging");
+    expect(configurationSource(readDeployOptions(words), {}, folder).environment).toBe("staging");
   });
 
   it("name the file and the secrets to upload, in each of wrangler's spellings", () => {
@@ -80,7 +85,7 @@ describe("the words of npm run deploy", () => {
       ["--config=a.toml", "--secrets-file=s.json"],
       ["--secretsFile=s.json", "--no-bundle", "-c=a.toml"],
     ]) {
-      const { file, secretsFile } = sourceOf(readDeployWords(words), {}, folder);
+      const { file, secretsFile } = configurationSource(readDeployOptions(words), {}, folder);
       expect([file, secretsFile]).toEqual(["a.toml", "s.json"]);
     }
   });
@@ -97,21 +102,21 @@ describe("the words of npm run deploy", () => {
       "--dry-run",
       "F:6",
     ];
-    expect(readDeployWords(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
+    expect(readDeployOptions(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
   });
 
   it("are left to wrangler after two dashes", () => {
-    expect(readDeployWords(["--var", "A:1", "--", "--env", "staging"])).toEqual({ var: ["A:1"] });
+    expect(readDeployOptions(["--var", "A:1", "--", "--env", "staging"])).toEqual({ var: ["A:1"] });
   });
 
   it.each([[["--env"]], [["-e"]], [["--var", "A:1", "--var"]], [["--config"]]])(
     "need a value where an option needs one: %j",
     (words) => {
-      expect(() => readDeployWords(words)).toThrow(`${words.at(-1) ?? ""} needs a value.`);
+      expect(() => readDeployOptions(words)).toThrow(`${words.at(-1) ?? ""} needs a value.`);
     },
   );
 
   it("cannot choose another folder, where wrangler would find other files than the check", () => {
-    expect(() => readDeployWords(["--cwd", "elsewhere"])).toThrow("--cwd is not accepted");
+    expect(() => readDeployOptions(["--cwd", "elsewhere"])).toThrow("--cwd is not accepted");
   });
 });

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import { check, type Findings, summary } from "../../src/local/check.ts";
+import { checkConfiguration, type Findings, summary } from "../../src/local/configuration-check.ts";
 import { helpOf } from "../../src/local/command.ts";
-import { deployOptions } from "../../src/local/deploy-words.ts";
+import { deployOptions } from "../../src/local/configuration-source.ts";
 import { deployedVariables, localVariables, readSettings } from "../../src/local/settings.ts";
-import { sourceOf } from "../../src/local/source.ts";
+import { configurationSource } from "../../src/local/configuration-source.ts";
 
 const secret = "a-secret-of-thirty-two-characters-or-more";
 
@@ -79,9 +79,13 @@ describe("the check of a deployment", () => {
       tag = "v1"
       new_sqlite_classes = ["RateLimiter"]`;
     writeFileSync(join(folder, "wrangler.toml"), text);
-    const source = sourceOf({ config: join(folder, "wrangler.toml"), env: "" }, {}, folder);
+    const source = configurationSource(
+      { config: join(folder, "wrangler.toml"), env: "" },
+      {},
+      folder,
+    );
     const settings = readSettings(source);
-    return check(settings, variablesOf(settings));
+    return checkConfiguration(settings, variablesOf(settings));
   }
 
   it.each([

@@ -1,11 +1,11 @@
-/** The folder where local Workers find each other, so that another `wrangler dev` can bind to this Worker. */
+/** Details of wrangler's development server that its programming interface leaves to the caller. */
 import { statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The same folder as that of `wrangler dev`, whose programming interface has no default for it. */
+/** The folder in which local Workers find each other, as `wrangler dev` chooses it, so that they can bind to each other. */
 export function devRegistryPath(
   env: Environment = process.env,
   home = homedir(),
@@ -26,3 +26,10 @@ function configFolder(env: Environment, home: string, platform: NodeJS.Platform)
 
 const isFolder = (path: string): boolean =>
   statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/**
+ * Whether a failed build comes from the file watcher of a bundle that wrangler is replacing. wrangler deletes the
+ * folder of the old bundle before it stops that watcher. Its failure says nothing about the new bundle.
+ */
+export const isRebuildFailure = ({ reason }: { readonly reason: string }): boolean =>
+  reason === "Failed to rebuild the Worker";

@@ -1,92 +1,95 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { CommandError } from "../../src/local/command.ts";
-import type { Plan } from "../../src/local/plan.ts";
-import { Session } from "../../src/local/session.ts";
+import type { LocalSetup } from "../../src/local/local-setup.ts";
+import { LiveConfiguration } from "../../src/local/live-configuration.ts";
 
 const secret = "a secret of thirty-two characters or more";
 
-function planWith(vars: Record<string, unknown>, other: Partial<Plan> = {}): Plan {
+function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {}): LocalSetup {
   const variables = { ORIGIN: "https://api.example.com", KEY_SECRET: secret, ...vars };
   return {
     config: parseConfig(variables),
     problems: [],
     warnings: [],
-    wrangler: { name: "headgate" } as Plan["wrangler"],
+    wrangler: { name: "headgate" } as LocalSetup["wrangler"],
     variables,
     secretNames: ["KEY_SECRET"],
-    isDemoOrigin: false,
-    isDemoPolicy: false,
+    hasDemoOrigin: false,
+    hasDemoLimits: false,
     ...other,
   };
 }
-const broken = (...problems: string[]): Plan => ({
-  ...planWith({ LIMITS: "1/s" }),
+const broken = (...problems: string[]): LocalSetup => ({
+  ...setupWith({ LIMITS: "1/s" }),
   config: null,
   problems,
 });
-const limited = (limits: string): Plan => planWith({ LIMITS: limits });
+const limited = (limits: string): LocalSetup => setupWith({ LIMITS: limits });
 
-let next: () => Plan;
+let next: () => LocalSetup;
 let printed: string[];
-let ran: Plan[];
-let run: (plan: Plan) => Promise<void>;
+let setups: LocalSetup[];
+let run: (setup: LocalSetup) => Promise<void>;
 
 beforeEach(() => {
   printed = [];
-  ran = [];
-  run = async (plan) => void ran.push(plan);
+  setups = [];
+  run = async (setup) => void setups.push(setup);
 });
 
-const sessionFrom = (plan: Plan): Session =>
-  new Session(plan, {
+const configurationFrom = (setup: LocalSetup): LiveConfiguration =>
+  new LiveConfiguration(setup, {
     read: () => next(),
     run: (each) => run(each),
     print: (text) => printed.push(text),
-    complain: (text) => printed.push(`! ${text}`),
+    printError: (text) => printed.push(`! ${text}`),
   });
 
 const kept = "! The configuration has problems, so the previous one stays in effect:\n";
 
 describe("an edit of the configuration", () => {
   it("takes effect, and one line says what is in effect", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("7/hour");
-    await session.changed();
-    expect(ran).toEqual([next()]);
+    await configuration.update();
+    expect(setups).toEqual([next()]);
     expect(printed).toEqual([
       "In effect now: default 7 per 1h, in front of https://api.example.com.",
     ]);
   });
 
   it("that changes no setting does nothing", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("5/minute");
-    await session.changed();
-    expect([ran, printed]).toEqual([[], []]);
+    await configuration.update();
+    expect([setups, printed]).toEqual([[], []]);
   });
 
   it.each([
-    ["a variable", planWith({ LIMITS: "5/minute", LEGACY_HEADERS: true })],
-    ["a secret", planWith({ LIMITS: "5/minute", KEY_SECRET: `${secret}!` })],
+    ["a variable", setupWith({ LIMITS: "5/minute", LEGACY_HEADERS: true })],
+    ["a secret", setupWith({ LIMITS: "5/minute", KEY_SECRET: `${secret}!` })],
     ["a secret into a variable", { ...limited("5/minute"), secretNames: [] }],
-    ["a binding", { ...limited("5/minute"), wrangler: { name: "other" } as Plan["wrangler"] }],
-  ])("takes effect when it changes %s", async (_, plan) => {
-    const session = sessionFrom(limited("5/minute"));
-    next = () => plan;
-    await session.changed();
-    expect(ran).toEqual([plan]);
+    [
+      "a binding",
+      { ...limited("5/minute"), wrangler: { name: "other" } as LocalSetup["wrangler"] },
+    ],
+  ])("takes effect when it changes %s", async (_, setup) => {
+    const configuration = configurationFrom(limited("5/minute"));
+    next = () => setup;
+    await configuration.update();
+    expect(setups).toEqual([setup]);
   });
 
   it("with problems leaves the last valid configuration in effect, and so does one that cannot be read", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     next = () => broken("LIMITS is bad", "KEY is bad");
-    await session.changed();
+    await configuration.update();
     next = () => {
       throw new CommandError("wrangler.toml:3: Invalid TOML");
     };
-    await session.changed();
-    expect(ran).toEqual([]);
+    await configuration.update();
+    expect(setups).toEqual([]);
     expect(printed).toEqual([
       `${kept}  LIMITS is bad\n  KEY is bad`,
       `${kept}  wrangler.toml:3: Invalid TOML`,
@@ -94,20 +97,20 @@ describe("an edit of the configuration", () => {
   });
 
   it("that repairs the configuration is confirmed, even where it changes nothing in the end", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     for (const failing of [
       () => broken("bad"),
-      (): Plan => {
+      (): LocalSetup => {
         throw new CommandError("worse");
       },
     ]) {
       next = failing;
-      await session.changed();
+      await configuration.update();
       printed = [];
       next = () => limited("5/minute");
-      await session.changed();
-      await session.changed();
-      expect(ran).toEqual([]);
+      await configuration.update();
+      await configuration.update();
+      expect(setups).toEqual([]);
       expect(printed).toEqual([
         "In effect now: default 5 per 1m, in front of https://api.example.com.",
       ]);
@@ -115,40 +118,42 @@ describe("an edit of the configuration", () => {
   });
 
   it("prints each warning once, when it is new", async () => {
-    const session = sessionFrom(planWith({ LIMITS: "5/minute" }, { warnings: ["old"] }));
-    next = () => planWith({ LIMITS: "5/minute" }, { warnings: ["old", "new"] });
-    await session.changed();
-    await session.changed();
+    const configuration = configurationFrom(
+      setupWith({ LIMITS: "5/minute" }, { warnings: ["old"] }),
+    );
+    next = () => setupWith({ LIMITS: "5/minute" }, { warnings: ["old", "new"] });
+    await configuration.update();
+    await configuration.update();
     expect(printed).toEqual(["! new"]);
   });
 
   it("from problems to other problems shows those of the latest edit to clients", async () => {
-    const session = sessionFrom(broken("first"));
+    const configuration = configurationFrom(broken("first"));
     next = () => ({ ...broken("second"), variables: { LIMITS: "0/s" } });
-    await session.changed();
-    expect(ran).toEqual([next()]);
+    await configuration.update();
+    expect(setups).toEqual([next()]);
     expect(printed).toEqual(["! The configuration has problems:\n  second"]);
     printed = [];
     next = () => limited("5/minute");
-    await session.changed();
-    expect(ran.at(-1)).toEqual(next());
+    await configuration.update();
+    expect(setups.at(-1)).toEqual(next());
     expect(printed).toEqual([expect.stringMatching(/^In effect now: /)]);
   });
 
   it("that brings a problem to a valid configuration is rejected, such as an unknown variable", async () => {
-    const session = sessionFrom(limited("5/minute"));
-    next = () => planWith({ LIMITS: "6/minute" }, { problems: ["unknown variable KEI"] });
-    await session.changed();
-    expect(ran).toEqual([]);
+    const configuration = configurationFrom(limited("5/minute"));
+    next = () => setupWith({ LIMITS: "6/minute" }, { problems: ["unknown variable KEI"] });
+    await configuration.update();
+    expect(setups).toEqual([]);
     expect(printed).toEqual([`${kept}  unknown variable KEI`]);
   });
 
   it("that keeps a problem takes effect, and the problem is printed again", async () => {
     const short = { problems: ["KEY_SECRET is short"] };
-    const session = sessionFrom(planWith({ LIMITS: "5/minute" }, short));
-    next = () => planWith({ LIMITS: "6/minute" }, short);
-    await session.changed();
-    expect(ran).toEqual([next()]);
+    const configuration = configurationFrom(setupWith({ LIMITS: "5/minute" }, short));
+    next = () => setupWith({ LIMITS: "6/minute" }, short);
+    await configuration.update();
+    expect(setups).toEqual([next()]);
     expect(printed).toEqual([
       "! The configuration has problems:\n  KEY_SECRET is short",
       expect.stringMatching(/^In effect now: default 6 per 1m,/),
@@ -156,62 +161,62 @@ describe("an edit of the configuration", () => {
   });
 
   it("that the Worker cannot run is undone, and a later one takes effect", async () => {
-    const session = sessionFrom(limited("5/minute"));
-    run = async (plan) => {
-      ran.push(plan);
-      if (plan.wrangler.name === "bad") throw new CommandError("no such class");
+    const configuration = configurationFrom(limited("5/minute"));
+    run = async (setup) => {
+      setups.push(setup);
+      if (setup.wrangler.name === "bad") throw new CommandError("no such class");
     };
-    const bad = { ...limited("6/minute"), wrangler: { name: "bad" } as Plan["wrangler"] };
+    const bad = { ...limited("6/minute"), wrangler: { name: "bad" } as LocalSetup["wrangler"] };
     next = () => bad;
-    await session.changed();
-    expect(ran).toEqual([bad, limited("5/minute")]);
+    await configuration.update();
+    expect(setups).toEqual([bad, limited("5/minute")]);
     expect(printed).toEqual([`${kept}  no such class`]);
     next = () => limited("8/minute");
-    await session.changed();
-    expect(ran.at(-1)).toEqual(limited("8/minute"));
+    await configuration.update();
+    expect(setups.at(-1)).toEqual(limited("8/minute"));
     expect(printed.at(-1)).toContain("default 8 per 1m");
   });
 
   it("while the code is broken as well is reported, and later edits are still read", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     run = () => Promise.reject(new CommandError("The Worker could not be built."));
     next = () => limited("6/minute");
-    await session.changed();
+    await configuration.update();
     expect(printed).toEqual([`${kept}  The Worker could not be built.`]);
-    run = async (plan) => void ran.push(plan);
-    await session.changed();
-    expect(ran).toEqual([limited("6/minute")]);
+    run = async (setup) => void setups.push(setup);
+    await configuration.update();
+    expect(setups).toEqual([limited("6/minute")]);
   });
 
   it("during another edit's update is part of the next update, and the last one wins", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     const { promise: isLoaded, resolve: load } = Promise.withResolvers<void>();
     let running = 0;
-    run = async (plan) => {
+    run = async (setup) => {
       running += 1;
       expect(running).toBe(1);
-      ran.push(plan);
+      setups.push(setup);
       await isLoaded;
       running -= 1;
     };
     const limits = ["6/minute", "8/minute"];
     next = () => limited(limits.shift() ?? "9/minute");
-    const changes = [session.changed(), session.changed(), session.changed()];
+    const changes = [configuration.update(), configuration.update(), configuration.update()];
     load();
     await Promise.all(changes);
-    expect(ran).toEqual([limited("6/minute"), limited("8/minute")]);
-    await session.changed();
-    expect(ran.at(-1)).toEqual(limited("9/minute"));
+    expect(setups).toEqual([limited("6/minute"), limited("8/minute")]);
+    await configuration.update();
+    expect(setups.at(-1)).toEqual(limited("9/minute"));
   });
 
   it("does not hide a fault of the program", async () => {
-    const session = sessionFrom(limited("5/minute"));
+    const configuration = configurationFrom(limited("5/minute"));
     next = () => {
       throw new TypeError("a fault");
     };
-    await expect(session.changed()).rejects.toThrow("a fault");
+    await expect(configuration.update()).rejects.toThrow("a fault");
     next = () => limited("6/minute");
     run = () => Promise.reject(new TypeError("another fault"));
-    await expect(session.changed()).rejects.toThrow("another fault");
+    await expect(configuration.update()).rejects.toThrow("another fault");
   });
 });

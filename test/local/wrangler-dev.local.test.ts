@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { devRegistryPath } from "../../src/local/dev-registry.ts";
+import { devRegistryPath, isRebuildFailure } from "../../src/local/wrangler-dev.ts";
 
 const home = mkdtempSync(join(tmpdir(), "headgate-home-"));
 afterAll(() => rmSync(home, { recursive: true }));
@@ -23,4 +24,13 @@ it("the registry of local Workers is in ~/.wrangler where that folder exists", (
   mkdirSync(join(legacy, ".wrangler"), { recursive: true });
   const path = devRegistryPath({ XDG_CONFIG_HOME: home }, legacy, "linux");
   expect(path).toBe(join(legacy, ".wrangler", "registry"));
+});
+
+it.for([
+  ["Failed to rebuild the Worker", true],
+  ["Failed to construct initial bundle", false],
+] as const)("a failed build with wrangler's reason %j is a rebuild: %j", ([reason, expected]) => {
+  const wrangler = readFileSync(createRequire(import.meta.url).resolve("wrangler"), "utf8");
+  expect(wrangler).toContain(`reason: "${reason}"`);
+  expect(isRebuildFailure({ reason })).toBe(expected);
 });

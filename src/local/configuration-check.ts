@@ -1,0 +1,182 @@
+/** The check of the configuration that `npm run check-config`, `npm start` and `npm run deploy` share. */
+import { experimental_readRawConfig } from "wrangler";
+import {
+  type Config,
+  ConfigProblems,
+  deploymentProblems,
+  describeProblem,
+  isKnownVariable,
+  parseConfig,
+} from "../config/index.ts";
+import { formatWindow } from "../strategies/index.ts";
+import { isRecord } from "../validation/problems.ts";
+import { secretOfPlaceholder, type Settings } from "./settings.ts";
+
+/** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
+const largestVariableBytes = 5 * 1024;
+
+export interface Findings {
+  /** Null when the variables have problems. */
+  readonly config: Config | null;
+  /** One line for each problem; empty for a valid configuration. */
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** @param variables the variables that the Worker would get with these settings */
+export function checkConfiguration(
+  settings: Settings,
+  variables: Readonly<Record<string, unknown>>,
+): Findings {
+  const { config, problems } = readConfig(variables);
+  const known = new Set(problems.map(missingVariable));
+  return {
+    config,
+    problems: [
+      ...misplacedVariableProblems(settings.source.file),
+      ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
+      ...bindingProblems(settings),
+      ...deploymentProblems(variables),
+      ...problems,
+      ...secretProblems(settings, variables).filter((line) => !known.has(missingVariable(line))),
+    ],
+    warnings: [...settingsWarnings(settings), ...(config?.warnings ?? [])],
+  };
+}
+
+/**
+ * The `POLICIES is missing` part of a line that has one, else the whole line. Each missing variable is reported once.
+ */
+const missingVariable = (line: string): string => /^\w+ is missing(?=:)/.exec(line)?.[0] ?? line;
+
+function readConfig(variables: Readonly<Record<string, unknown>>): {
+  config: Config | null;
+  problems: string[];
+} {
+  try {
+    return { config: parseConfig(variables), problems: [] };
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    return { config: null, problems: error.problems.map(describeProblem) };
+  }
+}
+
+/** One line for each variable over Cloudflare's size limit. */
+export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(vars).flatMap(([name, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    const sizeBytes = Buffer.byteLength(text);
+    return sizeBytes <= largestVariableBytes
+      ? []
+      : `${name} is ${sizeBytes} bytes long: accepted are ${largestVariableBytes}; policies may go on in POLICIES_2, POLICIES_3, …`;
+  });
+}
+
+/** The limits of a valid configuration, one line for each policy. */
+export function summary({ policies, origin }: Config): string {
+  const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
+    const unread = secretOfPlaceholder(name);
+    if (unread !== null) return `  ${unread}: a secret, whose value cannot be read here`;
+    const texts = limits.map(
+      (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
+    );
+    const { overrides: overriding, allow: allowed, deny: denied } = keyRules;
+    const notes = [
+      ...(isDryRun ? ["dry run"] : []),
+      ...Object.entries({ overriding, allowed, denied }).flatMap(([note, { length }]) =>
+        length === 0 ? [] : `${length} ${note}`,
+      ),
+    ];
+    return `  ${name}: ${texts.join("; ")}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
+  });
+  const where = origin.kind === "none" ? " There is no ORIGIN: only /check is served." : "";
+  return `The configuration is sound.${where}\n${names.join("\n")}`;
+}
+
+/** One line for each secret that the Worker does not get, and one if the environment has no `[secrets]`. */
+function settingsWarnings({ source, wrangler, ignoredDevVars }: Settings): string[] {
+  const { file, environment } = source;
+  const section = environment === "" ? "secrets" : `env.${environment}.secrets`;
+  return [
+    ...ignoredDevVars.map(
+      (name) =>
+        `${name} is in .dev.vars, but not listed under [${section}] in ${file}: the Worker does not get it.`,
+    ),
+    ...(wrangler.secrets === undefined
+      ? [
+          `[${section}] is missing in ${file}: wrangler does not check that KEY_SECRET is set before it deploys.`,
+        ]
+      : []),
+  ];
+}
+
+/** One line for each required secret that is not set. */
+function secretProblems(
+  { requiredSecrets, source: { file } }: Settings,
+  variables: Readonly<Record<string, unknown>>,
+): string[] {
+  const missing = requiredSecrets.filter(
+    (name) => variables[name] === undefined || variables[name] === "",
+  );
+  return missing.map(
+    (name) =>
+      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, and for a deployment with npx wrangler secret put ${name}`,
+  );
+}
+
+/** One line if the environment lacks the binding of the Durable Objects. Environments inherit no bindings. */
+function bindingProblems({ wrangler, source: { file, environment } }: Settings): string[] {
+  if (wrangler.durable_objects.bindings.some(({ name }) => name === "RATE_LIMITER")) return [];
+  const section = environment === "" ? "" : `env.${environment}.`;
+  const where = environment === "" ? file : `the environment "${environment}" of ${file}`;
+  const why = environment === "" ? "" : " Environments do not inherit bindings.";
+  return [
+    `RATE_LIMITER is missing in ${where}: accepted is [[${section}durable_objects.bindings]] with ` +
+      `name = "RATE_LIMITER" and class_name = "RateLimiter".${why}`,
+  ];
+}
+
+/** Sections in which users and other tools choose the names. */
+const otherSections: ReadonlySet<string> = new Set(["vars", "define", "alias", "unsafe"]);
+
+/**
+ * One line for each variable outside of `[vars]`, in any environment of the file. wrangler ignores such variables, at
+ * most with a warning.
+ * @param file a path that wrangler can read
+ */
+function misplacedVariableProblems(file: string): string[] {
+  const { rawConfig }: { rawConfig: unknown } = experimental_readRawConfig({ config: file });
+  return isRecord(rawConfig) ? misplacedInSection(rawConfig, [], /\.jsonc?$/.test(file)) : [];
+}
+
+/** @param path names of the enclosing sections, such as `["env", "staging"]` */
+function misplacedInSection(
+  section: Readonly<Record<string, unknown>>,
+  path: readonly string[],
+  isJson: boolean,
+): string[] {
+  return Object.entries(section).flatMap(([name, value]) => {
+    if (isKnownVariable(name)) return [misplacementText(name, value, path, isJson)];
+    if (otherSections.has(name)) return [];
+    const sections = Array.isArray(value) ? (value as unknown[]) : [value];
+    return sections
+      .filter(isRecord)
+      .flatMap((inner) => misplacedInSection(inner, [...path, name], isJson));
+  });
+}
+
+function misplacementText(
+  name: string,
+  value: unknown,
+  path: readonly string[],
+  isJson: boolean,
+): string {
+  const [first, environment] = path;
+  const prefix = first === "env" && environment !== undefined ? `env.${environment}.` : "";
+  const where = path.length === 0 ? "at the top level" : `in [${path.join(".")}]`;
+  const isTables = Array.isArray(value) && value.every(isRecord) && !isJson;
+  const advice = isTables
+    ? `write [[${prefix}vars.${name}]] instead of [[${[...path, name].join(".")}]]`
+    : `move it to ${isJson ? `"${prefix}vars"` : `[${prefix}vars]`}`;
+  return `${name} is ${where}, where it has no effect: ${advice}`;
+}

@@ -1,0 +1,133 @@
+/** Selects the configuration of a command: a file, an environment in it, and variables from the command line. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs, parseEnv } from "node:util";
+import { CommandError, type CommandOptions } from "./command.ts";
+
+export interface ConfigurationSource {
+  /** The path of the wrangler configuration. */
+  readonly file: string;
+  /** The name of an environment; empty for the top level. */
+  readonly environment: string;
+  /** The option or variable that selected the environment, for error messages. */
+  readonly environmentOption: string;
+  /** Variables of the command line, which replace those of the file. */
+  readonly vars: Readonly<Record<string, string>>;
+  /** The path of a file with secrets to upload with a deployment. */
+  readonly secretsFile: string | null;
+}
+
+export const sourceOptions = {
+  config: { type: "string", short: "c", value: "file", about: "The wrangler configuration." },
+  env: {
+    type: "string",
+    short: "e",
+    value: "name",
+    about: "A named environment in it; CLOUDFLARE_ENV when left out.",
+  },
+} as const satisfies CommandOptions;
+
+/** Option values of a command line. */
+export interface SourceValues {
+  readonly config?: string | undefined;
+  readonly env?: string | undefined;
+  readonly var?: readonly string[] | undefined;
+  readonly "secrets-file"?: string | undefined;
+}
+
+/** @param folder the working folder, whose `.env` files can set CLOUDFLARE_ENV, as in wrangler */
+export function configurationSource(
+  values: SourceValues,
+  processEnv: Readonly<Record<string, string | undefined>> = process.env,
+  folder = ".",
+): ConfigurationSource {
+  const named = withoutEquals(values.env);
+  return {
+    file: withoutEquals(values.config) ?? defaultFile(folder),
+    environment: named ?? processEnv["CLOUDFLARE_ENV"] ?? environmentFromFiles(folder) ?? "",
+    environmentOption: named === undefined ? "CLOUDFLARE_ENV" : "--env",
+    vars: splitPairs(values.var ?? []),
+    secretsFile: values["secrets-file"] ?? null,
+  };
+}
+
+/** Splits `NAME:value` pairs at the first colon, as wrangler does. */
+function splitPairs(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name = "", ...rest] = pair.split(":");
+      return [name, rest.join(":")];
+    }),
+  );
+}
+
+/** wrangler reads `-e=staging` as `staging`, Node's parser as `=staging`. */
+const withoutEquals = (text: string | undefined): string | undefined => text?.replace(/^=/, "");
+
+/** The file that wrangler finds first. */
+function defaultFile(folder: string): string {
+  const names = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
+  return names.find((name) => existsSync(join(folder, name))) ?? "wrangler.toml";
+}
+
+/** The value of CLOUDFLARE_ENV in `.env` and `.env.local`. As in wrangler, the later file wins. */
+function environmentFromFiles(folder: string): string | undefined {
+  const names = [".env", ".env.local"].flatMap((name) => {
+    const file = join(folder, name);
+    return existsSync(file) ? (parseEnv(readFileSync(file, "utf8"))["CLOUDFLARE_ENV"] ?? []) : [];
+  });
+  return names.at(-1);
+}
+
+export const deployOptions = {
+  ...sourceOptions,
+  var: {
+    type: "string",
+    multiple: true,
+    value: "NAME:value",
+    about: "A variable, in place of the one in the file.",
+  },
+  "secrets-file": {
+    type: "string",
+    value: "file",
+    about: "Secrets to upload with the deployment.",
+  },
+  "dry-run": { type: "boolean", about: "Build and check, without deploying." },
+} as const satisfies CommandOptions;
+
+const singleOptions = ["config", "env", "secrets-file"] as const;
+
+/**
+ * Reads the options of `wrangler deploy` that select the configuration, and ignores the others.
+ * @throws CommandError when an option has no value, and for `--cwd`, which would select other files for wrangler
+ */
+export function readDeployOptions(words: readonly string[]): SourceValues {
+  const values: { -readonly [Name in keyof SourceValues]: SourceValues[Name] } = {};
+  const pairs: string[] = [];
+  let isAfterVar = false;
+  for (const token of wordTokens(words)) {
+    if (token.kind === "positional") {
+      // wrangler reads each argument after `--var` as a variable, up to the next option.
+      if (isAfterVar) pairs.push(token.value);
+      continue;
+    }
+    isAfterVar = token.kind === "option" && token.name === "var";
+    if (token.kind !== "option") continue;
+    if (token.name === "cwd") {
+      throw new CommandError("--cwd is not accepted: run the command in that folder.");
+    }
+    const name = singleOptions.find((each) => each === token.name);
+    if (name === undefined && !isAfterVar) continue;
+    if (token.value === undefined) throw new CommandError(`${token.rawName} needs a value.`);
+    if (name === undefined) pairs.push(token.value);
+    else values[name] = token.value;
+  }
+  return { ...values, var: pairs };
+}
+
+// oxlint-disable-next-line typescript/explicit-function-return-type -- the tokens of Node's parser have no named type
+function wordTokens(words: readonly string[]) {
+  // wrangler accepts `--secretsFile` for `--secrets-file`.
+  const dashed = words.map((word) => word.replace(/^--secretsFile(?==|$)/, () => "--secrets-file"));
+  return parseArgs({ args: dashed, options: deployOptions, strict: false, tokens: true }).tokens;
+}

@@ -1,0 +1,110 @@
+/** The configuration of a running local Worker, which follows edits of the files. */
+import { CommandError } from "./command.ts";
+import { type LocalSetup, runsSameWorker } from "./local-setup.ts";
+import { inEffectMessage, problemsMessage, rejectionMessage } from "./start-messages.ts";
+
+export interface LiveConfigurationOptions {
+  /** @throws CommandError when the files cannot be read */
+  readonly read: () => LocalSetup;
+  /** @throws CommandError when the Worker cannot run this setup */
+  readonly run: (setup: LocalSetup) => Promise<void>;
+  readonly print: (text: string) => void;
+  readonly printError: (text: string) => void;
+}
+
+export class LiveConfiguration {
+  readonly #options: LiveConfigurationOptions;
+  #current: LocalSetup;
+  /** Whether the last edit was rejected, so that the files differ from the running setup. */
+  #isRejected = false;
+  #isStale = false;
+  #update: Promise<void> | null = null;
+
+  /** @param current the setup that the Worker runs */
+  constructor(current: LocalSetup, options: LiveConfigurationOptions) {
+    this.#options = options;
+    this.#current = current;
+  }
+
+  /** Updates the Worker after an edit. An edit during an update is part of the next update. */
+  update(): Promise<void> {
+    this.#isStale = true;
+    this.#update ??= this.#updateWhileStale().finally(() => {
+      this.#update = null;
+    });
+    return this.#update;
+  }
+
+  async #updateWhileStale(): Promise<void> {
+    while (this.#isStale) {
+      this.#isStale = false;
+      // oxlint-disable-next-line no-await-in-loop -- one update after the other
+      await this.#updateOnce();
+    }
+  }
+
+  async #updateOnce(): Promise<void> {
+    const { read, printError } = this.#options;
+    try {
+      const setup = read();
+      if (!this.#accepts(setup)) return this.#reject(setup.problems);
+      if (setup.problems.length > 0) printError(problemsMessage(setup.problems));
+      await this.#replace(setup);
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      this.#reject([error.message]);
+    }
+  }
+
+  #reject(problems: readonly string[]): void {
+    this.#isRejected = true;
+    this.#options.printError(
+      this.#isServing ? rejectionMessage(problems) : problemsMessage(problems),
+    );
+  }
+
+  /** Whether the Worker has a valid configuration. */
+  get #isServing(): boolean {
+    return this.#current.config !== null;
+  }
+
+  /**
+   * A setup replaces the current one unless it has new problems. Without a valid configuration, the latest setup always
+   * replaces the current one, because the Worker answers with its problems.
+   */
+  #accepts({ config, problems }: LocalSetup): boolean {
+    const known = new Set(this.#current.problems);
+    return !this.#isServing || (config !== null && problems.every((problem) => known.has(problem)));
+  }
+
+  async #replace(setup: LocalSetup): Promise<void> {
+    const { print, printError } = this.#options;
+    const previous = this.#current;
+    const isChanged = !runsSameWorker(setup, previous);
+    if (isChanged) await this.#run(setup);
+    this.#current = setup;
+    const known = new Set(previous.warnings);
+    for (const warning of setup.warnings) if (!known.has(warning)) printError(warning);
+    // After a rejected edit, print a confirmation even if the corrected files equal the running setup.
+    if (setup.config !== null && (isChanged || this.#isRejected)) {
+      print(inEffectMessage(setup, previous));
+    }
+    this.#isRejected = false;
+  }
+
+  /** Runs the current setup again when the Worker cannot run the new one. */
+  async #run(setup: LocalSetup): Promise<void> {
+    const { run } = this.#options;
+    try {
+      await run(setup);
+    } catch (error) {
+      // If the code does not compile either, wrangler runs this setup once the code compiles.
+      if (error instanceof CommandError) await run(this.#current).catch(ignoreCommandError);
+      throw error;
+    }
+  }
+}
+
+function ignoreCommandError(error: unknown): void {
+  if (!(error instanceof CommandError)) throw error;
+}
