@@ -1,4 +1,4 @@
-/** Property tests with fast-check: each counts its runs, and a failure reports its seed and the smallest counterexample. */
+/** Property tests with fast-check. A failure reports its seed and the smallest counterexample. */
 import * as fc from "fast-check";
 import { isFull } from "./mode.ts";
 
@@ -10,17 +10,24 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
 const fullRunFactor = 4;
 
 /**
- * The body of a test that checks a property for `numRuns` drawn values. fast-check's own runner for vitest is not used,
- * since loading it takes seconds.
+ * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the property
+ * are discarded with `fc.pre` and drawn again, so that every run counts: with too few live runs the test fails.
+ * fast-check's own runner for vitest is not used, since loading it takes seconds.
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
-  holds: (...values: Values) => boolean | void | Promise<boolean | void>,
+  check: (...values: Values) => boolean | void | Promise<boolean | void>,
   numRuns = 100,
 ): () => Promise<void> {
-  return () =>
-    fc.assert(
-      fc.asyncProperty<Values>(...arbitraries, async (...values) => holds(...values)),
-      { numRuns: isFull ? numRuns * fullRunFactor : numRuns },
-    );
+  const leastRuns = isFull ? numRuns * fullRunFactor : numRuns;
+  return async () => {
+    let liveRuns = 0;
+    const property = fc.asyncProperty<Values>(...arbitraries, async (...values) => {
+      const holds = await check(...values);
+      liveRuns++;
+      return holds;
+    });
+    await fc.assert(property, { numRuns: leastRuns });
+    if (liveRuns < leastRuns) throw new Error(`only ${liveRuns} of ${leastRuns} runs were live`);
+  };
 }

@@ -1,4 +1,4 @@
-/** How thorough a test run is: `npm run test:full` runs the long versions, `npm test` the short ones. */
+/** `npm run test:full` runs the long versions of tests, `npm test` the short ones. */
 
 declare global {
   interface ImportMeta {

@@ -1,8 +1,9 @@
-/** A generator of random numbers that tells the same story each time: mulberry32. */
+/** A seeded generator of random numbers: mulberry32. */
 
-/** A number of at least 0 and below 1 at each call. */
+/** Returns a number of at least 0 and below 1 at each call. */
 export type Random = () => number;
 
+/** Equal seeds give equal sequences. */
 export function randomFrom(seed: number): Random {
   let state = seed;
   return () => {

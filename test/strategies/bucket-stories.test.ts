@@ -1,13 +1,13 @@
 /** What sliding, token and leaky buckets do, and slots in flight, told as timelines. */
 import { describe, expect, test } from "vitest";
 import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
-import { at, expectStory } from "./timeline.ts";
+import { at, expectTimeline } from "./timeline.ts";
 
 describe("sliding-buckets: an hour in minutes", () => {
   const anHour = { limit: 240, window: "1h", buckets: 60 };
 
   test("what is kept counts until the minute it was spent in is an hour old", () => {
-    expectStory(anHour, "sliding-buckets", [
+    expectTimeline(anHour, "sliding-buckets", [
       ["10:00:01", 100, true, 140],
       ["10:00:59", 100, true, 40],
       ["10:30:30", 40, true, 0],
@@ -19,7 +19,7 @@ describe("sliding-buckets: an hour in minutes", () => {
   });
 
   test("with dropped edges it is forgotten with the minute: up to a minute too early", () => {
-    expectStory({ ...anHour, edge: "drop" }, "sliding-buckets", [
+    expectTimeline({ ...anHour, edge: "drop" }, "sliding-buckets", [
       ["10:00:59", 240, true, 0],
       ["10:59:59.999", 1, false, 0, 1],
       // 59 minutes and a second later.
@@ -28,13 +28,13 @@ describe("sliding-buckets: an hour in minutes", () => {
   });
 
   test("cannot be doubled at the hour, as a window by the clock can", () => {
-    expectStory(anHour, "sliding-buckets", [
+    expectTimeline(anHour, "sliding-buckets", [
       ["10:59:59", 240, true, 0],
       ["11:00:00", 1, false, 0, 60 * 60_000],
       ["11:59:59.999", 1, false, 0, 1],
       ["12:00:00", 240, true, 0],
     ]);
-    expectStory({ limit: 240, window: "1h", align: "clock" }, "fixed-window", [
+    expectTimeline({ limit: 240, window: "1h", align: "clock" }, "fixed-window", [
       ["10:59:59", 240, true, 0],
       ["11:00:00", 240, true, 0],
     ]);
@@ -56,7 +56,7 @@ describe("sliding-buckets: an hour in minutes", () => {
 
 describe("token-bucket", () => {
   test("a burst is let in at once; then a token comes with every sixth second", () => {
-    expectStory({ limit: 10, window: "1m", burst: 20 }, "token-bucket", [
+    expectTimeline({ limit: 10, window: "1m", burst: 20 }, "token-bucket", [
       ["0:00", 20, true, 0],
       ["0:00", 1, false, 0, 6_000],
       ["0:05.999", 1, false, 0, 1],
@@ -71,7 +71,7 @@ describe("token-bucket", () => {
   });
 
   test("tokens by interval come all at once, a minute after the spend that found the bucket full", () => {
-    expectStory({ limit: 10, window: "1m", refill: "interval" }, "token-bucket", [
+    expectTimeline({ limit: 10, window: "1m", refill: "interval" }, "token-bucket", [
       ["0:30", 3, true, 7],
       ["1:10", 7, true, 0],
       ["1:29.999", 1, false, 0, 1],
@@ -86,7 +86,7 @@ describe("token-bucket", () => {
   });
 
   test("a small refill by interval takes several of them to fill a large bucket", () => {
-    expectStory({ limit: 2, window: "1s", burst: 5, refill: "interval" }, "token-bucket", [
+    expectTimeline({ limit: 2, window: "1s", burst: 5, refill: "interval" }, "token-bucket", [
       ["0:00", 5, true, 0],
       ["0:00.500", 3, false, 0, 1_500],
       ["0:01", 1, true, 1],
@@ -97,7 +97,7 @@ describe("token-bucket", () => {
   });
 
   test.each(["continuous", "interval"])("an idle time banks no more than a burst: %s", (refill) => {
-    expectStory({ limit: 3, window: "1m", refill }, "token-bucket", [
+    expectTimeline({ limit: 3, window: "1m", refill }, "token-bucket", [
       ["0:00:00", 3, true, 0],
       ["1:00:00", 1, true, 2],
       ["1:00:00", 1, true, 1],
@@ -150,7 +150,7 @@ describe("leaky-bucket as a queue", () => {
   });
 
   test("the wait that a denial tells is the one after which there is room", () => {
-    expectStory({ limit: 3, window: "1s" }, "leaky-bucket", [
+    expectTimeline({ limit: 3, window: "1s" }, "leaky-bucket", [
       ["0:00", 4, true, 0],
       ["0:00", 1, false, 0, 334],
       ["0:00.333", 1, false, 0, 1],
@@ -175,7 +175,7 @@ describe("leaky-bucket as a queue", () => {
 
 describe("leaky-bucket as a police", () => {
   test("lets nothing wait, and denies what would overflow", () => {
-    expectStory({ limit: 10, window: "1m", burst: 3, mode: "police" }, "leaky-bucket", [
+    expectTimeline({ limit: 10, window: "1m", burst: 3, mode: "police" }, "leaky-bucket", [
       ["0:00", 3, true, 0],
       ["0:00", 1, false, 0, 6_000],
       ["0:06", 1, true, 0],

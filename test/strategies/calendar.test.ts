@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { periodAt } from "../../src/strategies/calendar.ts";
 import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame } from "./story.ts";
+import { expectSame } from "./meters.ts";
 
 const hourMs = 3_600_000;
 

@@ -1,192 +1,197 @@
-/** What every strategy owes beyond the laws: clocks that step back, units that are lent out, and debts. */
+/** Rules of every strategy beyond the laws: clocks that step back, held units and debts. */
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { expect } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
+import { expectSame, remainders, remainingAt } from "./meters.ts";
 import {
-  casts,
-  expectSame,
-  inelasticCasts,
-  remainingOf,
-  stories,
-  type Story,
-  Teller,
-} from "./story.ts";
+  inelasticLimitSets,
+  limitSets,
+  run,
+  type Scenario,
+  type ScenarioRun,
+  scenarios,
+  startRun,
+  testEach,
+} from "./scenario.ts";
 
-function told(story: Story): Teller {
-  const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
-  teller.tell(story.steps);
-  return teller;
-}
-
-/** The decision as a caller hears it whose clock lags behind: whatever is to be waited for takes that much longer. */
-function heardLate(decision: Decision, lagMs: number): Decision {
-  const later = (waitMs: number): number => (waitMs === 0 ? 0 : waitMs + lagMs);
+/** The decision for a caller whose clock lags: every wait is longer by the lag. */
+function delayedBy(lagMs: number, decision: Decision): Decision {
+  const delayed = (waitMs: number): number => (waitMs === 0 ? 0 : waitMs + lagMs);
   const orNever = (waitMs: number | null): number | null =>
-    waitMs === null ? null : later(waitMs);
+    waitMs === null ? null : delayed(waitMs);
   return {
     ...decision,
-    delayMs: later(decision.delayMs),
+    delayMs: delayed(decision.delayMs),
     retryAfterMs: orNever(decision.retryAfterMs),
     limits: decision.limits.map((limit) => ({
       ...limit,
       retryAfterMs: orNever(limit.retryAfterMs),
-      replenishAfterMs: later(limit.replenishAfterMs),
-      resetAfterMs: later(limit.resetAfterMs),
+      replenishAfterMs: delayed(limit.replenishAfterMs),
+      resetAfterMs: delayed(limit.resetAfterMs),
     })),
   };
 }
 
-describe.each(inelasticCasts)("a clock that steps back: $title", (cast) => {
-  test(
-    "decides as at the latest time that counted, and waits include the lag",
-    forAll([stories(cast, ["consume", "consume", "look"])], (story) => {
-      const lagging = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
-      const steady = createMeter(story.limits);
-      for (const step of [...story.steps, ...story.later]) {
+testEach(
+  inelasticLimitSets,
+  "after the clock steps back, a meter decides at the latest time it has seen and adds the lag to waits",
+  (limitSet) => {
+    let lags = 0;
+    const check = forAll([scenarios(limitSet, ["consume", "consume", "look"])], (scenario) => {
+      const lagging = startRun(scenario);
+      const steady = createMeter(scenario.limits);
+      for (const step of [...scenario.steps, ...scenario.laterSteps]) {
         const { seenMs } = lagging;
-        const heard = lagging.step(step);
+        const actual = lagging.apply(step);
         const atMs = Math.max(lagging.nowMs, seenMs);
         const { cost, heldUnits } = step;
         const decision =
           step.kind === "look"
             ? steady.look(cost, atMs, heldUnits)
             : steady.consume(cost, atMs, heldUnits);
-        expectSame(heard, heardLate(decision, atMs - lagging.nowMs));
+        expectSame(actual, delayedBy(atMs - lagging.nowMs, decision));
         expectSame(lagging.meter.seenMs, lagging.seenMs);
+        if (atMs > lagging.nowMs) lags++;
       }
       expectSame(lagging.meter.snapshot(), steady.snapshot());
-    }),
-  );
-});
+    });
+    return async () => {
+      await check();
+      expect(lags).toBeGreaterThan(50);
+    };
+  },
+);
 
-describe.each(inelasticCasts)("a clock further back than the longest window: $title", (cast) => {
-  /** A full meter, and a time so much earlier that one of the two clocks must have been wrong. */
-  function misset(story: Story, ticks: number): { teller: Teller; nowMs: number } {
-    const teller = told(story);
-    teller.nowMs = teller.latestMs;
-    teller.meter.consume(
-      Math.max(1, remainingOf(teller.meter.look(1, teller.nowMs))),
-      teller.nowMs,
-    );
-    teller.meter.book(1, teller.nowMs, teller.nowMs);
-    const nowMs = teller.latestMs - story.longestWindowMs - 1 - ticks * story.tickMs;
-    return { teller, nowMs };
-  }
+/** A run whose meter is exhausted, with its clock set back by more than the longest window and so many ticks. */
+function misset(scenario: Scenario, ticks: number): ScenarioRun {
+  const exhausted = run(scenario);
+  const { meter, latestMs } = exhausted;
+  meter.consume(Math.max(1, remainingAt(meter, latestMs)), latestMs);
+  meter.book(1, latestMs, latestMs);
+  exhausted.nowMs = latestMs - scenario.longestWindowMs - 1 - ticks * scenario.tickMs;
+  return exhausted;
+}
 
-  test(
-    "forgives nothing that is spent",
-    forAll([stories(cast), fc.nat(50)], (story, ticks) => {
-      const { teller, nowMs } = misset(story, ticks);
-      const { meter } = teller;
-      const remainders = (atMs: number): number[] =>
-        meter.look(1, atMs).limits.map((limit) => limit.remaining);
-      const before = remainders(teller.latestMs);
-      expectSame(remainders(nowMs), before);
+testEach(
+  inelasticLimitSets,
+  "a clock set back by more than the longest window adds no quota",
+  (limitSet) =>
+    forAll([scenarios(limitSet), fc.nat(50)], (scenario, ticks) => {
+      const { meter, nowMs, latestMs } = misset(scenario, ticks);
+      const before = remainders(meter, latestMs);
+      expectSame(remainders(meter, nowMs), before);
       expectSame(meter.consume(1, nowMs).allowed, false);
-      expectSame(remainders(nowMs), before);
+      expectSame(remainders(meter, nowMs), before);
     }),
-  );
+);
 
-  test(
-    "never freezes a key: the wait told at the first denial is enough, and nothing shorter is",
+testEach(
+  inelasticLimitSets,
+  "a clock set back by more than the longest window never freezes a key: the first denial's wait is exact",
+  (limitSet) =>
     forAll(
-      [stories(cast), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
-      (story, ticks, part) => {
-        const { teller, nowMs } = misset(story, ticks);
-        const { meter } = teller;
-        const decision = meter.consume(1, nowMs);
-        expectSame(decision.allowed, false);
-        const waitMs = decision.retryAfterMs ?? Number.NaN;
+      [scenarios(limitSet), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
+      (scenario, ticks, part) => {
+        const { meter, nowMs } = misset(scenario, ticks);
+        const { allowed, retryAfterMs } = meter.consume(1, nowMs);
+        expectSame(allowed, false);
+        const waitMs = retryAfterMs ?? Number.NaN;
         expectSame(meter.consume(1, nowMs + Math.floor(part * (waitMs - 1))).allowed, false);
         expectSame(meter.consume(1, nowMs + waitMs - 1).allowed, false);
         expectSame(meter.consume(1, nowMs + waitMs).allowed, true);
       },
     ),
-  );
+);
 
-  test(
-    "is not set right by a look",
-    forAll([stories(cast), fc.nat(50)], (story, ticks) => {
-      const { teller, nowMs } = misset(story, ticks);
-      const before = teller.meter.snapshot();
-      expectSame(teller.meter.look(1, nowMs), teller.meter.look(1, nowMs));
-      expectSame(teller.meter.snapshot(), before);
+testEach(
+  inelasticLimitSets,
+  "a look at a clock set back by more than the longest window leaves the snapshot unchanged",
+  (limitSet) =>
+    forAll([scenarios(limitSet), fc.nat(50)], (scenario, ticks) => {
+      const { meter, nowMs } = misset(scenario, ticks);
+      const before = meter.snapshot();
+      expectSame(meter.look(1, nowMs), meter.look(1, nowMs));
+      expectSame(meter.snapshot(), before);
     }),
-  );
-});
+);
 
-describe.each(inelasticCasts)("held units: $title", (cast) => {
-  test(
-    "count as spent at this instant",
-    forAll([stories(cast), fc.nat(8), fc.integer({ min: 1, max: 8 })], (story, cost, heldUnits) => {
-      const { meter, nowMs } = told(story);
-      const booked = createMeter(story.limits, meter.snapshot());
-      // Booked at the latest time that both know of, whatever the clock says.
-      booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
-      expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
-      expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));
-    }),
-  );
-
-  test(
-    "are no part of what is kept",
+testEach(
+  inelasticLimitSets,
+  "held units count as spent at the instant of the decision",
+  (limitSet) =>
     forAll(
-      [stories(cast), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 8 })],
-      (story, cost, heldUnits) => {
-        const { meter, nowMs } = told(story);
-        const unaware = createMeter(story.limits, meter.snapshot());
-        const decision = meter.consume(cost, nowMs, heldUnits);
-        if (decision.allowed) unaware.consume(cost, nowMs);
-        expectSame(meter.snapshot(), unaware.snapshot());
+      [scenarios(limitSet), fc.nat(8), fc.integer({ min: 1, max: 8 })],
+      (scenario, cost, heldUnits) => {
+        const { meter, nowMs } = run(scenario);
+        const booked = createMeter(scenario.limits, meter.snapshot());
+        // Books at the latest time that the meter has seen, whatever the clock shows.
+        booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
+        expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
+        expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));
       },
     ),
-  );
-});
+);
 
-describe.each(casts)("booking: $title", (cast) => {
-  test(
-    "what fits is consuming it",
-    forAll([stories(cast), fc.nat(8)], (story, cost) => {
-      const { meter, latestMs: nowMs } = told(story);
-      const booked = createMeter(story.limits, meter.snapshot());
-      if (!meter.consume(cost, nowMs).allowed) return;
-      booked.book(cost, nowMs, nowMs);
-      expectSame(booked.snapshot(), meter.snapshot());
+testEach(
+  inelasticLimitSets,
+  "held units are not part of the state, whether the request is allowed or denied",
+  (limitSet) =>
+    forAll([scenarios(limitSet), fc.nat(8), fc.constantFrom(0, 0, 1)], (scenario, pick, excess) => {
+      const { meter, nowMs } = run(scenario);
+      const remaining = remainingAt(meter, nowMs);
+      fc.pre(remaining > 1);
+      const heldUnits = 1 + (pick % (remaining - 1));
+      const cost = remaining - heldUnits + excess;
+      const unaware = createMeter(scenario.limits, meter.snapshot());
+      expectSame(meter.consume(cost, nowMs, heldUnits).allowed, excess === 0);
+      if (excess === 0) unaware.consume(cost, nowMs);
+      expectSame(meter.snapshot(), unaware.snapshot());
     }),
-  );
+);
 
-  test(
-    "what does not fit leaves a debt: nothing remains, and waits are no shorter for it",
-    forAll([stories(cast), fc.integer({ min: 1, max: 8 })], (story, excess) => {
-      const { meter, latestMs: nowMs } = told(story);
+testEach(limitSets, "booking a cost that fits has the same effect as consuming it", (limitSet) =>
+  forAll([scenarios(limitSet), fc.nat(8)], (scenario, pick) => {
+    const { meter, latestMs: nowMs } = run(scenario);
+    const remaining = remainingAt(meter, nowMs);
+    fc.pre(remaining > 0);
+    const cost = 1 + (pick % remaining);
+    const booked = createMeter(scenario.limits, meter.snapshot());
+    expectSame(meter.consume(cost, nowMs).allowed, true);
+    booked.book(cost, nowMs, nowMs);
+    expectSame(booked.snapshot(), meter.snapshot());
+  }),
+);
+
+testEach(
+  limitSets,
+  "booking a cost that does not fit leaves a debt: remaining is 0 and waits do not shorten",
+  (limitSet) =>
+    forAll([scenarios(limitSet), fc.integer({ min: 1, max: 8 })], (scenario, excess) => {
+      const { meter, latestMs: nowMs } = run(scenario);
       const capacities = meter.look(1, nowMs).limits.map((limit) => limit.capacity);
+      const nothing = capacities.map(() => 0);
       meter.book(Math.max(...capacities), nowMs, nowMs);
       const full = meter.look(1, nowMs);
+      expectSame(remainders(meter, nowMs), nothing);
       meter.book(excess, nowMs, nowMs);
       const indebted = meter.look(1, nowMs);
-      expectSame(
-        full.limits.map((limit) => limit.remaining),
-        capacities.map(() => 0),
-      );
-      expectSame(
-        indebted.limits.map((limit) => limit.remaining),
-        capacities.map(() => 0),
-      );
+      expectSame(remainders(meter, nowMs), nothing);
       expectSame(indebted.allowed, false);
       expect(indebted.retryAfterMs).toBeGreaterThanOrEqual(full.retryAfterMs ?? Number.NaN);
     }),
-  );
+);
 
-  test(
-    "in the past adds no quota",
-    forAll([stories(cast), fc.integer({ min: 1, max: 8 }), fc.nat(20)], (story, cost, ticks) => {
-      const { meter, nowMs } = told(story);
-      const before = meter.look(1, nowMs).limits;
-      meter.book(cost, nowMs - ticks * story.tickMs, nowMs);
-      meter.look(1, nowMs).limits.forEach(({ remaining }, index) => {
-        expect(remaining).toBeLessThanOrEqual(before[index]?.remaining ?? Number.NaN);
+testEach(limitSets, "booking units of the past adds no quota", (limitSet) =>
+  forAll(
+    [scenarios(limitSet), fc.integer({ min: 1, max: 8 }), fc.nat(20)],
+    (scenario, cost, ticks) => {
+      const { meter, nowMs } = run(scenario);
+      const before = remainders(meter, nowMs);
+      meter.book(cost, nowMs - ticks * scenario.tickMs, nowMs);
+      remainders(meter, nowMs).forEach((remaining, index) => {
+        expect(remaining).toBeLessThanOrEqual(before[index] ?? Number.NaN);
       });
-    }),
-  );
-});
+    },
+  ),
+);

@@ -9,7 +9,7 @@ import {
 } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./story.ts";
+import { expectSame, remainingOf } from "./meters.ts";
 import { at } from "./timeline.ts";
 import { limitOf, variants } from "./variants.ts";
 

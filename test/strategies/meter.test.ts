@@ -9,7 +9,8 @@ import {
   parseLimits,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { casts, expectSame, remainingOf, stories, Teller } from "./story.ts";
+import { expectSame, remainingOf } from "./meters.ts";
+import { limitSets, scenarios, ScenarioRun } from "./scenario.ts";
 import { limitOf, plainVariants } from "./variants.ts";
 
 const windowMs = 60_000;
@@ -260,15 +261,19 @@ describe.each(plainVariants)(
   },
 );
 
-describe.each(casts)("changes: $title", (cast) => {
+describe.each(limitSets)("changes: $title", (cast) => {
   test(
     "grows whenever what was written before would decide otherwise",
-    forAll([stories(cast)], (story) => {
-      const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
+    forAll([scenarios(cast)], (story) => {
+      const teller = new ScenarioRun(
+        createMeter(story.limits),
+        story.startMs,
+        story.longestWindowMs,
+      );
       let changes = 0;
       let written = teller.meter.snapshot();
       for (const step of story.steps) {
-        teller.step(step);
+        teller.apply(step);
         const { meter } = teller;
         if (meter.changes > changes) written = meter.snapshot();
         ({ changes } = meter);
@@ -280,14 +285,14 @@ describe.each(casts)("changes: $title", (cast) => {
 
   test(
     "stays when a request leaves the snapshot as it was",
-    forAll([stories(cast, ["consume", "fill", "look"])], (story) => {
+    forAll([scenarios(cast, ["consume", "fill", "look"])], (story) => {
       // The clock may step back by more than the longest window: then even a denial changes what is kept.
-      const teller = new Teller(createMeter(story.limits), story.startMs, 20 * story.tickMs);
-      for (const step of [...story.steps, ...story.later]) {
+      const teller = new ScenarioRun(createMeter(story.limits), story.startMs, 20 * story.tickMs);
+      for (const step of [...story.steps, ...story.laterSteps]) {
         const { meter } = teller;
         const { changes } = meter;
         const before = JSON.stringify(meter.snapshot());
-        teller.step(step);
+        teller.apply(step);
         expect(meter.changes > changes).toBe(JSON.stringify(meter.snapshot()) !== before);
       }
     }),

@@ -4,7 +4,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createMeter, type Limit, type Meter } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import * as previousVersion from "../previous-version/strategies.js";
-import { casts, type Cast, expectSame, stories, Teller } from "./story.ts";
+import { expectSame } from "./meters.ts";
+import { limitSets, type LimitSet, scenarios, ScenarioRun } from "./scenario.ts";
 import { boundOf, limitOf, spanOf, variants } from "./variants.ts";
 
 /** The meter of the previous version; its reservations have positional arguments. */
@@ -28,24 +29,28 @@ const limitsOfForms = variants.map((form) => ({
   limit: limitOf(form, 20, 60_000),
 }));
 
-describe.each(casts)("a snapshot without open reservations: $title", (cast: Cast) => {
+describe.each(limitSets)("a snapshot without open reservations: $title", (cast: LimitSet) => {
   test(
     "decides alike in both versions, whichever wrote it",
     forAll(
-      [stories(cast, ["consume", "consume", "fill", "look", "book"])],
+      [scenarios(cast, ["consume", "consume", "fill", "look", "book"])],
       (story) => {
-        const now = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
-        const then = new Teller(
+        const now = new ScenarioRun(
+          createMeter(story.limits),
+          story.startMs,
+          story.longestWindowMs,
+        );
+        const then = new ScenarioRun(
           previous.createMeter(story.limits) as unknown as Meter,
           story.startMs,
           story.longestWindowMs,
         );
-        expectSame(now.tell(story.steps), then.tell(story.steps));
+        expectSame(now.applyAll(story.steps), then.applyAll(story.steps));
         const [nowStored, thenStored] = [stored(now.meter), stored(then.meter)];
         now.meter = createMeter(story.limits, thenStored);
         then.meter = previous.createMeter(story.limits, nowStored) as unknown as Meter;
         expect([now.meter.refused, then.meter.refused]).toEqual([null, null]);
-        expectSame(now.tell(story.later), then.tell(story.later));
+        expectSame(now.applyAll(story.laterSteps), then.applyAll(story.laterSteps));
       },
       60,
     ),

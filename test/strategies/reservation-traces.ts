@@ -1,33 +1,32 @@
 /**
- * Traces with reservations, and what law 10 compares them with: the same trace in which each reservation's cost was spent
- * for good at the instant of the reservation. While it is open that is its whole cost, and from then on its settled one.
+ * Traces with reservations, and the trace without reservations that law 10 compares them with. There, each reservation is
+ * a final spend at the same instant: of its full cost while it is open, and of its settled cost afterwards.
  */
 import * as fc from "fast-check";
 import { createMeter, type Limit, type Meter } from "../../src/strategies/index.ts";
-
-export type ActionKind =
-  | "reserve"
-  | "settle"
-  | "consume"
-  | "fill"
-  | "book"
-  | "look"
-  | "deny"
-  | "restart"
-  | "copy";
+import { dayMs, remainingAt, stored } from "./meters.ts";
 
 export interface Action {
-  readonly kind: ActionKind;
+  readonly kind:
+    | "reserve"
+    | "settle"
+    | "consume"
+    | "fill"
+    | "book"
+    | "look"
+    | "deny"
+    | "restart"
+    | "copy";
   readonly idleTicks: number;
   readonly cost: number;
-  /** Which of the open reservations is settled. */
+  /** Selects the open reservation that is settled. */
   readonly pick: number;
-  /** Units more than nothing, up to more than was reserved. */
+  /** The actual cost of a settlement; it can exceed the reserved cost. */
   readonly actualCost: number;
 }
 
 export const actions = (
-  kinds: readonly ActionKind[],
+  kinds: readonly Action["kind"][],
   length: { readonly minLength: number; readonly maxLength: number },
 ): fc.Arbitrary<readonly Action[]> =>
   fc.array(
@@ -45,28 +44,27 @@ export const actions = (
       pick: fc.nat(1_000),
       actualCost: fc.constantFrom(0, 0, 0, 1, 2, 3, 9),
     }),
-    length,
+    // fast-check's own choice of size would draw few actions, and few settlements among them.
+    { ...length, size: "max" },
   );
 
-/** Something that was spent: by a reservation, or for good. */
+/** Units spent by a reservation or without one. */
 export interface Spend {
   readonly atMs: number;
-  /** What counts of it at its instant. */
+  /** The units that count at `atMs`: the reserved cost until the settlement. */
   units: number;
   readonly cost: number;
   readonly ttlMs: number;
   isOpen: boolean;
 }
 
-export const dayMs = 86_400_000;
-
-/** A meter that goes through a trace, and all that it has spent. */
+/** A meter, and all that it has spent. */
 export class Trace {
   meter: Meter;
   nowMs: number;
   readonly limits: readonly Limit[];
   readonly spends: Spend[] = [];
-  /** How many reservations were settled: to nothing, to less, to what they were, to more. */
+  /** The number of settlements whose actual cost was 0, less than, equal to, or more than the reserved cost. */
   readonly settled = { nothing: 0, less: 0, same: 0, more: 0 };
   mostOpen = 0;
 
@@ -82,20 +80,20 @@ export class Trace {
 
   reserve(cost: number, ttlMs = dayMs): boolean {
     if (!this.meter.reserve({ cost, ttlMs }, this.nowMs).allowed) return false;
-    this.#note(cost, ttlMs, true);
+    this.#record(cost, ttlMs, true);
     this.mostOpen = Math.max(this.mostOpen, this.open.length);
     return true;
   }
 
   consume(cost: number): boolean {
     const isAllowed = this.meter.consume(cost, this.nowMs).allowed;
-    if (isAllowed) this.#note(cost, 0, false);
+    if (isAllowed) this.#record(cost, 0, false);
     return isAllowed;
   }
 
   book(cost: number): void {
     this.meter.book(cost, this.nowMs, this.nowMs);
-    this.#note(cost, 0, false);
+    this.#record(cost, 0, false);
   }
 
   settle(spend: Spend, actualCost: number): void {
@@ -103,52 +101,53 @@ export class Trace {
     this.meter.settle({ cost, actualCost, spentAtMs, ttlMs }, this.nowMs);
     spend.isOpen = false;
     spend.units = Math.min(cost, actualCost);
-    if (actualCost > cost) this.#note(actualCost - cost, ttlMs, false);
+    if (actualCost > cost) this.#record(actualCost - cost, ttlMs, false);
     const kind = actualCost === 0 ? "nothing" : actualCost < cost ? "less" : "more";
     this.settled[actualCost === cost ? "same" : kind]++;
   }
 
-  /** As after an eviction: nothing is left but what was stored. */
+  /** Restores the meter from its snapshot, as after an eviction. */
   restart(): void {
-    this.meter = createMeter(this.limits, JSON.parse(JSON.stringify(this.meter.snapshot())));
+    this.meter = createMeter(this.limits, stored(this.meter));
   }
 
-  /** @param mayBeSettled whether a reservation may be settled now */
-  play(action: Action, tickMs: number, mayBeSettled: (spend: Spend) => boolean): void {
+  /**
+   * @param mayBeSettled whether an open reservation may be settled now
+   * @returns whether a reservation was settled
+   */
+  apply(action: Action, tickMs: number, mayBeSettled: (spend: Spend) => boolean): boolean {
     this.nowMs += action.idleTicks * tickMs;
     const { kind, cost, pick, actualCost } = action;
     if (kind === "reserve") this.reserve(cost);
     if (kind === "consume") this.consume(cost);
-    if (kind === "fill") this.consume(Math.max(1, this.#remaining()));
+    if (kind === "fill") this.consume(Math.max(1, remainingAt(this.meter, this.nowMs)));
     if (kind === "book") this.book(cost);
     if (kind === "look") this.meter.look(cost, this.nowMs);
     if (kind === "deny") this.meter.consume(100_000, this.nowMs);
     if (kind === "restart") this.restart();
     if (kind === "copy") this.meter = this.meter.withLimits(structuredClone(this.limits));
-    if (kind !== "settle") return;
-    const { open } = this;
-    const spend = open[pick % Math.max(1, open.length)];
-    const isUp = spend !== undefined && this.nowMs >= spend.atMs + spend.ttlMs;
-    if (spend !== undefined && !isUp && mayBeSettled(spend)) this.settle(spend, actualCost);
+    if (kind !== "settle") return false;
+    const candidates = this.open.filter(
+      (spend) => this.nowMs < spend.atMs + spend.ttlMs && mayBeSettled(spend),
+    );
+    const spend = candidates[pick % Math.max(1, candidates.length)];
+    if (spend === undefined) return false;
+    this.settle(spend, actualCost);
+    return true;
   }
 
-  #note(cost: number, ttlMs: number, isOpen: boolean): void {
+  #record(cost: number, ttlMs: number, isOpen: boolean): void {
     this.spends.push({ atMs: this.nowMs, units: cost, cost, ttlMs, isOpen });
-  }
-
-  #remaining(): number {
-    const { limits } = this.meter.look(1, this.nowMs);
-    return Math.min(...limits.map(({ remaining }) => remaining));
   }
 }
 
-/** A meter of one limit that has spent for good what the trace has spent by now. */
-export function replayed(limit: Limit, { spends }: Trace): Meter {
+/** A meter of one limit that has spent the same units as the trace, without reservations. */
+export function withoutReservations(limit: Limit, { spends }: Trace): Meter {
   const meter = createMeter([limit]);
   const holdsSlots = limit.strategy === "concurrency";
   for (const { atMs, units, ttlMs, isOpen } of spends) {
     if (holdsSlots && ttlMs > 0 && isOpen) meter.reserve({ cost: units, ttlMs }, atMs);
-    // Slots are free when the work is done, whatever it cost.
+    // A settlement frees the slots, whatever the actual cost is.
     else if (units > 0 && !(holdsSlots && ttlMs > 0)) meter.book(units, atMs, atMs);
   }
   return meter;
@@ -157,35 +156,35 @@ export function replayed(limit: Limit, { spends }: Trace): Meter {
 const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
 
 /**
- * Whether a reservation is settled before the end of the window, bucket or refill period of its spend, where a request
- * has opened that: as all that was spent says, found by walking through it.
+ * Whether the window, bucket or refill period in which a request was spent has not ended yet, where requests open these.
+ * It is found by walking through all spends.
  */
 export function isInTime(limit: Limit, trace: Trace, spend: Spend): boolean {
   const { windowMs, strategy } = limit;
   const isAligned = (option(limit, "align") ?? "first-request") !== "first-request";
   const spends = trace.spends.filter(({ units }) => units > 0);
   if (strategy === "fixed-window" && !isAligned) {
-    return spend.atMs >= windowOf(windowMs, spends, trace.nowMs);
+    return spend.atMs >= windowStartMs(windowMs, spends, trace.nowMs);
   }
   if (strategy === "sliding-window-counter" && !isAligned) {
-    return spend.atMs >= bucketOf(windowMs, spends, trace.nowMs);
+    return spend.atMs >= bucketStartMs(windowMs, spends, trace.nowMs);
   }
   return option(limit, "refill") === "interval"
-    ? spend.atMs >= periodOf(limit, spends, trace.nowMs)
+    ? spend.atMs >= periodStartMs(limit, spends, trace.nowMs)
     : true;
 }
 
 const never = Number.POSITIVE_INFINITY;
 
-/** When the present window opened. */
-function windowOf(windowMs: number, spends: readonly Spend[], nowMs: number): number {
+/** The opening of the current window; `never` without one. */
+function windowStartMs(windowMs: number, spends: readonly Spend[], nowMs: number): number {
   let openedAtMs = -never;
   for (const { atMs } of spends) if (atMs >= openedAtMs + windowMs) openedAtMs = atMs;
   return nowMs >= openedAtMs + windowMs ? never : openedAtMs;
 }
 
-/** When the present bucket opened: with a request, or at the end of the one before. */
-function bucketOf(windowMs: number, spends: readonly Spend[], nowMs: number): number {
+/** The opening of the current bucket: by a request, or at the end of the previous bucket. */
+function bucketStartMs(windowMs: number, spends: readonly Spend[], nowMs: number): number {
   let openedAtMs = -never;
   for (const { atMs } of spends) {
     if (atMs >= openedAtMs + 2 * windowMs) openedAtMs = atMs;
@@ -195,21 +194,25 @@ function bucketOf(windowMs: number, spends: readonly Spend[], nowMs: number): nu
   return nowMs >= openedAtMs + windowMs ? openedAtMs + windowMs : openedAtMs;
 }
 
-/** When the present refill period began. */
-function periodOf({ limit, windowMs }: Limit, spends: readonly Spend[], nowMs: number): number {
+/** The beginning of the current refill period. */
+function periodStartMs(
+  { limit, windowMs }: Limit,
+  spends: readonly Spend[],
+  nowMs: number,
+): number {
   let owed = 0;
-  let begunAtMs = never;
+  let startedAtMs = never;
   const walkTo = (atMs: number): void => {
-    while (owed > 0 && atMs >= begunAtMs + windowMs) {
+    while (owed > 0 && atMs >= startedAtMs + windowMs) {
       owed = Math.max(0, owed - limit);
-      begunAtMs += windowMs;
+      startedAtMs += windowMs;
     }
   };
   for (const { atMs, units } of spends) {
     walkTo(atMs);
-    if (owed === 0) begunAtMs = atMs;
+    if (owed === 0) startedAtMs = atMs;
     owed += units;
   }
   walkTo(nowMs);
-  return owed === 0 ? never : begunAtMs;
+  return owed === 0 ? never : startedAtMs;
 }

@@ -8,15 +8,14 @@ import {
   parseLimits,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
+import { expectSame, remainingOf } from "./meters.ts";
 import {
-  casts,
-  expectSame,
-  inelasticCasts,
-  remainingOf,
-  stories,
-  type Story,
-  Teller,
-} from "./story.ts";
+  limitSets,
+  inelasticLimitSets,
+  scenarios,
+  type Scenario,
+  ScenarioRun,
+} from "./scenario.ts";
 import { at } from "./timeline.ts";
 import { type Variant, variants } from "./variants.ts";
 
@@ -222,26 +221,26 @@ describe("an argument", () => {
 
 const releases = ({ strategy }: Variant): boolean => strategy === "concurrency";
 
-const told = (story: Story): Teller => {
-  const teller = new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs);
-  teller.tell(story.steps);
+const told = (story: Scenario): ScenarioRun => {
+  const teller = new ScenarioRun(createMeter(story.limits), story.startMs, story.longestWindowMs);
+  teller.applyAll(story.steps);
   return teller;
 };
 
 const remainders = (meter: Meter, nowMs: number): number[] =>
   meter.look(1, nowMs).limits.map(({ remaining }) => remaining);
 
-describe.each(casts)("a reservation: $title", (cast) => {
+describe.each(limitSets)("a reservation: $title", (cast) => {
   test(
     "that is settled to its cost is a request",
-    forAll([stories(cast), fc.nat(8), fc.nat(4), fc.nat(20)], (story, cost, heldUnits, ticks) => {
+    forAll([scenarios(cast), fc.nat(8), fc.nat(4), fc.nat(20)], (story, cost, heldUnits, ticks) => {
       const { meter, nowMs } = told(story);
       const other = createMeter(story.limits, meter.snapshot());
       // No sooner than leases end.
       const ttlMs = story.longestWindowMs + ticks * story.tickMs;
       const decision = meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
       expectSame(decision, other.consume(cost, nowMs, heldUnits));
-      if (story.forms.some(releases)) return;
+      if (story.variants.some(releases)) return;
       if (decision.allowed)
         meter.settle({ cost, actualCost: cost, spentAtMs: meter.seenMs, ttlMs }, nowMs);
       expectSame(meter.snapshot(), other.snapshot());
@@ -251,7 +250,7 @@ describe.each(casts)("a reservation: $title", (cast) => {
   test(
     "tells waits that are enough, and no longer than need be",
     forAll(
-      [stories(cast), fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 9 })],
+      [scenarios(cast), fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 9 })],
       (story, cost, ticks) => {
         const { meter, nowMs } = told(story);
         const reserve = meter.reserve(
@@ -276,12 +275,12 @@ describe.each(casts)("a reservation: $title", (cast) => {
   );
 });
 
-describe.each(inelasticCasts)("a reservation that is settled: $title", (cast) => {
+describe.each(inelasticLimitSets)("a reservation that is settled: $title", (cast) => {
   test(
     "for less, with nothing between, leaves no more than had only so much been spent",
     forAll(
       [
-        stories(cast, ["consume", "fill", "book"]),
+        scenarios(cast, ["consume", "fill", "book"]),
         fc.integer({ min: 1, max: 6 }),
         fc.nat(6),
         fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }),
@@ -301,7 +300,7 @@ describe.each(inelasticCasts)("a reservation that is settled: $title", (cast) =>
           // Slots are free, whatever the work took: what the other has spent of them may still be held.
           const [left, most] = [remainders(meter, atMs), remainders(other, atMs)];
           left.forEach((remaining, limit) => {
-            const form = story.forms[limit];
+            const form = story.variants[limit];
             if (form === undefined || releases(form)) return;
             expectSame(remaining <= (most[limit] ?? Number.NaN), true);
           });
@@ -314,25 +313,25 @@ describe.each(inelasticCasts)("a reservation that is settled: $title", (cast) =>
 /** Those of which law 10 is told path by path. */
 const steady = variants
   .filter(({ options, isElastic }) => options["refill"] !== "interval" && !isElastic)
-  .map((form) => ({ title: form.title, forms: [form], fewest: 1, most: 1 }));
+  .map((form) => ({ title: form.title, variants: [form], fewest: 1, most: 1 }));
 
 describe.each(steady)("a reservation that is settled, others between: $title", (cast) => {
   test(
     "for less leaves no more than had only so much been spent",
     forAll(
       [
-        stories(cast, ["consume", "consume", "fill"]),
+        scenarios(cast, ["consume", "consume", "fill"]),
         fc.integer({ min: 1, max: 5 }),
         fc.nat(5),
         fc.array(fc.nat(9), { maxLength: 4 }),
       ],
       (story, cost, part, ticks) => {
         const [meter, other] = [createMeter(story.limits), createMeter(story.limits)];
-        const teller = new Teller(meter, story.startMs, 0);
-        const tellBoth = (steps: Story["steps"]): void => {
+        const teller = new ScenarioRun(meter, story.startMs, 0);
+        const tellBoth = (steps: Scenario["steps"]): void => {
           for (const step of steps) {
             const before = teller.spends.length;
-            teller.step({ ...step, idleMs: Math.max(0, step.idleMs) });
+            teller.apply({ ...step, idleMs: Math.max(0, step.idleMs) });
             for (const { units } of teller.spends.slice(before))
               other.book(units, teller.nowMs, teller.nowMs);
           }
@@ -341,7 +340,7 @@ describe.each(steady)("a reservation that is settled, others between: $title", (
         const ttlMs = 5 * story.tickMs;
         if (!meter.reserve({ cost, ttlMs }, teller.nowMs).allowed) return;
         const spentAtMs = meter.seenMs;
-        const actualCost = releases(cast.forms[0] as Variant) ? 0 : part % cost;
+        const actualCost = releases(cast.variants[0] as Variant) ? 0 : part % cost;
         other.book(actualCost, spentAtMs, spentAtMs);
         tellBoth(story.steps.slice(5));
         const before = JSON.stringify(meter.look(1, teller.nowMs));

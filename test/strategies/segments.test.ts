@@ -12,7 +12,7 @@ import {
   strategies,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./story.ts";
+import { expectSame, remainingOf } from "./meters.ts";
 
 const startMs = Date.UTC(2026, 2, 14);
 

@@ -7,8 +7,8 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { replayed, Trace } from "./reservation-traces.ts";
-import { expectSame, remainingOf } from "./story.ts";
+import { withoutReservations, Trace } from "./reservation-traces.ts";
+import { expectSame, remainingOf } from "./meters.ts";
 
 const startMs = Date.UTC(2026, 2, 1);
 const minuteMs = 60_000;
@@ -203,8 +203,8 @@ describe.each(titled)("$title", ({ limit }) => {
       if (below(200) === 0) trace.restart();
     }
     expect(trace.mostOpen).toBe(1_000);
-    const replayedAlike = (): void => {
-      const other = replayed(one, trace);
+    const withoutReservationsAlike = (): void => {
+      const other = withoutReservations(one, trace);
       for (const waitMs of [0, 1, 77, 1_000, 20_000, 59_000, 70_000, 130_000]) {
         const atMs = trace.nowMs + waitMs;
         expectSame(trace.meter.look(1, atMs).limits[0], other.look(1, atMs).limits[0]);
@@ -215,12 +215,12 @@ describe.each(titled)("$title", ({ limit }) => {
       const spend = trace.open[below(left)];
       const actualCost = [0, 0, 1, below(4)][below(4)] ?? 0;
       if (spend !== undefined) trace.settle(spend, actualCost);
-      if (left % 100 === 0) replayedAlike();
+      if (left % 100 === 0) withoutReservationsAlike();
       if (left % 300 === 0) trace.restart();
     }
     expect(trace.open).toEqual([]);
     expect(Math.min(...Object.values(trace.settled))).toBeGreaterThan(50);
-    replayedAlike();
+    withoutReservationsAlike();
   });
 
   test.each([1, 10, 1_000])(

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./story.ts";
+import { expectSame, remainingOf } from "./meters.ts";
 
 const startMs = Date.UTC(2026, 2, 14);
 

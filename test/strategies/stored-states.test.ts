@@ -6,7 +6,7 @@ import {
   type Meter,
   parseLimits,
 } from "../../src/strategies/index.ts";
-import { remainingOf } from "./story.ts";
+import { remainingOf } from "./meters.ts";
 
 const startMs = Date.UTC(2026, 2, 1);
 const minuteMs = 60_000;

@@ -1,11 +1,11 @@
 /** What each strategy does, told as timelines. */
 import { describe, expect, test } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
-import { at, expectStory } from "./timeline.ts";
+import { at, expectTimeline } from "./timeline.ts";
 
 describe("fixed-window", () => {
   test("a window opens with the first request and lasts its full length", () => {
-    expectStory("10/minute", "fixed-window", [
+    expectTimeline("10/minute", "fixed-window", [
       ["0:45", 1, true, 9],
       ["1:00", 4, true, 5],
       ["1:30", 4, true, 1],
@@ -19,7 +19,7 @@ describe("fixed-window", () => {
   });
 
   test("ten at the end of a window and ten at the start of the next make twenty at once", () => {
-    expectStory("10/minute", "fixed-window", [
+    expectTimeline("10/minute", "fixed-window", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
       ["0:59.999", 1, false, 0, 1],
@@ -29,7 +29,7 @@ describe("fixed-window", () => {
   });
 
   test("after an idle time the next window opens with the request that ends it", () => {
-    expectStory("2/minute", "fixed-window", [
+    expectTimeline("2/minute", "fixed-window", [
       ["0:00", 2, true, 0],
       ["1:30", 1, true, 1],
       ["2:00", 1, true, 0],
@@ -41,7 +41,7 @@ describe("fixed-window", () => {
   const byTheClock = { limit: 5, window: "1m", align: "clock" };
 
   test("windows by the clock begin with the minute: five late in one and five early in the next", () => {
-    expectStory(byTheClock, "fixed-window", [
+    expectTimeline(byTheClock, "fixed-window", [
       ["11:00:40", 5, true, 0],
       ["11:00:59.999", 1, false, 0, 1],
       ["11:01:15", 5, true, 0],
@@ -52,7 +52,7 @@ describe("fixed-window", () => {
   });
 
   test("an elastic window is over only when nobody has asked for all of its length", () => {
-    expectStory({ limit: 2, window: "1m", elastic: true }, "fixed-window", [
+    expectTimeline({ limit: 2, window: "1m", elastic: true }, "fixed-window", [
       ["0:00", 1, true, 1],
       ["0:30", 1, true, 0],
       // The minute begins again with every request, be it denied.
@@ -66,7 +66,7 @@ describe("fixed-window", () => {
 
 describe("sliding-log", () => {
   test("every unit leaves exactly one window after it was spent", () => {
-    expectStory("10/minute", "sliding-log", [
+    expectTimeline("10/minute", "sliding-log", [
       ["0:10", 1, true, 9],
       ["0:20", 2, true, 7],
       ["0:30", 4, true, 3],
@@ -82,7 +82,7 @@ describe("sliding-log", () => {
   });
 
   test("one a second and five a minute on one key: each denies in its turn", () => {
-    expectStory("1/second; 5/minute", "sliding-log", [
+    expectTimeline("1/second; 5/minute", "sliding-log", [
       ["0:00", 1, true],
       ["0:00", 1, false, 0, 1_000],
       ["0:01", 1, true],
@@ -95,7 +95,7 @@ describe("sliding-log", () => {
   });
 
   test("no burst gets through where a fixed window would end", () => {
-    expectStory("10/minute", "sliding-log", [
+    expectTimeline("10/minute", "sliding-log", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
       ["1:00", 10, false, 1, 59_999],
@@ -108,7 +108,7 @@ describe("sliding-log", () => {
 
 describe("sliding-window-counter", () => {
   test("the bucket before counts by the part of it that the last minute still covers", () => {
-    expectStory("100/minute", "sliding-window-counter", [
+    expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
       // 30 s into the bucket half of the 40 still count.
       ["1:30", 80, true, 0],
@@ -116,7 +116,7 @@ describe("sliding-window-counter", () => {
       ["1:30", 1, false, 0, 1],
       ["1:30.001", 1, true, 0],
     ]);
-    expectStory("100/minute", "sliding-window-counter", [
+    expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
       ["1:30", 80, true, 0],
       // 40 × 20/60 + 80 = 93.3, counted as 93; this one makes 94.
@@ -125,7 +125,7 @@ describe("sliding-window-counter", () => {
   });
 
   test("a full bucket after a full one admits twice the limit in one window at worst", () => {
-    expectStory("10/minute", "sliding-window-counter", [
+    expectTimeline("10/minute", "sliding-window-counter", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
       ["1:00", 1, false, 0, 1],
@@ -134,7 +134,7 @@ describe("sliding-window-counter", () => {
   });
 
   test("two windows after it opened a bucket is forgotten", () => {
-    expectStory("10/minute", "sliding-window-counter", [
+    expectTimeline("10/minute", "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:30", 1, false, 0, 1],
       ["2:29.999", 10, true, 0],
@@ -144,7 +144,7 @@ describe("sliding-window-counter", () => {
   });
 
   test("buckets by the clock begin with the minute", () => {
-    expectStory({ limit: 10, window: "1m", align: "clock" }, "sliding-window-counter", [
+    expectTimeline({ limit: 10, window: "1m", align: "clock" }, "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:00", 1, false, 0, 1],
       ["1:30", 5, true, 0],
@@ -158,7 +158,7 @@ describe("every strategy that counts by windows", () => {
   test.each(["fixed-window", "sliding-log"])(
     "a limit of 1 admits one per window: %s",
     (strategy) => {
-      expectStory("1/second", strategy, [
+      expectTimeline("1/second", strategy, [
         ["0:00", 1, true, 0],
         ["0:00.999", 1, false, 0, 1],
         ["0:01", 1, true, 0],
@@ -169,7 +169,7 @@ describe("every strategy that counts by windows", () => {
   );
 
   test("a limit of 1 as a counter: a whole unit is gone as soon as less than all of it counts", () => {
-    expectStory("1/second", "sliding-window-counter", [
+    expectTimeline("1/second", "sliding-window-counter", [
       ["0:00", 1, true, 0],
       ["0:01", 1, false, 0, 1],
       ["0:01.001", 1, true, 0],
@@ -182,7 +182,7 @@ describe("every strategy that counts by windows", () => {
   test.each(counting)(
     "what costs more than the limit never fits and spends nothing: %s",
     (strategy) => {
-      expectStory("5/minute", strategy, [
+      expectTimeline("5/minute", strategy, [
         ["0:00", 6, false, 5, null],
         ["0:00", 5, true, 0],
         ["0:01", 6, false, 0, null],
@@ -191,7 +191,7 @@ describe("every strategy that counts by windows", () => {
   );
 
   test.each(counting)("a cost of 0 looks and spends nothing: %s", (strategy) => {
-    expectStory("2/minute", strategy, [
+    expectTimeline("2/minute", strategy, [
       ["0:00", 0, true, 2, 0],
       ["0:00", 2, true, 0],
       ["0:30", 0, true, 0, 0],

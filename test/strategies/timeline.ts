@@ -1,16 +1,15 @@
-/** Stories told as timelines: what is asked of a fresh meter and when, and what it answers. */
+/** Timelines: the requests to a fresh meter, and its decisions. */
 import { expect } from "vitest";
-import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
+import { type LimitInput, parseLimits, createMeter } from "../../src/strategies/index.ts";
+import { remainingOf, startMs } from "./meters.ts";
 
-const midnightMs = Date.UTC(2026, 2, 14);
-
-/** The instant of `h:mm:ss` or `m:ss`, with or without a fraction, on one and the same day. */
+/** The instant of `h:mm:ss` or `m:ss`, with or without a fraction, all on the same day. */
 export function at(time: string): number {
   const seconds = time.split(":").reduce((sum, part) => sum * 60 + Number(part), 0);
-  return midnightMs + Math.round(seconds * 1_000);
+  return startMs + Math.round(seconds * 1_000);
 }
 
-/** `waitMs` is `retryAfterMs`; the columns after `allowed` may be left out. */
+/** `remaining` is the least of all limits, `waitMs` is `retryAfterMs`. Columns after `allowed` are optional. */
 export type Row = readonly [
   time: string,
   cost: number,
@@ -19,19 +18,19 @@ export type Row = readonly [
   waitMs?: number | null,
 ];
 
-/** Tells the costs to a fresh meter and expects what the rows say of them; `remaining` is the least of all limits. */
-export function expectStory(
+/** Consumes the costs of the rows from a fresh meter and expects the decisions of the rows. */
+export function expectTimeline(
   limits: string | LimitInput,
   strategy: string,
   rows: readonly Row[],
 ): void {
   const meter = createMeter(parseLimits(limits, { strategy }));
-  const told = rows.map((row): Row => {
+  const decided = rows.map((row): Row => {
     const [time, cost] = row;
     const decision = meter.consume(cost, at(time));
-    const remaining = Math.min(...decision.limits.map((limit) => limit.remaining));
-    const full = [time, cost, decision.allowed, remaining, decision.retryAfterMs] as const;
-    return full.slice(0, row.length) as unknown as Row;
+    const { allowed, retryAfterMs } = decision;
+    const complete = [time, cost, allowed, remainingOf(decision), retryAfterMs] as const;
+    return complete.slice(0, row.length) as unknown as Row;
   });
-  expect(told).toEqual(rows);
+  expect(decided).toEqual(rows);
 }

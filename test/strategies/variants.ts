@@ -1,4 +1,4 @@
-/** What the laws are told of: every registered strategy, in each of its forms. */
+/** The strategies in each of their variants: the laws are tested for every one. */
 import {
   createMeter,
   type Limit,
@@ -7,27 +7,28 @@ import {
   strategies,
 } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
+import { dayMs, hourMs, minuteMs } from "./meters.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 
-/** A form of a strategy. Of a calendar's window only the number of units can be chosen. */
+/** A strategy with options. Calendar windows have a fixed length; only their number of units can be chosen. */
 export interface Variant {
   readonly title: string;
   readonly strategy: string;
   readonly options: Options;
-  /** A length of time that the window is a few of, where the window cannot be chosen. */
+  /** For a calendar window, a fraction of its length; otherwise null. */
   readonly tickMs: number | null;
-  /** Whether a denial is declared to change something. */
+  /** Whether a denial changes the state. */
   readonly isElastic: boolean;
 }
 
-/** Forms worth telling apart; a strategy that is not listed is tested as its defaults make it. */
-const formsOf: Readonly<Record<string, readonly Options[]>> = {
+/** Options that change decisions. A strategy that is absent is tested with its defaults. */
+const optionsOf: Readonly<Record<string, readonly Options[]>> = {
   "fixed-window": [
     { align: "first-request" },
     { align: "clock" },
     { elastic: true },
-    // Midnight comes twice when clocks are set back in Havana, not at all when they are set forward in Cairo.
+    // Midnight occurs twice when clocks are set back in Havana, and is skipped when they are set forward in Cairo.
     { window: "1d", align: "calendar", timezone: "America/Havana" },
     { window: "1w", align: "calendar", timezone: "Africa/Cairo" },
     { window: "1mo" },
@@ -54,58 +55,56 @@ const formsOf: Readonly<Record<string, readonly Options[]>> = {
   ],
 };
 
-const hourMs = 3_600_000;
-
-/** Half a day of a day, a day of a week, … */
-const ticksOf: Readonly<Record<string, number>> = {
+const calendarTicksMs: Readonly<Record<string, number>> = {
   "1d": 4 * hourMs,
-  "1w": 24 * hourMs,
-  "1mo": 5 * 24 * hourMs,
-  "1y": 60 * 24 * hourMs,
+  "1w": dayMs,
+  "1mo": 5 * dayMs,
+  "1y": 60 * dayMs,
 };
 
 export const variants: readonly Variant[] = [...strategies.keys()].flatMap((strategy) =>
-  (formsOf[strategy] ?? [{}]).map((options) => ({
-    title: [strategy, ...Object.entries(options).map(titleOf)].join(" "),
+  (optionsOf[strategy] ?? [{}]).map((options) => ({
+    title: [strategy, ...Object.entries(options).map(optionTitle)].join(" "),
     strategy,
     options,
-    tickMs: ticksOf[String(options["window"])] ?? null,
+    tickMs: calendarTicksMs[String(options["window"])] ?? null,
     isElastic: options["elastic"] === true,
   })),
 );
 
-function titleOf([name, value]: readonly [string, unknown]): string {
+function optionTitle([name, value]: readonly [string, unknown]): string {
   return typeof value === "string" ? value : `${name} ${String(value)}`;
 }
 
-/** The most units that may be admitted in any span of one window, as the strategy itself states it. */
+/** The strategy's own bound: the most units that it may admit in any span of `spanOf(limit)`. */
 export function boundOf(limit: Limit): number {
   const { strategy, limit: complete } = compiledLimit(limit);
   return strategy.mostPerWindow(complete);
 }
 
-/** The shortest that a calendar's window can be: in a longer span there may be three of them. */
-const shortestMs: Readonly<Record<string, number>> = {
+/** The shortest length of each calendar period: a longer span can touch three of them. */
+const shortestPeriodMs: Readonly<Record<string, number>> = {
   day: 23 * hourMs,
   week: 167 * hourMs,
-  month: 28 * 24 * hourMs - hourMs,
-  year: 365 * 24 * hourMs,
+  month: 28 * dayMs - hourMs,
+  year: 365 * dayMs,
 };
 
-/** The span in which no more than the bound may be admitted. */
-export const spanOf = (limit: Limit): number => shortestMs[limit.period ?? ""] ?? limit.windowMs;
+export const spanOf = (limit: Limit): number =>
+  shortestPeriodMs[limit.period ?? ""] ?? limit.windowMs;
 
+/** @param windowMs ignored for a calendar window */
 export function limitOf(variant: Variant, limit: number, windowMs: number, name = "limit"): Limit {
   const { strategy, options } = variant;
   const input: LimitInput = { name, limit, window: `${windowMs}ms`, strategy, ...options };
   const [parsed] = parseLimits(input);
-  if (parsed === undefined) throw new Error("one limit was asked for");
+  if (parsed === undefined) throw new Error("expected one limit");
   return parsed;
 }
 
-/** Those whose window can be chosen, and of which at most the limit can be spent at once. */
+/** The variants with a window of any length and a capacity that equals the limit. */
 export const plainVariants: readonly Variant[] = variants.filter(
   (variant) =>
     variant.tickMs === null &&
-    createMeter([limitOf(variant, 10, 60_000)]).look(1, 0).limits[0]?.capacity === 10,
+    createMeter([limitOf(variant, 10, minuteMs)]).look(1, 0).limits[0]?.capacity === 10,
 );

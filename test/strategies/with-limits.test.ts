@@ -9,7 +9,8 @@ import {
   parseLimits,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { type Cast, casts, expectSame, remainingOf, stories, Teller } from "./story.ts";
+import { expectSame, remainingOf } from "./meters.ts";
+import { type LimitSet, limitSets, scenarios, ScenarioRun } from "./scenario.ts";
 import { limitOf, plainVariants, variants } from "./variants.ts";
 
 const windowMs = 60_000;
@@ -30,8 +31,8 @@ function changedLimit(limit: Limit, to: Change): Limit[] {
 }
 
 const both = [
-  ...casts.filter(({ title }) => !title.includes("limits")),
-  { title: "up to four limits", forms: variants, fewest: 2, most: 4 } satisfies Cast,
+  ...limitSets.filter(({ title }) => !title.includes("limits")),
+  { title: "up to four limits", variants, fewest: 2, most: 4 } satisfies LimitSet,
 ];
 
 describe.each(both)("a meter with other limits: $title", (cast) => {
@@ -39,14 +40,14 @@ describe.each(both)("a meter with other limits: $title", (cast) => {
     "decides as one that is created of the snapshot",
     forAll(
       [
-        stories(cast),
+        scenarios(cast),
         fc.array(fc.array(change, { minLength: 4, maxLength: 4 }), { minLength: 1, maxLength: 5 }),
         fc.boolean(),
       ],
       (story, lists, isReversed) => {
-        const live = new Teller(createMeter([]), story.startMs, story.longestWindowMs);
-        const stored = new Teller(createMeter([]), story.startMs, story.longestWindowMs);
-        const steps = [...story.steps, ...story.later];
+        const live = new ScenarioRun(createMeter([]), story.startMs, story.longestWindowMs);
+        const stored = new ScenarioRun(createMeter([]), story.startMs, story.longestWindowMs);
+        const steps = [...story.steps, ...story.laterSteps];
         const each = Math.ceil(steps.length / (lists.length + 1));
         [[], ...lists].forEach((changes, turn) => {
           const limits = story.limits.flatMap((limit, index) =>
@@ -62,7 +63,7 @@ describe.each(both)("a meter with other limits: $title", (cast) => {
           expectSame(live.meter.look(1, live.nowMs), stored.meter.look(1, stored.nowMs));
           if (limits.length === 0) return;
           for (const step of steps.slice(turn * each, (turn + 1) * each)) {
-            expectSame(live.step(step), stored.step(step));
+            expectSame(live.apply(step), stored.apply(step));
           }
           expectSame(live.meter.snapshot(), stored.meter.snapshot());
         });
@@ -75,16 +76,16 @@ describe.each(both)("a meter with other limits: $title", (cast) => {
 describe.each(both)("a meter that another was made of: $title", (cast) => {
   test(
     "decides as if it had not been, whatever is spent of the other",
-    forAll([stories(cast)], (story) => {
+    forAll([scenarios(cast)], (story) => {
       const [left, alone] = [0, 1].map(
-        () => new Teller(createMeter(story.limits), story.startMs, story.longestWindowMs),
+        () => new ScenarioRun(createMeter(story.limits), story.startMs, story.longestWindowMs),
       );
       if (left === undefined || alone === undefined) return;
-      for (const step of [...story.steps, ...story.later]) {
+      for (const step of [...story.steps, ...story.laterSteps]) {
         const other = left.meter.withLimits(story.limits);
         other.book(step.cost, left.nowMs, left.nowMs + step.agoMs);
         other.consume(1, left.nowMs + step.agoMs + 1);
-        expectSame(left.step(step), alone.step(step));
+        expectSame(left.apply(step), alone.apply(step));
         expectSame(left.meter.snapshot(), alone.meter.snapshot());
       }
     }),

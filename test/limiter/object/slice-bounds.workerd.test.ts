@@ -6,7 +6,7 @@ import type { Limit, LimitDecision } from "../../../src/strategies/index.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { VirtualObject } from "../../fakes/virtual-object.ts";
 import { forAll } from "../../for-all.ts";
-import { mostWithin } from "../../strategies/story.ts";
+import { mostWithin } from "../../strategies/scenario.ts";
 import { boundOf, limitOf, spanOf, type Variant, variants } from "../../strategies/variants.ts";
 import { startMs } from "../harness.ts";
 

@@ -1,0 +1,70 @@
+/** Set-up and readings shared by the tests of meters. */
+import { expect } from "vitest";
+import {
+  createMeter,
+  type Decision,
+  type Limit,
+  type LimitInput,
+  type Meter,
+  parseLimits,
+} from "../../src/strategies/index.ts";
+
+export const minuteMs = 60_000;
+export const hourMs = 60 * minuteMs;
+export const dayMs = 24 * hourMs;
+
+/** A midnight in UTC, so that every clock-aligned window of the tests begins here. */
+export const startMs = Date.UTC(2026, 2, 14);
+
+type Limits = string | LimitInput | readonly (string | LimitInput)[];
+
+export const meterOf = (limits: Limits, strategy?: string): Meter =>
+  createMeter(parseLimits(limits, strategy === undefined ? {} : { strategy }));
+
+/** The only limit of the input. */
+export function limitFrom(input: string | LimitInput, strategy?: string): Limit {
+  const [limit] = parseLimits(input, strategy === undefined ? {} : { strategy });
+  if (limit === undefined) throw new Error("expected one limit");
+  return limit;
+}
+
+/** The snapshot after JSON, as storage returns it. */
+export const stored = (meter: { snapshot(): unknown }): unknown[] =>
+  JSON.parse(JSON.stringify(meter.snapshot())) as unknown[];
+
+/** A meter of these limits with the snapshot of another meter. */
+export const restored = (meter: Meter, limits: readonly Limit[]): Meter =>
+  createMeter(limits, structuredClone(meter.snapshot()));
+
+/** The greatest cost that every limit allows. */
+export const remainingOf = (decision: Decision): number =>
+  Math.min(...decision.limits.map(({ remaining }) => remaining));
+
+export const remainingAt = (meter: Meter, nowMs: number): number =>
+  remainingOf(meter.look(1, nowMs));
+
+/** What remains of each limit. */
+export const remainders = (meter: Meter, nowMs: number): number[] =>
+  meter.look(1, nowMs).limits.map(({ remaining }) => remaining);
+
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/** Integers as snapshots hold them: five bits per character, the lowest first; the sixth bit marks that more follow. */
+export function packed(...integers: readonly number[]): string {
+  return integers
+    .map((integer) => {
+      let [text, rest] = ["", integer];
+      for (; rest >= 32; rest = Math.floor(rest / 32)) text += digits.charAt(32 + (rest % 32));
+      return text + digits.charAt(rest);
+    })
+    .join("");
+}
+
+/**
+ * Equality of plain data. vitest's matcher is slower than a decision and the laws compare a million times, so it is
+ * called only to show a difference.
+ */
+export function expectSame(actual: unknown, expected: unknown): void {
+  if (actual === expected || JSON.stringify(actual) === JSON.stringify(expected)) return;
+  expect(actual).toStrictEqual(expected);
+}
