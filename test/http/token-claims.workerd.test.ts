@@ -125,7 +125,7 @@ describe("a token of deeply nested JSON", () => {
     ]);
     expect(await response.json()).toMatchObject({
       title: "Bad Request",
-      detail: `The JSON of the bearer token is nested deeper than 64 levels, at character ${'{"sub":"ann","deep":'.length + 64}.`,
+      detail: `The JSON in the bearer token is nested deeper than 64 levels at character ${'{"sub":"ann","deep":'.length + 64}.`,
     });
     expect(await sendAs(gate, claims(5_000))).toBe(400);
     expect(await remainingOf(gate, "ann")).toBe(4);

@@ -145,7 +145,7 @@ describe("a Worker bound as the README says", () => {
 
 describe("what a call throws", () => {
   const wrong = { method: "check", input: { key: 5, cost: -1 } };
-  const names = /^Unprocessable Content: key: accepted is .*; cost: accepted is /;
+  const names = /^Unprocessable Content: key: expected .*; cost: expected /;
   const thrownTo = async (date: string): Promise<unknown> =>
     (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
 

@@ -17,10 +17,10 @@ const longestTextBytes = 1024;
 const acceptedAttributes = `an object of up to ${mostAttributes} attributes such as { "ip": "203.0.113.7", "country": "DE", "jwt:plan": "pro" }`;
 const acceptedText = `JSON text of ${acceptedAttributes}`;
 const acceptedName =
-  'an attribute named after a part of a key: "ip", "country", "continent", "asn", "colo", "method", "host", "path", "header:<name>", "cookie:<name>", "query:<name>" or "jwt:<claim>", each once';
+  'the name of a key part, at most once: "ip", "country", "continent", "asn", "colo", "method", "host", "path", "header:<name>", "cookie:<name>", "query:<name>" or "jwt:<claim>"';
 const acceptedAddress = "an IPv4 or IPv6 address";
-const acceptedValue = `a well-formed text of 1 to ${longestTextBytes} bytes in UTF-8, a boolean, or a number that is no integer beyond 2^53 - 1`;
-const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} of them`;
+const acceptedValue = `a well-formed text of 1 to ${longestTextBytes} UTF-8 bytes, a boolean, or a number (integers up to 2^53 - 1)`;
+const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} such values`;
 
 const repeatable: ReadonlySet<KeyPart["kind"]> = new Set(["jwt", "header", "cookie", "query"]);
 
@@ -44,7 +44,7 @@ export const gatewayAttributesTextSchema = v.pipe(
   fromJson(),
   attributesNamed(
     ({ kind }) => notForwarded.has(kind),
-    'one of "country", "continent", "asn", "colo" and "jwt:<claim>", each once: the described request has all other parts itself',
+    'one of "country", "continent", "asn", "colo" and "jwt:<claim>", at most once; the other parts are taken from the described request',
   ),
 );
 

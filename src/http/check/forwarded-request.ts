@@ -40,7 +40,7 @@ export function forwardedRequest(
   }
   const authority = call.headers.get("X-Forwarded-Host") ?? new URL(call.url).host;
   if (!host.test(authority) || !URL.canParse(`https://${authority}`))
-    errors.push({ field: "X-Forwarded-Host", accepted: "a host name" });
+    errors.push({ field: "X-Forwarded-Host", accepted: "a host name, and optionally a port" });
   if (errors.length > 0) return { kind: "fields-invalid", errors };
   const headers = new Headers(call.headers);
   for (const name of [...callFields, credentialField]) headers.delete(name);
@@ -57,12 +57,12 @@ export function forwardedRequest(
 const describingFields = {
   Method: {
     names: ["X-Forwarded-Method", "X-Original-Method"],
-    accepted: "a method",
+    accepted: "an HTTP method",
     isValid: (text: string) => method.test(text),
   },
   Uri: {
     names: ["X-Forwarded-Uri", "X-Original-URI"],
-    accepted: "a path, and a query",
+    accepted: "a path that begins with /, and optionally a query",
     isValid: (text: string) => text.startsWith("/"),
   },
 } as const;
@@ -81,7 +81,7 @@ function readField(
   // A gateway sends only one of the two; a client may have sent the other to describe itself.
   for (const other of others) {
     if (headers.get(other) !== text) {
-      errors.push({ field: other, accepted: `nothing beside ${name}` });
+      errors.push({ field: other, accepted: `no value, or the value of ${name}` });
     }
   }
   return text;

@@ -88,7 +88,7 @@ export interface Batch {
 const longestKeyBytes = 1024;
 const mostChecks = 100;
 
-const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} bytes in UTF-8, or a list of such texts`;
+const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} UTF-8 bytes, or a list of such texts`;
 const acceptedCost = `an integer from 0 to ${greatestCost}`;
 const acceptedId = "the id of a reservation";
 const acceptedDeny = '"403" or "429"';
@@ -139,23 +139,23 @@ const deny = v.optional(
 
 /** `readPolicy` validates these fields. */
 const anything = v.optional(v.unknown());
-const nothing = (where: string) => v.optional(v.never(`nothing ${where}`));
+const noValue = (accepted: string) => v.optional(v.never(accepted));
 
 const policyCheckFields = {
   policy,
   key,
   cost: v.optional(cost, 1),
   limits: anything,
-  strategy: nothing("without limits"),
+  strategy: noValue("no value without limits"),
   attributes: v.optional(attributesSchema),
 };
 const adhocFields = {
-  policy: nothing("beside limits"),
+  policy: noValue("no value together with limits"),
   key: requiredKey,
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: anything,
-  attributes: nothing("beside limits"),
+  attributes: noValue("no value together with limits"),
 };
 const policyCheckBody = fields(policyCheckFields);
 const adhocBody = fields(adhocFields);
@@ -202,7 +202,7 @@ export const readForwardQuery: Reader<ForwardOptions> = readerOf(
 );
 
 export const readEmptyQuery: Reader<object> = (query) => {
-  const accepted = "nothing in the query";
+  const accepted = "no query parameters";
   const errors = Object.keys(Object(query)).map((field) => ({ field, accepted }));
   return errors.length === 0 ? {} : { kind: "fields-invalid", errors };
 };

@@ -205,14 +205,14 @@ function policyNamed(name: string | undefined, policies: readonly Policy[]): Pol
 function invalidKey(policy: Policy): Failure {
   const parts = policy.key.map(partName);
   const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
-  const addresses = parts.includes("ip") ? "; ip is an IPv4 or IPv6 address" : "";
+  const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
   const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
   return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
 }
 
 function contradiction(part: string): Failure {
   const field = `attributes.${part}`;
-  const accepted = `nothing, or the value that key has for ${part}`;
+  const accepted = `no value, or the value that key has for ${part}`;
   return { kind: "fields-invalid", errors: [{ field, accepted }] };
 }
 

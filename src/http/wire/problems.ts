@@ -74,7 +74,6 @@ interface Members {
   readonly errors?: readonly FieldError[];
 }
 
-/** The body of a problem. */
 export interface ProblemDetails extends Members {
   readonly type: string;
   readonly title: string;
@@ -190,7 +189,9 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
-      retryAfterMs === null ? "It costs more than this quota ever holds." : retryText(retryAfterMs);
+      retryAfterMs === null
+        ? "Its cost exceeds the quota's capacity, so that it can never be allowed."
+        : retryText(retryAfterMs);
     return {
       status: 429,
       type: quotaExceeded,
@@ -232,7 +233,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   "reservations-full": ({ retryAfterMs }) => ({
     status: 429,
     title: "Too Many Requests",
-    detail: `The key has as many open reservations as it may: settle some, or retry in ${secondsText(retryAfterMs)}.`,
+    detail: `The key has reached its maximum of open reservations. Settle some, or retry in ${secondsText(retryAfterMs)}.`,
     members: { reason: "reservations" },
     headers: retryAfterField(retryAfterMs),
   }),
@@ -240,7 +241,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   "in-flight-full": () => ({
     status: 429,
     title: "Too Many Requests",
-    detail: "Too many requests of this key are in flight. Retry in 1 second.",
+    detail: "Too many requests for this key are in flight. Retry in 1 second.",
     members: { reason: "reservations" },
     headers: { "Retry-After": "1" },
   }),
@@ -249,7 +250,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 503,
     proxyError: "proxy_internal_error",
     title: "Service Unavailable",
-    detail: "The rate limiter could not decide in time.",
+    detail: "The rate limiter did not reach a decision in time. Retry in 1 second.",
     headers: { "Retry-After": "1" },
   }),
 
@@ -258,7 +259,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     proxyError: "proxy_configuration_error",
     title: "Internal Server Error",
     detail:
-      "Headgate's variables have problems; `npm run check-config` and the log show the values too.",
+      "The configuration of Headgate is invalid. `npm run check-config` and the log also show the values.",
     // Anyone may read this answer, so that it has no configured values.
     members: {
       errors: failure.problems.map(({ variable, field, accepted }) => ({
@@ -273,14 +274,14 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 500,
     proxyError: "proxy_internal_error",
     title: "Internal Server Error",
-    detail: "A fault of Headgate's own; the log has more.",
+    detail: "Headgate failed unexpectedly. Its log has the cause.",
   }),
 
   "origin-unset": () => ({
     status: 404,
     proxyError: "proxy_configuration_error",
     title: "Not Found",
-    detail: "There is nothing behind this limiter: the variable ORIGIN is not set.",
+    detail: "There is no origin to forward to: the variable ORIGIN is not set.",
   }),
 
   "origin-is-self": () => ({
@@ -288,7 +289,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     proxyError: "proxy_loop_detected",
     title: "Loop Detected",
     detail:
-      'ORIGIN is the host of this request. On a route of the origin\'s own host set ORIGIN to "route".',
+      'ORIGIN is the host of this request, which would loop. On a route of the origin\'s own host, set ORIGIN to "route".',
   }),
 
   "origin-unreachable": () => ({
@@ -302,39 +303,39 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 502,
     proxyError: "http_protocol_error",
     title: "Bad Gateway",
-    detail: "The origin's answer is none that could be passed on.",
+    detail: "The origin returned an invalid response.",
   }),
 
   "origin-too-slow": () => ({
     status: 504,
     proxyError: "http_response_timeout",
     title: "Gateway Timeout",
-    detail: "The origin did not answer in time.",
+    detail: "The origin did not respond in time.",
   }),
 
   loop: () => ({
     status: 508,
     proxyError: "proxy_loop_detected",
     title: "Loop Detected",
-    detail: "The request has been here before: its Via field says so.",
+    detail: "The request has already passed through this gateway, according to its Via field.",
   }),
 
   "unknown-path": () => ({
     status: 404,
     title: "Not Found",
-    detail: "The limiter has nothing at this path.",
+    detail: "The rate limiter has no endpoint at this path.",
   }),
 
   "unknown-policy": () => ({
     status: 404,
     title: "Not Found",
-    detail: "There is no policy of this name.",
+    detail: "There is no policy with this name.",
   }),
 
   "method-not-allowed": ({ allowed }) => ({
     status: 405,
     title: "Method Not Allowed",
-    detail: `Accepted here: ${allowed.join(", ")}.`,
+    detail: `The endpoint accepts only ${allowed.join(", ")}.`,
     headers: { Allow: allowed.join(", ") },
   }),
 
@@ -342,27 +343,28 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     status: 401,
     title: "Unauthorized",
     detail: hasTokens
-      ? "A bearer token from CHECK_TOKENS is needed: Authorization: Bearer <token>."
-      : "This endpoint is closed until the secret CHECK_TOKENS is set to one or more bearer tokens.",
+      ? `The bearer token is ${isGiven ? "invalid" : "missing"}. Send a token from CHECK_TOKENS: Authorization: Bearer <token>.`
+      : "The endpoint requires a token, but none is configured. Set the secret CHECK_TOKENS to one or more bearer tokens.",
     headers: { "WWW-Authenticate": challenge(isGiven ? "invalid_token" : null) },
   }),
 
   "not-permitted": ({ right }) => ({
     status: 403,
     title: "Forbidden",
-    detail: `The token is not for this: its "may" does not list "${right}".`,
+    detail: `The token lacks the right "${right}": its "may" in CHECK_TOKENS does not list it.`,
     headers: { "WWW-Authenticate": challenge("insufficient_scope") },
   }),
 
-  "url-malformed": () => badRequest("Host and target of the request are no URL of a host."),
+  "url-malformed": () =>
+    badRequest("The Host field and the target of the request do not form a valid URL."),
 
-  "query-malformed": () => badRequest("The query is not UTF-8 in percent-encoding."),
+  "query-malformed": () => badRequest("The query is not valid percent-encoded UTF-8."),
 
-  "body-malformed": () => badRequest("The body is not valid JSON in UTF-8."),
+  "body-malformed": () => badRequest("The body is not valid JSON encoded in UTF-8."),
 
   "json-too-deep": ({ place, position }) =>
     badRequest(
-      `The JSON of the ${place} is nested deeper than ${mostJsonDepth} levels, at character ${position}.`,
+      `The JSON in the ${place} is nested deeper than ${mostJsonDepth} levels at character ${position}.`,
     ),
 
   "body-too-large": ({ limitBytes }) => ({
@@ -374,18 +376,20 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   "body-of-other-type": () => ({
     status: 415,
     title: "Unsupported Media Type",
-    detail: "The body must be JSON, with Content-Type: application/json.",
+    detail: "The Content-Type of the body must be application/json.",
     headers: { Accept: "application/json" },
   }),
 
   "fields-invalid": ({ errors }) => {
     const shown = errors.slice(0, mostErrors);
     const omitted = errors.length - shown.length;
-    const details = shown.map(({ field, accepted }) => `${field}: accepted is ${accepted}`);
+    const details = shown.map(({ field, accepted }) => `${field}: expected ${accepted}`);
     return {
       status: 422,
       title: "Unprocessable Content",
-      detail: [...details, ...(omitted > 0 ? [`and ${omitted} more`] : [])].join("; "),
+      detail: [...details, ...(omitted > 0 ? [`and ${omitted} more invalid fields`] : [])].join(
+        "; ",
+      ),
       members: { errors: shown },
     };
   },

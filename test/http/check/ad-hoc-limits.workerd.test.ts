@@ -208,7 +208,7 @@ const refusalOf = async (body: Record<string, unknown>): Promise<unknown> => {
   return [status, ...errors.map(({ field, accepted }) => [field, accepted])];
 };
 
-const text = expect.stringMatching(/^a well-formed text of 1 to 1024 bytes in UTF-8/);
+const text = expect.stringMatching(/^a well-formed text of 1 to 1024 UTF-8 bytes/);
 const notation = expect.stringMatching(/^limits such as "10\/minute"/);
 const integer = expect.stringMatching(/^an integer from 1/);
 const duration = expect.stringMatching(/^a duration from 1 ms/);
@@ -218,7 +218,7 @@ describe("limits that are wrong", () => {
   const fine = { key: "k", limits: "5/minute" };
 
   it.for<[string, Record<string, unknown>, unknown[]]>([
-    ["stand beside a policy", { policy: "default" }, [["policy", "nothing beside limits"]]],
+    ["stand beside a policy", { policy: "default" }, [["policy", "no value together with limits"]]],
     ["have no key", { key: undefined }, [["key", text]]],
     ["have an empty key", { key: "" }, [["key", text]]],
     ["have a key that is no text", { key: 5 }, [["key", text]]],
@@ -265,7 +265,7 @@ describe("limits that are wrong", () => {
       "are wrong in several places",
       { policy: "a", key: 1, cost: "x", limits: ["x", "0/s"], strategy: 5 },
       [
-        ["policy", "nothing beside limits"],
+        ["policy", "no value together with limits"],
         ["key", text],
         ["cost", "an integer from 0 to 1000000"],
         ["strategy", strategyName],
@@ -280,7 +280,7 @@ describe("limits that are wrong", () => {
   it("are missed where there is a strategy", async () => {
     expect(await refusalOf({ key: "k", strategy })).toEqual([
       422,
-      ["strategy", "nothing without limits"],
+      ["strategy", "no value without limits"],
     ]);
   });
 

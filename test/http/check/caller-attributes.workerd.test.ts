@@ -104,7 +104,10 @@ describe("a check with attributes", () => {
       const part = name.toLowerCase();
       // oxlint-disable-next-line no-await-in-loop
       expect(await errorsOf(refused)).toEqual([
-        { field: `attributes.${part}`, accepted: `nothing, or the value that key has for ${part}` },
+        {
+          field: `attributes.${part}`,
+          accepted: `no value, or the value that key has for ${part}`,
+        },
       ]);
     }
   });
@@ -152,8 +155,8 @@ describe("a check with attributes", () => {
 });
 
 describe("wrong attributes", () => {
-  const names = expect.stringMatching(/^an attribute named after a part of a key: "ip"/) as string;
-  const value = expect.stringMatching(/^a well-formed text of 1 to 1024 bytes in UTF-8/) as string;
+  const names = expect.stringMatching(/^the name of a key part, at most once: "ip"/) as string;
+  const value = expect.stringMatching(/^a well-formed text of 1 to 1024 UTF-8 bytes/) as string;
   const whole = expect.stringMatching(/^an object of up to 16 attributes such as/) as string;
   const many = Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`jwt:c${index}`, "v"]));
   const values = Array.from({ length: 65 }, () => "v");
@@ -214,7 +217,7 @@ describe("wrong attributes", () => {
   it("are refused beside limits of the call's own, which have no exceptions", async () => {
     const asked = { key: "k", limits: "1/minute", attributes: { ip: "192.0.2.1" } };
     const errors = await errorsOf(await own().check("POST", "/check", asked));
-    expect(errors).toEqual([{ field: "attributes", accepted: "nothing beside limits" }]);
+    expect(errors).toEqual([{ field: "attributes", accepted: "no value together with limits" }]);
   });
 
   it.for([

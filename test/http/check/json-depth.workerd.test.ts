@@ -36,7 +36,7 @@ describe("a body that is nested deeper than 64 levels", () => {
       const { title, detail } = await response.json<{ title: string; detail: string }>();
       expect(title).toBe("Bad Request");
       expect(detail).toMatch(
-        /^The JSON of the body is nested deeper than 64 levels, at character \d+\.$/,
+        /^The JSON in the body is nested deeper than 64 levels at character \d+\.$/,
       );
     },
   );
@@ -61,7 +61,7 @@ it.each(["", "/forward"])(
     const response = await check("GET", `/check${path}?${query.toString()}`);
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
-      detail: "The JSON of the query is nested deeper than 64 levels, at character 75.",
+      detail: "The JSON in the query is nested deeper than 64 levels at character 75.",
     });
   },
 );

@@ -266,7 +266,7 @@ describe("a key with 1,000 open reservations", () => {
       title: "Too Many Requests",
       status: 429,
       detail:
-        "The key has as many open reservations as it may: settle some, or retry in 31 seconds.",
+        "The key has reached its maximum of open reservations. Settle some, or retry in 31 seconds.",
       reason: "reservations",
     });
     expect(await remaining(own)).toEqual([999_999]);

@@ -147,14 +147,14 @@ describe("the service", () => {
 });
 
 describe("what it throws", () => {
-  const keys = "a well-formed text of 1 to 1024 bytes in UTF-8, or a list of such texts";
+  const keys = "a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts";
   const costs = "an integer from 0 to 1000000";
 
   it("is an Error that names every wrong field, with problem details", async () => {
     configure(variables);
     const wrong = { key: 5, cost: -1, colour: 1 };
     const known = "one of the fields policy, key, cost, limits, strategy, attributes";
-    const detail = `key: accepted is ${keys}; cost: accepted is ${costs}; colour: accepted is ${known}`;
+    const detail = `key: expected ${keys}; cost: expected ${costs}; colour: expected ${known}`;
     for (const method of ["check", "look"]) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await thrownBy(untyped[method]?.(wrong) ?? Promise.resolve())).toEqual({
@@ -227,7 +227,7 @@ describe("what it throws", () => {
   it("is 404 for a policy that there is not", async () => {
     configure(variables);
     expect(await thrownBy(service.check({ policy: "nobody", key }))).toMatchObject({
-      message: "Not Found: There is no policy of this name.",
+      message: "Not Found: There is no policy with this name.",
       problem: { status: 404 },
     });
   });
@@ -284,7 +284,7 @@ describe("what it throws", () => {
       thrownBy(untyped[method]?.({ key }) ?? Promise.resolve()),
     );
     for (const { message, problem } of await Promise.all(calls)) {
-      expect(message).toMatch(/^Internal Server Error: Headgate's variables have problems/);
+      expect(message).toMatch(/^Internal Server Error: The configuration of Headgate is invalid/);
       const { status, errors } = problem as { status: number; errors: { variable: string }[] };
       expect(status).toBe(500);
       expect(errors.map(({ variable }) => variable).toSorted()).toEqual([
@@ -303,7 +303,7 @@ describe("what it throws", () => {
     const { message, problem } = await thrownBy(service.check({ key }));
     expect([message, problem]).toMatchObject([
       expect.not.stringContaining("entropy"),
-      { status: 500, detail: "A fault of Headgate's own; the log has more." },
+      { status: 500, detail: "Headgate failed unexpectedly. Its log has the cause." },
     ]);
     expect(errors.mock.calls.join()).toContain('"error":"Error: no entropy"');
   });

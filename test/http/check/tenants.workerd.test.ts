@@ -117,7 +117,7 @@ describe("what a token may", () => {
       type: "about:blank",
       title: "Forbidden",
       status: 403,
-      detail: 'The token is not for this: its "may" does not list "check".',
+      detail: 'The token lacks the right "check": its "may" in CHECK_TOKENS does not list it.',
     });
     expect(await remaining(own, "open")).toBe(9);
   });

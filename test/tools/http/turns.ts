@@ -124,7 +124,7 @@ class Runs {
     );
     const text = await response.text();
     if (response.status !== 500) return undefined;
-    return text.includes("variables have problems")
+    return /variables have problems|configuration of Headgate is invalid/.test(text)
       ? "this Headgate does not know its configuration"
       : text.slice(0, 200);
   }
