@@ -8,7 +8,7 @@ export interface AlignedLimit extends Limit {
   readonly align: Align;
 }
 
-/** The field of a limit that says so; the first is the default. */
+/** The option `align`; the first alignment is the default. */
 export function alignOption<const Alignments extends readonly [string, ...string[]]>(
   alignments: Alignments,
 ) {
@@ -16,7 +16,7 @@ export function alignOption<const Alignments extends readonly [string, ...string
   return { align: v.optional(v.picklist(alignments, accepted), () => alignments[0]) };
 }
 
-/** When the window opens that a request at `atMs` is the first of. */
-export function opensAt(align: Align, windowMs: number, atMs: number): number {
+/** When the window of a first request at `atMs` opens. */
+export function openingMs(align: Align, windowMs: number, atMs: number): number {
   return align === "clock" ? Math.floor(atMs / windowMs) * windowMs : atMs;
 }

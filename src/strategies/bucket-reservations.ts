@@ -1,39 +1,41 @@
 /**
- * What a bucket keeps of its open reservations (law 10): the least level of credits owed since each was opened. Of units
- * given back, no more than that has not drained since. Giving back `credits` lowers the least level of each reservation
- * opened later by as much, and that of each opened earlier to what the bucket owed at the least since, less `credits`.
+ * The open reservations of a bucket (law 10). For each, the bucket keeps the least credits owed since it was opened: a
+ * refund gives back at most that much, because the rest has drained. A refund of `credits` changes these least levels:
+ * - of reservations opened later, it subtracts `credits`;
+ * - of those opened earlier, it caps them at the least level since the refunded spend, minus `credits`.
  */
 import { multiplyDivideFloor } from "./integers.ts";
+import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
 import {
-  areExpired,
-  entriesOf,
+  addEntry,
+  changeLeasts,
+  decodeEntries,
+  encodeEntries,
   entryAt,
   entryUntil,
-  openOf,
+  hasExpired,
+  linkEntries,
+  listEntries,
   type OpenReservations,
-  packedOpen,
-  renewedOpen,
-  unexpired,
-  unpackedOpen,
-  withLeasts,
-  withLess,
-  withReservation,
+  reduceEntry,
+  removeExpired,
+  renewEntries,
 } from "./open-reservations.ts";
-import { packed, unpacked } from "./log/varint.ts";
+import type { Renewal } from "./strategy.ts";
 
 export interface BucketReservations {
   /** The amount of an entry is a number of reservations. */
   readonly newest: OpenReservations;
-  /** The least credits owed after the newest entry, as far as spends have shown. */
+  /** The least credits that a spend found owed since the newest entry. */
   readonly least: number;
   /**
-   * Refill by interval only. Null: the refill periods stay where they are. Otherwise an open reservation has begun the
-   * first of them, and this is the instant of the earliest final spend, or infinity while there is none.
+   * `refill = "interval"` only. Null means that the refill periods are fixed. Otherwise an open reservation began the
+   * first period, and this is the instant of the earliest final spend in it; infinity while there is none.
    */
   readonly firstFinalAtMs: number | null;
 }
 
-type Reserved = BucketReservations | null;
+type MaybeReservations = BucketReservations | null;
 
 const never = Number.POSITIVE_INFINITY;
 
@@ -41,70 +43,78 @@ const withNewest = (
   reserved: BucketReservations,
   newest: OpenReservations | null,
   least: number,
-): Reserved =>
+): MaybeReservations =>
   newest === null ? null : { newest, least, firstFinalAtMs: reserved.firstFinalAtMs };
 
-/** With a spend at an instant that found so much owed. */
-export function passed(reserved: Reserved, atMs: number, owed: number): Reserved {
-  if (reserved === null) return null;
+/** Records a spend. @param owed credits owed just before it */
+export function recordSpend(
+  reserved: BucketReservations,
+  atMs: number,
+  owed: number,
+): BucketReservations {
   const { newest, least, firstFinalAtMs } = reserved;
   return owed >= least || atMs <= newest.atMs ? reserved : { newest, least: owed, firstFinalAtMs };
 }
 
-/** With another reservation, made at an instant after `passed` at it. */
-export function opened(
-  before: Reserved,
-  atMs: number,
-  expiresAtMs: number,
+/**
+ * Adds a reservation whose spend is recorded already.
+ * @param opened its instants; `firstFinalAtMs` is used when it is the only open reservation
+ */
+export function addReservation(
+  before: MaybeReservations,
+  opened: {
+    readonly atMs: number;
+    readonly expiresAtMs: number;
+    readonly firstFinalAtMs: number | null;
+  },
   nowMs: number,
-  firstFinalAtMs: number | null,
-): Reserved {
-  const reserved = withoutExpired(before, nowMs);
-  const least = reserved?.least ?? never;
-  const entry = { atMs, amount: 1, expiresAtMs, leastBefore: least };
-  const newest = withReservation(reserved?.newest ?? null, entry);
-  // Without an entry it is given back as a plain refund is, and moves no refill period.
-  if (newest === null) return reserved === null ? null : withFinal(reserved, atMs);
+): MaybeReservations {
+  const reserved = dropExpired(before, nowMs);
+  const { atMs, expiresAtMs } = opened;
+  const entry = { atMs, amount: 1, expiresAtMs, leastBefore: reserved?.least ?? never };
+  const newest = addEntry(reserved?.newest ?? null, entry);
+  // The list is full: the reservation counts as a final spend, and its settlement is a plain refund.
+  if (newest === null) return reserved === null ? null : recordFinalSpend(reserved, atMs);
   return {
     newest,
-    // Nothing has drained since this instant, whatever was owed at it when a snapshot was taken.
+    // Nothing has drained since this instant.
     least: never,
-    firstFinalAtMs: reserved === null ? firstFinalAtMs : reserved.firstFinalAtMs,
+    firstFinalAtMs: reserved === null ? opened.firstFinalAtMs : reserved.firstFinalAtMs,
   };
 }
 
-/** A reservation whose time is up stands as spent, and so its spend is final. */
-export function withoutExpired(reserved: Reserved, nowMs: number): Reserved {
-  if (reserved === null || !areExpired(reserved.newest, nowMs)) return reserved;
-  const { open, leastAfter, expired } = unexpired(reserved.newest, nowMs);
-  const final = withFinal(reserved, expired[0]?.atMs ?? never);
+/** An expired reservation stands as spent: it becomes a final spend. */
+function dropExpired(reserved: MaybeReservations, nowMs: number): MaybeReservations {
+  if (reserved === null || !hasExpired(reserved.newest, nowMs)) return reserved;
+  const { open, leastAfter, expired } = removeExpired(reserved.newest, nowMs);
+  const final = recordFinalSpend(reserved, expired[0]?.atMs ?? never);
   return withNewest(final, open, Math.min(reserved.least, leastAfter));
 }
 
-/** With a final spend in the first refill period. */
-export function withFinal(reserved: BucketReservations, atMs: number): BucketReservations {
+/** Records a final spend in the first refill period. */
+export function recordFinalSpend(reserved: BucketReservations, atMs: number): BucketReservations {
   const { newest, least, firstFinalAtMs } = reserved;
   if (firstFinalAtMs === null || firstFinalAtMs <= atMs) return reserved;
   return { newest, least, firstFinalAtMs: atMs };
 }
 
-/** With refill periods that stay where they are. */
-export function withFixedPeriods(reserved: Reserved): Reserved {
+/** Fixes the refill periods: no settlement moves them any more. */
+export function fixPeriods(reserved: MaybeReservations): MaybeReservations {
   if (reserved === null || reserved.firstFinalAtMs === null) return reserved;
   return { newest: reserved.newest, least: reserved.least, firstFinalAtMs: null };
 }
 
-export const isOpenAt = (reserved: Reserved, atMs: number): boolean =>
+export const isOpenAt = (reserved: MaybeReservations, atMs: number): boolean =>
   reserved !== null && entryAt(reserved.newest, atMs) !== null;
 
-/** Without one of the reservations of an instant. */
-export function closed(reserved: BucketReservations, atMs: number): Reserved {
-  const { open, leastAfter } = withLess(reserved.newest, atMs, 1);
+/** Removes one of the reservations made at an instant. */
+export function closeReservation(reserved: BucketReservations, atMs: number): MaybeReservations {
+  const { open, leastAfter } = reduceEntry(reserved.newest, atMs, 1);
   return withNewest(reserved, open, Math.min(reserved.least, leastAfter));
 }
 
-/** At least so much was owed at every instant since `atMs`: exact for the instant of an open reservation. */
-export function leastSince(reserved: Reserved, atMs: number, owedNow: number): number {
+/** A lower bound on the credits owed at every instant since `atMs`. It is exact for an open reservation. */
+export function leastOwedSince(reserved: MaybeReservations, atMs: number, owedNow: number): number {
   const from = reserved === null ? null : entryUntil(reserved.newest, atMs);
   if (reserved === null || from === null) return 0;
   let least = Math.min(reserved.least, owedNow);
@@ -115,48 +125,43 @@ export function leastSince(reserved: Reserved, atMs: number, owedNow: number): n
 }
 
 /**
- * Without `credits` that were owed since `atMs`.
- * @param leastAfter credits that were owed at the least since then, no fewer than are given back
+ * Lowers the least levels after a refund.
+ * @param leastSince the least credits owed since the refunded spend; at least `refund.credits`
  */
-export function lowered(
-  reserved: Reserved,
-  atMs: number,
-  credits: number,
-  leastAfter: number,
-): Reserved {
+export function lowerLeastOwed(
+  reserved: MaybeReservations,
+  refund: { readonly atMs: number; readonly credits: number },
+  leastSince: number,
+): MaybeReservations {
   if (reserved === null) return null;
   const { newest, least } = reserved;
-  const less = (its: number): number => Math.max(0, its - credits);
-  if (newest.atMs < atMs) {
-    return withNewest(reserved, newest, Math.min(least, less(leastAfter)));
-  }
+  const { atMs, credits } = refund;
+  const lower = (level: number): number => Math.max(0, level - credits);
+  if (newest.atMs < atMs) return withNewest(reserved, newest, Math.min(least, lower(leastSince)));
   const from = entryUntil(newest, atMs);
-  // Between two entries a part of what was owed is from before the instant.
+  // The level between two entries may be from before the refunded spend.
   const isBetween = from !== null && from.atMs < atMs;
-  const left = withLeasts(newest, atMs, (leastBefore, isFirst) =>
-    isFirst && isBetween ? Math.min(leastBefore, less(leastAfter)) : less(leastBefore),
+  const lowered = changeLeasts(newest, atMs, (leastBefore, isFirst) =>
+    isFirst && isBetween ? Math.min(leastBefore, lower(leastSince)) : lower(leastBefore),
   );
-  return withNewest(reserved, left, less(least));
+  return withNewest(reserved, lowered, lower(least));
 }
 
 /** When the first refill period begins: with the earliest spend that is left. */
-export function firstBegins(reserved: Reserved, firstFinalAtMs: number): number {
-  return Math.min(reserved === null ? never : reserved.newest.oldestAtMs, firstFinalAtMs);
-}
+export const firstPeriodStartMs = (reserved: MaybeReservations, firstFinalAtMs: number): number =>
+  Math.min(reserved === null ? never : reserved.newest.oldestAtMs, firstFinalAtMs);
 
-/** With a reservation of `heldAtMs` open for another ttl. */
-export function renewed(
+export function renewBucketReservations(
   reserved: BucketReservations,
-  heldAtMs: number,
-  ttlMs: number,
+  renewal: Renewal,
   nowMs: number,
 ): BucketReservations {
-  const newest = renewedOpen(reserved.newest, heldAtMs, ttlMs, nowMs);
+  const newest = renewEntries(reserved.newest, renewal, nowMs);
   if (newest === null || newest === reserved.newest) return reserved;
   return { newest, least: reserved.least, firstFinalAtMs: reserved.firstFinalAtMs };
 }
 
-/** Of each entry, the oldest first, the least credits owed since it. */
+/** The least credits owed since each entry, the oldest entry first. */
 function leastsOf({ newest, least }: BucketReservations, owedNow: number): number[] {
   const leasts: number[] = [];
   let lowest = Math.min(least, owedNow);
@@ -167,58 +172,64 @@ function leastsOf({ newest, least }: BucketReservations, owedNow: number): numbe
   return leasts.toReversed();
 }
 
-/** The reservations of a limit whose unit costs `creditsPerUnit`, for one whose unit costs other credits. */
-export function rescaled(
-  before: Reserved,
-  creditsThen: number,
-  creditsPerUnit: number,
-  owedThen: number,
+/**
+ * Converts the reservations when the credits of a unit change.
+ * @param owedNow credits owed, at the former rate
+ */
+export function rescaleReservations(
+  before: MaybeReservations,
+  rate: { readonly creditsBefore: number; readonly creditsPerUnit: number },
+  owedNow: number,
   nowMs: number,
-): Reserved {
-  const reserved = withoutExpired(before, nowMs);
+): MaybeReservations {
+  const reserved = dropExpired(before, nowMs);
   if (reserved === null) return null;
-  const leasts = leastsOf(reserved, owedThen).map((credits) =>
-    multiplyDivideFloor(credits, creditsPerUnit, creditsThen),
+  const leasts = leastsOf(reserved, owedNow).map((credits) =>
+    multiplyDivideFloor(credits, rate.creditsPerUnit, rate.creditsBefore),
   );
-  return reservationsOf(entriesOf(reserved.newest), leasts, reserved.firstFinalAtMs);
+  return linkReservations(listEntries(reserved.newest), leasts, reserved.firstFinalAtMs);
 }
 
-function reservationsOf(
-  entries: Parameters<typeof openOf>[0],
+function linkReservations(
+  entries: Parameters<typeof linkEntries>[0],
   leasts: readonly number[],
   firstFinalAtMs: number | null,
-): Reserved {
-  const newest = openOf(entries, leasts);
+): MaybeReservations {
+  const newest = linkEntries(entries, leasts);
   return newest === null ? null : { newest, least: leasts.at(-1) ?? 0, firstFinalAtMs };
 }
 
-/** Of a first refill period: 0 when it stays, 1 without a final spend, else 2 and how long after it began that was. */
-export function storedReservations(
-  before: Reserved,
+/**
+ * The reservations as text. The first integer describes the first refill period: 0 when it is fixed, 1 without a final
+ * spend, else 2 plus the time from its start to its first final spend.
+ */
+export function encodeReservations(
+  before: MaybeReservations,
   owedNow: number,
-  begunAtMs: number,
+  periodStartMs: number,
   nowMs: number,
 ): string {
-  const reserved = withoutExpired(before, nowMs);
+  const reserved = dropExpired(before, nowMs);
   if (reserved === null || owedNow === 0) return "";
   const { newest, firstFinalAtMs } = reserved;
   const first =
-    firstFinalAtMs === null ? 0 : firstFinalAtMs === never ? 1 : 2 + firstFinalAtMs - begunAtMs;
-  return packed([first]) + packedOpen(entriesOf(newest), nowMs, leastsOf(reserved, owedNow));
+    firstFinalAtMs === null ? 0 : firstFinalAtMs === never ? 1 : 2 + firstFinalAtMs - periodStartMs;
+  const leasts = leastsOf(reserved, owedNow);
+  return encodeIntegers([first]) + encodeEntries(listEntries(newest), nowMs, leasts);
 }
 
-/** What `storedReservations` wrote; undefined when it did not. */
-export function revivedReservations(
+/** What `encodeReservations` encoded at `nowMs`; undefined for invalid data. */
+export function decodeReservations(
   stored: string,
-  begunAtMs: number,
+  periodStartMs: number,
   nowMs: number,
-): Reserved | undefined {
+): MaybeReservations | undefined {
   if (stored === "") return null;
-  const [first, ...integers] = unpacked(stored) ?? [];
-  const read = unpackedOpen(integers, nowMs, true);
+  const [first, ...integers] = decodeIntegers(stored) ?? [];
+  const read = decodeEntries(integers, nowMs, true);
   if (first === undefined || read === null || read.entries.length === 0) return undefined;
-  const firstFinalAtMs = first === 0 ? null : first === 1 ? never : begunAtMs + first - 2;
+  const firstFinalAtMs = first === 0 ? null : first === 1 ? never : periodStartMs + first - 2;
   if (firstFinalAtMs !== null && firstFinalAtMs !== never && firstFinalAtMs > nowMs)
     return undefined;
-  return reservationsOf(read.entries, read.leasts, firstFinalAtMs);
+  return linkReservations(read.entries, read.leasts, firstFinalAtMs);
 }

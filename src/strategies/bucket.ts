@@ -1,27 +1,26 @@
 /**
- * What is owed drains away at a steady rate: the arithmetic of token and leaky buckets. What a bucket lacks is counted
- * rather than what it holds, so that a key never seen owes nothing, and no idle time can bank more than the capacity.
+ * The arithmetic of token and leaky buckets: what is owed drains at a steady rate. Counting what a bucket lacks rather
+ * than what it holds means that a new key owes nothing, and that idle time never banks more than the capacity.
  *
- * Counted in credits, so that everything is an integer: with W and L divided by their greatest common divisor, a unit
- * costs W credits and a millisecond drains L. Of a bucket that is refilled by interval a unit is one credit, and L drain
- * at once with each whole W.
+ * Everything is counted in integer credits. With W and L divided by their greatest common divisor, a unit costs W credits
+ * and a millisecond drains L. With `refill = "interval"`, a unit is one credit, and L drain at once after each whole W.
  */
 import * as v from "valibot";
 import {
+  addReservation,
   type BucketReservations,
-  closed,
-  firstBegins,
+  closeReservation,
+  decodeReservations,
+  encodeReservations,
+  firstPeriodStartMs,
+  fixPeriods,
   isOpenAt,
-  leastSince,
-  lowered,
-  opened,
-  passed,
-  renewed,
-  rescaled,
-  revivedReservations,
-  storedReservations,
-  withFinal,
-  withFixedPeriods,
+  leastOwedSince,
+  lowerLeastOwed,
+  recordFinalSpend,
+  recordSpend,
+  renewBucketReservations,
+  rescaleReservations,
 } from "./bucket-reservations.ts";
 import {
   greatestCommonDivisor,
@@ -29,19 +28,26 @@ import {
   multiplyDivideFloor,
   unitsSchema,
 } from "./integers.ts";
-import { packed, packedDates, unpacked, unpackedDates } from "./log/varint.ts";
-import { sizeOfOpen } from "./open-reservations.ts";
-import { constantSizeBytes, type Limit, type LimitProblem, type Settled } from "./strategy.ts";
+import { decodeDated, decodeIntegers, encodeDated, encodeIntegers } from "./log/varint.ts";
+import { openBytes } from "./open-reservations.ts";
+import {
+  constantSizeBytes,
+  type Limit,
+  type LimitProblem,
+  type Renewal,
+  type ReservedUnits,
+  type Settlement,
+} from "./strategy.ts";
 
-export interface DrainingLimit extends Limit {
-  /** Units that may be owed, before any waiting. */
+export interface BucketLimit extends Limit {
+  /** Units that may be owed. */
   readonly burst: number;
   readonly creditsPerUnit: number;
   readonly creditsPerStep: number;
   readonly stepMs: number;
 }
 
-/** What was owed just before the first spend of an instant; more than at the mark before it. */
+/** What was owed just before the first spend of an instant; more than at the next older mark. */
 interface Mark {
   readonly atMs: number;
   readonly owed: number;
@@ -49,37 +55,36 @@ interface Mark {
   readonly depth: number;
 }
 
-/** What is owed as of an instant that steps are counted from, in credits. */
+/** A bucket: the credits owed at an instant from which steps are counted. */
 export interface Level {
   readonly atMs: number;
   readonly owed: number;
   /**
-   * For refunds: some of the instants at which anything was spent, the last among them. Times and amounts grow: where
-   * less was owed at a later one, it bounds every refund that the earlier one does.
+   * Instants of spends, which bound refunds; the newest is always the last spend. Times and amounts increase: a later
+   * mark that owed less bounds every refund that an earlier one does.
    */
   readonly newest: Mark | null;
-  /** Null where nothing is reserved, and for a queue. */
+  /** Null when nothing is reserved, and for a queue. */
   readonly reserved: BucketReservations | null;
 }
 
-/** A debt that takes longer than this to drain is not told apart from it: its end is still an exact integer. */
+/** Debts are capped at this time to drain, so that their end is an exact integer. */
 const longestDrainMs = 2 ** 53 - 2 ** 47;
 
-function mostOwed(limit: DrainingLimit): number {
+function mostOwed(limit: BucketLimit): number {
   const steps = Math.floor(longestDrainMs / limit.stepMs);
   return Math.min(longestDrainMs, steps * limit.creditsPerStep);
 }
 
-/** So few keep a stored state under 100 bytes. A refund after more spends than that may give back too little. */
+/** Keeps a stored state below 100 bytes. After more spends, a refund may give back less than was spent. */
 const mostMarks = 3;
 
 const nothingOwed: Level = { atMs: 0, owed: 0, newest: null, reserved: null };
 
-/** The field of a limit that says how much may be spent at once. */
 export const burstOption = { burst: v.optional(unitsSchema) };
 
-/** The limit with its burst, which is L when nothing is said, and with the rate at which it drains. */
-export function draining<L extends DrainingLimit>(limit: L): L {
+/** The limit with its burst (L by default) and its rate of drain. */
+export function withRate<L extends BucketLimit>(limit: L): L {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   return {
     ...limit,
@@ -90,8 +95,8 @@ export function draining<L extends DrainingLimit>(limit: L): L {
   };
 }
 
-/** What is wrong with a limit whose credits would not all be exact integers. */
-function creditsProblem(limit: DrainingLimit): LimitProblem | null {
+/** The problem of a limit whose credits would not all be exact integers. */
+function creditsProblem(limit: BucketLimit): LimitProblem | null {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   const units = Math.max(limit.limit / divisor, limit.burst);
   if (2 * units * (limit.windowMs / divisor) <= Number.MAX_SAFE_INTEGER) return null;
@@ -102,147 +107,138 @@ function creditsProblem(limit: DrainingLimit): LimitProblem | null {
   };
 }
 
-const stepsUntil = (limit: DrainingLimit, level: Level, nowMs: number): number =>
+const stepsUntil = (limit: BucketLimit, level: Level, nowMs: number): number =>
   Math.floor((nowMs - level.atMs) / limit.stepMs);
 
-/** Credits owed. A product beyond 2^53 is not exact, and more than anything owed. */
-export function owedAt(limit: DrainingLimit, level: Level, nowMs: number): number {
+/** Credits owed. A product beyond 2^53 is inexact, but greater than any debt. */
+export function creditsOwed(limit: BucketLimit, level: Level, nowMs: number): number {
   return Math.max(0, level.owed - stepsUntil(limit, level, nowMs) * limit.creditsPerStep);
 }
 
-/** Units owed, rounded up: a unit of which a part has drained cannot be spent again yet. */
-function unitsOwed(limit: DrainingLimit, level: Level, nowMs: number): number {
-  return Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerUnit);
+/** Units owed, rounded up: a partly drained unit cannot be spent again yet. */
+function unitsOwed(limit: BucketLimit, level: Level, nowMs: number): number {
+  return Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerUnit);
 }
 
-/** The least wait until at most `credits` are owed, less than now, rounded up to the millisecond. */
-export function waitUntilOwed(
-  limit: DrainingLimit,
-  level: Level,
-  credits: number,
-  nowMs: number,
-): number {
+/** The least wait, rounded up, until at most `credits` are owed, which must be less than now. */
+export function waitUntilOwed(limit: BucketLimit, level: Level, credits: number, nowMs: number) {
   const excess = level.owed - credits;
   return level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 
-/**
- * `units` more are owed from an instant on; of one before the latest, from the latest: no more drains for it.
- * @param isLastOnly whether nothing that was spent before can be given back any more
- */
-export function owing(
-  limit: DrainingLimit,
+/** Adds units at an instant. A spend from before the latest one counts from the latest, so that no more drains for it. */
+function addOwed(
+  limit: BucketLimit,
   before: Level,
   units: number,
   spentAtMs: number,
   nowMs: number,
-  isLastOnly: boolean,
 ): Level {
-  // What is drained by now is forgotten, be it by a meter that kept it or by one that did not.
-  const owedNow = owedAt(limit, before, nowMs);
+  // A drained level is forgotten here, so that it makes no difference whether a meter still had it.
+  const owedNow = creditsOwed(limit, before, nowMs);
   const level = owedNow === 0 ? nothingOwed : before;
   const { newest } = level;
   const atMs = Math.max(spentAtMs, level.atMs, newest === null ? 0 : newest.atMs);
-  const owed = atMs === nowMs ? owedNow : owedAt(limit, level, atMs);
-  // Steps are counted from the spend that finds nothing owed; until then they keep their beat.
-  const beatMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
+  const owed = atMs === nowMs ? owedNow : creditsOwed(limit, level, atMs);
+  // A spend that finds nothing owed starts the steps. Until the level has drained, they stay on that grid.
+  const stepAtMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
+  const reserved = level.reserved === null ? null : recordSpend(level.reserved, atMs, owed);
   return {
-    atMs: beatMs,
+    atMs: stepAtMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
-    newest: newest?.atMs === atMs ? newest : marked(newest, atMs, isLastOnly ? 0 : owed),
-    reserved:
-      level.reserved === null ? null : passedBy(level.reserved, level.atMs, beatMs, atMs, owed),
+    newest: newest?.atMs === atMs ? newest : pushMark(newest, atMs, owed),
+    // After the first refill period, settlements no longer move the periods.
+    reserved: stepAtMs === level.atMs ? reserved : fixPeriods(reserved),
   };
 }
 
-/** The reservations after a spend; in another refill period than the first one nothing moves the periods any more. */
-function passedBy(
-  reserved: BucketReservations,
-  begunAtMs: number,
-  beatMs: number,
-  atMs: number,
-  owed: number,
-): BucketReservations | null {
-  const next = passed(reserved, atMs, owed);
-  return beatMs === begunAtMs ? next : withFixedPeriods(next);
-}
-
-/** The level with units spent for good. */
-export function spentFor(
-  limit: DrainingLimit,
+/** The state of a queue after a spend. Later slots are promised to others, so only the last spend can be given back. */
+export function enqueue(
+  limit: BucketLimit,
   level: Level,
   units: number,
   atMs: number,
   nowMs: number,
 ): Level {
-  const next = owing(limit, level, units, atMs, nowMs, false);
+  const next = addOwed(limit, level, units, atMs, nowMs);
+  const lastAtMs = next.newest?.atMs ?? atMs;
+  return { ...next, newest: { atMs: lastAtMs, owed: 0, older: null, depth: 1 } };
+}
+
+/** The state after a final spend. */
+export function spendFinal(
+  limit: BucketLimit,
+  level: Level,
+  units: number,
+  atMs: number,
+  nowMs: number,
+): Level {
+  const next = addOwed(limit, level, units, atMs, nowMs);
   const { reserved, newest } = next;
   if (reserved === null || reserved.firstFinalAtMs === null || newest === null) return next;
-  return { ...next, reserved: withFinal(reserved, newest.atMs) };
+  return { ...next, reserved: recordFinalSpend(reserved, newest.atMs) };
 }
 
-/** Whether units come in at the end of refill periods, which the spend begins that finds the bucket full. */
-const hasPeriods = ({ stepMs, windowMs }: DrainingLimit): boolean => stepMs === windowMs;
-
-function reservedFor(
-  limit: DrainingLimit,
+function reserveUnits(
+  limit: BucketLimit,
   level: Level,
-  units: number,
-  expiresAtMs: number,
+  { units, expiresAtMs }: ReservedUnits,
   nowMs: number,
 ): Level {
-  const beginsPeriod = hasPeriods(limit) && owedAt(limit, level, nowMs) === 0;
-  const next = owing(limit, level, units, nowMs, nowMs, false);
+  const hasPeriods = limit.stepMs === limit.windowMs;
+  // A spend that finds the bucket full begins the first refill period.
+  const beginsPeriod = hasPeriods && creditsOwed(limit, level, nowMs) === 0;
+  const next = addOwed(limit, level, units, nowMs, nowMs);
   const atMs = next.newest?.atMs ?? nowMs;
   const firstFinalAtMs = beginsPeriod ? Number.POSITIVE_INFINITY : null;
-  return { ...next, reserved: opened(next.reserved, atMs, expiresAtMs, nowMs, firstFinalAtMs) };
+  const opened = { atMs, expiresAtMs, firstFinalAtMs };
+  return { ...next, reserved: addReservation(next.reserved, opened, nowMs) };
 }
 
-/** Corrects an open reservation to its actual cost, as far as that is no more than it was, and closes it. */
-function settledTo(
-  limit: DrainingLimit,
+function settleReservation(
+  limit: BucketLimit,
   level: Level,
-  { cost, actualCost, spentAtMs }: Settled,
+  { cost, actualCost, spentAtMs }: Settlement,
   nowMs: number,
 ): Level {
   const isOpen = isOpenAt(level.reserved, spentAtMs);
   const units = cost - actualCost;
-  const left = units > 0 ? returned(limit, level, units, spentAtMs, nowMs) : level;
+  const left = units > 0 ? refundUnits(limit, level, units, spentAtMs, nowMs) : level;
   const { reserved } = left;
   if (!isOpen || reserved === null) return left;
-  const final = actualCost > 0 ? withFinal(reserved, spentAtMs) : reserved;
-  const others = closed(final, spentAtMs);
+  const final = actualCost > 0 ? recordFinalSpend(reserved, spentAtMs) : reserved;
+  const others = closeReservation(final, spentAtMs);
   const { firstFinalAtMs } = final;
   if (firstFinalAtMs === null) return { ...left, reserved: others };
-  // A later settlement moves no refill period.
-  const beginsAtMs = firstBegins(others, firstFinalAtMs);
-  const isLate = stepsUntil(limit, left, nowMs) > 0 || beginsAtMs === Number.POSITIVE_INFINITY;
-  if (isLate) return { ...left, reserved: withFixedPeriods(others) };
-  const isFixed = beginsAtMs === firstFinalAtMs;
-  return { ...left, atMs: beginsAtMs, reserved: isFixed ? withFixedPeriods(others) : others };
+  const startMs = firstPeriodStartMs(others, firstFinalAtMs);
+  // A settlement after the first refill period moves no period.
+  const isLate = stepsUntil(limit, left, nowMs) > 0 || startMs === Number.POSITIVE_INFINITY;
+  if (isLate) return { ...left, reserved: fixPeriods(others) };
+  const isFixed = startMs === firstFinalAtMs;
+  return { ...left, atMs: startMs, reserved: isFixed ? fixPeriods(others) : others };
 }
 
-/** A mark more: of those before it only those of less bound a refund further. */
-function marked(newest: Mark | null, atMs: number, owed: number): Mark | null {
+/** Adds a mark, and drops older ones that owed as much: they bound no refund further. */
+function pushMark(newest: Mark | null, atMs: number, owed: number): Mark | null {
   let older = newest;
   while (older !== null && older.owed >= owed) older = older.older;
   const mark = { atMs, owed, older, depth: older === null ? 1 : older.depth + 1 };
-  return mark.depth > mostMarks ? without(mark, closest(mark)) : mark;
+  return mark.depth > mostMarks ? mergeMark(mark, closestMark(mark)) : mark;
 }
 
-/** The oldest first. */
-function listed(newest: Mark | null): Mark[] {
+/** All marks, the oldest first. */
+function listMarks(newest: Mark | null): Mark[] {
   const marks: Mark[] = [];
   for (let mark = newest; mark !== null; mark = mark.older) marks.unshift(mark);
   return marks;
 }
 
-function linked(marks: readonly Pick<Mark, "atMs" | "owed">[]): Mark | null {
-  return marks.reduce<Mark | null>((newest, { atMs, owed }) => marked(newest, atMs, owed), null);
+function linkMarks(marks: readonly Pick<Mark, "atMs" | "owed">[]): Mark | null {
+  return marks.reduce<Mark | null>((newest, { atMs, owed }) => pushMark(newest, atMs, owed), null);
 }
 
-/** The mark that lies closest to the one before it, in amount and in time. */
-function closest(newest: Mark): Mark {
+/** The mark that is closest to its older neighbour, in amount and in time. */
+function closestMark(newest: Mark): Mark {
   let found = newest;
   let least = Number.POSITIVE_INFINITY;
   for (let mark = newest; mark.older !== null; mark = mark.older) {
@@ -252,36 +248,36 @@ function closest(newest: Mark): Mark {
   return found;
 }
 
-/** One mark less: the later time of two neighbours goes with the lesser amount, which makes no refund greater. */
-function without(newest: Mark, later: Mark): Mark {
+/** Merges a mark with its older neighbour: the later time with the lesser amount, which increases no refund. */
+function mergeMark(newest: Mark, later: Mark): Mark {
   const { older } = newest;
   if (older === null) return newest;
   const depth = newest.depth - 1;
   return newest === later
     ? { atMs: newest.atMs, owed: older.owed, older: older.older, depth }
-    : { atMs: newest.atMs, owed: newest.owed, older: without(older, later), depth };
+    : { atMs: newest.atMs, owed: newest.owed, older: mergeMark(older, later), depth };
 }
 
 /**
- * Of `units` spent at an instant, no more is given back than has not drained since: as much as was owed at the least at
- * any time after. What drained while that little was owed would have had nothing to drain, had they not been spent.
- * For an open reservation that is known exactly, and otherwise no more of it than the marks show.
+ * Gives back units, at most the least amount that was owed at any time since their spend. Whatever drained beyond that
+ * would have had nothing to drain without them. The least amount is exact for an open reservation, and a lower bound
+ * from the marks otherwise.
  */
-function returned(
-  limit: DrainingLimit,
+function refundUnits(
+  limit: BucketLimit,
   level: Level,
   units: number,
   spentAtMs: number,
   nowMs: number,
 ): Level {
-  const owed = owedAt(limit, level, nowMs);
-  const marks = listed(level.newest);
-  const markedLeast = Math.min(owed, marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed);
-  const least = Math.max(markedLeast, leastSince(level.reserved, spentAtMs, owed));
+  const owed = creditsOwed(limit, level, nowMs);
+  const marks = listMarks(level.newest);
+  const leastMarked = Math.min(owed, marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed);
+  const least = Math.max(leastMarked, leastOwedSince(level.reserved, spentAtMs, owed));
   const credits = Math.min(units * limit.creditsPerUnit, least);
   if (credits === 0) return level;
   if (credits === owed) return nothingOwed;
-  // At what came after, so much less was owed; what was marked before with no less no longer counts.
+  // Later spends found that much less owed.
   const marksLeft = marks.map((mark) => ({
     atMs: mark.atMs,
     owed: mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed,
@@ -289,96 +285,95 @@ function returned(
   return {
     atMs: level.atMs,
     owed: level.owed - credits,
-    newest: linked(marksLeft),
-    reserved: lowered(level.reserved, spentAtMs, credits, least),
+    newest: linkMarks(marksLeft),
+    reserved: lowerLeastOwed(level.reserved, { atMs: spentAtMs, credits }, least),
   };
 }
 
 /** When nothing is owed any more. */
-function drainedAtMs(limit: DrainingLimit, { atMs, owed }: Level): number {
+function drainedAtMs(limit: BucketLimit, { atMs, owed }: Level): number {
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
-/** Age, credits that a unit costs, and credits owed; then the marks. */
-function storedLevel(limit: DrainingLimit, level: Level, nowMs: number): string {
-  const marks = listed(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
+/** Age, credits per unit, credits owed, then the marks. */
+function encodeLevel(limit: BucketLimit, level: Level, nowMs: number): string {
+  const marks = listMarks(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
   const head = [nowMs - level.atMs, limit.creditsPerUnit, level.owed];
-  return packed(head) + packedDates(marks, nowMs);
+  return encodeIntegers(head) + encodeDated(marks, nowMs);
 }
 
-/** Where the number of the limit has changed, and so what a unit costs, debts are rounded up and refunds down. */
-function revivedLevel(
-  limit: DrainingLimit,
+function decodeLevel(
+  limit: BucketLimit,
   stored: unknown,
   nowMs: number,
   storedOpen = "",
 ): Level | null {
-  const [ageMs, costThen, owedThen, ...integers] = unpacked(stored) ?? [];
-  if (ageMs === undefined || costThen === undefined || owedThen === undefined) return null;
-  const marks = unpackedDates(integers, nowMs);
+  const [ageMs, creditsPerUnit, owed, ...integers] = decodeIntegers(stored) ?? [];
+  if (ageMs === undefined || creditsPerUnit === undefined || owed === undefined) return null;
+  const marks = decodeDated(integers, nowMs);
   if (marks === null || marks.length > mostMarks) return null;
-  if (ageMs > nowMs || costThen < 1 || costThen > limit.windowMs) return null;
+  if (ageMs > nowMs || creditsPerUnit < 1 || creditsPerUnit > limit.windowMs) return null;
   const atMs = nowMs - ageMs;
-  const reserved = revivedReservations(storedOpen, atMs, nowMs);
-  if (reserved === undefined || (reserved !== null && reserved.least > owedThen)) return null;
-  const newest = linked(marks.map((mark) => ({ atMs: mark.atMs, owed: mark.units })));
-  return withUnitCost(limit, { atMs, owed: owedThen, newest, reserved }, costThen, owedThen, nowMs);
+  const reserved = decodeReservations(storedOpen, atMs, nowMs);
+  if (reserved === undefined || (reserved !== null && reserved.least > owed)) return null;
+  const newest = linkMarks(marks.map((mark) => ({ atMs: mark.atMs, owed: mark.units })));
+  const level = { atMs, owed, newest, reserved };
+  return rescaleLevel(limit, level, { creditsPerUnit, owedNow: owed }, nowMs);
 }
 
-/** The level of a limit of another number, for which a unit costs other credits. */
-function adaptedLevel(
-  limit: DrainingLimit,
-  level: Level,
-  before: DrainingLimit,
-  nowMs: number,
-): Level {
-  const isSame = before.creditsPerUnit === limit.creditsPerUnit && level.reserved === null;
+/** The level for a limit of another number of units, for which a unit costs other credits. */
+function adaptLevel(limit: BucketLimit, level: Level, before: BucketLimit, nowMs: number): Level {
+  const { creditsPerUnit } = before;
+  const isSame = creditsPerUnit === limit.creditsPerUnit && level.reserved === null;
   if (isSame && level.owed <= mostOwed(limit)) return level;
-  return withUnitCost(limit, level, before.creditsPerUnit, owedAt(before, level, nowMs), nowMs);
+  const owedNow = creditsOwed(before, level, nowMs);
+  return rescaleLevel(limit, level, { creditsPerUnit, owedNow }, nowMs);
 }
 
-/** @param owedNow credits of the former cost that are owed at `nowMs` */
-function withUnitCost(
-  limit: DrainingLimit,
+/** Converts a level to the limit's credits per unit. Debts are rounded up, and bounds of refunds down. */
+function rescaleLevel(
+  limit: BucketLimit,
   level: Level,
-  costThen: number,
-  owedNow: number,
+  before: { readonly creditsPerUnit: number; readonly owedNow: number },
   nowMs: number,
 ): Level {
   const { creditsPerUnit } = limit;
-  const owed = Math.min(mostOwed(limit), multiplyDivideCeil(level.owed, creditsPerUnit, costThen));
-  const marks = listed(level.newest).map((mark) => ({
+  const creditsBefore = before.creditsPerUnit;
+  const scaledUp = multiplyDivideCeil(level.owed, creditsPerUnit, creditsBefore);
+  const owed = Math.min(mostOwed(limit), scaledUp);
+  const marks = listMarks(level.newest).map((mark) => ({
     atMs: mark.atMs,
-    owed: Math.min(owed, multiplyDivideFloor(mark.owed, creditsPerUnit, costThen)),
+    owed: Math.min(owed, multiplyDivideFloor(mark.owed, creditsPerUnit, creditsBefore)),
   }));
-  const reserved = rescaled(level.reserved, costThen, creditsPerUnit, owedNow, nowMs);
-  return { atMs: level.atMs, owed, newest: linked(marks), reserved };
+  const rate = { creditsBefore, creditsPerUnit };
+  const reserved = rescaleReservations(level.reserved, rate, before.owedNow, nowMs);
+  return { atMs: level.atMs, owed, newest: linkMarks(marks), reserved };
 }
 
-/** What all strategies that drain have in common. */
-export const drainingParts = {
+/** The parts of `Strategy` that are the same for all buckets. */
+export const bucketParts = {
   problem: creditsProblem,
   mostStoredBytes: () => 200,
   fresh: () => nothingOwed,
   used: unitsOwed,
-  refund: returned,
+  refund: refundUnits,
   idleAtMs: drainedAtMs,
-  sizeBytes: ({ reserved }: Level) => constantSizeBytes + sizeOfOpen(reserved?.newest),
-  store: storedLevel,
-  revive: revivedLevel,
-  adapt: adaptedLevel,
+  sizeBytes: ({ reserved }: Level) => constantSizeBytes + openBytes(reserved?.newest),
+  store: encodeLevel,
+  restore: decodeLevel,
+  adapt: adaptLevel,
 };
 
-/** What those keep of open reservations in which any unit may be given back. */
-export const drainingReservations = {
-  reserve: reservedFor,
+/** The reservations of buckets in which every unit may be given back. */
+export const bucketReservations = {
+  reserve: reserveUnits,
   isOpen: ({ reserved }: Level, spentAtMs: number) => isOpenAt(reserved, spentAtMs),
-  settle: settledTo,
-  renew: (level: Level, heldAtMs: number, ttlMs: number, nowMs: number): Level => {
+  settle: settleReservation,
+  renew: (level: Level, renewal: Renewal, nowMs: number): Level => {
     if (level.reserved === null) return level;
-    const reserved = renewed(level.reserved, heldAtMs, ttlMs, nowMs);
+    const reserved = renewBucketReservations(level.reserved, renewal, nowMs);
     return reserved === level.reserved ? level : { ...level, reserved };
   },
-  store: (limit: DrainingLimit, level: Level, nowMs: number): string =>
-    storedReservations(level.reserved, owedAt(limit, level, nowMs), level.atMs, nowMs),
+  store: (limit: BucketLimit, level: Level, nowMs: number): string =>
+    encodeReservations(level.reserved, creditsOwed(limit, level, nowMs), level.atMs, nowMs),
 };

@@ -1,92 +1,87 @@
-/** States on their way from one meter to the next: as their strategies wrote them, or live, which costs nothing. */
-import { type CompiledLimit } from "./compiled-limit.ts";
-import type { Snapshot, StoredState } from "./snapshot.ts";
-import type { Stored } from "./strategy.ts";
+/** States that one meter hands to the next: live ones as they are, stored ones as their strategies encoded them. */
+import type { CompiledLimit } from "./compiled-limit.ts";
+import type { Snapshot, StoredLimitState } from "./snapshot.ts";
 
-/** A state as it is, to be written by the limit it was made for. */
-interface LiveState extends Omit<StoredState, "data" | "open"> {
-  readonly rule: CompiledLimit;
+/** A state that is not encoded yet, and the limit that can encode it. */
+interface LiveState extends Omit<StoredLimitState, "data" | "open"> {
+  readonly compiled: CompiledLimit;
   readonly state: unknown;
 }
 
-export type KeptState = StoredState | LiveState;
+export type CarriedState = StoredLimitState | LiveState;
 
-/** What a meter takes over from another. */
-export interface CarriedState extends Omit<Snapshot, "states"> {
-  readonly states: readonly KeptState[];
+export interface CarriedStates extends Omit<Snapshot, "states"> {
+  readonly states: readonly CarriedState[];
 }
 
-export const noCarriedState: CarriedState = { seenMs: 0, states: [] };
+export const noCarriedStates: CarriedStates = { seenMs: 0, states: [] };
 
-const isLive = (kept: KeptState): kept is LiveState => "rule" in kept;
+const isLive = (carried: CarriedState): carried is LiveState => "compiled" in carried;
 
 /** @param seenMs the latest time that the meter has seen */
-export function liveState(rule: CompiledLimit, state: unknown, seenMs: number): KeptState {
-  const idleAtMs = rule.strategy.idleAtMs(rule.limit, state);
-  return { identity: rule.identity, rule, state, writtenAtMs: seenMs, idleAtMs };
+export function liveState(compiled: CompiledLimit, state: unknown, seenMs: number): CarriedState {
+  const idleAtMs = compiled.strategy.idleAtMs(compiled.limit, state);
+  return { identity: compiled.identity, compiled, state, writtenAtMs: seenMs, idleAtMs };
 }
 
-export function storedState(kept: KeptState): StoredState {
-  if (!isLive(kept)) return kept;
-  const { identity, writtenAtMs, idleAtMs } = kept;
-  return { identity, ...textsOf(kept), writtenAtMs, idleAtMs };
+/** The state encoded for a snapshot. */
+export function storedState(carried: CarriedState): StoredLimitState {
+  if (!isLive(carried)) return carried;
+  const { identity, compiled, state, writtenAtMs, idleAtMs } = carried;
+  const { strategy, limit } = compiled;
+  const data = strategy.store(limit, state, writtenAtMs);
+  const open = strategy.reservations?.store(limit, state, writtenAtMs) ?? "";
+  return { identity, data, open, writtenAtMs, idleAtMs };
 }
 
-/**
- * The state for a rule of the same identity; null where it is not one of its states. A live one is taken over whatever
- * the number of units is: no work depends on the size of the state.
- */
-export function stateFor({ strategy, limit }: CompiledLimit, kept: KeptState): unknown {
-  if (!isLive(kept)) return strategy.revive(limit, kept.data, kept.writtenAtMs, kept.open);
-  const { rule, state, writtenAtMs } = kept;
-  return rule.limit === limit ? state : strategy.adapt(limit, state, rule.limit, writtenAtMs);
+/** The state for a limit of the same identity; null if the stored data is invalid. Live states are never encoded. */
+export function stateFor({ strategy, limit }: CompiledLimit, carried: CarriedState): unknown {
+  if (!isLive(carried)) {
+    return strategy.restore(limit, carried.data, carried.writtenAtMs, carried.open);
+  }
+  const { compiled, state, writtenAtMs } = carried;
+  return compiled.limit === limit
+    ? state
+    : strategy.adapt(limit, state, compiled.limit, writtenAtMs);
 }
 
-/** Whether its strategy may have written it; that is found out when a meter is given its limit. */
-export const isKeepable = (kept: KeptState): boolean => isLive(kept) || isStored(kept.data);
-
-const isStored = (data: unknown): data is Stored =>
-  typeof data === "string" ||
-  (Array.isArray(data) && data.every((text) => typeof text === "string"));
-
-function textsOf({ rule, state, writtenAtMs }: LiveState): Pick<StoredState, "data" | "open"> {
-  const { strategy, limit } = rule;
-  return {
-    data: strategy.store(limit, state, writtenAtMs),
-    open: strategy.reservations?.store(limit, state, writtenAtMs) ?? "",
-  };
+/** Whether the data has the shape of a stored state. Its strategy validates it once a meter has its limit. */
+export function isWellFormed(carried: CarriedState): boolean {
+  if (isLive(carried) || typeof carried.data === "string") return true;
+  return Array.isArray(carried.data) && carried.data.every((text) => typeof text === "string");
 }
 
-/**
- * A meter keeps so many states of limits it was not given, and of more than a few so many bytes: of more, those that will
- * be idle first are forgotten.
- */
-const mostForeign = 256;
-const fewForeign = 8;
-const mostForeignBytes = 1_000_000;
+/** A meter keeps at most `mostStates` absent states. The byte limit applies beyond the first `fewStates`. */
+const mostStates = 256;
+const fewStates = 8;
+const mostStatesBytes = 1_000_000;
 
-export function lastIdle(states: readonly KeptState[]): readonly KeptState[] {
-  if (states.length <= fewForeign) return states;
+/** The states that a meter keeps for limits it does not have: those that become idle last. */
+export function boundedStates(states: readonly CarriedState[]): readonly CarriedState[] {
+  if (states.length <= fewStates) return states;
   let sizeBytes = 0;
   return states
     .toSorted((a, b) => b.idleAtMs - a.idleAtMs)
-    .slice(0, mostForeign)
+    .slice(0, mostStates)
     .filter((state, index) => {
-      sizeBytes += sizeOfKept(state);
-      return index < fewForeign || sizeBytes <= mostForeignBytes;
+      sizeBytes += stateBytes(state);
+      return index < fewStates || sizeBytes <= mostStatesBytes;
     });
 }
 
-/** A live one may be the last to hold its limit, and what follows from it. */
-const bytesOfKept = 200;
-const bytesOfRule = 900;
+const bytesPerState = 200;
+/** A live state may hold the last reference to its compiled limit. */
+const bytesPerCompiledLimit = 900;
 
-/** About what it takes of memory. */
-export function sizeOfKept(kept: KeptState): number {
-  if (isLive(kept)) return bytesOfKept + bytesOfRule + kept.rule.strategy.sizeBytes(kept.state);
-  const texts: readonly unknown[] = Array.isArray(kept.data) ? kept.data : [kept.data];
+/** Approximate memory of a carried state. */
+export function stateBytes(carried: CarriedState): number {
+  if (isLive(carried)) {
+    const { compiled, state } = carried;
+    return bytesPerState + bytesPerCompiledLimit + compiled.strategy.sizeBytes(state);
+  }
+  const texts: readonly unknown[] = Array.isArray(carried.data) ? carried.data : [carried.data];
   return texts.reduce<number>(
     (sum, text) => sum + (typeof text === "string" ? text.length : 0),
-    bytesOfKept + kept.identity.length + kept.open.length,
+    bytesPerState + carried.identity.length + carried.open.length,
   );
 }

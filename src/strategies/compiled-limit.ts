@@ -57,28 +57,28 @@ export interface CompiledLimit {
   readonly limit: Limit;
 }
 
-const rules = new WeakMap<Limit, CompiledLimit>();
+const compiledLimits = new WeakMap<Limit, CompiledLimit>();
 
-/** The rule of a limit as written. */
+/** The compiled of a limit as written. */
 export function compiledLimit(written: Limit): CompiledLimit {
-  const known = rules.get(written);
+  const known = compiledLimits.get(written);
   if (known !== undefined) return known;
   const strategy = strategyOf(written);
   const limit = strategy.complete(written);
   const { name, windowMs } = limit;
   const window = formatDuration(windowMs);
-  const rule: CompiledLimit = {
+  const compiled: CompiledLimit = {
     name,
     units: limit.limit,
     windowMs,
     capacity: strategy.capacity(limit),
     identity: `${strategy.name} ${window} ${strategy.identity(limit)}`.trimEnd(),
-    retentionMs: memoryOf(strategy, limit),
+    retentionMs: retentionMsOf(strategy, limit),
     strategy,
     limit,
   };
-  rules.set(written, rule);
-  return rule;
+  compiledLimits.set(written, compiled);
+  return compiled;
 }
 
 /** The length of a limit's window at an instant: of a calendar's that of the current one. */
@@ -94,11 +94,11 @@ export function mostStoredBytesOf(written: Limit): number {
 }
 
 /** By so much a period is longer at the most than its window says, when clocks are set back. */
-const mostSetBackMs = 2 * 3_600_000;
+const longestClockChangeMs = 2 * 3_600_000;
 
-function memoryOf(strategy: Strategy, limit: Limit): number {
+function retentionMsOf(strategy: Strategy, limit: Limit): number {
   // What is spent at the epoch may be spent late in its period, and it is remembered until that ends.
-  if (limit.period !== undefined) return limit.windowMs + mostSetBackMs;
+  if (limit.period !== undefined) return limit.windowMs + longestClockChangeMs;
   const full = strategy.spend(limit, strategy.fresh(), strategy.capacity(limit), 0, 0);
   return strategy.idleAtMs(limit, full);
 }

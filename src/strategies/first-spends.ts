@@ -1,203 +1,195 @@
 /**
- * What decides when a window opens that requests open: the first instants at which anything was spent for good, and the
- * open reservations from before them. When all that was spent at the first of these instants is given back, the window
- * opens at the next, as had the spend not been made.
+ * The first spends of a window that a request opens. They decide when the window opens: when all units of its first spend
+ * are given back, it opens at the next spend, as if the first had not been made.
  *
- * Of final spends only a few are kept. They are added for as long as the list accounts for all units of the window: once
- * it has skipped some, later ones are not the next. When none is left of those that are known, the window stays where it
- * is.
+ * Only a few final spends are kept. Once one is skipped, later ones are not added, because they are not the next. When
+ * all kept spends are gone, the window stays where it is.
  */
+import { decodeIntegers, decodeDated, encodeDated, type DatedUnits } from "./log/varint.ts";
 import {
-  entriesOf,
+  addEntry,
+  decodeEntries,
+  encodeEntries,
   entryAt,
-  openOf,
+  hasExpired,
+  linkEntries,
+  listEntries,
   type OpenReservations,
-  packedOpen,
-  renewedOpen,
-  areExpired,
-  unexpired,
-  unpackedOpen,
-  withLess,
-  withReservation,
+  reduceEntry,
+  removeExpired,
+  renewEntries,
 } from "./open-reservations.ts";
-import { packedDates, unpacked, unpackedDates } from "./log/varint.ts";
+import type { Renewal, ReservedUnits, Settlement } from "./strategy.ts";
 
-/** Units spent at an instant. */
-interface Opening {
-  readonly atMs: number;
-  readonly units: number;
-}
-
-export interface Openings {
-  /** The first final spends, the oldest first. */
-  readonly final: readonly Opening[];
-  /** Reservations made before anything was spent for good; amounts are units. */
+export interface FirstSpends {
+  /** The first spends that are final, the oldest first. */
+  readonly final: readonly DatedUnits[];
+  /** Reservations made before the first final spend; amounts are units. */
   readonly open: OpenReservations | null;
 }
 
-const mostOpenings = 3;
+const mostFinal = 3;
 
-const noFinal: readonly Opening[] = [];
+export const noFirstSpends: FirstSpends = { final: [], open: null };
 
-export const noOpenings: Openings = { final: noFinal, open: null };
-
-/** Of a window that is opened by units spent for good. */
-export const openedBy = (atMs: number, units: number): Openings => ({
-  final: [{ atMs, units }],
-  open: null,
-});
-
-/** Whether all units of a window are in the list. */
-function isComplete({ final, open }: Openings, count: number): boolean {
+/** Whether the kept spends account for all units of a window. */
+function isComplete({ final, open }: FirstSpends, count: number): boolean {
   let units = open === null ? 0 : open.totalAmount;
-  for (const opening of final) units += opening.units;
+  for (const spend of final) units += spend.units;
   return units === count;
 }
 
 /**
- * With units spent for good at an instant, if that is one of the first.
+ * Adds a final spend, if it is one of the first.
  * @param count units of the window before the spend
  */
-export function spentAt(openings: Openings, count: number, atMs: number, units: number): Openings {
-  const { final, open } = openings;
+export function addFinalSpend(before: FirstSpends, count: number, spend: DatedUnits): FirstSpends {
+  const { final, open } = before;
+  const { atMs, units } = spend;
   const last = final.at(-1);
   if (last !== undefined && atMs === last.atMs) {
     return { final: [...final.slice(0, -1), { atMs, units: last.units + units }], open };
   }
   const latestMs = last?.atMs ?? open?.atMs ?? 0;
-  if (final.length >= mostOpenings || atMs < latestMs) return openings;
-  return isComplete(openings, count) ? { final: [...final, { atMs, units }], open } : openings;
+  if (final.length >= mostFinal || atMs < latestMs || !isComplete(before, count)) return before;
+  return { final: [...final, spend], open };
 }
 
 /**
- * With units reserved now.
- * @param count units of the window before
+ * Adds a reservation made now, if no final spend is older.
+ * @param count units of the window before the reservation
  */
-export function reservedAt(
-  before: Openings,
+export function addReservedSpend(
+  before: FirstSpends,
   count: number,
+  { units, expiresAtMs }: ReservedUnits,
   nowMs: number,
-  units: number,
-  expiresAtMs: number,
-): Openings {
-  const openings = withoutExpired(before, nowMs);
-  // After a final spend no reservation changes when the window opens.
-  if (openings.final.length === 0 && isComplete(openings, count)) {
+): FirstSpends {
+  const current = finalizeExpired(before, nowMs);
+  // After a final spend, a reservation cannot change when the window opens.
+  if (current.final.length === 0 && isComplete(current, count)) {
     const entry = { atMs: nowMs, amount: units, expiresAtMs, leastBefore: 0 };
-    const open = withReservation(openings.open, entry);
-    if (open !== null) return { final: noFinal, open };
+    const open = addEntry(current.open, entry);
+    if (open !== null) return { final: [], open };
   }
-  return spentAt(openings, count, nowMs, units);
+  return addFinalSpend(current, count, { atMs: nowMs, units });
 }
 
-/** A reservation whose time is up stands as spent, and so its spend is final. */
-function withoutExpired(openings: Openings, nowMs: number): Openings {
-  if (!areExpired(openings.open, nowMs)) return openings;
-  const { open, expired } = unexpired(openings.open, nowMs);
-  return expired.reduce(
-    ({ final }, { atMs, amount }) => ({ final: withFinal(final, atMs, amount), open }),
-    { final: openings.final, open },
+/** An expired reservation stands as spent: it becomes a final spend. */
+function finalizeExpired(before: FirstSpends, nowMs: number): FirstSpends {
+  if (!hasExpired(before.open, nowMs)) return before;
+  const { open, expired } = removeExpired(before.open, nowMs);
+  const final = expired.reduce(
+    (spends, { atMs, amount }) => insertFinalSpend(spends, { atMs, units: amount }),
+    before.final,
   );
+  return { final, open };
 }
 
-/** With a final spend among the first, wherever its instant is. */
-function withFinal(final: readonly Opening[], atMs: number, units: number): readonly Opening[] {
-  const known = final.find((opening) => opening.atMs === atMs);
-  const others = final.filter((opening) => opening !== known);
+/** Inserts a final spend in the order of time. */
+function insertFinalSpend(
+  final: readonly DatedUnits[],
+  { atMs, units }: DatedUnits,
+): readonly DatedUnits[] {
+  const known = final.find((spend) => spend.atMs === atMs);
+  const others = final.filter((spend) => spend !== known);
   return [...others, { atMs, units: units + (known?.units ?? 0) }]
     .toSorted((one, other) => one.atMs - other.atMs)
-    .slice(0, mostOpenings);
+    .slice(0, mostFinal);
 }
 
-export const isReserved = ({ open }: Openings, atMs: number): boolean =>
+export const hasReservedSpend = ({ open }: FirstSpends, atMs: number): boolean =>
   entryAt(open, atMs) !== null;
 
-/** With a reservation settled that is in the list. */
-export function settledAt(
-  { final, open }: Openings,
-  atMs: number,
-  cost: number,
-  actualCost: number,
-): Openings {
-  const left = withLess(open, atMs, cost).open;
-  return { final: actualCost > 0 ? withFinal(final, atMs, actualCost) : final, open: left };
+/** Settles a reservation that `hasReservedSpend` finds. */
+export function settleReservedSpend(
+  { final, open }: FirstSpends,
+  { cost, actualCost, spentAtMs }: Settlement,
+): FirstSpends {
+  const spend = { atMs: spentAtMs, units: actualCost };
+  return {
+    final: actualCost > 0 ? insertFinalSpend(final, spend) : final,
+    open: reduceEntry(open, spentAtMs, cost).open,
+  };
 }
 
-/** Without units that were spent for good at an instant. */
-export function withdrawn(openings: Openings, spentAtMs: number, units: number): Openings {
-  const { final, open } = openings;
+/** Removes units of a final spend. */
+export function removeFinalSpend(before: FirstSpends, spentAtMs: number, units: number) {
+  const { final, open } = before;
   const index = final.findIndex(({ atMs }) => atMs === spentAtMs);
   const found = final[index];
-  if (found === undefined) return openings;
+  if (found === undefined) return before;
   const left = found.units - units;
-  const openingsLeft = left > 0 ? [{ atMs: spentAtMs, units: left }] : [];
-  return { final: final.toSpliced(index, 1, ...openingsLeft), open };
+  const spendsLeft = left > 0 ? [{ atMs: spentAtMs, units: left }] : [];
+  return { final: final.toSpliced(index, 1, ...spendsLeft), open };
 }
 
-/** What the reservations of every window that a request opens have in common. */
-export const openingReservations = {
-  isOpen: ({ openings }: { readonly openings: Openings }, spentAtMs: number): boolean =>
-    isReserved(openings, spentAtMs),
+/** The parts of `ReservationParts` that are the same for every window that a request opens. */
+export const firstSpendReservations = {
+  isOpen: ({ firstSpends }: { readonly firstSpends: FirstSpends }, spentAtMs: number): boolean =>
+    hasReservedSpend(firstSpends, spentAtMs),
 
-  renew<State extends { readonly openings: Openings }>(
+  renew<State extends { readonly firstSpends: FirstSpends }>(
     state: State,
-    heldAtMs: number,
-    ttlMs: number,
+    renewal: Renewal,
     nowMs: number,
   ): State {
-    const { final, open: before } = state.openings;
-    const open = renewedOpen(before, heldAtMs, ttlMs, nowMs);
-    return open === before ? state : { ...state, openings: { final, open } };
+    const { final, open } = state.firstSpends;
+    const renewed = renewEntries(open, renewal, nowMs);
+    return renewed === open ? state : { ...state, firstSpends: { final, open: renewed } };
   },
 };
 
-/** The first instant of the list; infinity for none. */
-const firstOf = ({ final, open }: Openings): number =>
+/** The instant of the first kept spend; infinity for none. */
+const firstAtMs = ({ final, open }: FirstSpends): number =>
   Math.min(
     final[0]?.atMs ?? Number.POSITIVE_INFINITY,
     open?.oldestAtMs ?? Number.POSITIVE_INFINITY,
   );
 
 /**
- * When a window opens that opened at `openedAtMs`, of whose openings so many are left.
- * @param count units that are left in the window
+ * When a window opens after units were given back.
+ * @param openedAtMs when it opened before
+ * @param count units left in the window
  */
-export function reopensAt(
-  openings: Openings,
-  left: Openings,
+export function reopenedAtMs(
+  before: FirstSpends,
+  left: FirstSpends,
   openedAtMs: number,
   count: number,
 ): number {
-  if (firstOf(openings) !== openedAtMs) return openedAtMs;
-  // A final spend that the list has skipped may be older than an open reservation.
+  if (firstAtMs(before) !== openedAtMs) return openedAtMs;
+  // A final spend that was not kept may be older than an open reservation.
   if (left.final.length === 0 && !isComplete(left, count)) return openedAtMs;
-  const firstMs = firstOf(left);
+  const firstMs = firstAtMs(left);
   return firstMs === Number.POSITIVE_INFINITY ? openedAtMs : firstMs;
 }
 
-/** The final spends, as their strategies' texts end. */
-export const storedOpenings = (openings: Openings, nowMs: number): string =>
-  packedDates(withoutExpired(openings, nowMs).final, nowMs);
+/** The final spends, encoded at the end of the window's state. */
+export const encodeFinalSpends = (firstSpends: FirstSpends, nowMs: number): string =>
+  encodeDated(finalizeExpired(firstSpends, nowMs).final, nowMs);
 
-/** The open reservations, as a text of their own. */
-export const storedOpen = (openings: Openings, nowMs: number): string =>
-  packedOpen(entriesOf(withoutExpired(openings, nowMs).open), nowMs, null);
+/** The open reservations, encoded as a text of their own. */
+export const encodeReservedSpends = (firstSpends: FirstSpends, nowMs: number): string =>
+  encodeEntries(listEntries(finalizeExpired(firstSpends, nowMs).open), nowMs, null);
 
 /**
- * What `storedOpenings`, of its integers, and `storedOpen` wrote at `nowMs`; null when they did not.
+ * The first spends that were encoded at `nowMs`; null for invalid data.
+ * @param integers decoded from what `encodeFinalSpends` returned
+ * @param stored what `encodeReservedSpends` returned
  * @param count units of the window
  */
-export function revivedOpenings(
+export function decodeFirstSpends(
   integers: readonly number[],
   stored: string,
   count: number,
   nowMs: number,
-): Openings | null {
-  const final = unpackedDates(integers, nowMs);
-  if (final === null || final.length > mostOpenings) return null;
-  if (stored === "") return final.length === 0 ? noOpenings : { final, open: null };
-  const read = unpackedOpen(unpacked(stored) ?? [], nowMs, false);
+): FirstSpends | null {
+  const final = decodeDated(integers, nowMs);
+  if (final === null || final.length > mostFinal) return null;
+  if (stored === "") return final.length === 0 ? noFirstSpends : { final, open: null };
+  const read = decodeEntries(decodeIntegers(stored) ?? [], nowMs, false);
   if (read === null || read.entries.length === 0) return null;
-  const open = openOf(read.entries, read.leasts);
+  const open = linkEntries(read.entries, read.leasts);
   return open !== null && open.totalAmount <= count ? { final, open } : null;
 }

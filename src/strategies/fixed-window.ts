@@ -1,49 +1,54 @@
 /**
- * Fixed window: one counter per window, at most L units in each. A window opens with the first admitted request and
- * lasts W, or is the one that the clock or the calendar of a time zone shows.
+ * Fixed window: one counter per window, at most L units in each. A window opens with its first admitted request and lasts
+ * W, or follows the clock, or is a calendar period of a time zone.
  *
- * Promise: never more than L units in one window. Bound: 2L in any span of W, since a full window may end where the
- * next one, full at once, begins. That burst across the boundary is its known weakness. An elastic window is over only
- * after W without a request, allowed or denied: at most L in any span of W, but who keeps asking is never let in again.
+ * Promise: at most L units in one window. Bound: 2L in any span of W, when a full window follows a full one; this burst
+ * across the boundary is the known weakness. An elastic window ends only after W without any request, allowed or denied:
+ * at most L in any span of W, but a client that keeps sending is never allowed again.
  */
 import * as v from "valibot";
-import { alignOption, opensAt } from "./align.ts";
+import { alignOption, openingMs } from "./align.ts";
 import { periodAt } from "./calendar.ts";
 import {
-  isReserved,
-  openingReservations,
-  noOpenings,
-  openedBy,
-  type Openings,
-  reopensAt,
-  reservedAt,
-  revivedOpenings,
-  settledAt,
-  spentAt,
-  storedOpen,
-  storedOpenings,
-  withdrawn,
+  addFinalSpend,
+  addReservedSpend,
+  decodeFirstSpends,
+  encodeFinalSpends,
+  encodeReservedSpends,
+  type FirstSpends,
+  firstSpendReservations,
+  hasReservedSpend,
+  noFirstSpends,
+  removeFinalSpend,
+  reopenedAtMs,
+  settleReservedSpend,
 } from "./first-spends.ts";
-import { sizeOfOpen } from "./open-reservations.ts";
-import { packed, unpacked } from "./log/varint.ts";
-import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
+import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
+import { openBytes } from "./open-reservations.ts";
+import {
+  constantSizeBytes,
+  type Limit,
+  type ReservedUnits,
+  type Settlement,
+  strategyOfParts,
+} from "./strategy.ts";
 import { canonicalTimeZone } from "./time-zones.ts";
 
 interface FixedWindowLimit extends Limit {
   readonly align: "first-request" | "clock" | "calendar";
-  /** IANA name; of calendar windows only. */
+  /** IANA name; calendar windows only. */
   readonly timezone?: string;
   readonly elastic: boolean;
 }
 
-/** A window that is open, or was the last to be; a count of 0 stands for none. */
-interface Window {
+/** The latest window. A count of 0 means that there is none. */
+interface FixedWindow {
   readonly openedAtMs: number;
-  /** When its W began: when it opened, but that requests restart an elastic one. */
+  /** When its W began: `openedAtMs`, or the last restart of an elastic window. */
   readonly startedAtMs: number;
   readonly count: number;
-  /** Of a window that requests open, unless it is elastic. */
-  readonly openings: Openings;
+  /** Kept for windows that a request opens, unless they are elastic. */
+  readonly firstSpends: FirstSpends;
 }
 
 const acceptedZone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
@@ -58,119 +63,117 @@ const timezoneSchema = v.pipe(
   }),
 );
 
-const none: Window = { openedAtMs: 0, startedAtMs: 0, count: 0, openings: noOpenings };
-
-const beginsAt = (limit: FixedWindowLimit, atMs: number): number =>
-  limit.align === "calendar"
-    ? periodOf(limit, atMs).startMs
-    : opensAt(limit.align, limit.windowMs, atMs);
-
-const endsAt = (limit: FixedWindowLimit, startedAtMs: number): number =>
-  limit.align === "calendar" ? periodOf(limit, startedAtMs).endMs : startedAtMs + limit.windowMs;
+const none: FixedWindow = { openedAtMs: 0, startedAtMs: 0, count: 0, firstSpends: noFirstSpends };
 
 const periodOf = ({ period = "day", timezone = "UTC" }: FixedWindowLimit, atMs: number) =>
   periodAt(period, timezone, atMs);
 
-const isOver = (limit: FixedWindowLimit, window: Window, nowMs: number): boolean =>
-  window.count === 0 || nowMs >= endsAt(limit, window.startedAtMs);
+const startMsOf = (limit: FixedWindowLimit, atMs: number): number =>
+  limit.align === "calendar"
+    ? periodOf(limit, atMs).startMs
+    : openingMs(limit.align, limit.windowMs, atMs);
+
+const endMsOf = (limit: FixedWindowLimit, startedAtMs: number): number =>
+  limit.align === "calendar" ? periodOf(limit, startedAtMs).endMs : startedAtMs + limit.windowMs;
+
+const isOver = (limit: FixedWindowLimit, window: FixedWindow, nowMs: number): boolean =>
+  window.count === 0 || nowMs >= endMsOf(limit, window.startedAtMs);
 
 const isOpenedByRequest = ({ align, elastic }: FixedWindowLimit): boolean =>
   align === "first-request" && !elastic;
 
-const used = (limit: FixedWindowLimit, window: Window, nowMs: number): number =>
-  isOver(limit, window, nowMs) ? 0 : window.count;
-
 function spend(
   limit: FixedWindowLimit,
-  window: Window,
+  window: FixedWindow,
   units: number,
   atMs: number,
   nowMs: number,
-): Window {
+): FixedWindow {
   if (isOver(limit, window, nowMs)) {
-    const openedAtMs = beginsAt(limit, atMs);
-    if (nowMs >= endsAt(limit, openedAtMs)) return window;
-    const openings = isOpenedByRequest(limit) ? openedBy(atMs, units) : noOpenings;
-    return { openedAtMs, startedAtMs: openedAtMs, count: units, openings };
+    const openedAtMs = startMsOf(limit, atMs);
+    if (nowMs >= endMsOf(limit, openedAtMs)) return window;
+    const final = [{ atMs, units }];
+    const firstSpends = isOpenedByRequest(limit) ? { final, open: null } : noFirstSpends;
+    return { openedAtMs, startedAtMs: openedAtMs, count: units, firstSpends };
   }
-  // A late booking from before a window that the clock opened belongs to one that is over. Before a window that
-  // a request opened it would have opened one itself: it counts in the open one, which never adds quota.
-  const isOfAnother =
+  // A late booking from before a clock or calendar window belongs to a window that is over. Where requests open windows,
+  // it would have opened one itself; it counts in the open window, which never adds quota.
+  const isOfFormerWindow =
     limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
-  if (isOfAnother) return window;
-  const { openedAtMs, startedAtMs, count, openings } = window;
+  if (isOfFormerWindow) return window;
+  const { openedAtMs, startedAtMs, count, firstSpends } = window;
   return {
     openedAtMs,
     startedAtMs: limit.elastic ? Math.max(startedAtMs, atMs) : startedAtMs,
     count: count + units,
-    openings: isOpenedByRequest(limit) ? spentAt(openings, count, atMs, units) : openings,
+    firstSpends: isOpenedByRequest(limit)
+      ? addFinalSpend(firstSpends, count, { atMs, units })
+      : firstSpends,
   };
 }
 
 function refund(
   limit: FixedWindowLimit,
-  window: Window,
+  window: FixedWindow,
   units: number,
   spentAtMs: number,
   nowMs: number,
-): Window {
+): FixedWindow {
   if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
-  const openings = withdrawn(window.openings, spentAtMs, units);
-  return lessened(limit, window, units, openings);
+  const firstSpends = removeFinalSpend(window.firstSpends, spentAtMs, units);
+  return removeUnits(limit, window, units, firstSpends);
 }
 
-/** The window with fewer units, as of those openings that are left. */
-function lessened(
+/** @param firstSpends those that are left */
+function removeUnits(
   limit: FixedWindowLimit,
-  window: Window,
+  window: FixedWindow,
   units: number,
-  openings: Openings,
-): Window {
-  // With its last unit the window goes too: had nothing been spent, none would be open.
+  firstSpends: FirstSpends,
+): FixedWindow {
+  // Without any unit, no window would have opened.
   if (units >= window.count) return none;
   const count = window.count - units;
-  const openedAtMs = reopensAt(window.openings, openings, window.openedAtMs, count);
-  return {
-    openedAtMs,
-    startedAtMs: limit.elastic ? window.startedAtMs : openedAtMs,
-    count,
-    openings,
-  };
+  const openedAtMs = reopenedAtMs(window.firstSpends, firstSpends, window.openedAtMs, count);
+  const startedAtMs = limit.elastic ? window.startedAtMs : openedAtMs;
+  return { openedAtMs, startedAtMs, count, firstSpends };
 }
 
 function reserve(
   limit: FixedWindowLimit,
-  window: Window,
-  units: number,
-  expiresAtMs: number,
+  window: FixedWindow,
+  reserved: ReservedUnits,
   nowMs: number,
-): Window {
+): FixedWindow {
+  const { units } = reserved;
   if (!isOpenedByRequest(limit)) return spend(limit, window, units, nowMs, nowMs);
   const isFirst = isOver(limit, window, nowMs);
-  const { openedAtMs, count, openings } = isFirst ? { ...none, openedAtMs: nowMs } : window;
+  const { openedAtMs, count, firstSpends } = isFirst ? { ...none, openedAtMs: nowMs } : window;
   return {
     openedAtMs,
     startedAtMs: openedAtMs,
     count: count + units,
-    openings: reservedAt(openings, count, nowMs, units, expiresAtMs),
+    firstSpends: addReservedSpend(firstSpends, count, reserved, nowMs),
   };
 }
 
 function settle(
   limit: FixedWindowLimit,
-  window: Window,
-  { cost, actualCost, spentAtMs }: Settled,
+  window: FixedWindow,
+  settlement: Settlement,
   nowMs: number,
-): Window {
+): FixedWindow {
+  const { cost, actualCost, spentAtMs } = settlement;
   if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
-  if (isReserved(window.openings, spentAtMs)) {
-    const openings = settledAt(window.openings, spentAtMs, cost, actualCost);
-    return lessened(limit, window, cost - actualCost, openings);
+  const units = cost - actualCost;
+  if (hasReservedSpend(window.firstSpends, spentAtMs)) {
+    const firstSpends = settleReservedSpend(window.firstSpends, settlement);
+    return removeUnits(limit, window, units, firstSpends);
   }
-  return cost === actualCost ? window : refund(limit, window, cost - actualCost, spentAtMs, nowMs);
+  return units === 0 ? window : refund(limit, window, units, spentAtMs, nowMs);
 }
 
-export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
+export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
   name: "fixed-window",
   options: {
     ...alignOption(["first-request", "clock", "calendar"]),
@@ -220,44 +223,44 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, Window>({
 
   fresh: () => none,
 
-  used,
+  used: (limit, window, nowMs) => (isOver(limit, window, nowMs) ? 0 : window.count),
 
-  waitMs: (limit, window, _cost, nowMs) => endsAt(limit, window.startedAtMs) - nowMs,
+  waitMs: (limit, window, _cost, nowMs) => endMsOf(limit, window.startedAtMs) - nowMs,
 
   spend,
 
   refund,
 
   reservations: {
-    ...openingReservations,
+    ...firstSpendReservations,
     reserve,
     settle,
     store: (limit, window, nowMs) =>
-      isOver(limit, window, nowMs) ? "" : storedOpen(window.openings, nowMs),
+      isOver(limit, window, nowMs) ? "" : encodeReservedSpends(window.firstSpends, nowMs),
   },
 
   deny(limit, window, nowMs) {
     const restarts = limit.elastic && window.startedAtMs !== nowMs && !isOver(limit, window, nowMs);
     if (!restarts) return window;
-    const { openedAtMs, count, openings } = window;
-    return { openedAtMs, startedAtMs: nowMs, count, openings };
+    const { openedAtMs, count, firstSpends } = window;
+    return { openedAtMs, startedAtMs: nowMs, count, firstSpends };
   },
 
-  idleAtMs: (limit, window) => (window.count === 0 ? 0 : endsAt(limit, window.startedAtMs)),
+  idleAtMs: (limit, window) => (window.count === 0 ? 0 : endMsOf(limit, window.startedAtMs)),
 
-  store: (_limit, { openedAtMs, startedAtMs, count, openings }, nowMs) =>
-    packed([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) +
-    storedOpenings(openings, nowMs),
+  store: (_limit, { openedAtMs, startedAtMs, count, firstSpends }, nowMs) =>
+    encodeIntegers([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) +
+    encodeFinalSpends(firstSpends, nowMs),
 
-  sizeBytes: ({ openings }) => constantSizeBytes + sizeOfOpen(openings.open),
+  sizeBytes: ({ firstSpends }) => constantSizeBytes + openBytes(firstSpends.open),
 
-  revive(_limit, stored, nowMs, storedReservations = "") {
-    const [ageMs, count, restartedAfterMs, ...integers] = unpacked(stored) ?? [];
+  restore(_limit, stored, nowMs, storedReservations = "") {
+    const [ageMs, count, restartedAfterMs, ...integers] = decodeIntegers(stored) ?? [];
     if (ageMs === undefined || count === undefined || restartedAfterMs === undefined) return null;
-    const openings = revivedOpenings(integers, storedReservations, count, nowMs);
+    const firstSpends = decodeFirstSpends(integers, storedReservations, count, nowMs);
     const startedAtMs = nowMs - ageMs;
     const openedAtMs = startedAtMs - restartedAfterMs;
-    if (openings === null || openedAtMs < 0) return null;
-    return { openedAtMs, startedAtMs, count, openings };
+    if (firstSpends === null || openedAtMs < 0) return null;
+    return { openedAtMs, startedAtMs, count, firstSpends };
   },
 });

@@ -2,7 +2,7 @@
 export type { Meter } from "./meter.ts";
 export { longestWaitMs } from "./metered-limit.ts";
 export { isCount } from "./integers.ts";
-export { attachSegments, detachSegments } from "./detached.ts";
+export { attachSegments, detachSegments } from "./snapshot.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export { createMeter } from "./meter.ts";
 export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
@@ -32,4 +32,4 @@ export {
   strategies,
   windowMsAt,
 } from "./compiled-limit.ts";
-export type { Decision, Limit, LimitDecision, Stored, Strategy } from "./strategy.ts";
+export type { Decision, Limit, LimitDecision, StoredState, Strategy } from "./strategy.ts";

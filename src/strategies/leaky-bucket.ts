@@ -1,36 +1,35 @@
 /**
  * Leaky bucket: drains one unit every W/L.
  *
- * `mode = "queue"` gives each unit of an allowed request the next departure slot: first come, first served, and exactly
- * W/L apart. A unit that finds the bucket idle departs at once; a request that would leave more than `burst` units
- * waiting is denied. Promise: what is let through leaves evenly spaced. Known weakness: it answers late by design.
+ * - `mode = "queue"` gives each unit of an allowed request the next departure slot: first come, first served, exactly W/L
+ *   apart. A unit that finds the bucket idle departs at once. A request is denied when more than `burst` units would
+ *   wait. Promise: allowed requests leave evenly spaced. Known weakness: it delays requests by design.
+ * - `mode = "police"` delays nothing: a request that would overflow the capacity `burst` is denied. It is equal to the
+ *   continuous token bucket and to the generic cell rate algorithm (GCRA).
  *
- * `mode = "police"` lets nothing wait: what would overflow the capacity `burst` is denied. It is the continuous token
- * bucket seen from below, and equal to the generic cell rate algorithm (GCRA).
- *
- * Bound: capacity + L admitted in any span of W; of a queue, capacity is burst + 1, and what departs in a span is L + 1.
+ * Bound: capacity + L admitted in any span of W. The capacity of a queue is burst + 1, and L + 1 depart in a span of W.
  */
 import * as v from "valibot";
 import {
+  type BucketLimit,
+  bucketParts,
+  bucketReservations,
   burstOption,
-  draining,
-  type DrainingLimit,
-  drainingParts,
-  drainingReservations,
+  creditsOwed,
+  enqueue,
   type Level,
-  owedAt,
-  owing,
-  spentFor,
+  spendFinal,
   waitUntilOwed,
+  withRate,
 } from "./bucket.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
-interface LeakyBucketLimit extends DrainingLimit {
+interface LeakyBucketLimit extends BucketLimit {
   readonly mode: "queue" | "police";
-  /** Of a queue: nothing waits longer. Not written in a limit, but added by `withMaxDelay`. */
+  /** The longest delay of a queue. `withMaxDelay` adds it; it is not a field of configuration. */
   readonly maxDelayMs?: number;
   readonly capacity: number;
-  /** What may be owed beyond whole units, where the longest wait is not one for whole units. */
+  /** Credits that may be owed beyond whole units, where `maxDelayMs` is not a whole number of slots. */
   readonly slackCredits: number;
 }
 
@@ -38,13 +37,13 @@ export const isQueue = (limit: Limit): boolean =>
   limit.strategy === leakyBucket.name && Reflect.get(limit, "mode") !== "police";
 
 /**
- * Whether `maxDelay`, and not the burst, bounds how much may wait in the queue of a limit.
- * @param capacity of the limit, in units; a queue of its whole burst holds one more than that
+ * Whether `maxDelayMs`, and not the burst, bounds the queue of a limit.
+ * @param capacity the limit's capacity in units, which is burst + 1 where the burst bounds it
  */
 export const isBoundByDelay = (limit: Limit, capacity: number): boolean =>
   isQueue(limit) && capacity <= Number(Reflect.get(limit, "burst") ?? limit.limit);
 
-/** The limits, of which no queue holds a unit for longer than so long; null for as long as its burst takes. */
+/** The limits, with a longest delay for each queue; null leaves each queue its whole burst. */
 export function withMaxDelay(
   limits: readonly Limit[],
   maxDelayMs: number | null,
@@ -53,21 +52,20 @@ export function withMaxDelay(
   return limits.map((limit) => (isQueue(limit) ? { ...limit, maxDelayMs } : limit));
 }
 
-/** What follows from how much may wait, and for how long. */
 function complete(written: LeakyBucketLimit): LeakyBucketLimit {
-  const limit = draining(written);
+  const limit = withRate(written);
   const { mode, burst, creditsPerUnit, creditsPerStep, maxDelayMs } = limit;
   if (mode === "police") return { ...limit, capacity: burst, slackCredits: 0 };
-  const ofBurst = burst * creditsPerUnit;
-  const waitedFor =
-    maxDelayMs === undefined ? ofBurst : Math.min(ofBurst, maxDelayMs * creditsPerStep);
-  // One departs at once, and the others wait.
-  const capacity = Math.floor(waitedFor / creditsPerUnit) + 1;
-  return { ...limit, capacity, slackCredits: waitedFor % creditsPerUnit };
+  const burstCredits = burst * creditsPerUnit;
+  const waitingCredits =
+    maxDelayMs === undefined ? burstCredits : Math.min(burstCredits, maxDelayMs * creditsPerStep);
+  // One unit departs at once; the others wait.
+  const capacity = Math.floor(waitingCredits / creditsPerUnit) + 1;
+  return { ...limit, capacity, slackCredits: waitingCredits % creditsPerUnit };
 }
 
 export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
-  ...drainingParts,
+  ...bucketParts,
   name: "leaky-bucket",
   options: {
     ...burstOption,
@@ -79,7 +77,9 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   mostPerWindow: ({ capacity, limit }) => capacity + limit,
 
   used: (limit, level, nowMs) =>
-    Math.ceil(Math.max(0, owedAt(limit, level, nowMs) - limit.slackCredits) / limit.creditsPerUnit),
+    Math.ceil(
+      Math.max(0, creditsOwed(limit, level, nowMs) - limit.slackCredits) / limit.creditsPerUnit,
+    ),
 
   waitMs: (limit, level, cost, nowMs) => {
     const credits = (limit.capacity - cost) * limit.creditsPerUnit + limit.slackCredits;
@@ -87,19 +87,18 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   },
 
   delayMs: (limit, level, nowMs) =>
-    limit.mode === "queue" ? Math.ceil(owedAt(limit, level, nowMs) / limit.creditsPerStep) : 0,
+    limit.mode === "queue" ? Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerStep) : 0,
 
   spend: (limit, level, units, atMs, nowMs) =>
-    // Later slots are promised to others: of a queue nothing but the last to come in can be given back.
     limit.mode === "queue"
-      ? owing(limit, level, units, atMs, nowMs, true)
-      : spentFor(limit, level, units, atMs, nowMs),
+      ? enqueue(limit, level, units, atMs, nowMs)
+      : spendFinal(limit, level, units, atMs, nowMs),
 
   reservations: {
-    ...drainingReservations,
-    reserve: (limit, level, units, expiresAtMs, nowMs) =>
+    ...bucketReservations,
+    reserve: (limit, level, reserved, nowMs) =>
       limit.mode === "queue"
-        ? owing(limit, level, units, nowMs, nowMs, true)
-        : drainingReservations.reserve(limit, level, units, expiresAtMs, nowMs),
+        ? enqueue(limit, level, reserved.units, nowMs, nowMs)
+        : bucketReservations.reserve(limit, level, reserved, nowMs),
   },
 });

@@ -7,8 +7,8 @@ import {
   formatWindow,
   parseWindow,
   splitNotation,
-  unitsOf,
-  type Window,
+  parseUnits,
+  type WrittenWindow,
 } from "./notation.ts";
 import {
   asText,
@@ -137,7 +137,7 @@ function readNotation(
   if (parts.includes(null)) reportAt(field, text, acceptedNotation + withoutLimit(text));
   return parts.flatMap((part) => {
     if (part === null) return [];
-    const limit = unitsOf(part.limit);
+    const limit = parseUnits(part.limit);
     const note = Number.isNaN(limit)
       ? `, in digits such as 100 or 1_000${withoutLimit(part.limit)}`
       : "";
@@ -196,7 +196,7 @@ const calendarStrategy = "fixed-window";
 const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;
 
 /** Whether a window can be nothing but the calendar's: months and years have no fixed length. */
-const isOnlyOfCalendar = (window: Window | null): boolean =>
+const isOnlyOfCalendar = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
 /** A limit without its name yet. Only of a calendar window it matters what it is one of. */

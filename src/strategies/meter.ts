@@ -4,178 +4,164 @@
  * It keeps the latest time it has seen, so that a clock that steps back adds no quota; and the states of limits it was
  * not given, until they are idle, so that two deployed versions of a policy do not erase one another's.
  */
-import { isCount, isInstant } from "./integers.ts";
+import { compiledLimit, type CompiledLimit } from "./compiled-limit.ts";
 import {
-  booked,
-  canRenew,
-  type MeteredLimit,
-  decided,
-  meteredLimit,
-  measure,
-  rebooked,
-  renewed,
-  keepsReservation,
-  reserved,
-  settled,
-  spentDecision,
-  delayOf,
-} from "./metered-limit.ts";
-import { type CompiledLimit, compiledLimit } from "./compiled-limit.ts";
-import {
-  isKeepable,
+  boundedStates,
   type CarriedState,
-  type KeptState,
-  lastIdle,
+  type CarriedStates,
+  isWellFormed,
   liveState,
-  noCarriedState,
-  sizeOfKept,
+  noCarriedStates,
+  stateBytes,
   stateFor,
   storedState,
 } from "./carried-state.ts";
+import { isCount, isInstant } from "./integers.ts";
+import {
+  bookedState,
+  canRenew,
+  hasOpenReservation,
+  isWithinAll,
+  type MeteredLimit,
+  queueDelayMs,
+  rebooked,
+  type RenewedReservation,
+  renewedState,
+  type Reservation,
+  reservedState,
+  settledState,
+  spentDecision,
+  spentState,
+  unspentDecision,
+  usedUnits,
+} from "./metered-limit.ts";
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 
-/** A spend that will be settled. */
-export interface ReservedSpend {
-  readonly cost: number;
-  /** After so long an unsettled reservation stands as spent; an integer of at least 1. */
-  readonly ttlMs: number;
-}
-
-/** A reservation that ends, as its owner remembers it. */
-export interface OpenReservation extends ReservedSpend {
+/** A reservation that ends. */
+export interface SettledReservation extends Reservation {
   readonly actualCost: number;
   /** The meter's `seenMs` right after the reservation. */
   readonly spentAtMs: number;
-  /** The meter's `seenMs` right after the last renewal; `spentAtMs` if there was none. */
+  /** The meter's `seenMs` right after the last renewal; `spentAtMs` by default. */
   readonly heldAtMs?: number;
-}
-
-/** A reservation that goes on. */
-export interface RenewedReservation extends ReservedSpend {
-  /** The meter's `seenMs` right after the reservation, or right after the last renewal. */
-  readonly heldAtMs: number;
 }
 
 export interface Meter {
   /**
-   * Spends `cost` if every limit allows it. A cost of 0 looks.
+   * Spends `cost` if every limit allows it; otherwise spends nothing. A cost of 0 only looks.
    * @param nowMs the time of the decision, integer milliseconds since the Unix epoch
    * @param heldUnits units lent out, which count as spent at this instant
    * @throws RangeError if an argument is not an integer of at least 0
    */
   consume(cost: number, nowMs: number, heldUnits?: number): Decision;
-  /** What `consume` would answer, without spending; never changes anything. */
+  /** What `consume` would return. Changes nothing. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Spends `cost` if every limit allows it, to be settled when the work is done and its cost is known. Slots of
-   * concurrency are free again after `ttlMs` at the latest. Until then, what `settle` needs for law 10 is kept.
+   * Spends `cost` if every limit allows it, for the caller to settle when the actual cost is known. Concurrency slots are
+   * free again after `ttlMs` at the latest. Until then the meter keeps the data that an exact settlement needs (law 10).
    */
-  reserve(spend: ReservedSpend, nowMs: number, heldUnits?: number): Decision;
+  reserve(reservation: Reservation, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Corrects a reservation to the actual cost: a lower cost is a refund, booked to the instant of the spend; a higher
-   * cost is booked in full now. Slots of concurrency are all given back, whatever the actual cost is. The caller settles
-   * each reservation once at most, and before its ttl is over.
+   * Corrects a reservation to its actual cost. A lower cost is a refund, booked to the instant of the spend; a higher
+   * cost is booked in full now. Concurrency slots are freed whatever the actual cost is. The caller settles each
+   * reservation at most once, and before its ttl ends.
    */
-  settle(reservation: OpenReservation, nowMs: number): void;
-  /** Extends a reservation by `ttlMs` from now: slots of concurrency are held for so much longer. */
+  settle(reservation: SettledReservation, nowMs: number): void;
+  /** Extends a reservation, and its concurrency slots, to `ttlMs` from now. */
   renew(reservation: RenewedReservation, nowMs: number): void;
-  /** Notes that a request was denied by other limits, which restarts an elastic window; nothing else changes by it. */
+  /** Records that another policy denied the request. Only an elastic window changes: it restarts. */
   deny(nowMs: number): void;
-  /** Counts units that were spent elsewhere at `atMs`; never denies, and may leave a debt. */
+  /** Adds units that were spent elsewhere at `atMs`. Never denies, and may leave a debt. */
   book(cost: number, atMs: number, nowMs: number): void;
-  /** Gives back units spent at `spentAtMs`, as far as time has not given them back already. */
+  /** Gives back units spent at `spentAtMs` that still count. Without a reservation this is best effort. */
   refund(cost: number, spentAtMs: number, nowMs: number): void;
-  /** All that must be kept, structured-cloneable and versioned, for `createMeter`. */
+  /** The state for storage and `createMeter`: structured-cloneable and versioned. */
   snapshot(): unknown;
   /**
-   * The meter of other limits on the same key: it decides as one that is created of the snapshot, but takes over what it
-   * can as it is. This one goes on as if there were no other: states are shared, and none is ever changed.
+   * A meter of other limits on the same key. It decides like `createMeter(limits, this.snapshot())`, but takes over live
+   * states without encoding them. Both meters share states, which are immutable, and go on independently.
    */
   withLimits(limits: readonly Limit[]): Meter;
-  /** When the snapshot may be forgotten without changing any decision; `seenMs` or before if there is nothing to keep. */
+  /** From this instant on, discarding the snapshot changes no decision. At most `seenMs` when the state is empty. */
   idleAtMs(): number;
   /**
-   * For how long after a spend, be it of all the capacity, a decision may still be another than a fresh meter's; of the
-   * limits it was given. Debts, and states of other limits, may last longer: see `idleAtMs`.
+   * How long a spend of up to the whole capacity can affect decisions of this meter's own limits. Debts, and states of
+   * absent limits, may last longer: see `idleAtMs`.
    */
-  readonly memoryMs: number;
-  /** About how many bytes of memory it takes, without the limits. */
+  readonly retentionMs: number;
+  /** Approximate memory, without the limits. */
   sizeBytes(): number;
-  /** The latest time it has seen: when what was spent last was spent, whatever the caller's clock said. */
+  /** The latest time that the meter has seen. The last spend was booked at this time. */
   readonly seenMs: number;
-  /** Grows with every change of what `snapshot` answers, but for `seenMs` alone, so that an owner knows when to write. */
+  /** Grows whenever `snapshot` would return another state; a later `seenMs` alone does not count. */
   readonly changes: number;
-  /** Why stored state was not trusted and was replaced by none; null if it was trusted, or there was none. */
+  /** Why stored state was rejected and replaced by an empty one; null if none was rejected. */
   readonly refused: string | null;
 }
 
-/** @param stored what an earlier meter's `snapshot` answered; anything else is refused, see `refused` */
+/** @param stored what `snapshot` of an earlier meter returned; anything else is rejected, see `refused` */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
-  const snapshot = stored === undefined ? noCarriedState : readSnapshot(stored);
+  const snapshot = stored === undefined ? noCarriedStates : readSnapshot(stored);
   return snapshot === null
-    ? new LimitsMeter(limits, noCarriedState, "not a snapshot of this version")
+    ? new LimitsMeter(limits, noCarriedStates, "not a snapshot of this version")
     : new LimitsMeter(limits, snapshot, null);
 }
 
-/** About what a meter takes of memory beside its states, and what each of its limits does. */
-const bytesOfMeter = 130;
-const bytesOfEntry = 70;
+/** Approximate memory of a meter without its states, and of each of its limits. */
+const bytesPerMeter = 130;
+const bytesPerLimit = 70;
 
-/** The ttl of what is spent for good. */
-const unlimited = Number.POSITIVE_INFINITY;
+type SpendTransition = (metered: MeteredLimit, cost: number, atMs: number) => unknown;
 
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
-  readonly #entries: readonly MeteredLimit[];
-  /** The states of limits that this meter was not given. */
-  readonly #foreign: readonly KeptState[];
+  readonly #limits: readonly MeteredLimit[];
+  /** States of limits that this meter does not have. */
+  readonly #absentStates: readonly CarriedState[];
   seenMs: number;
   changes = 0;
   refused: string | null;
 
-  constructor(
-    limits: readonly Limit[],
-    { seenMs, states: kept }: CarriedState,
-    refused: string | null,
-  ) {
+  constructor(limits: readonly Limit[], carried: CarriedStates, refused: string | null) {
     this.refused = refused;
-    const states = new Map(kept.map((state) => [state.identity, state]));
-    // The state of a limit that was away may have seen a later time than the meter, whose clock was mended since.
+    const states = new Map(carried.states.map((state) => [state.identity, state]));
+    // A carried state may have seen a later time than the meter, whose clock has been corrected since.
     this.seenMs = limits.reduce(
-      (latest, limit) =>
-        Math.max(latest, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
-      seenMs,
+      (latestMs, limit) =>
+        Math.max(latestMs, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
+      carried.seenMs,
     );
-    this.#entries = limits.map((limit) => {
-      const rule = compiledLimit(limit);
-      const state = states.get(rule.identity);
-      states.delete(rule.identity);
+    this.#limits = limits.map((limit) => {
+      const compiled = compiledLimit(limit);
+      const state = states.get(compiled.identity);
+      states.delete(compiled.identity);
       return state === undefined
-        ? meteredLimit(rule, rule.strategy.fresh())
-        : this.#takenOver(rule, state, seenMs);
+        ? { compiled, state: compiled.strategy.fresh() }
+        : this.#takeOver(compiled, state, carried.seenMs);
     });
-    this.#foreign = lastIdle([...states.values()].filter((state) => this.#isKeepable(state)));
+    this.#absentStates = boundedStates(
+      [...states.values()].filter((state) => {
+        const isUsable = isWellFormed(state);
+        if (!isUsable) this.#refuse(state.identity);
+        return isUsable;
+      }),
+    );
     this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
-  /** @param keptSeenMs the latest time that the meter had seen that the state comes from */
-  #takenOver(rule: CompiledLimit, kept: KeptState, keptSeenMs: number): MeteredLimit {
-    const state = stateFor(rule, kept);
+  /** @param carriedSeenMs the latest time that the former meter had seen */
+  #takeOver(compiled: CompiledLimit, carried: CarriedState, carriedSeenMs: number): MeteredLimit {
+    const state = stateFor(compiled, carried);
     if (state === null) {
-      this.#refuse(rule.identity);
-      return meteredLimit(rule, rule.strategy.fresh());
+      this.#refuse(compiled.identity);
+      return { compiled, state: compiled.strategy.fresh() };
     }
-    const entry = meteredLimit(rule, state);
-    const seenMs = Math.max(kept.writtenAtMs, keptSeenMs);
-    // Others have seen a later time: to take theirs as it stands would give back what was spent by this one's.
-    return seenMs < this.seenMs ? rebooked(entry, seenMs, this.seenMs) : entry;
-  }
-
-  #isKeepable(kept: KeptState): boolean {
-    if (isKeepable(kept)) return true;
-    this.#refuse(kept.identity);
-    return false;
+    const seenMs = Math.max(carried.writtenAtMs, carriedSeenMs);
+    // Other limits have seen a later time. At that time, units of this state would already have been given back.
+    return seenMs < this.seenMs
+      ? rebooked({ compiled, state }, seenMs, this.seenMs)
+      : { compiled, state };
   }
 
   #refuse(identity: string): void {
@@ -183,45 +169,35 @@ class LimitsMeter implements Meter {
   }
 
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
-    return this.#spend(cost, unlimited, nowMs, heldUnits);
+    return this.#spend(cost, spentState, nowMs, heldUnits);
   }
 
-  reserve({ cost, ttlMs }: ReservedSpend, nowMs: number, heldUnits = 0): Decision {
+  reserve({ cost, ttlMs }: Reservation, nowMs: number, heldUnits = 0): Decision {
     requireTtl(ttlMs);
-    return this.#spend(cost, ttlMs, nowMs, heldUnits);
+    const reserveUnits: SpendTransition = (metered, units, atMs) =>
+      reservedState(metered, { cost: units, ttlMs }, atMs);
+    return this.#spend(cost, reserveUnits, nowMs, heldUnits);
   }
 
-  #spend(cost: number, ttlMs: number, nowMs: number, heldUnits: number): Decision {
+  #spend(cost: number, transition: SpendTransition, nowMs: number, heldUnits: number): Decision {
     if (cost === 0) return this.look(cost, nowMs, heldUnits);
     requireCount("cost", cost);
     requireInstant(nowMs);
     requireCount("heldUnits", heldUnits);
-    this.#trustClock(nowMs);
-    const atMs = Math.max(nowMs, this.seenMs);
-    const lagMs = atMs - nowMs;
-    const entries = this.#entries;
-    if (!measure(entries, cost, heldUnits, atMs)) {
-      this.#deny(atMs);
-      return decided(entries, cost, heldUnits, atMs, lagMs);
+    const atMs = this.#correctedMs(nowMs);
+    const time = { atMs, lagMs: atMs - nowMs, heldUnits };
+    const limits = this.#limits;
+    const used = usedUnits(limits, time);
+    if (!isWithinAll(limits, used, cost)) {
+      this.#denyAt(atMs);
+      return unspentDecision(limits, used, cost, time);
     }
-    const delayMs = delayOf(entries, heldUnits, atMs, lagMs);
-    for (const entry of entries) {
-      const { limit, strategy } = entry.rule;
-      entry.state =
-        ttlMs === unlimited
-          ? strategy.spend(limit, entry.state, cost, atMs, atMs)
-          : reserved(entry, cost, ttlMs, atMs);
-      entry.used += cost;
-    }
+    const delayMs = queueDelayMs(limits, time);
+    for (const metered of limits) metered.state = transition(metered, cost, atMs);
     this.seenMs = atMs;
     this.changes++;
-    return spentDecision(entries, cost, delayMs, heldUnits, atMs, lagMs);
-  }
-
-  deny(nowMs: number): void {
-    requireInstant(nowMs);
-    this.#trustClock(nowMs);
-    this.#deny(Math.max(nowMs, this.seenMs));
+    const usedAfter = used.map((units) => units + cost);
+    return spentDecision(limits, usedAfter, { cost, delayMs }, time);
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {
@@ -230,11 +206,16 @@ class LimitsMeter implements Meter {
     requireCount("heldUnits", heldUnits);
     const isMisset = this.#isMisset(nowMs);
     const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
-    const entries = isMisset
-      ? this.#entries.map((entry) => rebooked(entry, this.seenMs, nowMs))
-      : this.#entries;
-    measure(entries, cost, heldUnits, atMs);
-    return decided(entries, cost, heldUnits, atMs, atMs - nowMs);
+    const limits = isMisset
+      ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs))
+      : this.#limits;
+    const time = { atMs, lagMs: atMs - nowMs, heldUnits };
+    return unspentDecision(limits, usedUnits(limits, time), cost, time);
+  }
+
+  deny(nowMs: number): void {
+    requireInstant(nowMs);
+    this.#denyAt(this.#correctedMs(nowMs));
   }
 
   book(cost: number, atMs: number, nowMs: number): void {
@@ -242,11 +223,10 @@ class LimitsMeter implements Meter {
     requireCount("atMs", atMs);
     requireInstant(nowMs);
     if (cost === 0) return;
-    this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.seenMs);
-    // As long ago as the caller says, by the time at which the meter decides.
+    const seenMs = this.#correctedMs(nowMs);
+    // The age of the spend is right even where the caller's clock is not.
     const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
-    this.#change(seenMs, (entry) => booked(entry, cost, bookedAtMs, seenMs));
+    this.#change(seenMs, (metered) => bookedState(metered, cost, bookedAtMs, seenMs));
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
@@ -254,117 +234,118 @@ class LimitsMeter implements Meter {
     requireCount("spentAtMs", spentAtMs);
     requireInstant(nowMs);
     if (cost === 0) return;
-    this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.seenMs);
-    this.#change(seenMs, ({ rule: { limit, strategy }, state }) =>
+    const seenMs = this.#correctedMs(nowMs);
+    this.#change(seenMs, ({ compiled: { limit, strategy }, state }) =>
       strategy.refund(limit, state, cost, spentAtMs, seenMs),
     );
   }
 
-  settle(
-    { cost, actualCost, spentAtMs, ttlMs, heldAtMs = spentAtMs }: OpenReservation,
-    nowMs: number,
-  ): void {
+  settle(reservation: SettledReservation, nowMs: number): void {
+    const { cost, actualCost, spentAtMs, ttlMs, heldAtMs = spentAtMs } = reservation;
     requireCount("cost", cost);
     requireCount("actualCost", actualCost);
     requireCount("spentAtMs", spentAtMs);
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    const isKept = this.#entries.some((entry) => keepsReservation(entry, spentAtMs));
-    if (actualCost === cost && !isKept && !(cost > 0 && this.#holdsSlots)) return;
-    this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.seenMs);
-    this.#change(seenMs, (entry) =>
-      settled(entry, cost, actualCost, spentAtMs, heldAtMs, ttlMs, seenMs),
-    );
+    const isOpen = this.#limits.some((metered) => hasOpenReservation(metered, spentAtMs));
+    const holdsSlots = this.#limits.some(({ compiled }) => compiled.strategy.holdsSlots);
+    if (actualCost === cost && !isOpen && !(cost > 0 && holdsSlots)) return;
+    const seenMs = this.#correctedMs(nowMs);
+    const settled = { cost, actualCost, spentAtMs, ttlMs, heldAtMs };
+    this.#change(seenMs, (metered) => settledState(metered, settled, seenMs));
   }
 
-  renew({ cost, heldAtMs, ttlMs }: RenewedReservation, nowMs: number): void {
+  renew(reservation: RenewedReservation, nowMs: number): void {
+    const { cost, heldAtMs, ttlMs } = reservation;
     requireCount("cost", cost);
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    if (cost === 0 || !this.#entries.some(canRenew)) return;
-    this.#trustClock(nowMs);
-    const seenMs = Math.max(nowMs, this.seenMs);
-    this.#change(seenMs, (entry) => renewed(entry, cost, heldAtMs, ttlMs, seenMs));
-  }
-
-  get #holdsSlots(): boolean {
-    return this.#entries.some(({ rule }) => rule.strategy.holdsSlots);
+    if (cost === 0 || !this.#limits.some(canRenew)) return;
+    const seenMs = this.#correctedMs(nowMs);
+    this.#change(seenMs, (metered) => renewedState(metered, reservation, seenMs));
   }
 
   snapshot(): unknown {
-    return writeSnapshot({ seenMs: this.seenMs, states: this.#kept().map(storedState) });
+    return writeSnapshot({ seenMs: this.seenMs, states: this.#liveStates().map(storedState) });
   }
 
   withLimits(limits: readonly Limit[]): Meter {
-    const next = new LimitsMeter(limits, { seenMs: this.seenMs, states: this.#kept() }, null);
+    const carried = { seenMs: this.seenMs, states: this.#liveStates() };
+    const next = new LimitsMeter(limits, carried, null);
     next.changes = this.changes + (next.seenMs === this.seenMs ? 0 : 1);
     return next;
   }
 
-  /** All states that are not idle, whether of its own limits or of others. */
-  #kept(): readonly KeptState[] {
+  /** All states that are not idle, of the meter's own limits and of absent ones. */
+  #liveStates(): readonly CarriedState[] {
     const { seenMs } = this;
-    const own = this.#entries.map(({ rule, state }) => liveState(rule, state, seenMs));
-    return [...own, ...this.#foreign].filter(({ idleAtMs }) => idleAtMs > seenMs);
+    const own = this.#limits.map(({ compiled, state }) => liveState(compiled, state, seenMs));
+    return [...own, ...this.#absentStates].filter(({ idleAtMs }) => idleAtMs > seenMs);
   }
 
   idleAtMs(): number {
-    const own = this.#entries.map(({ rule, state }) => rule.strategy.idleAtMs(rule.limit, state));
-    return Math.max(0, ...own, ...this.#foreign.map((state) => state.idleAtMs));
+    const own = this.#limits.map(({ compiled: { limit, strategy }, state }) =>
+      strategy.idleAtMs(limit, state),
+    );
+    return Math.max(0, ...own, ...this.#absentStates.map((state) => state.idleAtMs));
   }
 
-  get memoryMs(): number {
-    return this.#entries.reduce((longest, { rule }) => Math.max(longest, rule.retentionMs), 0);
+  get retentionMs(): number {
+    return this.#limits.reduce(
+      (longest, { compiled }) => Math.max(longest, compiled.retentionMs),
+      0,
+    );
   }
 
   sizeBytes(): number {
-    let sizeBytes = bytesOfMeter;
-    for (const { rule, state } of this.#entries) {
-      sizeBytes += bytesOfEntry + rule.strategy.sizeBytes(state);
+    let sizeBytes = bytesPerMeter;
+    for (const { compiled, state } of this.#limits) {
+      sizeBytes += bytesPerLimit + compiled.strategy.sizeBytes(state);
     }
-    for (const kept of this.#foreign) sizeBytes += sizeOfKept(kept);
+    for (const state of this.#absentStates) sizeBytes += stateBytes(state);
     return sizeBytes;
   }
 
   /**
-   * A latest time further ahead than the longest window comes from a clock that was wrong then or is wrong now. What is
-   * spent is booked again at this instant, once and for good, so that a key is neither freed nor frozen.
+   * The time to decide at: `nowMs`, or `seenMs` when the clock stepped back. A `seenMs` further ahead than the longest
+   * window came from a mis-set clock. The meter then books all units again at `nowMs`, so that the key neither gains
+   * quota nor stays blocked.
    */
-  #trustClock(nowMs: number): void {
-    if (!this.#isMisset(nowMs)) return;
-    for (const entry of this.#entries) entry.state = rebooked(entry, this.seenMs, nowMs).state;
+  #correctedMs(nowMs: number): number {
+    if (!this.#isMisset(nowMs)) return Math.max(nowMs, this.seenMs);
+    for (const metered of this.#limits) {
+      metered.state = rebooked(metered, this.seenMs, nowMs).state;
+    }
     this.seenMs = nowMs;
     this.changes++;
+    return nowMs;
   }
 
   #isMisset(nowMs: number): boolean {
     return this.seenMs - nowMs > this.#longestWindowMs;
   }
 
-  /** To have seen a later time alone is no change: it is known again with the next. */
-  #change(seenMs: number, transition: (entry: MeteredLimit) => unknown): void {
-    let isChanged = false;
-    for (const entry of this.#entries) {
-      const next = transition(entry);
-      if (next !== entry.state) isChanged = true;
-      entry.state = next;
+  /** A later `seenMs` alone is not a change: the next decision brings its own time. */
+  #change(seenMs: number, transition: (metered: MeteredLimit) => unknown): void {
+    let hasChanged = false;
+    for (const metered of this.#limits) {
+      const next = transition(metered);
+      if (next !== metered.state) hasChanged = true;
+      metered.state = next;
     }
     this.seenMs = seenMs;
-    if (isChanged) this.changes++;
+    if (hasChanged) this.changes++;
   }
 
-  /** What a denial changes, where a strategy declares that it does. */
-  #deny(atMs: number): void {
-    for (const entry of this.#entries) {
-      const { limit, strategy } = entry.rule;
+  #denyAt(atMs: number): void {
+    for (const metered of this.#limits) {
+      const { limit, strategy } = metered.compiled;
       if (strategy.deny === null) continue;
-      const next = strategy.deny(limit, entry.state, atMs);
-      if (next === entry.state) continue;
-      entry.state = next;
+      const next = strategy.deny(limit, metered.state, atMs);
+      if (next === metered.state) continue;
+      metered.state = next;
       this.seenMs = atMs;
       this.changes++;
     }

@@ -1,41 +1,61 @@
-/** One limit of a meter: what is spent of it, and what it says of a request. */
-import { expiryOf } from "./open-reservations.ts";
+/** One limit of a meter with its state: how it spends, corrects reservations, and decides a request. */
 import type { CompiledLimit } from "./compiled-limit.ts";
-import type { Decision, LimitDecision } from "./strategy.ts";
+import { expiryMs } from "./open-reservations.ts";
+import type { Decision, LimitDecision, Settlement } from "./strategy.ts";
 
 export interface MeteredLimit {
-  readonly rule: CompiledLimit;
+  readonly compiled: CompiledLimit;
   state: unknown;
-  /** Units that count at the instant that is being decided, with those that are held. */
-  used: number;
 }
 
-/*
- * A decision is made at `atMs`, the latest time that the meter has seen, `lagMs` ahead of the caller's clock; a wait lasts
- * until that clock has got there, and beyond. Units that are held are lent out, and count as spent now.
- */
+/** When a decision is made. */
+export interface DecisionTime {
+  /** The latest time that the meter has seen. */
+  readonly atMs: number;
+  /** How far `atMs` is ahead of the caller's clock. Every wait includes it. */
+  readonly lagMs: number;
+  /** Units lent out, which count as spent at `atMs`. */
+  readonly heldUnits: number;
+}
 
-export const meteredLimit = (rule: CompiledLimit, state: unknown): MeteredLimit => ({
-  rule,
-  state,
-  used: 0,
-});
+/** A spend that is settled later. */
+export interface Reservation {
+  readonly cost: number;
+  /** At its end an unsettled reservation stands as spent; an integer of at least 1. */
+  readonly ttlMs: number;
+}
 
-/** An entry as it would stand had all that it has spent been spent at `nowMs`. */
-export function rebooked(entry: MeteredLimit, seenMs: number, nowMs: number): MeteredLimit {
-  const { limit, strategy } = entry.rule;
-  const used = strategy.used(limit, entry.state, seenMs);
+export interface RenewedReservation extends Reservation {
+  /** The meter's `seenMs` right after the reservation, or right after its last renewal. */
+  readonly heldAtMs: number;
+}
+
+/** The limit with all units that count at `seenMs` booked again, as if they were spent at `nowMs`. */
+export function rebooked({ compiled, state }: MeteredLimit, seenMs: number, nowMs: number) {
+  const { limit, strategy } = compiled;
+  const used = strategy.used(limit, state, seenMs);
   const fresh = strategy.fresh();
-  const state = used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs);
-  return meteredLimit(entry.rule, state);
+  return {
+    compiled,
+    state: used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs),
+  };
 }
 
-/** A debt beyond this is not told apart from it: sums of units stay exact. */
+/** The state after a spend that fits. */
+export function spentState(
+  { compiled: { limit, strategy }, state }: MeteredLimit,
+  cost: number,
+  atMs: number,
+): unknown {
+  return strategy.spend(limit, state, cost, atMs, atMs);
+}
+
+/** Debts are capped, so that sums of units stay exact integers. */
 const greatestDebt = 2 ** 50;
 
-/** The state with units spent at `atMs`, whether they fit or not. */
-export function booked(
-  { rule: { limit, strategy }, state }: MeteredLimit,
+/** The state after a spend at `atMs` that may leave a debt. */
+export function bookedState(
+  { compiled: { limit, strategy }, state }: MeteredLimit,
   cost: number,
   atMs: number,
   seenMs: number,
@@ -44,196 +64,186 @@ export function booked(
   return units <= 0 ? state : strategy.spend(limit, state, units, atMs, seenMs);
 }
 
-/**
- * When units that are reserved count as spent: where they are given back at the latest when the time of the reservation
- * is up, so long ago that they are over just then.
- */
+/** When a reservation is booked: slots expire after a window, so a shorter ttl books them earlier. */
 function reservedAtMs({ windowMs, strategy }: CompiledLimit, ttlMs: number, atMs: number): number {
   return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
 }
 
-/**
- * The state with units that were reserved at `spentAtMs` given back, all or but for what they have turned out to be.
- * @param heldAtMs since when what is given back in any case is held
- */
-export function settled(
-  entry: MeteredLimit,
-  cost: number,
-  actualCost: number,
-  spentAtMs: number,
-  heldAtMs: number,
-  ttlMs: number,
+/** The state after a reservation that fits. */
+export function reservedState(
+  { compiled, state }: MeteredLimit,
+  { cost, ttlMs }: Reservation,
+  atMs: number,
+): unknown {
+  const { limit, strategy } = compiled;
+  return strategy.reservations === null
+    ? strategy.spend(limit, state, cost, reservedAtMs(compiled, ttlMs, atMs), atMs)
+    : strategy.reservations.reserve(
+        limit,
+        state,
+        { units: cost, expiresAtMs: expiryMs(atMs, ttlMs) },
+        atMs,
+      );
+}
+
+/** The state after a reservation ended: slots are free, any other limit is corrected to the actual cost. */
+export function settledState(
+  metered: MeteredLimit,
+  reservation: RenewedReservation & Settlement,
   seenMs: number,
 ): unknown {
-  const { rule, state } = entry;
-  const { limit, strategy } = rule;
-  const { reservations } = strategy;
-  if (strategy.holdsSlots) return released(entry, cost, heldAtMs, ttlMs, seenMs);
-  const units = Math.max(0, cost - actualCost);
+  const { compiled, state } = metered;
+  const { limit, strategy } = compiled;
+  if (strategy.holdsSlots) return releasedState(metered, reservation, seenMs);
+  const { cost, actualCost, spentAtMs } = reservation;
+  const refunded = Math.max(0, cost - actualCost);
   let next = state;
-  if (reservations !== null) {
-    const its = { cost, actualCost: cost - units, spentAtMs };
-    next = reservations.settle(limit, state, its, seenMs);
-  } else if (units > 0) {
-    next = strategy.refund(limit, state, units, spentAtMs, seenMs);
+  if (strategy.reservations !== null) {
+    const settlement = { cost, actualCost: cost - refunded, spentAtMs };
+    next = strategy.reservations.settle(limit, state, settlement, seenMs);
+  } else if (refunded > 0) {
+    next = strategy.refund(limit, state, refunded, spentAtMs, seenMs);
   }
-  // What the work took beyond the reservation is spent now.
+  // The cost beyond the reservation is spent now.
   return actualCost > cost
-    ? booked(meteredLimit(rule, next), actualCost - cost, seenMs, seenMs)
+    ? bookedState({ compiled, state: next }, actualCost - cost, seenMs, seenMs)
     : next;
 }
 
-/** Whether the entry keeps anything of a reservation that was made at this instant. */
-export const keepsReservation = ({ rule, state }: MeteredLimit, spentAtMs: number): boolean =>
-  rule.strategy.reservations?.isOpen(state, spentAtMs) === true;
-
-/** The state with units spent to be settled later. */
-export function reserved(
-  { rule, state }: MeteredLimit,
-  cost: number,
-  ttlMs: number,
-  atMs: number,
-): unknown {
-  const { limit, strategy } = rule;
-  const { reservations } = strategy;
-  return reservations === null
-    ? strategy.spend(limit, state, cost, reservedAtMs(rule, ttlMs, atMs), atMs)
-    : reservations.reserve(limit, state, cost, expiryOf(atMs, ttlMs), atMs);
-}
-
-/** The state with units that are held since `heldAtMs` given back. */
-function released(
-  { rule, state }: MeteredLimit,
-  cost: number,
-  heldAtMs: number,
-  ttlMs: number,
+/** The state without the slots of a reservation. */
+function releasedState(
+  { compiled, state }: MeteredLimit,
+  { cost, heldAtMs, ttlMs }: RenewedReservation,
   seenMs: number,
 ): unknown {
-  // What was reserved while the clock was ahead has been booked again since, and not with the time it had left.
-  const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(rule, ttlMs, heldAtMs);
-  return rule.strategy.refund(rule.limit, state, cost, atMs, seenMs);
+  // A reservation made while the clock was ahead has been booked again since, without its ttl.
+  const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(compiled, ttlMs, heldAtMs);
+  return compiled.strategy.refund(compiled.limit, state, cost, atMs, seenMs);
 }
 
-/** Whether a renewal can change anything. */
-export const canRenew = ({ rule: { strategy } }: MeteredLimit): boolean =>
+/** Whether the state keeps data about a reservation made at `spentAtMs`. */
+export const hasOpenReservation = ({ compiled, state }: MeteredLimit, spentAtMs: number): boolean =>
+  compiled.strategy.reservations?.isOpen(state, spentAtMs) === true;
+
+/** Whether a renewal can change the state. */
+export const canRenew = ({ compiled: { strategy } }: MeteredLimit): boolean =>
   strategy.holdsSlots || strategy.reservations !== null;
 
-/** The state of a reservation made or last renewed at `heldAtMs` that stays open for `ttlMs` from now. */
-export function renewed(
-  entry: MeteredLimit,
-  cost: number,
-  heldAtMs: number,
-  ttlMs: number,
+/** The state with a reservation open until `ttlMs` after `seenMs`. */
+export function renewedState(
+  metered: MeteredLimit,
+  reservation: RenewedReservation,
   seenMs: number,
 ): unknown {
-  const { rule, state } = entry;
-  const { holdsSlots, reservations } = rule.strategy;
-  if (reservations !== null) return reservations.renew(state, heldAtMs, ttlMs, seenMs);
+  const { compiled, state } = metered;
+  const { holdsSlots, reservations } = compiled.strategy;
+  if (reservations !== null) return reservations.renew(state, reservation, seenMs);
   if (!holdsSlots) return state;
-  const without = released(entry, cost, heldAtMs, ttlMs, seenMs);
-  return booked(meteredLimit(rule, without), cost, reservedAtMs(rule, ttlMs, seenMs), seenMs);
+  const { cost, ttlMs } = reservation;
+  const released = { compiled, state: releasedState(metered, reservation, seenMs) };
+  return bookedState(released, cost, reservedAtMs(compiled, ttlMs, seenMs), seenMs);
 }
 
-/** To look is allowed even in debt: what remains can be spent, be it nothing. */
-const fits = ({ used, rule }: MeteredLimit, cost: number): boolean =>
-  cost === 0 || used + cost <= rule.capacity;
+/** The units of each limit that count at `atMs`, held units included. */
+export const usedUnits = (
+  limits: readonly MeteredLimit[],
+  { atMs, heldUnits }: DecisionTime,
+): number[] =>
+  limits.map(
+    ({ compiled: { limit, strategy }, state }) => strategy.used(limit, state, atMs) + heldUnits,
+  );
 
-/** Whether a cost fits them all; notes what is used of each. */
-export function measure(
-  entries: readonly MeteredLimit[],
+/** A cost of 0 fits even into a debt. */
+const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =>
+  cost === 0 || used + cost <= compiled.capacity;
+
+/** @param used what `usedUnits` returned for the same limits */
+export const isWithinAll = (
+  limits: readonly MeteredLimit[],
+  used: readonly number[],
   cost: number,
-  heldUnits: number,
-  atMs: number,
-): boolean {
-  let areFitting = true;
-  for (const entry of entries) {
-    const { strategy, limit } = entry.rule;
-    entry.used = strategy.used(limit, entry.state, atMs) + heldUnits;
-    if (!fits(entry, cost)) areFitting = false;
-  }
-  return areFitting;
-}
+): boolean => limits.every((metered, index) => fits(metered, used[index] ?? 0, cost));
 
-/** The state as it would stand with the held units spent. */
-const stateWith = ({ rule, state }: MeteredLimit, heldUnits: number, atMs: number): unknown =>
-  heldUnits === 0 ? state : rule.strategy.spend(rule.limit, state, heldUnits, atMs, atMs);
+/** The state with the held units spent. */
+const stateWithHeld = (
+  { compiled, state }: MeteredLimit,
+  { atMs, heldUnits }: DecisionTime,
+): unknown =>
+  heldUnits === 0 ? state : compiled.strategy.spend(compiled.limit, state, heldUnits, atMs, atMs);
 
-/** How long a request that is allowed would have to wait; asked before it is spent. */
-export function delayOf(
-  entries: readonly MeteredLimit[],
-  heldUnits: number,
-  atMs: number,
-  lagMs: number,
-): number {
+/** How long an allowed request waits in the slowest queue. Call it before the request is spent. */
+export function queueDelayMs(limits: readonly MeteredLimit[], time: DecisionTime): number {
   let longestMs = 0;
-  for (const entry of entries) {
-    const { limit, strategy } = entry.rule;
+  for (const metered of limits) {
+    const { limit, strategy } = metered.compiled;
     if (strategy.delayMs === null) continue;
-    const delayMs = strategy.delayMs(limit, stateWith(entry, heldUnits, atMs), atMs);
-    if (delayMs > 0) longestMs = Math.max(longestMs, delayMs + lagMs);
+    const delayMs = strategy.delayMs(limit, stateWithHeld(metered, time), time.atMs);
+    if (delayMs > 0) longestMs = Math.max(longestMs, delayMs + time.lagMs);
   }
   return longestMs;
 }
 
-/** The decision on a cost that has just been spent; each entry's `used` is what it is now. */
+/**
+ * The decision on a cost that has just been spent.
+ * @param used the units of each limit after the spend
+ */
 export function spentDecision(
-  entries: readonly MeteredLimit[],
-  cost: number,
-  delayMs: number,
-  heldUnits: number,
-  atMs: number,
-  lagMs: number,
+  limits: readonly MeteredLimit[],
+  used: readonly number[],
+  spent: Pick<Decision, "cost" | "delayMs">,
+  time: DecisionTime,
 ): Decision {
-  const limits = entries.map((entry) => report(entry, cost, true, heldUnits, atMs, lagMs));
-  return { allowed: true, cost, delayMs, retryAfterMs: 0, bannedForMs: 0, limits };
+  return {
+    allowed: true,
+    cost: spent.cost,
+    delayMs: spent.delayMs,
+    retryAfterMs: 0,
+    bannedForMs: 0,
+    limits: limits.map((metered, index) => limitDecision(metered, used[index] ?? 0, 0, time)),
+  };
 }
 
-/** The decision on a cost that is not spent, or not yet. */
-export function decided(
-  entries: readonly MeteredLimit[],
+/** The decision on a cost that is denied, or that is not spent because the caller only looks. */
+export function unspentDecision(
+  metered: readonly MeteredLimit[],
+  used: readonly number[],
   cost: number,
-  heldUnits: number,
-  atMs: number,
-  lagMs: number,
+  time: DecisionTime,
 ): Decision {
-  const limits = entries.map((entry) =>
-    report(entry, cost, fits(entry, cost), heldUnits, atMs, lagMs),
-  );
+  const limits = metered.map((each, index) => limitDecision(each, used[index] ?? 0, cost, time));
   const allowed = limits.every((limit) => limit.allowed);
-  const delayMs = allowed && cost > 0 ? delayOf(entries, heldUnits, atMs, lagMs) : 0;
   return {
     allowed,
     cost,
-    delayMs,
+    delayMs: allowed && cost > 0 ? queueDelayMs(metered, time) : 0,
     retryAfterMs: longestWaitMs(limits),
     bannedForMs: 0,
     limits,
   };
 }
 
-/** The greatest of the waits of limits or decisions; null if waiting does not help one of them, 0 if all allow. */
+/** The greatest wait of limits or decisions; null if one of them never allows the cost, 0 if all allow it. */
 export function longestWaitMs(
-  waiting: readonly { readonly retryAfterMs: number | null }[],
+  decisions: readonly { readonly retryAfterMs: number | null }[],
 ): number | null {
   let longestMs = 0;
-  for (const { retryAfterMs } of waiting) {
+  for (const { retryAfterMs } of decisions) {
     if (retryAfterMs === null) return null;
     longestMs = Math.max(longestMs, retryAfterMs);
   }
   return longestMs;
 }
 
-function report(
-  entry: MeteredLimit,
+function limitDecision(
+  metered: MeteredLimit,
+  used: number,
   cost: number,
-  allowed: boolean,
-  heldUnits: number,
-  atMs: number,
-  lagMs: number,
+  time: DecisionTime,
 ): LimitDecision {
-  const { rule, used } = entry;
-  const { strategy, limit, capacity } = rule;
-  const state = stateWith(entry, heldUnits, atMs);
+  const { strategy, limit, capacity, name, units, windowMs } = metered.compiled;
+  const { atMs, lagMs } = time;
+  const allowed = fits(metered, used, cost);
+  const state = stateWithHeld(metered, time);
   const remaining = used < capacity ? capacity - used : 0;
   const next = remaining + 1;
   const nextMs = next <= capacity ? strategy.waitMs(limit, state, next, atMs) + lagMs : 0;
@@ -243,11 +253,11 @@ function report(
   else if (!allowed && cost === next) retryAfterMs = nextMs;
   else if (!allowed) retryAfterMs = strategy.waitMs(limit, state, cost, atMs) + lagMs;
   return {
-    name: rule.name,
+    name,
     strategy: strategy.name,
-    limit: rule.units,
+    limit: units,
     capacity,
-    windowMs: strategy.windowMs === null ? rule.windowMs : strategy.windowMs(limit, atMs),
+    windowMs: strategy.windowMs === null ? windowMs : strategy.windowMs(limit, atMs),
     allowed,
     remaining,
     retryAfterMs,

@@ -64,10 +64,10 @@ export function parseDuration(text: string): number | null {
 }
 
 /** A window as written: how long, and of which calendar period it is one, if it is. */
-export type Window = Pick<Limit, "windowMs" | "period">;
+export type WrittenWindow = Pick<Limit, "windowMs" | "period">;
 
 /** Null when the text is neither a duration nor one of a calendar's periods. */
-export function parseWindow(text: string): Window | null {
+export function parseWindow(text: string): WrittenWindow | null {
   const quantity = parseQuantity(text);
   const period = quantity?.count === 1 ? periodOf.get(quantity.unit) : undefined;
   if (period !== undefined) return { windowMs: longestPeriodMs[period], period };
@@ -76,7 +76,7 @@ export function parseWindow(text: string): Window | null {
 }
 
 /** The shortest text for a window: `1mo` for the calendar's month, or a duration. */
-export function formatWindow({ windowMs, period }: Window): string {
+export function formatWindow({ windowMs, period }: WrittenWindow): string {
   const [, symbol] = periods.find(([name]) => name === period) ?? [];
   return symbol ?? formatDuration(windowMs);
 }
@@ -108,7 +108,7 @@ export function splitNotation(text: string): (NotationPart | null)[] {
 const limitForm = /^([^\s/]+)(?:\s+req(?:uest)?s?)?\s*(?:\/|\bper\b)\s*(\S.*)$/is;
 
 /** Units as notation has them: digits, with `_` between any two as in TOML; NaN for anything else. */
-export function unitsOf(text: string): number {
+export function parseUnits(text: string): number {
   const digits = /^\d+(?:_\d+)*$/.test(text) ? text.replaceAll("_", "") : "";
   return digits !== "" && digits.length <= mostDigits ? Number(digits) : Number.NaN;
 }

@@ -1,56 +1,50 @@
 /**
- * The open reservations of one limit, by the instant of their spend: what a strategy keeps so that a settlement leaves
- * only its outcome behind (law 10). An immutable list, the newest first, of which states share what they have in common.
+ * The open reservations of one limit, by the instant of their spend. A strategy keeps them so that a settlement leaves
+ * only its outcome behind (law 10). They form an immutable linked list, the newest first; states share common tails.
  *
- * An entry goes when its reservations are settled, or when their time is up. Nothing depends on that instant, for a
- * reservation that is never settled stands as spent either way: times are rounded up to whole seconds, which take fewer
- * bytes.
+ * An entry is removed when its reservations are settled or expire. The exact expiry affects no decision, because an
+ * unsettled reservation stands as spent either way. Expiries are therefore rounded up to seconds, which take fewer bytes.
  */
-import { packed } from "./log/varint.ts";
+import { encodeIntegers } from "./log/varint.ts";
+import type { Renewal } from "./strategy.ts";
 
 export interface OpenReservations {
   readonly atMs: number;
-  /** Units, or reservations, whichever the strategy counts. */
+  /** Units for windows, the number of reservations for buckets. */
   readonly amount: number;
   /** A whole second. */
   readonly expiresAtMs: number;
-  /** Buckets only: the least credits owed after the next older entry, up to this one. */
+  /** Buckets only: the least credits owed between the next older entry and this one. */
   readonly leastBefore: number;
   readonly older: OpenReservations | null;
   readonly oldestAtMs: number;
-  /** Entries, and the sum of their amounts, with all older ones. */
+  /** The number of entries from this one to the oldest, and the sum of their amounts. */
   readonly length: number;
   readonly totalAmount: number;
   readonly firstExpiresAtMs: number;
 }
 
-type Entry = Pick<OpenReservations, "atMs" | "amount" | "expiresAtMs" | "leastBefore">;
+type ReservationEntry = Pick<OpenReservations, "atMs" | "amount" | "expiresAtMs" | "leastBefore">;
+type DecodedEntry = Omit<ReservationEntry, "leastBefore">;
 
-/**
- * Entries of one limit, a thousand reservations and as many provisional spends. What is reserved beyond is given back as
- * a plain refund is.
- */
-export const mostOpenEntries = 2_048;
+/** Enough for 1,000 reservations and as many provisional spends. Beyond it, a settlement is a best-effort refund. */
+const mostOpenEntries = 2_048;
 
-/** About what an entry takes of memory. */
-const bytesOfEntry = 90;
+/** Approximate memory of an entry. */
+const bytesPerOpenEntry = 90;
 
-/** A reservation's ttl, in milliseconds: 1 s to 1 day. */
+/** The bounds of a reservation's ttl: 1 s to 1 day. */
 export const shortestTtlMs = 1_000;
 export const longestTtlMs = 86_400_000;
 
 const secondMs = 1_000;
 
-export const expiryOf = (atMs: number, ttlMs: number): number =>
+/** When a reservation expires, rounded up to a whole second. */
+export const expiryMs = (atMs: number, ttlMs: number): number =>
   Math.ceil((atMs + Math.min(ttlMs, longestTtlMs)) / secondMs) * secondMs;
 
-function onTop(
-  older: OpenReservations | null,
-  atMs: number,
-  amount: number,
-  expiresAtMs: number,
-  leastBefore: number,
-): OpenReservations {
+function pushEntry(older: OpenReservations | null, entry: ReservationEntry): OpenReservations {
+  const { atMs, amount, expiresAtMs, leastBefore } = entry;
   const isOldest = older === null;
   return {
     atMs,
@@ -65,41 +59,39 @@ function onTop(
   };
 }
 
-/** Adds a reservation no older than the newest; null when there is no room for another entry. */
-export function withReservation(
+/** Adds a reservation that is not older than the newest entry; null when the list is full. */
+export function addEntry(
   open: OpenReservations | null,
-  entry: Entry,
+  entry: ReservationEntry,
 ): OpenReservations | null {
-  const { atMs, amount, expiresAtMs, leastBefore } = entry;
-  if (open?.atMs === atMs) {
-    const latestMs = Math.max(open.expiresAtMs, expiresAtMs);
-    return onTop(open.older, atMs, open.amount + amount, latestMs, open.leastBefore);
+  if (open?.atMs === entry.atMs) {
+    const { older, atMs, leastBefore } = open;
+    const amount = open.amount + entry.amount;
+    const expiresAtMs = Math.max(open.expiresAtMs, entry.expiresAtMs);
+    return pushEntry(older, { atMs, amount, expiresAtMs, leastBefore });
   }
   const length = open === null ? 0 : open.length;
-  return length < mostOpenEntries ? onTop(open, atMs, amount, expiresAtMs, leastBefore) : null;
+  return length < mostOpenEntries ? pushEntry(open, entry) : null;
 }
 
-/** The newest entry of an instant or before. */
+/** The newest entry at or before an instant. */
 export function entryUntil(open: OpenReservations | null, atMs: number): OpenReservations | null {
   let entry = open;
   while (entry !== null && entry.atMs > atMs) entry = entry.older;
   return entry;
 }
 
-/** The entry of an instant. */
+/** The entry at an instant. */
 export function entryAt(open: OpenReservations | null, atMs: number): OpenReservations | null {
   const entry = entryUntil(open, atMs);
   return entry?.atMs === atMs ? entry : null;
 }
 
-/** The oldest first. */
-export function entriesOf(open: OpenReservations | null): OpenReservations[] {
-  const entries: OpenReservations[] = [];
-  for (let entry = open; entry !== null; entry = entry.older) entries.push(entry);
-  return entries.toReversed();
-}
+/** All entries, the oldest first. */
+export const listEntries = (open: OpenReservations | null): OpenReservations[] =>
+  splitAt(open, 0).newer;
 
-/** The entries from an instant on, the oldest first, and the list of those before. */
+/** The entries from an instant on, the oldest first, and the list of the older ones. */
 function splitAt(open: OpenReservations | null, fromMs: number) {
   const newer: OpenReservations[] = [];
   let older = open;
@@ -108,13 +100,13 @@ function splitAt(open: OpenReservations | null, fromMs: number) {
 }
 
 /**
- * The list with its entries from an instant on changed: null removes one. Older ones are shared. The least credits
- * before a removed entry pass to the next newer one, or are answered as `leastAfter` where there is none.
+ * Changes the entries from an instant on; `change` returns null to remove one. Older entries are shared. When an entry is
+ * removed, its `leastBefore` passes to the next newer entry, or to `leastAfter` if there is none.
  */
-export function changedFrom(
+export function changeEntriesFrom(
   open: OpenReservations | null,
   fromMs: number,
-  change: (entry: OpenReservations) => Entry | null,
+  change: (entry: OpenReservations) => ReservationEntry | null,
 ): { readonly open: OpenReservations | null; readonly leastAfter: number } {
   const { older, newer } = splitAt(open, fromMs);
   let list = older;
@@ -123,14 +115,15 @@ export function changedFrom(
     const next = change(entry);
     leastAfter = Math.min(leastAfter, entry.leastBefore);
     if (next === null) continue;
-    list = onTop(list, next.atMs, next.amount, next.expiresAtMs, leastAfter);
+    const { atMs, amount, expiresAtMs } = next;
+    list = pushEntry(list, { atMs, amount, expiresAtMs, leastBefore: leastAfter });
     leastAfter = Number.POSITIVE_INFINITY;
   }
   return { open: list, leastAfter };
 }
 
-/** The list with the least credits before each entry that is newer than an instant changed. */
-export function withLeasts(
+/** Changes `leastBefore` of each entry that is newer than an instant. */
+export function changeLeasts(
   open: OpenReservations,
   afterMs: number,
   leastOf: (leastBefore: number, isFirst: boolean) => number,
@@ -138,25 +131,26 @@ export function withLeasts(
   const { older, newer } = splitAt(open, afterMs + 1);
   let list = older;
   for (const { atMs, amount, expiresAtMs, leastBefore } of newer) {
-    list = onTop(list, atMs, amount, expiresAtMs, leastOf(leastBefore, list === older));
+    const least = leastOf(leastBefore, list === older);
+    list = pushEntry(list, { atMs, amount, expiresAtMs, leastBefore: least });
   }
   return list ?? open;
 }
 
-/** The list with less at an instant; nothing of an entry that has no more. */
-export const withLess = (open: OpenReservations | null, atMs: number, amount: number) =>
-  changedFrom(open, atMs, (entry) => {
+/** Subtracts an amount from the entry at an instant, and removes the entry when nothing is left. */
+export const reduceEntry = (open: OpenReservations | null, atMs: number, amount: number) =>
+  changeEntriesFrom(open, atMs, (entry) => {
     if (entry.atMs !== atMs) return entry;
     return entry.amount > amount ? { ...entry, amount: entry.amount - amount } : null;
   });
 
-export const areExpired = (open: OpenReservations | null, nowMs: number): boolean =>
+export const hasExpired = (open: OpenReservations | null, nowMs: number): boolean =>
   open !== null && open.firstExpiresAtMs <= nowMs;
 
-/** Without those whose time is up, which are answered beside, the oldest first. */
-export function unexpired(open: OpenReservations | null, nowMs: number) {
+/** Removes expired entries, and returns them beside the list, the oldest first. */
+export function removeExpired(open: OpenReservations | null, nowMs: number) {
   const expired: OpenReservations[] = [];
-  const changed = changedFrom(open, 0, (entry) => {
+  const changed = changeEntriesFrom(open, 0, (entry) => {
     if (entry.expiresAtMs > nowMs) return entry;
     expired.push(entry);
     return null;
@@ -164,36 +158,35 @@ export function unexpired(open: OpenReservations | null, nowMs: number) {
   return { ...changed, expired };
 }
 
-/** The list in which a reservation lasts for its ttl from now, which was made or last renewed at `heldAtMs`. */
-export function renewedOpen(
+/** Extends a reservation to its ttl from now. */
+export function renewEntries(
   open: OpenReservations | null,
-  heldAtMs: number,
-  ttlMs: number,
+  { heldAtMs, ttlMs }: Renewal,
   nowMs: number,
 ): OpenReservations | null {
-  const expiredAtMs = expiryOf(heldAtMs, ttlMs);
-  const expiresAtMs = expiryOf(nowMs, ttlMs);
-  // After the first renewal only the expiry is known. To keep another with the same expiry for longer does no harm.
-  const isIt = (entry: OpenReservations): boolean =>
-    entry.atMs === heldAtMs || (entry.atMs < heldAtMs && entry.expiresAtMs === expiredAtMs);
+  const formerExpiryMs = expiryMs(heldAtMs, ttlMs);
+  const nextExpiryMs = expiryMs(nowMs, ttlMs);
+  // After its first renewal, only its expiry identifies a reservation. Extending another of the same expiry does no harm.
+  const isRenewed = (entry: OpenReservations): boolean =>
+    entry.atMs === heldAtMs || (entry.atMs < heldAtMs && entry.expiresAtMs === formerExpiryMs);
   let oldest: OpenReservations | null = null;
   for (let entry = open; entry !== null; entry = entry.older) {
-    if (isIt(entry) && entry.expiresAtMs < expiresAtMs) oldest = entry;
+    if (isRenewed(entry) && entry.expiresAtMs < nextExpiryMs) oldest = entry;
   }
   if (oldest === null) return open;
-  const extended = (entry: OpenReservations): Entry =>
-    isIt(entry) ? { ...entry, expiresAtMs: Math.max(entry.expiresAtMs, expiresAtMs) } : entry;
-  return changedFrom(open, oldest.atMs, extended).open;
+  const extend = (entry: OpenReservations): ReservationEntry =>
+    isRenewed(entry) ? { ...entry, expiresAtMs: Math.max(entry.expiresAtMs, nextExpiryMs) } : entry;
+  return changeEntriesFrom(open, oldest.atMs, extend).open;
 }
 
-export const sizeOfOpen = (open: OpenReservations | null | undefined): number =>
-  (open?.length ?? 0) * bytesOfEntry;
+export const openBytes = (open: OpenReservations | null | undefined): number =>
+  (open?.length ?? 0) * bytesPerOpenEntry;
 
 /**
- * Age of the first, then step to each other; amount; seconds left; and with `leasts`, which do not decrease, the least
- * credits owed since the entry, as a step too.
+ * Encodes entries, the oldest first. Each is a time (age of the first, then steps), its amount, the seconds until its
+ * expiry and, with `leasts`, the least credits owed since the entry (as a step, since they never decrease).
  */
-export function packedOpen(
+export function encodeEntries(
   entries: readonly OpenReservations[],
   nowMs: number,
   leasts: readonly number[] | null,
@@ -209,19 +202,19 @@ export function packedOpen(
     if (leasts !== null) integers.push(least - previousLeast);
     [previousMs, previousLeast] = [atMs, least];
   });
-  return packed(integers);
+  return encodeIntegers(integers);
 }
 
-/** What `packedOpen` wrote at `nowMs`, of its integers, the oldest first; null for what it cannot have written. */
-export function unpackedOpen(
+/** The entries that `encodeEntries` wrote at `nowMs`, the oldest first; null for invalid data. */
+export function decodeEntries(
   integers: readonly number[],
   nowMs: number,
   hasLeasts: boolean,
-): { readonly entries: readonly Omit<Entry, "leastBefore">[]; readonly leasts: number[] } | null {
+): { readonly entries: readonly DecodedEntry[]; readonly leasts: number[] } | null {
   const width = hasLeasts ? 4 : 3;
   if (integers.length % width !== 0 || integers.length > width * mostOpenEntries) return null;
   const nowSeconds = Math.floor(nowMs / secondMs);
-  const entries: Omit<Entry, "leastBefore">[] = [];
+  const entries: DecodedEntry[] = [];
   const leasts: number[] = [];
   let atMs = nowMs;
   let least = 0;
@@ -239,20 +232,16 @@ export function unpackedOpen(
   return { entries, leasts };
 }
 
-/** A list of entries, the oldest first; the least credits before each are those after the one before it. */
-export function openOf(
-  entries: readonly Omit<Entry, "leastBefore">[],
+/**
+ * The list of decoded entries.
+ * @param leasts the least credits owed since each entry, which becomes `leastBefore` of the next newer one
+ */
+export function linkEntries(
+  entries: readonly DecodedEntry[],
   leasts: readonly number[],
 ): OpenReservations | null {
-  return entries.reduce<OpenReservations | null>(
-    (open, entry, index) =>
-      onTop(
-        open,
-        entry.atMs,
-        entry.amount,
-        entry.expiresAtMs,
-        index === 0 ? Number.POSITIVE_INFINITY : (leasts[index - 1] ?? 0),
-      ),
-    null,
-  );
+  return entries.reduce<OpenReservations | null>((open, entry, index) => {
+    const leastBefore = index === 0 ? Number.POSITIVE_INFINITY : (leasts[index - 1] ?? 0);
+    return pushEntry(open, { ...entry, leastBefore });
+  }, null);
 }

@@ -12,13 +12,13 @@ import {
   instantLeaving,
   mostBytesOfRuns,
   noRuns,
-  revivedRuns,
+  decodeRuns,
   type Runs,
-  sizeOfRuns,
-  storedRuns,
+  runsBytes,
+  encodeRuns,
   unitsAfter,
-  withoutUnits,
-  withUnits,
+  removeUnits,
+  addUnits,
 } from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
@@ -108,17 +108,17 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
   spend(limit, counts, units, atMs, nowMs) {
     const fromMs = countsFromMs(limit, atMs);
     const isOver = fromMs <= afterMs(limit, nowMs);
-    return isOver ? counts : withUnits(counts, units, fromMs, afterMs(limit, nowMs));
+    return isOver ? counts : addUnits(counts, units, fromMs, afterMs(limit, nowMs));
   },
 
   refund: (limit, counts, units, spentAtMs, nowMs) =>
-    withoutUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
+    removeUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
 
   idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
 
-  sizeBytes: sizeOfRuns,
+  sizeBytes: runsBytes,
 
-  store: (limit, counts, nowMs) => storedRuns(counts, afterMs(limit, nowMs), nowMs),
+  store: (limit, counts, nowMs) => encodeRuns(counts, afterMs(limit, nowMs), nowMs),
 
-  revive: (_limit, stored, nowMs) => revivedRuns(stored, nowMs),
+  restore: (_limit, stored, nowMs) => decodeRuns(stored, nowMs),
 });

@@ -8,13 +8,13 @@ import {
   instantLeaving,
   mostBytesOfRuns,
   noRuns,
-  revivedRuns,
+  decodeRuns,
   type Runs,
-  sizeOfRuns,
-  storedRuns,
+  runsBytes,
+  encodeRuns,
   unitsAfter,
-  withoutUnits,
-  withUnits,
+  removeUnits,
+  addUnits,
 } from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
@@ -49,17 +49,17 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
 
   spend(limit, log, units, atMs, nowMs) {
     const isOver = atMs <= afterMs(limit, nowMs);
-    return isOver ? log : withUnits(log, units, atMs, afterMs(limit, nowMs));
+    return isOver ? log : addUnits(log, units, atMs, afterMs(limit, nowMs));
   },
 
   refund: (limit, log, units, spentAtMs, nowMs) =>
-    withoutUnits(log, units, spentAtMs, afterMs(limit, nowMs), nowMs),
+    removeUnits(log, units, spentAtMs, afterMs(limit, nowMs), nowMs),
 
   idleAtMs: (limit, log) => (log.newest.units === 0 ? 0 : log.newest.atMs + limit.windowMs),
 
-  sizeBytes: sizeOfRuns,
+  sizeBytes: runsBytes,
 
-  store: (limit, log, nowMs) => storedRuns(log, afterMs(limit, nowMs), nowMs),
+  store: (limit, log, nowMs) => encodeRuns(log, afterMs(limit, nowMs), nowMs),
 
-  revive: (_limit, stored, nowMs) => revivedRuns(stored, nowMs),
+  restore: (_limit, stored, nowMs) => decodeRuns(stored, nowMs),
 });

@@ -1,78 +1,88 @@
 /**
- * Sliding window counter: the counts of the current and the previous bucket of W, the previous one weighed by the part
- * of it that the last W still covers.
+ * Sliding window counter: the counts of the current and the previous bucket of W. The previous count is weighted by the
+ * part of its bucket that the last W still covers.
  *
- * Promise: constant size, and on even traffic within a few percent of the log. Bound: 2L in any span of W, reached when
- * a full bucket follows a full one at once. Known weakness: it takes the previous bucket's units to be evenly spread.
+ * Promise: constant size, and on even traffic within a few percent of the sliding log. Bound: 2L in any span of W, when a
+ * full bucket follows a full one at once. Known weakness: it assumes that the previous bucket's units are evenly spread.
  */
-import { alignOption, type AlignedLimit, opensAt } from "./align.ts";
-import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import { alignOption, type AlignedLimit, openingMs } from "./align.ts";
 import {
-  isReserved,
-  openingReservations,
-  noOpenings,
-  openedBy,
-  type Openings,
-  reopensAt,
-  reservedAt,
-  revivedOpenings,
-  settledAt,
-  spentAt,
-  storedOpen,
-  storedOpenings,
-  withdrawn,
+  addFinalSpend,
+  addReservedSpend,
+  decodeFirstSpends,
+  encodeFinalSpends,
+  encodeReservedSpends,
+  type FirstSpends,
+  firstSpendReservations,
+  hasReservedSpend,
+  noFirstSpends,
+  removeFinalSpend,
+  reopenedAtMs,
+  settleReservedSpend,
 } from "./first-spends.ts";
-import { sizeOfOpen } from "./open-reservations.ts";
-import { packed, unpacked } from "./log/varint.ts";
-import { constantSizeBytes, type Limit, type Settled, strategyOfParts } from "./strategy.ts";
+import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
+import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
+import { openBytes } from "./open-reservations.ts";
+import {
+  constantSizeBytes,
+  type Limit,
+  type ReservedUnits,
+  type Settlement,
+  strategyOfParts,
+} from "./strategy.ts";
 
-/** Two counts, for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
-interface Buckets {
+/** Counts for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
+interface BucketPair {
   readonly openedAtMs: number;
   readonly previous: number;
   readonly current: number;
-  /** Of buckets that a request opened, until none of the first one's units counts any more. */
-  readonly openings: Openings;
+  /** Kept for buckets that a request opened, while units of the first bucket count. */
+  readonly firstSpends: FirstSpends;
 }
 
-const none: Buckets = { openedAtMs: 0, previous: 0, current: 0, openings: noOpenings };
+const none: BucketPair = { openedAtMs: 0, previous: 0, current: 0, firstSpends: noFirstSpends };
 
-const isEmpty = (buckets: Buckets): boolean => buckets.previous === 0 && buckets.current === 0;
+const isEmpty = (buckets: BucketPair): boolean => buckets.previous === 0 && buckets.current === 0;
 
-/** The buckets as they stand at `nowMs`: after W the current one becomes the previous, after 2W both are empty. */
-function rolled(limit: Limit, buckets: Buckets, nowMs: number): Buckets {
+/** The buckets at `nowMs`: after W, the current one becomes the previous one; after 2W, both are empty. */
+function rollBuckets(limit: Limit, buckets: BucketPair, nowMs: number): BucketPair {
   const age = nowMs - buckets.openedAtMs;
   if (age < limit.windowMs || isEmpty(buckets)) return buckets;
   if (age >= 2 * limit.windowMs || buckets.current === 0) return none;
-  const { final } = buckets.openings;
+  const { final } = buckets.firstSpends;
   return {
     openedAtMs: buckets.openedAtMs + limit.windowMs,
     previous: buckets.current,
     current: 0,
-    // What is settled from now on moves no bucket.
-    openings: final[0]?.atMs === buckets.openedAtMs ? { final, open: null } : noOpenings,
+    // From now on, settlements move no bucket.
+    firstSpends: final[0]?.atMs === buckets.openedAtMs ? { final, open: null } : noFirstSpends,
   };
 }
 
-/** The buckets as they would stand had they opened later: what may belong to either counts as the later one's. */
-function reopened(limit: Limit, buckets: Buckets, opensAtMs: number, nowMs: number): Buckets {
-  const { previous, current, openings } = buckets;
+/** The buckets after a later opening. Units that may belong to either bucket count in the later one. */
+function reopenBuckets(
+  limit: Limit,
+  buckets: BucketPair,
+  opensAtMs: number,
+  nowMs: number,
+): BucketPair {
+  const { previous, current, firstSpends } = buckets;
   return nowMs < opensAtMs + limit.windowMs
-    ? { openedAtMs: opensAtMs, previous: 0, current: previous + current, openings }
-    : { openedAtMs: opensAtMs + limit.windowMs, previous, current, openings };
+    ? { openedAtMs: opensAtMs, previous: 0, current: previous + current, firstSpends }
+    : { openedAtMs: opensAtMs + limit.windowMs, previous, current, firstSpends };
 }
 
-/** floor((current × W + previous × (W − elapsed)) / W); the first product needs no division. */
-function used(limit: Limit, buckets: Buckets, nowMs: number): number {
-  const { openedAtMs, previous, current } = rolled(limit, buckets, nowMs);
+/** floor((current × W + previous × (W − elapsed)) / W), where only the second product needs a division. */
+function used(limit: Limit, buckets: BucketPair, nowMs: number): number {
+  const { openedAtMs, previous, current } = rollBuckets(limit, buckets, nowMs);
   if (previous === 0) return current;
   const leftMs = limit.windowMs - (nowMs - openedAtMs);
   return current + multiplyDivideFloor(previous, leftMs, limit.windowMs);
 }
 
 /**
- * The least time into a bucket, up to W, after which `previous`, more than `room`, weighs at most `room` units:
- * floor(previous × (W − elapsed) / W) <= room, that is, previous × (W − elapsed) < (room + 1) × W.
+ * The least time into a bucket, up to W, after which the weighted `previous` (greater than `room`) is at most `room`:
+ * floor(previous × (W − elapsed) / W) <= room, which is previous × (W − elapsed) < (room + 1) × W.
  */
 function elapsedUntil(limit: Limit, previous: number, room: number): number {
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
@@ -80,110 +90,110 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
 
 function spend(
   limit: AlignedLimit,
-  buckets: Buckets,
+  buckets: BucketPair,
   units: number,
   atMs: number,
   nowMs: number,
-): Buckets {
-  const before = rolled(limit, buckets, nowMs);
+): BucketPair {
+  const before = rollBuckets(limit, buckets, nowMs);
+  const isOnClock = limit.align === "clock";
   if (isEmpty(before)) {
-    const openings = limit.align === "clock" ? noOpenings : openedBy(atMs, units);
-    const openedAtMs = opensAt(limit.align, limit.windowMs, atMs);
-    return rolled(limit, { openedAtMs, previous: 0, current: units, openings }, nowMs);
+    const firstSpends = isOnClock ? noFirstSpends : { final: [{ atMs, units }], open: null };
+    const openedAtMs = openingMs(limit.align, limit.windowMs, atMs);
+    return rollBuckets(limit, { openedAtMs, previous: 0, current: units, firstSpends }, nowMs);
   }
   const { openedAtMs, previous, current } = before;
   if (atMs < openedAtMs - limit.windowMs) return buckets;
-  const openings =
-    limit.align === "clock"
-      ? noOpenings
-      : spentAt(before.openings, previous + current, atMs, units);
+  const firstSpends = isOnClock
+    ? noFirstSpends
+    : addFinalSpend(before.firstSpends, previous + current, { atMs, units });
   return atMs >= openedAtMs
-    ? { openedAtMs, previous, current: current + units, openings }
-    : { openedAtMs, previous: previous + units, current, openings };
+    ? { openedAtMs, previous, current: current + units, firstSpends }
+    : { openedAtMs, previous: previous + units, current, firstSpends };
 }
 
 function refund(
   limit: AlignedLimit,
-  buckets: Buckets,
+  buckets: BucketPair,
   units: number,
   spentAtMs: number,
   nowMs: number,
-): Buckets {
-  const before = rolled(limit, buckets, nowMs);
+): BucketPair {
+  const before = rollBuckets(limit, buckets, nowMs);
   const { openedAtMs, previous, current } = before;
   const isCurrent = spentAtMs >= openedAtMs && current > 0;
   const isPrevious = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
   if (!isCurrent && !(isPrevious && previous > 0)) return buckets;
-  const openings = withdrawn(before.openings, spentAtMs, units);
-  const after: Buckets = {
+  const firstSpends = removeFinalSpend(before.firstSpends, spentAtMs, units);
+  const after: BucketPair = {
     openedAtMs,
     previous: isCurrent ? previous : Math.max(0, previous - units),
     current: isCurrent ? Math.max(0, current - units) : current,
-    openings,
+    firstSpends,
   };
   if (limit.align === "clock") return after;
-  // With the bucket before it empty, the current one would have been opened by the first to be spent in it.
+  // The previous bucket is now empty, so the first spend in the current bucket would have opened it.
   if (isPrevious && after.previous === 0 && current > 0) {
-    const final = openings.final.filter(({ atMs }) => atMs >= openedAtMs);
-    const left = { final, open: openings.open };
-    return { openedAtMs: final[0]?.atMs ?? nowMs, previous: 0, current, openings: left };
+    const final = firstSpends.final.filter(({ atMs }) => atMs >= openedAtMs);
+    const left = { final, open: firstSpends.open };
+    return { openedAtMs: final[0]?.atMs ?? nowMs, previous: 0, current, firstSpends: left };
   }
-  const firstAtMs = before.openings.final[0]?.atMs ?? openedAtMs;
+  const firstAtMs = before.firstSpends.final[0]?.atMs ?? openedAtMs;
   const count = after.previous + after.current;
-  const opensAtMs = reopensAt(before.openings, openings, firstAtMs, count);
-  return opensAtMs === firstAtMs ? after : reopened(limit, after, opensAtMs, nowMs);
+  const opensAtMs = reopenedAtMs(before.firstSpends, firstSpends, firstAtMs, count);
+  return opensAtMs === firstAtMs ? after : reopenBuckets(limit, after, opensAtMs, nowMs);
 }
 
 function reserve(
   limit: AlignedLimit,
-  buckets: Buckets,
-  units: number,
-  expiresAtMs: number,
+  buckets: BucketPair,
+  reserved: ReservedUnits,
   nowMs: number,
-): Buckets {
-  const before = rolled(limit, buckets, nowMs);
-  // Behind a bucket that counts, the current one stays where it is.
+): BucketPair {
+  const { units } = reserved;
+  const before = rollBuckets(limit, buckets, nowMs);
+  // Behind a previous bucket that counts, the current one never moves.
   if (limit.align === "clock" || before.previous > 0) {
     return spend(limit, buckets, units, nowMs, nowMs);
   }
-  const { openedAtMs, current, openings } = isEmpty(before)
-    ? { ...none, openedAtMs: nowMs }
-    : before;
+  const isFirst = isEmpty(before);
+  const { openedAtMs, current, firstSpends } = isFirst ? { ...none, openedAtMs: nowMs } : before;
   return {
     openedAtMs,
     previous: 0,
     current: current + units,
-    openings: reservedAt(openings, current, nowMs, units, expiresAtMs),
+    firstSpends: addReservedSpend(firstSpends, current, reserved, nowMs),
   };
 }
 
 function settle(
   limit: AlignedLimit,
-  buckets: Buckets,
-  { cost, actualCost, spentAtMs }: Settled,
+  buckets: BucketPair,
+  settlement: Settlement,
   nowMs: number,
-): Buckets {
+): BucketPair {
+  const { cost, actualCost, spentAtMs } = settlement;
   const units = cost - actualCost;
-  const before = rolled(limit, buckets, nowMs);
+  const before = rollBuckets(limit, buckets, nowMs);
   const { openedAtMs, previous, current } = before;
   if (spentAtMs < openedAtMs && previous > 0 && units > 0) {
-    // Too late to move a bucket.
+    // It is too late to move a bucket.
     if (spentAtMs < openedAtMs - limit.windowMs) return buckets;
     if (previous <= units && current === 0) return none;
-    const openings = withdrawn(before.openings, spentAtMs, units);
-    return { openedAtMs, previous: Math.max(0, previous - units), current, openings };
+    const firstSpends = removeFinalSpend(before.firstSpends, spentAtMs, units);
+    return { openedAtMs, previous: Math.max(0, previous - units), current, firstSpends };
   }
-  if (!isReserved(before.openings, spentAtMs)) {
+  if (!hasReservedSpend(before.firstSpends, spentAtMs)) {
     return units === 0 ? buckets : refund(limit, buckets, units, spentAtMs, nowMs);
   }
   if (units >= current) return none;
-  const openings = settledAt(before.openings, spentAtMs, cost, actualCost);
+  const firstSpends = settleReservedSpend(before.firstSpends, settlement);
   const count = current - units;
-  const opensAtMs = reopensAt(before.openings, openings, openedAtMs, count);
-  return { openedAtMs: opensAtMs, previous, current: count, openings };
+  const opensMs = reopenedAtMs(before.firstSpends, firstSpends, openedAtMs, count);
+  return { openedAtMs: opensMs, previous, current: count, firstSpends };
 }
 
-export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
+export const slidingWindowCounter = strategyOfParts<AlignedLimit, BucketPair>({
   name: "sliding-window-counter",
   options: alignOption(["first-request", "clock"]),
   problem: productProblem,
@@ -198,7 +208,7 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
 
   waitMs(limit, buckets, cost, nowMs) {
     const room = limit.limit - cost;
-    const now = rolled(limit, buckets, nowMs);
+    const now = rollBuckets(limit, buckets, nowMs);
     if (now.current <= room) {
       return now.openedAtMs + elapsedUntil(limit, now.previous, room - now.current) - nowMs;
     }
@@ -211,10 +221,11 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
   refund,
 
   reservations: {
-    ...openingReservations,
+    ...firstSpendReservations,
     reserve,
     settle,
-    store: (limit, buckets, nowMs) => storedOpen(rolled(limit, buckets, nowMs).openings, nowMs),
+    store: (limit, buckets, nowMs) =>
+      encodeReservedSpends(rollBuckets(limit, buckets, nowMs).firstSpends, nowMs),
   },
 
   idleAtMs(limit, buckets) {
@@ -222,16 +233,16 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, Buckets>({
     return buckets.openedAtMs + (buckets.current === 0 ? 1 : 2) * limit.windowMs;
   },
 
-  store: (_limit, { openedAtMs, previous, current, openings }, nowMs) =>
-    packed([nowMs - openedAtMs, previous, current]) + storedOpenings(openings, nowMs),
+  store: (_limit, { openedAtMs, previous, current, firstSpends }, nowMs) =>
+    encodeIntegers([nowMs - openedAtMs, previous, current]) + encodeFinalSpends(firstSpends, nowMs),
 
-  sizeBytes: ({ openings }) => constantSizeBytes + sizeOfOpen(openings.open),
+  sizeBytes: ({ firstSpends }) => constantSizeBytes + openBytes(firstSpends.open),
 
-  revive(_limit, stored, nowMs, storedReservations = "") {
-    const [ageMs, previous, current, ...integers] = unpacked(stored) ?? [];
+  restore(_limit, stored, nowMs, storedReservations = "") {
+    const [ageMs, previous, current, ...integers] = decodeIntegers(stored) ?? [];
     if (ageMs === undefined || previous === undefined || current === undefined) return null;
-    const openings = revivedOpenings(integers, storedReservations, previous + current, nowMs);
-    if (openings === null || ageMs > nowMs || !isCount(previous + current)) return null;
-    return { openedAtMs: nowMs - ageMs, previous, current, openings };
+    const firstSpends = decodeFirstSpends(integers, storedReservations, previous + current, nowMs);
+    if (firstSpends === null || ageMs > nowMs || !isCount(previous + current)) return null;
+    return { openedAtMs: nowMs - ageMs, previous, current, firstSpends };
   },
 });

@@ -1,10 +1,11 @@
 /**
- * What a meter leaves in storage: `[version, seenMs, …states]`, each state `[identity, idleAfterMs, data]`, and for one
- * that the meter was not given, how long before `seenMs` its data was written (below 0 when after). Durations count from
- * `seenMs`: they take fewer bytes than instants do. Data are a text, or of a long state a list of texts.
+ * The stored form of a meter: `[version, seenMs, …states]`, where each state is `[identity, idleAfterMs, data]`.
  *
- * What a state keeps of open reservations follows it as `["+", 0, text]`. Versions that do not know it take it for the
- * state of another limit that is idle, and leave it out when they write: what they have changed it no longer fits.
+ * - Durations count from `seenMs`, because they take fewer bytes than instants.
+ * - `data` is a text, or a list of texts for a long state.
+ * - The state of an absent limit has a fourth field: `seenMs` minus the time at which its data was written.
+ * - Data about open reservations follows its state as `["+", 0, text]`. The previous version reads this as the idle state
+ *   of another limit and drops it on its next write.
  */
 import { isCount, isInstant } from "./integers.ts";
 
@@ -12,20 +13,20 @@ const version = 2;
 
 const openIdentity = "+";
 
-/** The state of a limit as its strategy wrote it. */
-export interface StoredState {
+/** The state of a limit as its strategy encoded it. */
+export interface StoredLimitState {
   readonly identity: string;
   readonly data: unknown;
-  /** What it keeps of open reservations; "" for nothing. */
+  /** Data about open reservations; "" for none. */
   readonly open: string;
-  /** The latest instant that was known when it was written. */
+  /** The latest time that was known when the data was written. */
   readonly writtenAtMs: number;
   readonly idleAtMs: number;
 }
 
 export interface Snapshot {
   readonly seenMs: number;
-  readonly states: readonly StoredState[];
+  readonly states: readonly StoredLimitState[];
 }
 
 export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
@@ -39,23 +40,23 @@ export function writeSnapshot({ seenMs, states }: Snapshot): unknown {
   return written;
 }
 
-/** Null for what no meter of this version wrote. */
+/** The snapshot in a stored value; null if the value is not a snapshot of this version. */
 export function readSnapshot(stored: unknown): Snapshot | null {
   if (!Array.isArray(stored)) return null;
   const [storedVersion, seenMs, ...written]: unknown[] = stored;
   if (storedVersion !== version || !isInstant(seenMs)) return null;
-  const states: StoredState[] = [];
+  const states: StoredLimitState[] = [];
   for (const each of written) {
     const state = readState(each, seenMs);
     if (state === null) return null;
     if (state.identity !== openIdentity) states.push(state);
-    else if (!addOpen(states, state)) return null;
+    else if (!attachOpen(states, state)) return null;
   }
   return { seenMs, states };
 }
 
-/** Adds what was kept of open reservations to the state that it follows. @returns whether it can belong to it */
-function addOpen(states: StoredState[], { data }: StoredState): boolean {
+/** Adds data about open reservations to the state before it. @returns whether the data can belong to that state */
+function attachOpen(states: StoredLimitState[], { data }: StoredLimitState): boolean {
   const state = states.pop();
   if (state === undefined || state.open !== "" || typeof data !== "string" || data === "") {
     return false;
@@ -64,17 +65,7 @@ function addOpen(states: StoredState[], { data }: StoredState): boolean {
   return true;
 }
 
-/** A copy of what `writeSnapshot` answered in which the data of each state are others; anything else as it is. */
-export function eachData(stored: unknown, change: (data: unknown) => unknown): unknown {
-  if (!Array.isArray(stored) || stored[0] !== version) return stored;
-  return stored.map((state: unknown, index) =>
-    index > 1 && Array.isArray(state)
-      ? state.map((field: unknown, place) => (place === 2 ? change(field) : field))
-      : state,
-  );
-}
-
-function readState(stored: unknown, seenMs: number): StoredState | null {
+function readState(stored: unknown, seenMs: number): StoredLimitState | null {
   if (!Array.isArray(stored) || stored.length < 3 || stored.length > 4) return null;
   const [identity, idleAfterMs, data, ageMs = 0]: unknown[] = stored;
   if (typeof identity !== "string" || !isCount(idleAfterMs)) return null;
@@ -83,4 +74,32 @@ function readState(stored: unknown, seenMs: number): StoredState | null {
   const idleAtMs = seenMs + idleAfterMs;
   if (!isInstant(writtenAtMs) || !isCount(idleAtMs)) return null;
   return { identity, data, open: "", writtenAtMs, idleAtMs };
+}
+
+/**
+ * A copy of a snapshot with a number in place of the text of each sealed segment, so that an owner stores each text once.
+ * Any other value is returned as it is.
+ */
+export const detachSegments = (snapshot: unknown, numberOf: (text: string) => number): unknown =>
+  mapSegments(snapshot, (segment) => (typeof segment === "string" ? numberOf(segment) : segment));
+
+/** Reverses `detachSegments`. A number without a text stays, and `createMeter` rejects its state. */
+export const attachSegments = (
+  stored: unknown,
+  textOf: (number: number) => string | undefined,
+): unknown =>
+  mapSegments(stored, (segment) => (isCount(segment) ? (textOf(segment) ?? segment) : segment));
+
+/** A copy of a snapshot with each segment replaced: all texts of a list but the last. */
+function mapSegments(stored: unknown, change: (segment: unknown) => unknown): unknown {
+  if (!Array.isArray(stored) || stored[0] !== version) return stored;
+  const mapData = (data: unknown): unknown =>
+    Array.isArray(data)
+      ? data.map((part: unknown, index) => (index < data.length - 1 ? change(part) : part))
+      : data;
+  return stored.map((state: unknown, index) =>
+    index > 1 && Array.isArray(state)
+      ? state.map((field: unknown, place) => (place === 2 ? mapData(field) : field))
+      : state,
+  );
 }

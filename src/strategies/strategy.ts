@@ -66,32 +66,47 @@ export interface LimitProblem {
  * A state as it is stored: a text, or of a long one the texts of its sealed segments, which do not change while they are
  * of use, the oldest first, and last the text of what still changes.
  */
-export type Stored = string | readonly string[];
+export type StoredState = string | readonly string[];
 
-/** A reservation that is settled. */
-export interface Settled {
+/** Units of a reservation. */
+export interface ReservedUnits {
+  readonly units: number;
+  /** An unsettled reservation stands as spent from this instant on. */
+  readonly expiresAtMs: number;
+}
+
+/** The outcome of a reservation. */
+export interface Settlement {
   readonly cost: number;
-  /** No more than `cost`: what is beyond is booked apart. */
+  /** At most `cost`: a higher actual cost is booked separately. */
   readonly actualCost: number;
   readonly spentAtMs: number;
 }
 
-/** What a strategy keeps of open reservations, so that only their outcome is left in the end (law 10). */
+/** The extension of a reservation. */
+export interface Renewal {
+  /** When the reservation was made or last renewed. */
+  readonly heldAtMs: number;
+  /** How long the reservation stays open from now on. */
+  readonly ttlMs: number;
+}
+
+/** How a strategy keeps open reservations, so that only their outcome has an effect in the end (law 10). */
 export interface ReservationParts<L extends Limit, State> {
-  /** Transition: `units` are spent at `nowMs`, to be settled before `expiresAtMs`. */
-  reserve(limit: L, state: State, units: number, expiresAtMs: number, nowMs: number): State;
-  /** Whether anything is kept of a reservation that was made at this instant. */
+  /** The state after units are reserved at `nowMs`. */
+  reserve(limit: L, state: State, reserved: ReservedUnits, nowMs: number): State;
+  /** Whether the state keeps data about a reservation made at `spentAtMs`. */
   isOpen(state: State, spentAtMs: number): boolean;
-  /** Transition: a reservation is corrected to its actual cost, and what was kept of it goes. */
-  settle(limit: L, state: State, settled: Settled, nowMs: number): State;
-  /** Transition: a reservation made or last renewed at `heldAtMs` stays open for `ttlMs` from now. */
-  renew(state: State, heldAtMs: number, ttlMs: number, nowMs: number): State;
-  /** What is kept, as a text; "" for nothing. */
+  /** The state after a reservation is corrected to its actual cost and no longer open. */
+  settle(limit: L, state: State, settlement: Settlement, nowMs: number): State;
+  /** The state after a reservation is extended. */
+  renew(state: State, renewal: Renewal, nowMs: number): State;
+  /** The data about open reservations as text; "" for none. */
   store(limit: L, state: State, nowMs: number): string;
 }
 
 /** What not every strategy has. */
-interface Particular<L extends Limit, State> {
+interface OptionalFunctions<L extends Limit, State> {
   /** The length of the window at an instant. */
   windowMs(limit: L, nowMs: number): number;
   /** How long the next unit to be spent would have to wait, although allowed. */
@@ -125,7 +140,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** Whether units are given back when the work is done for which they were spent. */
   readonly holdsSlots: boolean;
   /** Null where it is always the same. */
-  readonly windowMs: Particular<L, State>["windowMs"] | null;
+  readonly windowMs: OptionalFunctions<L, State>["windowMs"] | null;
   /** The most bytes that a stored state takes of units that were allowed: by it an owner plans its storage. */
   mostStoredBytes(limit: L): number;
 
@@ -139,13 +154,13 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** The least wait after which `cost` more units fit, which do not fit now, if nothing else is spent. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
   /** Null where there is no queue. */
-  readonly delayMs: Particular<L, State>["delayMs"] | null;
+  readonly delayMs: OptionalFunctions<L, State>["delayMs"] | null;
   /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
   /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
   /** Null where a denial changes nothing. */
-  readonly deny: Particular<L, State>["deny"] | null;
+  readonly deny: OptionalFunctions<L, State>["deny"] | null;
   /** Null where a refund is exact without more data, and where it is declared not to be. */
   readonly reservations: ReservationParts<L, State> | null;
   /** The state for a limit of the same identity whose number of units is another than that of `before`. */
@@ -159,15 +174,15 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
    * The state in short, in which instants are told by how long before `nowMs`, the latest, they were; but that the text
    * of a sealed segment is the same whenever it is asked for.
    */
-  store(limit: L, state: State, nowMs: number): Stored;
+  store(limit: L, state: State, nowMs: number): StoredState;
   /**
    * The state that `store` wrote at `nowMs`, or null when the data is not such a state.
    * @param storedOpen what `reservations.store` wrote; "" by default
    */
-  revive(limit: L, stored: unknown, nowMs: number, storedOpen?: string): State | null;
+  restore(limit: L, stored: unknown, nowMs: number, storedOpen?: string): State | null;
 }
 
-type Unsaid =
+type Optional =
   | "complete"
   | "warning"
   | "holdsSlots"
@@ -182,8 +197,8 @@ type Unsaid =
 export const constantSizeBytes = 230;
 
 /** What a strategy has to say; for the rest it is like most. */
-export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Unsaid> &
-  Partial<Pick<Strategy<L, State>, Unsaid>>;
+export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Optional> &
+  Partial<Pick<Strategy<L, State>, Optional>>;
 
 /**
  * A strategy of its parts. All have the same fields in the same order: so an engine reads them at the least cost. Of
@@ -214,7 +229,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     idleAtMs: parts.idleAtMs,
     sizeBytes: parts.sizeBytes ?? (() => constantSizeBytes),
     store: parts.store,
-    revive: parts.revive,
+    restore: parts.restore,
   };
   return strategy;
 }

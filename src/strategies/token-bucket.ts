@@ -1,30 +1,32 @@
 /**
- * Token bucket: holds up to `burst` tokens, and L more come in each W. A unit takes a token, or is denied.
+ * Token bucket: holds up to `burst` tokens, and gains L in each W. A unit takes a token, or is denied.
  *
- * Promise: a burst is let in at once, and the rate holds after it. However long it idles, a bucket never holds more than
- * its capacity. Bound and known weakness: capacity + L in any span of W, since a full bucket may be emptied and then
- * keeps being refilled. `refill = "continuous"` gives a token as soon as it is earned; `refill = "interval"` L at once
- * at every W after the spend that found the bucket full, and keeps that beat though the spend be given back.
+ * - `refill = "continuous"` adds each token as soon as it is earned.
+ * - `refill = "interval"` adds L tokens at every W after the spend that found the bucket full. Refunding that spend
+ *   without a reservation does not move this grid.
+ *
+ * Promise: a burst is allowed at once, and the rate applies after it. An idle bucket never holds more than its capacity.
+ * Bound: capacity + L in any span of W, because a full bucket can be emptied while it is refilled.
  */
 import * as v from "valibot";
 import {
+  type BucketLimit,
+  bucketParts,
+  bucketReservations,
   burstOption,
-  draining,
-  type DrainingLimit,
-  drainingParts,
-  drainingReservations,
   type Level,
-  spentFor,
+  spendFinal,
   waitUntilOwed,
+  withRate,
 } from "./bucket.ts";
 import { strategyOfParts } from "./strategy.ts";
 
-interface TokenBucketLimit extends DrainingLimit {
+interface TokenBucketLimit extends BucketLimit {
   readonly refill: "continuous" | "interval";
 }
 
 export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
-  ...drainingParts,
+  ...bucketParts,
   name: "token-bucket",
   options: {
     ...burstOption,
@@ -33,15 +35,12 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
       "continuous",
     ),
   },
-  complete: (limit) =>
-    limit.refill === "interval"
-      ? {
-          ...draining(limit),
-          creditsPerUnit: 1,
-          creditsPerStep: limit.limit,
-          stepMs: limit.windowMs,
-        }
-      : draining(limit),
+  complete(written) {
+    const limit = withRate(written);
+    return limit.refill === "interval"
+      ? { ...limit, creditsPerUnit: 1, creditsPerStep: limit.limit, stepMs: limit.windowMs }
+      : limit;
+  },
   identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
   capacity: (limit) => limit.burst,
   mostPerWindow: (limit) => limit.burst + limit.limit,
@@ -49,7 +48,7 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   waitMs: (limit, level, cost, nowMs) =>
     waitUntilOwed(limit, level, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
 
-  spend: spentFor,
+  spend: spendFinal,
 
-  reservations: drainingReservations,
+  reservations: bucketReservations,
 });

@@ -118,7 +118,7 @@ describe("a long log", () => {
     const long = spentEvery(1, 3_000, limits);
     const text = wholeText(3_000);
     const [limit] = limits;
-    const state = limit && strategy?.revive(limit, text, startMs + 2_999);
+    const state = limit && strategy?.restore(limit, text, startMs + 2_999);
     expect(state).not.toBeNull();
     expect(limit && strategy?.store(limit, state, startMs + 2_999)).toEqual(textsOf(long));
   });
@@ -162,7 +162,7 @@ describe("stored segments", () => {
   const strategy = strategies.get("sliding-log");
   const seenMs = startMs + 20_000;
   const texts = textsOf(spentEvery(10, 2_001, limit === undefined ? [] : [limit]));
-  const revive = (stored: unknown): unknown => limit && strategy?.revive(limit, stored, seenMs);
+  const revive = (stored: unknown): unknown => limit && strategy?.restore(limit, stored, seenMs);
   const [first = "", second = "", third = ""] = texts;
   const tail = texts.at(-1) ?? "";
 
@@ -316,7 +316,7 @@ describe("a long log that is corrected at random", () => {
               while (runs.has(atMs)) refund(atMs);
           if (kind === "revive") {
             const stored = structuredClone(strategy.store(limit, log, nowMs));
-            log = strategy.revive(limit, stored, nowMs);
+            log = strategy.restore(limit, stored, nowMs);
             expectSame(strategy.store(limit, log, nowMs), stored);
           }
           const version = versions[Math.floor(place * versions.length)];

@@ -278,7 +278,7 @@ describe.each(titled)("a limit whose number changes: $title", ({ limit }) => {
       return capacity - remaining;
     };
     const used = usedOf(meter);
-    const [store, revive] = [vi.spyOn(strategy, "store"), vi.spyOn(strategy, "revive")];
+    const [store, revive] = [vi.spyOn(strategy, "store"), vi.spyOn(strategy, "restore")];
     for (let turn = 1; turn <= 100; turn++) {
       meter = meter.withLimits(turn % 2 === 0 ? many : few);
       meter.look(1, nowMs);

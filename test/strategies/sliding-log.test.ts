@@ -196,7 +196,7 @@ describe("a stored log", () => {
   const strategy = strategies.get("sliding-log");
   const seenMs = 1_000;
   const revive = (stored: unknown): unknown =>
-    limit === undefined ? undefined : strategy?.revive(limit, stored, seenMs);
+    limit === undefined ? undefined : strategy?.restore(limit, stored, seenMs);
 
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   /** Five bits a character, the lowest first; the sixth says that more follow. */

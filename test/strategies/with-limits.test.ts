@@ -186,7 +186,7 @@ describe.each(variants.filter(({ tickMs }) => tickMs === null))(
     test("a meter remembers what is spent for so long", () => {
       const limit = limitOf(variant, 10, windowMs);
       const meter = createMeter([limit]);
-      expect(meter.memoryMs).toBe(memoryMs);
+      expect(meter.retentionMs).toBe(memoryMs);
       const [{ capacity } = { capacity: 0 }] = meter.look(1, startMs).limits;
       meter.consume(capacity, startMs);
       expect(meter.idleAtMs()).toBe(startMs + memoryMs);
@@ -205,12 +205,12 @@ describe("what an owner asks", () => {
     const midnightMs = Date.UTC(2026, 9, 24, 22);
     meter.consume(1, midnightMs);
     expect(meter.idleAtMs()).toBe(midnightMs + 25 * 3_600_000);
-    expect(meter.memoryMs).toBeGreaterThanOrEqual(25 * 3_600_000);
+    expect(meter.retentionMs).toBeGreaterThanOrEqual(25 * 3_600_000);
   });
 
   test("the longest memory of several limits is the meter's", () => {
-    expect(createMeter(parseLimits("5/second; 100/hour; 20/minute")).memoryMs).toBe(7_200_000);
-    expect(createMeter([]).memoryMs).toBe(0);
+    expect(createMeter(parseLimits("5/second; 100/hour; 20/minute")).retentionMs).toBe(7_200_000);
+    expect(createMeter([]).retentionMs).toBe(0);
   });
 
   test("what a log takes grows with what it holds, and with the texts that are made of it", () => {

@@ -275,7 +275,9 @@ export class KeyState {
     return [...this.#held].some(
       ([name, { meter, writtenChanges }]) =>
         meter.changes !== writtenChanges &&
-        (isOfBan(name) || meter.memoryMs > idleMemoryMs || meter.idleAtMs() - nowMs > idleMemoryMs),
+        (isOfBan(name) ||
+          meter.retentionMs > idleMemoryMs ||
+          meter.idleAtMs() - nowMs > idleMemoryMs),
     );
   }
 

@@ -4,27 +4,27 @@
  * long log all but the latest runs are in sealed segments; what changes there copies one of them.
  */
 import { isCount } from "../integers.ts";
-import { packedDates, unpacked, unpackedDates } from "./varint.ts";
+import { encodeDated, decodeIntegers, decodeDated } from "./varint.ts";
 import {
   firstAtLeast,
-  joined,
+  joinSegments,
   lastMsOf,
-  merged,
+  mergeSmall,
   type Run,
   runsBetween,
   runsFrom,
   runsPerSegment,
-  sealed,
+  sealRuns,
   segmentAt,
   segmentEndingFrom,
-  segmentOfText,
+  decodeSegment,
   type Segments,
   segmentsFor,
   type Segment,
-  textOf,
-  withSegment,
+  encodeSegment,
+  appendSegment,
 } from "./segments.ts";
-import type { Stored } from "../strategy.ts";
+import type { StoredState } from "../strategy.ts";
 
 /**
  * A version of the runs: sealed segments, then a tail. `times` and `totals` of the tail are shared by the versions that
@@ -50,12 +50,12 @@ const noRun: Run = { atMs: 0, units: 0 };
 export const noRuns = (): Runs => runsOf([]);
 
 /** The sum of what is before an index, of running totals. An index below 0 would be looked for by name, at length. */
-const before = (totals: readonly number[], index: number): number =>
+const totalBefore = (totals: readonly number[], index: number): number =>
   index === 0 ? 0 : (totals[index - 1] ?? 0);
 
 /** Units of all runs, whether they count or not. */
 const unitsOfAll = ({ older, totals, end, newest }: Runs): number =>
-  older.units + before(totals, end) + newest.units;
+  older.units + totalBefore(totals, end) + newest.units;
 
 /** Where the tail begins: with the first run that may count, if that is in the tail. */
 const tailStart = ({ older, start }: Runs): number => (older.list.length === 0 ? start : 0);
@@ -85,7 +85,7 @@ export function unitsAfter(runs: Runs, afterMs: number): number {
   const start = startIn(runs, segment, afterMs);
   const found = segmentAt(older.list, segment);
   const totals = found === undefined ? runs.totals : found.totals;
-  return unitsOfAll(runs) - before(older.ends, segment) - before(totals, start);
+  return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, start);
 }
 
 /** The instant of the run with which, counted from the oldest, no more than so many of all units are left. */
@@ -95,7 +95,7 @@ export function instantLeaving(runs: Runs, units: number): number {
   const enough = unitsOfAll(runs) - units;
   const { list, ends } = older;
   const segment = firstAtLeast(ends, 0, ends.length, enough);
-  const least = enough - before(ends, segment);
+  const least = enough - totalBefore(ends, segment);
   const found = segmentAt(list, segment);
   if (found === undefined) {
     return times[firstAtLeast(totals, tailStart(runs), end, least)] ?? 0;
@@ -105,12 +105,12 @@ export function instantLeaving(runs: Runs, units: number): number {
 }
 
 /** The runs with `units` more at an instant; those that do not count after `afterMs` may go. */
-export function withUnits(runs: Runs, units: number, atMs: number, afterMs: number): Runs {
+export function addUnits(runs: Runs, units: number, atMs: number, afterMs: number): Runs {
   const { newest } = runs;
-  if (atMs > newest.atMs) return appended(runs, { atMs, units }, afterMs);
+  if (atMs > newest.atMs) return appendRun(runs, { atMs, units }, afterMs);
   return atMs === newest.atMs
-    ? withNewest(runs, { atMs, units: newest.units + units })
-    : corrected(runs, atMs, units, afterMs);
+    ? replaceNewest(runs, { atMs, units: newest.units + units })
+    : correctRun(runs, atMs, units, afterMs);
 }
 
 /**
@@ -118,37 +118,37 @@ export function withUnits(runs: Runs, units: number, atMs: number, afterMs: numb
  * latest instant seen by then, so of those of the first run that is not before it. One made while the clock was ahead of
  * `nowMs` has been booked again since, before anything that was spent later: it is taken from the oldest.
  */
-export function withoutUnits(
+export function removeUnits(
   runs: Runs,
   units: number,
   spentAtMs: number,
   afterMs: number,
   nowMs: number,
 ): Runs {
-  if (spentAtMs > nowMs) return withoutUnits(runs, units, afterMs + 1, afterMs, nowMs);
+  if (spentAtMs > nowMs) return removeUnits(runs, units, afterMs + 1, afterMs, nowMs);
   if (spentAtMs <= afterMs || !newestCounts(runs, afterMs)) return runs;
   const { newest } = runs;
   const segment = segmentEndingFrom(runs.older, spentAtMs);
   const index = firstFrom(runs, segment, spentAtMs);
   const atMs = (runs.older.list[segment] ?? runs).times[index] ?? 0;
   const isNewest = segment === runs.older.list.length && index === runs.end;
-  if (!isNewest) return corrected(runs, atMs, -units, afterMs);
+  if (!isNewest) return correctRun(runs, atMs, -units, afterMs);
   if (newest.atMs < spentAtMs) return runs;
-  if (newest.units > units) return withNewest(runs, { ...newest, units: newest.units - units });
-  return withoutNewest(runs, afterMs);
+  if (newest.units > units) return replaceNewest(runs, { ...newest, units: newest.units - units });
+  return removeNewest(runs, afterMs);
 }
 
-function withNewest({ older, times, totals, start, end }: Runs, newest: Run): Runs {
+function replaceNewest({ older, times, totals, start, end }: Runs, newest: Run): Runs {
   return { older, times, totals, start, end, newest };
 }
 
-function withoutNewest(runs: Runs, afterMs: number): Runs {
+function removeNewest(runs: Runs, afterMs: number): Runs {
   const { older, times, totals, start, end } = runs;
   const last = end - 1;
   if (last >= tailStart(runs) && (times[last] ?? 0) > afterMs) {
     const newest = {
       atMs: times[last] ?? 0,
-      units: before(totals, end) - before(totals, last),
+      units: totalBefore(totals, end) - totalBefore(totals, last),
     };
     return unsealedIfFew({ older, times, totals, start, end: last, newest }, afterMs);
   }
@@ -164,13 +164,13 @@ function withoutNewest(runs: Runs, afterMs: number): Runs {
 }
 
 /** The runs whose newest is closed and followed by another, later one. */
-function appended(runs: Runs, run: Run, afterMs: number): Runs {
+function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
   if (!newestCounts(runs, afterMs)) return runsOf([run]);
   const { older, times, totals, end, newest } = runs;
   const start = startIn(runs, 0, afterMs);
-  const next = tidied(runs, start, afterMs);
-  if (next !== null) return appended(next, run, afterMs);
-  const total = before(totals, end) + newest.units;
+  const next = tidyRuns(runs, start, afterMs);
+  if (next !== null) return appendRun(next, run, afterMs);
+  const total = totalBefore(totals, end) + newest.units;
   if (times.length === end) {
     times.push(newest.atMs);
     totals.push(total);
@@ -187,22 +187,23 @@ function appended(runs: Runs, run: Run, afterMs: number): Runs {
  * what counts no more where it is the most of all; null where there is nothing to do.
  * @param start of the first segment, or else of the tail, the first run that counts
  */
-function tidied(runs: Runs, start: number, afterMs: number): Runs | null {
+function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
   const { older, times, totals, end, newest } = runs;
   const first = segmentAt(older.list, 0);
   if (first === undefined) {
     if (start > 64 && start > end / 2) return runsOf(tailOf(runs, start));
     if (end - start < runsPerSegment) return null;
-    const only = withSegment(older, sealed(times, totals, start, end));
+    const only = appendSegment(older, sealRuns(times, totals, start, end));
     return { older: only, times: [], totals: [], start: 0, end: 0, newest };
   }
   if (start === first.times.length) {
     const segment = segmentEndingFrom(older, afterMs + 1);
-    const left = joined(older.list.slice(segment));
+    const left = joinSegments(older.list.slice(segment));
     return { older: left, times, totals, start: startIn(runs, segment, afterMs), end, newest };
   }
-  if (end < runsPerSegment) return isFew(runs, 0, start) ? runsOf(listed(runs, afterMs)) : null;
-  const more = withSegment(older, sealed(times, totals, 0, end));
+  if (end < runsPerSegment)
+    return isFew(runs, 0, start) ? runsOf(countingRuns(runs, afterMs)) : null;
+  const more = appendSegment(older, sealRuns(times, totals, 0, end));
   return { older: more, times: [], totals: [], start, end: 0, newest };
 }
 
@@ -221,11 +222,11 @@ function isFew({ older: { list }, end }: Runs, segment: number, start: number): 
 function unsealedIfFew(runs: Runs, afterMs: number): Runs {
   const first = segmentEndingFrom(runs.older, afterMs + 1);
   const isDone = runs.older.list.length === 0 || !isFew(runs, first, startIn(runs, first, afterMs));
-  return isDone ? runs : runsOf(listed(runs, afterMs));
+  return isDone ? runs : runsOf(countingRuns(runs, afterMs));
 }
 
 /** A copy in which the run of `atMs` has `units` more or fewer; runs come and go as their units do. */
-function corrected(runs: Runs, atMs: number, units: number, afterMs: number): Runs {
+function correctRun(runs: Runs, atMs: number, units: number, afterMs: number): Runs {
   const { older, times, totals, end, newest } = runs;
   const first = segmentEndingFrom(older, afterMs + 1);
   const start = startIn(runs, first, afterMs);
@@ -233,20 +234,20 @@ function corrected(runs: Runs, atMs: number, units: number, afterMs: number): Ru
   const index = segmentEndingFrom(older, Math.max(atMs, afterMs + 1)) - first;
   const segment = counting[index];
   if (segment === undefined) {
-    const tail = changed(tailOf(runs, first === older.list.length ? start : 0), atMs, units);
+    const tail = changeUnits(tailOf(runs, first === older.list.length ? start : 0), atMs, units);
     return unsealedIfFew(runsOf(tail, counting, counting.length === 0 ? 0 : start), afterMs);
   }
-  const its = changed(runsFrom(segment, index === 0 ? start : 0), atMs, units);
+  const its = changeUnits(runsFrom(segment, index === 0 ? start : 0), atMs, units);
   const replaced = counting.toSpliced(index, 1, ...segmentsFor(its));
   const isFirstKept = replaced[0] === counting[0];
-  const list = units < 0 ? merged(replaced, index, isFirstKept ? start : 0) : replaced;
+  const list = units < 0 ? mergeSmall(replaced, index, isFirstKept ? start : 0) : replaced;
   const startOfFirst = list[0] === counting[0] ? start : 0;
-  const next = { older: joined(list), times, totals, start: startOfFirst, end, newest };
+  const next = { older: joinSegments(list), times, totals, start: startOfFirst, end, newest };
   return unsealedIfFew(next, afterMs);
 }
 
 /** The list, in order, with `units` more or fewer at an instant. */
-function changed(list: Run[], atMs: number, units: number): Run[] {
+function changeUnits(list: Run[], atMs: number, units: number): Run[] {
   const found = list.findIndex((run) => run.atMs >= atMs);
   const index = found === -1 ? list.length : found;
   const isThere = list[index]?.atMs === atMs;
@@ -262,7 +263,7 @@ const tailOf = ({ times, totals, end, newest }: Runs, start: number): Run[] => [
 ];
 
 /** The runs that count, in order. */
-function listed(runs: Runs, afterMs: number): Run[] {
+function countingRuns(runs: Runs, afterMs: number): Run[] {
   if (!newestCounts(runs, afterMs)) return [];
   const { list } = runs.older;
   const first = segmentEndingFrom(runs.older, afterMs + 1);
@@ -290,31 +291,31 @@ function runsOf(tail: readonly Run[], older: readonly Segment[] = [], start = 0)
     totals.push(total);
   }
   const newest = tail.at(-1) ?? noRun;
-  return { older: joined(segments), times, totals, start, end: times.length, newest };
+  return { older: joinSegments(segments), times, totals, start, end: times.length, newest };
 }
 
 /** The runs that count, as a text; of more than a few the texts of their segments, then of the tail. */
-export function storedRuns(runs: Runs, afterMs: number, nowMs: number): Stored {
+export function encodeRuns(runs: Runs, afterMs: number, nowMs: number): StoredState {
   const { list } = runs.older;
   const first = segmentEndingFrom(runs.older, afterMs + 1);
   if (first === list.length || isFew(runs, first, startIn(runs, first, afterMs))) {
-    return packedDates(listed(runs, afterMs), nowMs);
+    return encodeDated(countingRuns(runs, afterMs), nowMs);
   }
-  return [...list.slice(first).map(textOf), packedDates(tailOf(runs, 0), nowMs)];
+  return [...list.slice(first).map(encodeSegment), encodeDated(tailOf(runs, 0), nowMs)];
 }
 
 /** What `storedRuns` wrote at `nowMs`; null when it did not. */
-export function revivedRuns(stored: unknown, nowMs: number): Runs | null {
+export function decodeRuns(stored: unknown, nowMs: number): Runs | null {
   const texts: readonly unknown[] = Array.isArray(stored) ? stored : [stored];
   const segments: Segment[] = [];
   let afterMs = -1;
   for (const text of texts.slice(0, -1)) {
-    const segment = segmentOfText(text, afterMs);
+    const segment = decodeSegment(text, afterMs);
     if (segment === null) return null;
     segments.push(segment);
     afterMs = lastMsOf(segment);
   }
-  const tail = unpackedDates(unpacked(texts.at(-1)), nowMs);
+  const tail = decodeDated(decodeIntegers(texts.at(-1)), nowMs);
   if (tail === null || tail.some(({ units }) => units === 0)) return null;
   const [oldest] = tail;
   const isInOrder = segments.length > 0 && oldest !== undefined && oldest.atMs > afterMs;
@@ -329,7 +330,7 @@ const bytesPerSegment = 200;
 const bytesOfRuns = 350;
 
 /** What the runs take of memory, roughly; segments that versions share are counted for each. */
-export function sizeOfRuns({ older, times }: Runs): number {
+export function runsBytes({ older, times }: Runs): number {
   let sizeBytes = bytesOfRuns + times.length * bytesPerRun;
   for (const { times: its, text } of older.list) {
     sizeBytes += bytesPerSegment + its.length * bytesPerRun + (text?.length ?? 0);

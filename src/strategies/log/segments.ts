@@ -2,7 +2,7 @@
  * The older runs of a long log, cut into segments that never change. So a correction copies one segment, not the log,
  * and the text of a segment is made once, whatever else is spent.
  */
-import { packedSteps, unpacked } from "./varint.ts";
+import { encodeDated, decodeIntegers } from "./varint.ts";
 
 /** Units that count from one instant. */
 export interface Run {
@@ -63,7 +63,7 @@ function bisected(values: readonly number[], start: number, end: number, least: 
 
 export const lastMsOf = ({ times }: Segment): number => times[times.length - 1] ?? 0;
 
-const unitsOf = ({ totals }: Segment): number => totals[totals.length - 1] ?? 0;
+const segmentUnits = ({ totals }: Segment): number => totals[totals.length - 1] ?? 0;
 
 /** Of a list that is mostly empty, and is read at every decision: what is not there is not looked for. */
 export const segmentAt = (list: readonly Segment[], index: number): Segment | undefined =>
@@ -84,15 +84,15 @@ export function segmentEndingFrom({ list }: Segments, leastMs: number): number {
   return low;
 }
 
-export function joined(list: readonly Segment[]): Segments {
+export function joinSegments(list: readonly Segment[]): Segments {
   const ends: number[] = [];
   let units = 0;
-  for (const segment of list) ends.push((units += unitsOf(segment)));
+  for (const segment of list) ends.push((units += segmentUnits(segment)));
   return { list, ends, units };
 }
 
-export function withSegment({ list, ends, units }: Segments, segment: Segment): Segments {
-  const sum = units + unitsOf(segment);
+export function appendSegment({ list, ends, units }: Segments, segment: Segment): Segments {
+  const sum = units + segmentUnits(segment);
   return { list: [...list, segment], ends: [...ends, sum], units: sum };
 }
 
@@ -117,7 +117,7 @@ export const runsFrom = ({ times, totals }: Segment, start: number): Run[] =>
   runsBetween(times, totals, start, times.length);
 
 /** Of a list that grows, the runs from one index to before another, which from now on do not change. */
-export function sealed(
+export function sealRuns(
   times: readonly number[],
   totals: readonly number[],
   start: number,
@@ -147,7 +147,11 @@ export function segmentsFor(list: readonly Run[]): Segment[] {
  * Where few runs are left in the segment of an index, it and a neighbour may fit in one.
  * @param startOfFirst the runs of the first segment before this index are of no use any more
  */
-export function merged(list: readonly Segment[], index: number, startOfFirst: number): Segment[] {
+export function mergeSmall(
+  list: readonly Segment[],
+  index: number,
+  startOfFirst: number,
+): Segment[] {
   const result = [...list];
   for (const left of [index, index - 1]) {
     const [one, other] = [result[left], result[left + 1]];
@@ -160,14 +164,14 @@ export function merged(list: readonly Segment[], index: number, startOfFirst: nu
 }
 
 /** The segment as a text that is the same whenever it is written. */
-export function textOf(segment: Segment): string {
-  segment.text ??= packedSteps(runsFrom(segment, 0));
+export function encodeSegment(segment: Segment): string {
+  segment.text ??= encodeDated(runsFrom(segment, 0), 0);
   return segment.text;
 }
 
 /** The segment of a text, all of it later than `afterMs`; null for what `textOf` did not write. */
-export function segmentOfText(text: unknown, afterMs: number): Segment | null {
-  const integers = unpacked(text);
+export function decodeSegment(text: unknown, afterMs: number): Segment | null {
+  const integers = decodeIntegers(text);
   if (typeof text !== "string" || integers === null || integers.length % 2 !== 0) return null;
   if (integers.length === 0 || integers.length > 4 * runsPerSegment) return null;
   const times: number[] = [];

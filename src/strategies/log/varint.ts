@@ -5,7 +5,7 @@ import { isCount } from "../integers.ts";
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
 
-export function packed(integers: readonly number[]): string {
+export function encodeIntegers(integers: readonly number[]): string {
   // Joined at the end: a text that has grown character by character is kept as a tree of them, ten times as large.
   const characters: string[] = [];
   for (const integer of integers) {
@@ -20,7 +20,7 @@ export function packed(integers: readonly number[]): string {
 }
 
 /** The integers in what `packed` wrote; null for what it cannot have written. */
-export function unpacked(text: unknown): number[] | null {
+export function decodeIntegers(text: unknown): number[] | null {
   if (typeof text !== "string") return null;
   const integers: number[] = [];
   let integer = 0;
@@ -39,38 +39,33 @@ export function unpacked(text: unknown): number[] | null {
   return place === 1 ? integers : null;
 }
 
-/** Something that was at an instant, or is since. */
-interface Dated {
+/** Units that were spent, or count, from an instant on. */
+export interface DatedUnits {
   readonly atMs: number;
   readonly units: number;
 }
 
-/** Instant and units of the first, then step and units of each other: the same text whenever it is written. */
-export function packedSteps(dated: readonly Dated[]): string {
-  const integers: number[] = [];
-  let previousMs = 0;
-  for (const { atMs, units } of dated) {
-    integers.push(atMs - previousMs, units);
-    previousMs = atMs;
-  }
-  return packed(integers);
-}
-
-/** Age and units of the first, then step and units of each other: steps are short where ages would be long. */
-export function packedDates(dated: readonly Dated[], nowMs: number): string {
+/**
+ * Encodes instants and units, the oldest first. The first instant is stored as its distance from `originMs`, the others
+ * as steps.
+ */
+export function encodeDated(dated: readonly DatedUnits[], originMs: number): string {
   const integers: number[] = [];
   let previousMs: number | null = null;
   for (const { atMs, units } of dated) {
-    integers.push(previousMs === null ? nowMs - atMs : atMs - previousMs, units);
+    integers.push(previousMs === null ? Math.abs(originMs - atMs) : atMs - previousMs, units);
     previousMs = atMs;
   }
-  return packed(integers);
+  return encodeIntegers(integers);
 }
 
 /** What `packedDates` wrote at `nowMs`, of its integers; null when they are not of that kind. */
-export function unpackedDates(integers: readonly number[] | null, nowMs: number): Dated[] | null {
+export function decodeDated(
+  integers: readonly number[] | null,
+  nowMs: number,
+): DatedUnits[] | null {
   if (integers === null || integers.length % 2 !== 0) return null;
-  const dated: Dated[] = [];
+  const dated: DatedUnits[] = [];
   let atMs = nowMs - (integers[0] ?? 0);
   if (atMs < 0) return null;
   for (let index = 0; index < integers.length; index += 2) {
