@@ -6,6 +6,7 @@ import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
+import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { TestObject } from "../fakes/isolate.ts";
 import { policyWith } from "./schedule.ts";
@@ -155,7 +156,7 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (_, limit) => {
         const { left, expected } = await flooded(tenant, flood);
         expect(left).toEqual(expected);
       },
-      12,
+      isFull ? 12 : 3,
     ),
   );
 });

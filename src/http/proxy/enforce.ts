@@ -75,7 +75,7 @@ export async function enforcePolicies(
   const { runtime, attributes, forward, waitUntil } = options;
   const announced = await resolveAnnounced(options);
   if (announced.blocked.length > 0) return denyByKey(announced.blocked, options);
-  const knownBans = runtime.bans.known(announced.bannable);
+  const knownBans = runtime.bans.cached(announced.bannable);
   if (knownBans !== null) return denyByLimits(knownBans, options);
 
   const token = await readToken(policies, options);

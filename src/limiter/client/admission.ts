@@ -1,59 +1,69 @@
 /**
- * What came of the spends of one request, and what is still to be done about them: to give all back, or to settle what
- * each has cost. One of the two is done once, also to what objects tell too late to be waited for.
+ * The outcomes of one request's spends, and what can still change about those spends. Either all are given back or each is
+ * settled to its actual cost, once. This includes spends of calls that are answered after their deadline.
  */
 import type { WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
-/** What the spend is to have cost; of a dry run too. */
+/** The actual cost of a spend; also called for dry runs. */
 export type CostOf = (spend: Spend) => number;
 
-/** What was spent on one key, and may still be given back or settled. */
+/** Spends on one key that can still be given back or settled. */
 export interface OpenSpend {
-  /** Where it is open; null when it was spent for good, or not by the object. */
+  /** The address of the reservation in the object; null for a final spend or a spend of the isolate. */
   readonly address: ReservationAddress | null;
-  /** Ends its provisional time: no later object has denied the request. */
+  /** Ends the provisional time: every object has admitted the request. */
   readonly confirm: () => void;
   readonly giveBack: () => Promise<unknown>;
-  /** What was spent for good stays spent. */
+  /** Corrects a reservation to its actual cost; a final spend stays as it is. */
   readonly settle: (costOf: CostOf) => Promise<unknown>;
-  /** Keeps what is open so for its ttl from now on. */
+  /** Restarts the reservation's ttl. */
   readonly renew: () => Promise<unknown>;
 }
 
-/** How one of a request's groups is decided. */
-export interface Turn {
-  /** Takes what the group spends. */
+/** An open spend of the isolate itself, without a reservation in an object. */
+export const localSpend = (spend: Pick<OpenSpend, "giveBack"> & Partial<OpenSpend>): OpenSpend => ({
+  address: null,
+  confirm: () => undefined,
+  settle: async () => undefined,
+  renew: async () => undefined,
+  ...spend,
+});
+
+/** The context in which the spends on one key are decided. */
+export interface DecisionContext {
+  /** Receives the spends that can still be given back or settled. */
   readonly admission: Admission;
+  /** Keeps the Worker running for work that continues after the response. */
   readonly waitUntil: WaitUntil;
   /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
   readonly provisionalMs: number;
 }
 
 export class Admission {
-  /** Of the spends that were asked for, those of the denying key last; dry runs of keys of their own have none. */
+  /** In the order of decision: a denying key is the last. Dry runs on keys of their own have no outcome. */
   readonly outcomes: Outcome[] = [];
-  /** More than 0 when it was refused because a key has as many reservations open as it may. */
+  /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;
   isRefused = false;
-  /** When it was decided, in milliseconds since the Unix epoch: what waits are counted from. */
+  /** The time of the decision, in milliseconds since the Unix epoch. Waits count from then. */
   decidedAtMs = 0;
   readonly #open: OpenSpend[] = [];
   #end: ((spend: OpenSpend) => Promise<unknown>) | null = null;
 
-  /** Where the first that can be settled later is open; null when none is. */
+  /** The address of the first reservation; null when there is none. */
   get address(): ReservationAddress | null {
     return this.#open.find(({ address }) => address !== null)?.address ?? null;
   }
 
-  /** Adds what was spent; after the end it meets it too. */
+  /** Adds a spend. After `giveBack` or `settle`, a late spend is ended in the same way. */
   async add(spend: OpenSpend): Promise<void> {
     if (this.#end === null) this.#open.push(spend);
     else await this.#end(spend);
   }
 
-  /** The request is admitted: nothing that was spent for it is provisional any more. */
+  /** Ends the provisional time of all spends: the request is admitted. */
   confirm(): void {
     for (const spend of this.#open) spend.confirm();
   }

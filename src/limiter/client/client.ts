@@ -1,85 +1,86 @@
 /**
- * The Worker's side of a decision: the only caller of the object. It bounds how long a decision may take, says what
- * holds when none comes, and asks the objects of different keys one after the other.
+ * Decides requests in the isolate. Only this folder calls the limiter's objects. Spends on one key form a group, which one
+ * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
 import type { Policy } from "../../config/index.ts";
+import { Admission, type DecisionContext } from "./admission.ts";
 import { type Clock, platformClock } from "../clock.ts";
-import { Admission } from "./admission.ts";
-import { BatchDecider } from "./decide-each.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LeasedDecider } from "./decide-leased.ts";
-import { type Isolate, settling, StrictDecider } from "./decide-strict.ts";
+import { LocalDecider } from "./decide-locally.ts";
+import { type IsolateParts, settleRequest, StrictDecider } from "./decide-strict.ts";
 import { DenyCache } from "./deny-cache.ts";
 import {
-  askObject,
+  callObject,
   callOf,
   groupsOf,
+  isDryRunOnly,
   isEventual,
   isLeased,
-  isShadow,
   outcomesOf,
   timeoutOf,
 } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
-import { Replicas } from "./replicas.ts";
+import { ObjectCaller, type WaitUntil } from "./object-caller.ts";
+import { objectId, objectLocation } from "./object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
-import { type WaitUntil, ObjectCaller } from "./object-caller.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
-/** What giving back a provisional spend may take beyond the timeouts of the objects that may still deny. */
+/** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
 
-/** A spend that may be corrected. */
-export interface Reserving {
+/** The result of `LimiterClient.reserve`. */
+export interface ReserveResult {
   readonly outcome: Outcome;
-  /** Where it is open; null when nothing was spent, or not by the object. */
+  /** The address of the reservation; null when nothing was spent or no object spent it. */
   readonly address: ReservationAddress | null;
-  /** More than 0 when it was refused because the key has as many open as it may. */
+  /** More than 0 when the key has the maximum of open reservations: the wait until the next one expires. */
   readonly fullForMs: number;
 }
 
 export class LimiterClient {
-  readonly #isolate: Isolate;
-  readonly #replicas: Replicas;
+  readonly #isolate: IsolateParts;
   readonly #strict: StrictDecider;
   readonly #leased: LeasedDecider;
   readonly #eventual: EventualDecider;
-  readonly #batch: BatchDecider;
 
   constructor(
     objects: ConstructorParameters<typeof ObjectCaller>[0],
     clock: Clock = platformClock,
   ) {
-    const calls = new ObjectCaller(objects, clock);
-    const local = new LocalMeters(clock);
-    const leases = new Leases(calls, clock);
-    this.#isolate = { clock, calls, local, leases, denials: new DenyCache() };
-    this.#replicas = new Replicas(calls, clock);
+    const caller = new ObjectCaller(objects, clock);
+    const localMeters = new LocalMeters(clock);
+    this.#isolate = {
+      clock,
+      caller,
+      denyCache: new DenyCache(),
+      leases: new Leases(caller, clock),
+      localMeters,
+      local: new LocalDecider(localMeters, clock),
+    };
     this.#strict = new StrictDecider(this.#isolate);
-    this.#leased = new LeasedDecider(leases, local, clock, this.#strict);
-    this.#eventual = new EventualDecider(this.#replicas, clock, this.#strict);
-    this.#batch = new BatchDecider(this.#isolate, this.#strict, this.#eventual);
+    this.#leased = new LeasedDecider(this.#isolate, this.#strict);
+    this.#eventual = new EventualDecider(this.#isolate, this.#strict);
   }
 
   /**
-   * Spends all or nothing. Spends on one key are decided together; the object of the next key is asked only when the
-   * one before admits, and what was spent before a denial is given back, for which no answer waits; nor does any for
-   * dry runs on keys of their own. A remembered denial of any of the keys answers before any object is asked.
-   * @param waitUntil keeps the Worker running for work that goes on after the answer
+   * Spends all or nothing. Each group's object is called only after the groups before have admitted the request. After a
+   * denial, earlier spends are given back in the background. Dry runs on keys of their own also run in the background. A
+   * cached denial of any group answers before any object is called.
    */
   async admit(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Admission> {
     const admission = new Admission();
     const groups = [...groupsOf(spends)];
-    const enforced = groups.filter((group) => !isShadow(group));
-    const known = this.#recall(enforced);
-    if (known !== null) return this.#refuse(admission, known, waitUntil);
+    const enforced = groups.filter((group) => !isDryRunOnly(group));
+    const cached = this.#recall(enforced);
+    if (cached !== null) return this.#refuse(admission, cached, waitUntil);
     for (const [index, group] of enforced.entries()) {
-      // Another request may have been denied while the objects before were asked.
+      // While earlier objects were called, a denial of another request may have been cached.
       const denied = index === 0 ? null : this.#recall([group]);
       if (denied !== null) return this.#refuse(admission, denied, waitUntil);
-      const provisionalMs = provisionalMsOf(enforced, index);
-      // Each object is asked only once the one before has admitted.
+      const provisionalMs = provisionalMsOf(enforced.slice(index));
+      // Each object is called only after the one before has admitted the request.
       // oxlint-disable-next-line no-await-in-loop
       const outcomes = await this.#decide(group, { admission, waitUntil, provisionalMs });
       if (!outcomes.every(admits) || admission.fullForMs > 0) {
@@ -90,18 +91,19 @@ export class LimiterClient {
     if (enforced.length > 1) admission.confirm();
     admission.decidedAtMs = this.#isolate.clock.now();
     if (enforced.length < groups.length) {
-      const turn = { admission, waitUntil, provisionalMs: 0 };
-      waitUntil(Promise.all(groups.filter(isShadow).map((group) => this.#decide(group, turn))));
+      const context = { admission, waitUntil, provisionalMs: 0 };
+      const dryRuns = groups.filter(isDryRunOnly);
+      waitUntil(Promise.all(dryRuns.map((group) => this.#decide(group, context))));
     }
     return admission;
   }
 
-  /** What the first group answers whose denial is remembered; null where none is. */
+  /** The outcomes of the first group that has a cached denial; null when none has. */
   #recall(groups: readonly (readonly Spend[])[]): readonly Outcome[] | null {
-    const { clock, denials } = this.#isolate;
+    const { clock, denyCache } = this.#isolate;
     const nowMs = clock.now();
     for (const group of groups) {
-      const outcomes = denials.recall(group, nowMs);
+      const outcomes = denyCache.recall(group, nowMs);
       if (outcomes !== null) return outcomes;
     }
     return null;
@@ -115,75 +117,96 @@ export class LimiterClient {
     return admission;
   }
 
-  async #decide(
-    group: readonly Spend[],
-    turn: Parameters<StrictDecider["decide"]>[1],
-  ): Promise<readonly Outcome[]> {
-    if (isEventual(group)) return this.#eventual.decide(group, turn);
-    return isLeased(group) ? this.#leased.decide(group, turn) : this.#strict.decide(group, turn);
+  async #decide(group: readonly Spend[], context: DecisionContext): Promise<readonly Outcome[]> {
+    return this.#decideInIsolate(group, context) ?? this.#strict.decide(group, context);
+  }
+
+  /** Decides without a call; null when the object must decide. */
+  #decideInIsolate(group: readonly Spend[], context: DecisionContext): readonly Outcome[] | null {
+    if (isEventual(group)) return this.#eventual.decide(group, context);
+    return isLeased(group) ? this.#leased.decide(group, context) : null;
   }
 
   /**
-   * Spends that have nothing to do with one another: each is allowed or denied by itself, those of one object in one
-   * call and in their order. A cost of 0 looks.
-   * @returns an outcome for each, in their order
+   * Decides independent checks: one denial does not affect the others. The checks that the isolate cannot decide go to
+   * their objects, in their order, with one call for each object. A cost of 0 is a look.
+   * @returns one outcome for each check, in their order
    */
-  admitEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
-    return this.#batch.decide(spends, waitUntil);
+  async admitEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
+    const checks = spends.map((spend) => {
+      const context = { admission: new Admission(), waitUntil, provisionalMs: 0 };
+      const outcomes =
+        spend.cost === 0
+          ? null
+          : (this.#recall([[spend]]) ?? this.#decideInIsolate([spend], context));
+      return { spend, outcome: outcomes?.[0] ?? null };
+    });
+    const byObject = Map.groupBy(
+      checks.filter(({ outcome }) => outcome === null),
+      ({ spend: { policy, partitionKey } }) =>
+        objectId(objectLocation(policy.objects, partitionKey)),
+    );
+    const calls = [...byObject.values()].map(async (open) => {
+      const asked = open.map(({ spend }) => spend);
+      const outcomes = await this.#strict.decideEach(asked, waitUntil);
+      for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
+    });
+    await Promise.all(calls);
+    return checks.flatMap(({ outcome }) => outcome ?? []);
   }
 
-  /** What `admit` would answer to one spend, without spending. */
+  /** The outcome that `admit` would have, without spending. */
   async look(spend: Spend): Promise<Outcome> {
-    const { calls, local } = this.#isolate;
-    const reply = await askObject(calls, "look", [spend], (stub) => stub.look(callOf([spend])));
+    const { caller, local } = this.#isolate;
+    const reply = await callObject(caller, "look", [spend], (stub) => stub.look(callOf([spend])));
     const [outcome] = reply === null ? [] : outcomesOf([spend], reply);
-    return outcome ?? local.fallBackLook(spend);
+    return outcome ?? local.look(spend);
   }
 
-  /** Spends what `settle` corrects within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number, waitUntil: WaitUntil): Promise<Reserving> {
+  /** Spends a cost that `settle` can correct within `ttlMs`. */
+  async reserve(spend: Spend, ttlMs: number, waitUntil: WaitUntil): Promise<ReserveResult> {
     const admission = await this.admit([{ ...spend, ttlMs }], waitUntil);
     const { address, fullForMs, isRefused } = admission;
     const [outcome] = admission.outcomes;
-    if (outcome === undefined) throw new TypeError("an object answered a charge with no decision");
-    // Nobody knows its id: what was let in stands as spent, its slots are free again.
+    if (outcome === undefined) throw new TypeError("the object's reply has no decision");
+    // Without an id nothing can be settled later: settle at the reserved cost, which frees the slots.
     if (address === null && !isRefused) waitUntil(admission.settle(({ cost }) => cost));
     return { outcome, address, fullForMs };
   }
 
   /**
    * Corrects a reservation to its actual cost and ends it.
-   * @returns whether this call did so; null when the object gave no answer
+   * @returns whether this call settled it; null when the object gave no answer
    */
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
-    const answer = await this.#isolate.calls.call(settling(address, { cost }));
-    return answer === null ? null : answer.settled;
+    const reply = await this.#isolate.caller.call(settleRequest(address, { cost }));
+    return reply === null ? null : reply.settled;
   }
 
   /**
-   * Forgets what a policy has counted for a key.
+   * Deletes what a policy has counted for a key.
    * @returns whether the object has confirmed it
    */
   async forget(policy: Policy, partitionKey: string): Promise<boolean> {
-    const { calls, local, denials, leases } = this.#isolate;
+    const { caller, localMeters, denyCache, leases } = this.#isolate;
     const spend: Spend = { policy, partitionKey, cost: 0 };
-    local.forget(spend);
-    denials.forget(partitionKey);
-    this.#replicas.forget(spend);
+    localMeters.forget(spend);
+    denyCache.forget(partitionKey);
+    this.#eventual.forget(spend);
     leases.forget(partitionKey);
-    const confirmed = await askObject(calls, "forget", [spend], async (stub) => {
+    const isConfirmed = await callObject(caller, "forget", [spend], async (stub) => {
       await stub.forget({ key: partitionKey, policy: policy.name });
       return true;
     });
-    return confirmed === true;
+    return isConfirmed === true;
   }
 }
 
 /**
- * For how long what a group spends is provisional: until it and all that are asked after it have answered or timed out, and
- * the spend has been given back. 0 for the last, whose decision is the request's.
+ * For how long the spend of the first group is provisional, in milliseconds: until this group and all later ones have
+ * answered or timed out, and the spend has been given back. 0 when no later group can deny the request.
  */
-function provisionalMsOf(groups: readonly (readonly Spend[])[], index: number): number {
-  if (index === groups.length - 1) return 0;
-  return groups.slice(index).reduce((sumMs, group) => sumMs + timeoutOf(group), giveBackMs);
+function provisionalMsOf(groups: readonly (readonly Spend[])[]): number {
+  if (groups.length === 1) return 0;
+  return groups.reduce((sumMs, group) => sumMs + timeoutOf(group), giveBackMs);
 }

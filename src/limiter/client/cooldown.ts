@@ -1,4 +1,4 @@
-/** Remembers for a while that something has failed, so that it is not asked again by every request. */
+/** Remembers for a while that something has failed, so that not every request tries it again. */
 import { type Clock, platformClock } from "../clock.ts";
 
 export class Cooldown {
@@ -11,9 +11,9 @@ export class Cooldown {
     this.#now = now;
   }
 
+  /** A clock that has stepped back ends the cooldown. */
   get isOn(): boolean {
     const sinceMs = this.#now() - this.#beganAtMs;
-    // By a clock that has stepped back nothing has just failed.
     return sinceMs >= 0 && sinceMs < this.#lengthMs;
   }
 

@@ -1,215 +1,234 @@
 /**
- * Decisions that the object of a key makes, and what becomes of a spend after the decision. A spend is provisional while a
- * later object of the same request may still deny the request: until then the object can take it back without a trace.
+ * Decides spends in the object of their key, and gives back or settles what the object has booked. A spend is provisional
+ * while a later object of the same request may still deny the request: until then it can be given back without a trace.
  */
-import { keyPseudonym, report } from "../../observability/events.ts";
-import type { Admission, CostOf, OpenSpend, Turn } from "./admission.ts";
+import { Admission, type DecisionContext, localSpend, type OpenSpend } from "./admission.ts";
 import type { Clock } from "../clock.ts";
+import type { LocalDecider } from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
 import {
-  type Answered,
-  askObject,
+  type BookedSpend,
+  bookedSpends,
+  callObject,
   callOf,
+  type DecisionReply,
   isLeased,
-  newAddressOf,
   outcomesOf,
-  type Spent,
-  spentOf,
+  reportDryRuns,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
-import { type Counted, type LocalMeters, nothingCounted } from "./local-meters.ts";
-import type { Call, ObjectCaller } from "./object-caller.ts";
-import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
+import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
+import type { Call, ObjectCaller, WaitUntil } from "./object-caller.ts";
 import { objectLocation } from "./object-location.ts";
-import type { SettleCall, SettleReply, CheckReply } from "../protocol.ts";
-import type { ReservationAddress } from "./reservation-id.ts";
+import type { Outcome, Spend } from "./outcome.ts";
+import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
+import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 
-/** No policy is at hand when a reservation is settled. */
+/** A settlement names no policy, so no policy's timeout applies. */
 const settleTimeoutMs = 1_000;
 
-/** What the deciders of an isolate share. */
-export interface Isolate {
+/** The parts of an isolate that take part in decisions. */
+export interface IsolateParts {
   readonly clock: Clock;
-  readonly calls: ObjectCaller;
-  readonly local: LocalMeters;
-  readonly denials: DenyCache;
+  readonly caller: ObjectCaller;
+  readonly denyCache: DenyCache;
   readonly leases: Leases;
+  readonly localMeters: LocalMeters;
+  readonly local: LocalDecider;
 }
 
-export class StrictDecider {
-  readonly #isolate: Isolate;
+/** Makes an open spend of what an object has booked and the isolate may count. */
+type Open = (booked: readonly BookedSpend[], count: LocalCount) => OpenSpend;
 
-  constructor(isolate: Isolate) {
+export class StrictDecider {
+  readonly #isolate: IsolateParts;
+
+  constructor(isolate: IsolateParts) {
     this.#isolate = isolate;
   }
 
-  /** Spends on one key, all or nothing; what was spent is added to the admission. */
-  async decide(group: readonly Spend[], turn: Turn): Promise<readonly Outcome[]> {
-    if (group.length === 0) return [];
-    const { local, clock } = this.#isolate;
-    const { admission, waitUntil, provisionalMs } = turn;
-    const ttls = group.flatMap(({ ttlMs }) => ttlMs ?? []);
-    const enforced = group.filter(({ policy }) => !policy.isDryRun);
-    const address = ttls.length === 0 ? null : newAddressOf(group);
-    // What a late answer has spent is given back or settled with the rest.
-    const late = {
-      waitUntil,
-      settle: (reply: Answered): unknown => this.#add(spentOf(group, reply), address, null, turn),
-    };
-    const reply: Answered | null =
-      address === null
-        ? await this.#check(group, turn, late)
-        : await askObject(
-            this.#isolate.calls,
-            "reserve",
-            group,
-            (stub) => {
-              const ttlMs = Math.max(...ttls);
-              const isDryRun = enforced.every((spend) => spend.ttlMs === undefined);
-              return stub.reserve({ ...callOf(group), id: address.random, ttlMs, isDryRun });
-            },
-            late,
-          );
-    const fullForMs = reply?.fullForMs ?? 0;
-    // A dry run denies no request, even when the key has no room for its reservation.
-    if (fullForMs > 0 && enforced.every(({ ttlMs }) => ttlMs === undefined)) {
-      return this.decide(enforced, turn);
+  /** Spends on one key, all or nothing. The call of a leased group may also borrow a slice. */
+  async decide(group: readonly Spend[], context: DecisionContext): Promise<readonly Outcome[]> {
+    const reserved = group.find(({ ttlMs }) => ttlMs !== undefined);
+    if (reserved !== undefined) {
+      const address = newAddress(reserved.partitionKey, reserved.policy.objects);
+      return this.#reserve(group, address, context);
     }
-    if (reply === null) return this.#decideLocally(group, admission, provisionalMs);
-    const outcomes = outcomesOf(group, reply);
-    const spent = spentOf(group, reply);
-    admission.fullForMs = Math.max(admission.fullForMs, fullForMs);
-    const count = (): Counted =>
-      local.book(
-        spent.map(({ spend }) => spend),
-        clock.now(),
-      );
-    await this.#add(spent, address, count, turn);
-    reportDryRuns(group, outcomes);
-    return outcomes;
-  }
-
-  /** Decides by the policies' failure modes, without the object. */
-  #decideLocally(
-    group: readonly Spend[],
-    admission: Admission,
-    provisionalMs: number,
-  ): readonly Outcome[] {
-    const { local } = this.#isolate;
-    const { outcomes, counted } = local.fallBack(group, provisionalMs);
-    if (counted.spends.length > 0) {
-      const settle = async (costOf: CostOf): Promise<void> => local.settle(counted, costOf);
-      void admission.add(localSpend({ giveBack: () => settle(() => 0), settle }));
-    }
-    reportDryRuns(group, outcomes);
-    return outcomes;
-  }
-
-  async #check(
-    group: readonly Spend[],
-    { waitUntil, provisionalMs }: Turn,
-    late: Call<CheckReply>["late"],
-  ): Promise<CheckReply | null> {
-    const { clock, calls, denials, leases } = this.#isolate;
-    const askedAtMs = clock.now();
+    const { clock, caller, denyCache, leases, local } = this.#isolate;
+    const { waitUntil, provisionalMs } = context;
+    const open: Open = (booked, count) => this.#openCheck(booked, count, provisionalMs);
+    const late = { waitUntil, settle: this.#lateReply(group, context, open) };
+    const calledAtMs = clock.now();
     const reply = isLeased(group)
-      ? await leases.ask(group, waitUntil, provisionalMs, late?.settle)
-      : await askObject(
-          calls,
+      ? await leases.check(group, context, late.settle)
+      : await callObject(
+          caller,
           "check",
           group,
           (stub) => stub.check(callOf(group, provisionalMs)),
           late,
         );
-    if (reply !== null) denials.remember(group, reply, askedAtMs, clock.now());
-    return reply;
+    if (reply === null) return local.decide(group, context);
+    denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
+    return this.#accept(group, reply, context, open);
   }
 
   /**
-   * Adds what an object has spent to what is to be given back or settled.
-   * @param count counts it in the isolate too, once no later object can deny the request; null where it is too late
+   * Decides independent spends of one object, in their order, with one call.
+   * @returns one outcome for each spend, in their order
    */
+  async decideEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
+    const { clock, caller, denyCache, local } = this.#isolate;
+    const calls = spends.map((spend) => callOf([spend]));
+    const calledAtMs = clock.now();
+    const replies = await callObject(caller, "check", spends, (stub) => stub.batch({ calls }), {
+      waitUntil,
+      settle: (lateReplies) => this.#refundClosed(spends, lateReplies),
+    });
+    const open: Open = (booked, count) => this.#openCheck(booked, count, 0);
+    const outcomes = spends.map(async (spend, index) => {
+      const context = { admission: new Admission(), waitUntil, provisionalMs: 0 };
+      const reply = replies?.[index];
+      if (reply === undefined) return local.decide([spend], context);
+      denyCache.remember([spend], reply, { calledAtMs, answeredAtMs: clock.now() });
+      return this.#accept([spend], reply, context, open);
+    });
+    return (await Promise.all(outcomes)).flat();
+  }
+
+  async #reserve(
+    group: readonly Spend[],
+    address: ReservationAddress,
+    context: DecisionContext,
+  ): Promise<readonly Outcome[]> {
+    const { caller, local } = this.#isolate;
+    const { admission, waitUntil } = context;
+    const enforced = group.filter(({ policy }) => !policy.isDryRun);
+    const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
+    const open: Open = (booked, count) => this.#openReservation(booked, count, address);
+    const late = { waitUntil, settle: this.#lateReply(group, context, open) };
+    const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
+    const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
+    const reply = await callObject(caller, "reserve", group, (stub) => stub.reserve(call), late);
+    if (reply === null) return local.decide(group, context);
+    // A dry run denies no request, even when the key has no room for its reservation.
+    if (reply.fullForMs > 0 && isDryRun) {
+      return enforced.length === 0 ? [] : this.decide(enforced, context);
+    }
+    admission.fullForMs = Math.max(admission.fullForMs, reply.fullForMs);
+    return this.#accept(group, reply, context, open);
+  }
+
+  async #accept(
+    group: readonly Spend[],
+    reply: DecisionReply,
+    context: DecisionContext,
+    open: Open,
+  ): Promise<readonly Outcome[]> {
+    const booked = bookedSpends(group, reply);
+    const count = this.#isolate.localMeters.count(booked.map(({ spend }) => spend));
+    if (context.provisionalMs === 0) count.book();
+    await this.#add(booked, open(booked, count), context);
+    const outcomes = outcomesOf(group, reply);
+    reportDryRuns(group, outcomes);
+    return outcomes;
+  }
+
+  /** Handles a reply after the deadline. Its spends are given back or settled with the others of the request. */
+  #lateReply(
+    group: readonly Spend[],
+    context: DecisionContext,
+    open: Open,
+  ): (reply: DecisionReply) => Promise<void> {
+    return async (reply) => {
+      const booked = bookedSpends(group, reply);
+      await this.#add(booked, open(booked, uncounted), context);
+    };
+  }
+
   async #add(
-    spent: readonly Spent[],
-    address: ReservationAddress | null,
-    count: (() => Counted) | null,
-    { admission, provisionalMs }: Turn,
+    booked: readonly BookedSpend[],
+    open: OpenSpend,
+    { admission }: DecisionContext,
   ): Promise<void> {
-    const [first] = spent;
+    const [first] = booked;
     if (first === undefined) return;
-    const { local, denials } = this.#isolate;
-    // Less is left of the key now, and other requests wait longer.
-    denials.forget(first.spend.partitionKey);
-    const isProvisional = provisionalMs > 0;
-    let counted = isProvisional || count === null ? nothingCounted : count();
-    await admission.add({
-      address,
-      confirm: () => {
-        if (isProvisional && count !== null) counted = count();
-      },
+    // The spend makes the waits of cached denials longer.
+    this.#isolate.denyCache.forget(first.spend.partitionKey);
+    await admission.add(open);
+  }
+
+  #openCheck(booked: readonly BookedSpend[], count: LocalCount, provisionalMs: number): OpenSpend {
+    return localSpend({
+      confirm: count.book,
       giveBack: () => {
-        local.settle(counted, () => 0);
-        return address === null
-          ? this.refund(spent, provisionalMs)
-          : this.#end(address, { cost: 0 });
-      },
-      settle: async (costOf) => {
-        if (address === null) return;
-        local.settle(counted, costOf);
-        const costs = spent.map(({ spend }) => costOf(spend));
-        await this.#end(address, { cost: Math.max(...costs), costs });
-      },
-      renew: async () => {
-        if (address !== null) await this.#renew(address, spent);
+        count.settle(() => 0);
+        return this.refund(booked, provisionalMs);
       },
     });
+  }
+
+  #openReservation(
+    booked: readonly BookedSpend[],
+    count: LocalCount,
+    address: ReservationAddress,
+  ): OpenSpend {
+    const spends = booked.map(({ spend }) => spend);
+    const { caller } = this.#isolate;
+    const { partitionKey: key, random: id } = address;
+    // One repetition is safe, since an id settles once.
+    const end = (costs: SettledCosts): Promise<unknown> =>
+      caller.call({ ...settleRequest(address, costs), isRepeatable: true });
+    return {
+      address,
+      confirm: count.book,
+      giveBack: () => {
+        count.settle(() => 0);
+        return end({ cost: 0 });
+      },
+      settle: (costOf) => {
+        count.settle(costOf);
+        const costs = spends.map(costOf);
+        return end({ cost: Math.max(...costs), costs });
+      },
+      renew: () => callObject(caller, "renew", spends, (stub) => stub.renew({ key, id })),
+    };
+  }
+
+  /** Refunds a batch that is answered after its deadline, where `onError = "closed"` has denied the check. */
+  async #refundClosed(spends: readonly Spend[], replies: readonly CheckReply[]): Promise<void> {
+    const booked = spends.flatMap((spend, index) => {
+      const reply = replies[index];
+      const isClosed = spend.policy.onError === "closed" && spend.cost > 0;
+      return reply === undefined || !isClosed ? [] : bookedSpends([spend], reply);
+    });
+    const byKey = Map.groupBy(booked, ({ spend }) => spend.partitionKey);
+    await Promise.all([...byKey.values()].map((each) => this.refund(each)));
   }
 
   /**
-   * Gives back what an object has spent. No-op when nothing was spent.
-   * @param provisionalMs what the object was asked with; 0 when the spend was not provisional
+   * Gives back what an object has booked for one key. No-op when nothing was booked.
+   * @param provisionalMs as in the call that booked it; 0 for a final spend
    */
-  async refund(spent: readonly Spent[], provisionalMs = 0): Promise<void> {
-    const spends = spent.map(({ spend }) => spend);
-    await askObject(this.#isolate.calls, "refund", spends, async (stub) => {
-      const { charges, ...call } = callOf(spends, provisionalMs);
-      const given = charges.map((charge, index) => ({
-        ...charge,
-        spentAtMs: spent[index]?.spentAtMs ?? 0,
-      }));
-      await stub.refund({ ...call, charges: given });
+  async refund(booked: readonly BookedSpend[], provisionalMs = 0): Promise<void> {
+    const spends = booked.map(({ spend }) => spend);
+    const call = callOf(spends, provisionalMs);
+    const charges = call.charges.map((charge, index) => ({
+      ...charge,
+      spentAtMs: booked[index]?.spentAtMs ?? 0,
+    }));
+    await callObject(this.#isolate.caller, "refund", spends, async (stub) => {
+      await stub.refund({ ...call, charges });
     });
-    // Requests that were denied meanwhile may fit now.
-    for (const { partitionKey } of spends.slice(0, 1)) this.#isolate.denials.forget(partitionKey);
-  }
-
-  /** Settles a reservation without reporting the outcome. One repetition is safe, since an id settles once. */
-  #end(address: ReservationAddress, costs: SettledCosts): Promise<unknown> {
-    return this.#isolate.calls.call({ ...settling(address, costs), isRepeatable: true });
-  }
-
-  #renew({ partitionKey, random }: ReservationAddress, spent: readonly Spent[]): Promise<unknown> {
-    const spends = spent.map(({ spend }) => spend);
-    return askObject(this.#isolate.calls, "renew", spends, (stub) =>
-      stub.renew({ key: partitionKey, id: random }),
-    );
+    // A request that was denied meanwhile may fit now.
+    if (spends.length > 0) this.#isolate.denyCache.forget(call.key);
   }
 }
 
-const nothing = async (): Promise<void> => undefined;
+type SettledCosts = Pick<SettleCall, "cost" | "costs">;
 
-/** A spend of the isolate itself, which no object has open. */
-export const localSpend = (spend: Pick<OpenSpend, "giveBack"> & Partial<OpenSpend>): OpenSpend => ({
-  address: null,
-  confirm: () => undefined,
-  settle: nothing,
-  renew: nothing,
-  ...spend,
-});
-
-export type SettledCosts = Pick<SettleCall, "cost" | "costs">;
-
-export const settling = (
+/** The call that settles a reservation. */
+export const settleRequest = (
   { random, partitionKey, settings }: ReservationAddress,
   costs: SettledCosts,
 ): Call<SettleReply> => ({
@@ -217,18 +236,5 @@ export const settling = (
   location: objectLocation(settings, partitionKey),
   policies: [],
   timeoutMs: settleTimeoutMs,
-  ask: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),
+  send: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),
 });
-
-/** Reports the dry runs that would have denied a request; none when another policy denies it. */
-export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
-  if (!outcomes.every(admits)) return;
-  const [{ partitionKey } = { partitionKey: "" }] = group;
-  const key = keyPseudonym(partitionKey);
-  for (const outcome of outcomes) {
-    const { policy } = outcome;
-    if (!policy.isDryRun || allows(outcome)) continue;
-    const violated = violatedLimits("decision" in outcome ? [outcome.decision] : []);
-    report({ event: "dry-run-denied", policy: policy.name, violated, key });
-  }
-}

@@ -1,107 +1,114 @@
 /**
- * What an isolate remembers of denials that nothing but time will change: the object need not be asked again by each
- * request of a flood. Nothing is allowed from memory. What other isolates spend meanwhile may leave less than is told, and
- * longer waits, as it may after every answer.
+ * Denials that an isolate remembers, so that a flood of denied requests does not call the object each time. Only denials
+ * are cached. A cached denial is no older than a second, so `remaining` and the waits may be slightly out of date.
  */
 import type { Decision } from "../../strategies/index.ts";
-import { type Asked, askedOf, isOf, outcomesOf } from "./key-group.ts";
+import { BoundedMap } from "../bounded-map.ts";
+import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
-import { BoundedMap } from "../bounded-map.ts";
 
-/** As long as a failure of an object is remembered, and a `Retry-After` tells at least. */
-const longestMs = 1_000;
+/** The longest time that a denial is cached. */
+export const longestCacheMs = 1_000;
 
-/** Bounds the memory of an isolate: keys, and of each the costs and the sets of policies that it was denied with. */
-const mostKeys = 4_096;
-const mostOfKey = 8;
-const mostBytes = 4_000_000;
-/** About what a denial takes, and what each limit adds to it. */
-const bytesOfDenial = 500;
-const bytesOfLimit = 350;
+/** Bound the memory of an isolate. Denials of one key differ in their policies or costs. */
+const maximumKeys = 4_096;
+const maximumDenialsPerKey = 8;
+const maximumBytes = 4_000_000;
+/** About what a denial takes, and what each of its limits adds. */
+const denialBytes = 500;
+const limitBytes = 350;
+
+/** The times of an object's reply, in milliseconds since the Unix epoch by the isolate's clock. */
+export interface ReplyTimes {
+  readonly calledAtMs: number;
+  readonly answeredAtMs: number;
+}
+
+/**
+ * The age of a cached reply. It is valid for `validMs` from the call; its waits count down from the answer.
+ * @returns milliseconds since the answer; null when the reply is no longer valid or the clock has stepped back
+ */
+export function cachedForMs(
+  { calledAtMs, answeredAtMs }: ReplyTimes,
+  validMs: number,
+  nowMs: number,
+): number | null {
+  const sinceCallMs = nowMs - calledAtMs;
+  if (sinceCallMs < 0 || sinceCallMs >= validMs) return null;
+  return Math.max(0, nowMs - answeredAtMs);
+}
 
 interface Denial {
-  /** All that was asked together, and the cost of each. */
-  readonly asked: readonly Asked[];
+  readonly policies: readonly PolicyLimits[];
   readonly costs: readonly number[];
   readonly reply: CheckReply;
-  readonly askedAtMs: number;
-  /** From then on its waits are counted down: what is told suffices, however long the answer took. */
-  readonly answeredAtMs: number;
-  readonly lastsMs: number;
+  readonly times: ReplyTimes;
+  readonly validMs: number;
 }
 
 export class DenyCache {
-  readonly #ofKeys = new BoundedMap<readonly Denial[]>(mostKeys, { mostBytes, bytesOf });
+  readonly #byKey = new BoundedMap<readonly Denial[]>(maximumKeys, {
+    mostBytes: maximumBytes,
+    bytesOf,
+  });
 
-  /** What the object would answer at `nowMs` to spends on one key, where that is known. */
+  /** The outcomes of a cached denial at `nowMs`; null when these spends have none. */
   recall(group: readonly Spend[], nowMs: number): readonly Outcome[] | null {
     const [first] = group;
-    const denials = first === undefined ? undefined : this.#ofKeys.get(first.partitionKey);
-    if (denials === undefined) return null;
-    const denial = denials.find((each) => isAlike(each, group));
+    const denials = first === undefined ? undefined : this.#byKey.get(first.partitionKey);
+    const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
-    const sinceAskedMs = nowMs - denial.askedAtMs;
-    // A clock that has stepped back tells nothing of how long ago it was.
-    if (sinceAskedMs < 0 || sinceAskedMs >= denial.lastsMs) return null;
-    const sinceMs = Math.max(0, nowMs - denial.answeredAtMs);
+    const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
+    if (ageMs === null) return null;
     return outcomesOf(group, denial.reply).map((outcome) =>
-      "decision" in outcome ? { ...outcome, decision: aged(outcome.decision, sinceMs) } : outcome,
+      "decision" in outcome ? { ...outcome, decision: aged(outcome.decision, ageMs) } : outcome,
     );
   }
 
-  /** @param askedAtMs when the object was asked, and `answeredAtMs` when its answer was there */
-  remember(
-    group: readonly Spend[],
-    reply: CheckReply,
-    askedAtMs: number,
-    answeredAtMs: number,
-  ): void {
+  /** Caches a reply that is a firm denial. Ignores other replies. */
+  remember(group: readonly Spend[], reply: CheckReply, times: ReplyTimes): void {
     const [first] = group;
-    if (first === undefined || reply.isFirm !== true || !group.every(isRemembered)) return;
+    if (first === undefined || reply.isFirm !== true || !group.every(isCacheable)) return;
     const { partitionKey } = first;
-    const lastsMs = Math.min(reply.firmForMs ?? longestMs, lastsFor(reply.decisions));
-    const asked = group.map(askedOf);
-    const costs = group.map(({ cost }) => cost);
-    const denial = { asked, costs, reply, askedAtMs, answeredAtMs, lastsMs };
-    const others = (this.#ofKeys.get(partitionKey) ?? []).filter((each) => !isAlike(each, group));
-    this.#ofKeys.set(partitionKey, [denial, ...others].slice(0, mostOfKey));
+    const denial: Denial = {
+      policies: group.map(policyLimitsOf),
+      costs: group.map(({ cost }) => cost),
+      reply,
+      times,
+      validMs: Math.min(reply.firmForMs ?? longestCacheMs, unchangedForMs(reply.decisions)),
+    };
+    const others = (this.#byKey.get(partitionKey) ?? []).filter((each) => !isOf(each, group));
+    this.#byKey.set(partitionKey, [denial, ...others].slice(0, maximumDenialsPerKey));
   }
 
-  /** For when something is spent, or all is forgotten: others' memories last for a second at the most. */
+  /** Drops the denials of a key, after a spend, a refund or a DELETE. Other isolates keep theirs for up to a second. */
   forget(partitionKey: string): void {
-    this.#ofKeys.delete(partitionKey);
+    this.#byKey.delete(partitionKey);
   }
 }
 
-const bytesOf = (denials: readonly Denial[]): number =>
-  denials.reduce(
-    (sum, { reply }) =>
-      reply.decisions.reduce(
-        (bytes, { limits }) => bytes + limits.length * bytesOfLimit,
-        sum + bytesOfDenial,
-      ),
-    0,
-  );
+function bytesOf(denials: readonly Denial[]): number {
+  const decisions = denials.flatMap(({ reply }) => reply.decisions);
+  const limits = decisions.reduce((sum, decision) => sum + decision.limits.length, 0);
+  return denials.length * denialBytes + limits * limitBytes;
+}
 
-/** What is to be settled may be given back; a dry run has its say in the log each time. */
-const isRemembered = ({ policy, ttlMs }: Spend): boolean =>
+/** A reservation may still be refunded, and a dry run logs each denial. */
+const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
-/** By the same policies, at the same costs. */
-const isAlike = (
-  { asked, costs }: Pick<Denial, "asked" | "costs">,
-  group: readonly Spend[],
-): boolean =>
-  isOf(asked, group) &&
+/** Whether the denial is for the same policies, limits and costs. */
+const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
+  chargesPolicies(group, policies) &&
   group.every(({ cost, ttlMs }, index) => cost === costs[index] && ttlMs === undefined);
 
-/** Until anything but waits is another, `remaining` included. */
-function lastsFor(decisions: readonly Decision[]): number {
-  const ends = decisions.flatMap(({ allowed, retryAfterMs, bannedForMs, limits }) => [
+/** How long only the waits of the decisions change; `remaining` changes with the first wait that ends. */
+function unchangedForMs(decisions: readonly Decision[]): number {
+  const waits = decisions.flatMap(({ allowed, retryAfterMs, bannedForMs, limits }) => [
     ...(allowed || retryAfterMs === null ? [] : [retryAfterMs]),
     ...(bannedForMs > 0 ? [bannedForMs] : []),
     ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
   ]);
-  return Math.min(longestMs, ...ends);
+  return Math.min(longestCacheMs, ...waits);
 }

@@ -1,26 +1,26 @@
-/** Spends on one key, which are decided together: how their object is asked, and what came of each. */
+/** A group: the spends of one request on one key. One object decides them together, in one call. */
+import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Limit } from "../../strategies/index.ts";
 import { internedLimits } from "../interned-limits.ts";
 import type { Call, ObjectCaller } from "./object-caller.ts";
-import type { Outcome, Spend } from "./outcome.ts";
 import { objectLocation } from "./object-location.ts";
-import type { Charge, CheckCall, ReserveReply, CheckReply } from "../protocol.ts";
-import { newAddress, type ReservationAddress } from "./reservation-id.ts";
+import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
+import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 
-/** An object's answer to a check or a reservation. */
-export type Answered = CheckReply & Partial<ReserveReply>;
+/** The reply to a check or to a reservation. */
+export type DecisionReply = CheckReply & Partial<ReserveReply>;
 
-/** What has been spent, and the instant that it is booked to. */
-export interface Spent {
+/** A spend that an object has booked, and the instant by the object's clock that it is booked to. */
+export interface BookedSpend {
   readonly spend: Spend;
   readonly spentAtMs: number;
 }
 
-/** Nothing unless all are admitted; then all but the dry runs that deny. */
-export function spentOf(
+/** The spends that the object booked: none when one denies, else all except dry runs that would deny. */
+export function bookedSpends(
   group: readonly Spend[],
-  { decisions, spentAtMs, isOpen }: Answered,
-): Spent[] {
+  { decisions, spentAtMs, isOpen }: DecisionReply,
+): BookedSpend[] {
   const isAdmitted = group.every(
     ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
   );
@@ -30,32 +30,36 @@ export function spentOf(
   );
 }
 
-export const isShadow = (group: readonly Spend[]): boolean =>
+/** Whether the group cannot deny the request. */
+export const isDryRunOnly = (group: readonly Spend[]): boolean =>
   group.every(({ policy }) => policy.isDryRun);
 
-/** Which policies were asked, and under which limits: overrides and deploys change those. */
-export interface Asked {
+/** A policy and the limits that applied to it. Overrides and deployments change the limits of a policy. */
+export interface PolicyLimits {
   readonly policy: string;
-  /** A list of `sharedLimits`. */
+  /** A list from `internedLimits`, comparable by identity. */
   readonly limits: readonly Limit[];
 }
 
-export const askedOf = ({ policy }: Spend): Asked => ({
+export const policyLimitsOf = ({ policy }: Spend): PolicyLimits => ({
   policy: policy.name,
   limits: internedLimits(policy.limits),
 });
 
-/** Whether a group asks for the same, in the same order. */
-export const isOf = (asked: readonly Asked[], group: readonly Spend[]): boolean =>
-  asked.length === group.length &&
+/** Whether the group charges exactly these policies, with these limits, in this order. */
+export const chargesPolicies = (
+  group: readonly Spend[],
+  policies: readonly PolicyLimits[],
+): boolean =>
+  policies.length === group.length &&
   group.every(({ policy }, index) => {
-    const each = asked[index];
+    const each = policies[index];
     return each?.policy === policy.name && each.limits === internedLimits(policy.limits);
   });
 
 /**
- * Whether an isolate may spend from what it has borrowed, which is so many units of each. Policies that share a key are as
- * sure as the surest of them, and what may be settled is the object's to spend.
+ * Whether the group may spend from a slice. A slice lends the same number of units of every policy, so all costs must be
+ * equal. One strict policy makes the group strict, and reservations always go to the object.
  */
 export const isLeased = (group: readonly Spend[]): boolean =>
   group.every(
@@ -67,47 +71,41 @@ export const isLeased = (group: readonly Spend[]): boolean =>
       cost === group[0]?.cost,
   ) && group.some(({ policy }) => policy.consistency.kind === "leased");
 
-/** The same, of those that need not wait for the object's word at all. */
+/** Whether the isolate may decide the group without waiting for the object. */
 export const isEventual = (group: readonly Spend[]): boolean =>
   group.every(({ policy, ttlMs }) => policy.consistency.kind === "eventual" && ttlMs === undefined);
 
 /**
- * An answer of the object of a key within the shortest of its policies' timeouts; null if there is none. Nothing is asked
- * for an empty group.
+ * Calls the object of the group's key, with the shortest timeout of the group's policies.
+ * @returns null when the object does not answer in time, or when the group is empty
  */
-export async function askObject<Answer>(
-  calls: ObjectCaller,
-  name: Call<Answer>["name"],
+export async function callObject<Reply>(
+  caller: ObjectCaller,
+  name: Call<Reply>["name"],
   group: readonly Spend[],
-  ask: Call<Answer>["ask"],
-  late?: Call<Answer>["late"],
-): Promise<Answer | null> {
+  send: Call<Reply>["send"],
+  late?: Call<Reply>["late"],
+): Promise<Reply | null> {
   const [first] = group;
   if (first === undefined) return null;
-  return calls.call({
+  return caller.call({
     name,
     location: objectLocation(first.policy.objects, first.partitionKey),
     policies: group.map(({ policy }) => policy.name),
     timeoutMs: timeoutOf(group),
-    ask,
+    send,
     ...(late !== undefined && { late }),
   });
 }
 
-export function newAddressOf(group: readonly Spend[]): ReservationAddress {
-  const [first] = group;
-  if (first === undefined) throw new RangeError("nothing is to be spent");
-  return newAddress(first.partitionKey, first.policy.objects);
-}
-
-/** The shortest of those policies that a client waits for. */
+/** The shortest timeout of the enforced policies, in milliseconds; of the dry runs when there are no others. */
 export function timeoutOf(group: readonly Spend[]): number {
   const enforced = group.filter(({ policy }) => !policy.isDryRun);
-  const asked = enforced.length > 0 ? enforced : group;
-  return Math.min(...asked.map(({ policy }) => policy.timeoutMs));
+  const waiting = enforced.length > 0 ? enforced : group;
+  return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
 }
 
-/** Spends on one key are decided together; keys are the same when their values and their objects are. */
+/** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
 export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
   if (spends.length === 1) return [spends];
   return Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
@@ -117,13 +115,13 @@ export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
 }
 
 /**
- * One policy that is to be sure makes the call sure.
- * @param provisionalMs for how long what is spent may still be given back by law 10; 0 when it is spent for good
+ * The call that checks the group.
+ * @param provisionalMs for how long the spend may be given back by law 10; 0 for a final spend
  */
 export function callOf(group: readonly Spend[], provisionalMs = 0): CheckCall {
-  // A dry run makes nobody wait, unless it is all there is.
+  // A dry run must not make a request wait for a confirmed write.
   const isConfirmed = group.some(
-    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isShadow(group)),
+    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isDryRunOnly(group)),
   );
   return {
     key: group[0]?.partitionKey ?? "",
@@ -138,13 +136,27 @@ const chargeOf = ({ policy, cost }: Spend): Charge => ({
   limits: policy.limits,
   cost,
   ...(policy.isDryRun && { isDryRun: true }),
-  // What denies nothing bans nobody.
+  // A dry run bans no key.
   ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
 });
 
+/** One outcome for each spend, in their order. */
 export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[] {
   return reply.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
     return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
   });
+}
+
+/** Logs the dry runs that would have denied the request. Logs none when another policy denies it. */
+export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
+  if (!outcomes.every(admits)) return;
+  const [{ partitionKey } = { partitionKey: "" }] = group;
+  const key = keyPseudonym(partitionKey);
+  for (const outcome of outcomes) {
+    const { policy } = outcome;
+    if (!policy.isDryRun || allows(outcome)) continue;
+    const violated = violatedLimits("decision" in outcome ? [outcome.decision] : []);
+    report({ event: "dry-run-denied", policy: policy.name, violated, key });
+  }
 }

@@ -1,188 +1,271 @@
-/**
- * What an isolate has borrowed of one key for one set of policies: its slices, what is left of them, and what a request is
- * answered that is spent from one.
- */
+/** What an isolate has borrowed of one key's quota for one set of policies. `leases.ts` explains the protocol. */
 import type { Decision } from "../../strategies/index.ts";
-import { type Asked, timeoutOf } from "./key-group.ts";
-import { aged, type Spend } from "./outcome.ts";
-import type { ObjectLocation } from "./object-location.ts";
-import type { ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
+import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
+import { objectLocation, type ObjectLocation } from "./object-location.ts";
+import { aged, type Outcome, type Spend } from "./outcome.ts";
+import type { LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 
-/** How long a slice is spent from, counted from when it was asked for. */
-export const sliceMs = 1_000;
-/** For so long the object holds it: what is left has time to go back. */
-export const heldMs = 2 * sliceMs;
+/** How long a slice is spent from, counted from the call that requests it. */
+export const spendableMs = 1_000;
+/** How long the object holds a slice. After `spendableMs`, the rest is the time to return the slice. */
+const sliceTtlMs = 2 * spendableMs;
 /**
- * For so long after its end a slice waits for requests that a later object may still deny. No longer: the object must
- * have what is left before it takes the whole slice for spent.
+ * How long an ended slice waits for its provisional spends to be confirmed or given back. The wait must be short, because
+ * the object books the whole slice when it is returned too late.
  */
-export const undecidedMs = 75;
-/** Lending is a call and a row: a slice of fewer units costs more than to ask for each. */
-export const leastUnits = 8;
-/** More is asked for before all is spent, and before its time is up. */
-const refilledPart = 4;
-const refilledMs = 200;
+export const provisionalGraceMs = 75;
+/** Lending costs a call and a write, so a smaller slice costs more than one call for each request. */
+const leastUnits = 8;
+/** A lease is low when a quarter of its units is left, or 200 ms before its last slice ends. */
+const lowPart = 4;
+const lowMs = 200;
+/** A call without an answer this long after its timeout was lost with its request. */
+const lostAfterMs = 2_000;
 
-export interface Slice {
+/** Units that the object has lent to this isolate. `Slice` in `limiter/object` is the object's record of them. */
+export interface BorrowedSlice {
   readonly id: string;
   readonly units: number;
   used: number;
+  /** Units spent for requests that a later object may still deny. */
+  provisionalUnits: number;
   readonly endsAtMs: number;
-  /** When its time is up by the object's clock, by policy. */
-  readonly ends: Settlement;
-  /** The settlement of the slice, from the call that returns it; resolves to null when there is no answer. */
-  told: Promise<Settlement | null> | null;
-  /** Resolves when the slice has been returned, or need not be. */
-  readonly returned: PromiseWithResolvers<void>;
-  /** Whether a call without an answer may have booked the slice, at an unknown instant. */
-  isUnsure: boolean;
-  /** Units spent for requests that a later object may still deny: it is not returned before that is known. */
-  provisional: number;
+  /** The instants that the object books the slice to if it is not returned in time, by policy. */
+  readonly expiry: Settlement;
+  /** The settlement from the call that returns the slice; null before the call. Resolves to null without an answer. */
+  settlement: Promise<Settlement | null> | null;
+  /** Resolves when `settlement` is set. */
+  readonly closing: PromiseWithResolvers<void>;
+  /** Whether an unanswered call may have returned the slice, so that its settlement is unknown. */
+  isUncertain: boolean;
 }
 
-/** What is borrowed for a set of policies on a key. */
-export interface Lease {
-  readonly key: string;
-  readonly location: ObjectLocation;
-  readonly asked: readonly Asked[];
-  /** What the object told with the last of the slices, and when the answer was there: its waits suffice. */
-  told: readonly Decision[];
-  toldAtMs: number;
-  slices: Slice[];
-  /** Of which nothing more is spent, and the object has not been told what was. */
-  ended: Slice[];
-  /** When more was asked for, of which there is no answer yet; null when it is not. */
-  askedAtMs: number | null;
-  seenMs: number;
-  readonly demand: Demand;
-}
-
-/** Units asked for within the length of a slice: of the last whole one, and of the one that goes on. */
-export interface Demand {
+/** Units requested per `spendableMs`: in the last whole period, and so far in the current one. */
+interface Demand {
   beganAtMs: number;
-  before: number;
+  lastUnits: number;
   units: number;
 }
 
-/** A call that takes so much longer than it may has lost whoever asked. */
-const lostAfterMs = 2_000;
+export class Lease {
+  readonly key: string;
+  readonly location: ObjectLocation;
+  readonly policies: readonly PolicyLimits[];
+  /** Slices that are spent from. */
+  #slices: BorrowedSlice[] = [];
+  /** Slices that are no longer spent from and not yet returned. */
+  #ended: BorrowedSlice[] = [];
+  /** The decisions that came with the last slice. Their waits are sufficient until the slice ends. */
+  #decisions: readonly Decision[] = [];
+  #decidedAtMs = 0;
+  /** When the call was made that requests a slice; null when none is under way. */
+  #requestedAtMs: number | null = null;
+  #seenMs = 0;
+  readonly #demand: Demand;
 
-/** All have the same: see `isLeased`. */
-export const costOf = ([first]: readonly Spend[]): number => first?.cost ?? 0;
+  constructor(group: readonly Spend[], { policy, partitionKey }: Spend, nowMs: number) {
+    this.key = partitionKey;
+    this.location = objectLocation(policy.objects, partitionKey);
+    this.policies = group.map(policyLimitsOf);
+    this.#demand = { beganAtMs: nowMs, lastUnits: 0, units: 0 };
+  }
 
-export const isAsking = ({ askedAtMs }: Lease, group: readonly Spend[], nowMs: number): boolean =>
-  askedAtMs !== null && nowMs >= askedAtMs && nowMs - askedAtMs < timeoutOf(group) + lostAfterMs;
+  /** Spends a cost from one slice. @returns the slice; null when no slice has enough units left */
+  spend(cost: number, nowMs: number): BorrowedSlice | null {
+    this.#countDemand(cost, nowMs);
+    this.retire(nowMs);
+    const slice = this.#slices.find((each) => leftOf(each) >= cost);
+    if (slice !== undefined) slice.used += cost;
+    return slice ?? null;
+  }
 
-export const returned = ({ id, used }: Slice): SliceReturned => ({ id, used });
+  /** The outcomes of a spend from a slice, with the `remaining` that the object would report. */
+  outcomes(group: readonly Spend[], nowMs: number): Outcome[] {
+    const ageMs = Math.max(0, nowMs - this.#decidedAtMs);
+    // The decisions count earlier slices as spent, and nothing of the last slice.
+    const spareUnits = sum(this.#slices.slice(0, -1), leftOf) - (this.#slices.at(-1)?.used ?? 0);
+    return group.flatMap(({ policy, cost }, index): Outcome[] => {
+      const decision = this.#decisions[index];
+      if (decision === undefined) return [];
+      return [
+        { kind: "decided", policy, decision: allowed(aged(decision, ageMs), cost, spareUnits) },
+      ];
+    });
+  }
 
-export const unreturned = (): Pick<Slice, "told" | "returned" | "isUnsure" | "provisional"> => ({
-  told: null,
-  returned: Promise.withResolvers(),
-  isUnsure: false,
-  provisional: 0,
-});
+  isSpendable(slice: BorrowedSlice): boolean {
+    return this.#slices.includes(slice);
+  }
 
-/** Whether the object is to be told now what of it was used. */
-export const isReturnable = ({ told, provisional, endsAtMs }: Slice, nowMs: number): boolean =>
-  told === null && (provisional === 0 || nowMs >= endsAtMs + undecidedMs);
+  /** Whether the slice is ended and not yet returned. */
+  isEnded(slice: BorrowedSlice): boolean {
+    return this.#ended.includes(slice);
+  }
 
-/** Each slice is told by one call at a time: of two, the first to arrive would settle it, and the other's answer be taken. */
-export function telling<Answer extends ReturnReply>(
-  slices: readonly Slice[],
-  answer: Promise<Answer>,
-): Promise<Answer> {
+  get hasProvisional(): boolean {
+    return this.#ended.some(({ provisionalUnits }) => provisionalUnits > 0);
+  }
+
+  /** Whether an ended slice has unused units that no call returns yet. */
+  get hasUnused(): boolean {
+    return this.#ended.some((slice) => slice.settlement === null && leftOf(slice) > 0);
+  }
+
+  isLow(nowMs: number): boolean {
+    const endsAtMs = Math.max(...this.#slices.map((slice) => slice.endsAtMs));
+    const isUsed = sum(this.#slices, leftOf) * lowPart <= sum(this.#slices, ({ units }) => units);
+    return isUsed || nowMs >= endsAtMs - lowMs;
+  }
+
+  /** Whether a call that requests a slice is under way. */
+  isRequesting(group: readonly Spend[], nowMs: number): boolean {
+    const atMs = this.#requestedAtMs;
+    return atMs !== null && nowMs >= atMs && nowMs - atMs < timeoutOf(group) + lostAfterMs;
+  }
+
+  /** The slice that a check should request; null when the demand is too low or a request is under way. */
+  wantedSlice(group: readonly Spend[], nowMs: number): SliceWanted | null {
+    const units = this.isRequesting(group, nowMs) ? 0 : this.#wantedUnits;
+    return units < leastUnits ? null : newSlice(units);
+  }
+
+  /** The slice that keeps a used lease from running out. */
+  refillSlice(): SliceWanted {
+    return newSlice(Math.max(leastUnits, this.#wantedUnits));
+  }
+
+  /** The demand of one period and a quarter more. */
+  get #wantedUnits(): number {
+    return Math.ceil(1.25 * Math.max(this.#demand.lastUnits, this.#demand.units));
+  }
+
+  #countDemand(units: number, nowMs: number): void {
+    const demand = this.#demand;
+    const sinceMs = nowMs - demand.beganAtMs;
+    if (sinceMs >= spendableMs || sinceMs < 0) {
+      demand.lastUnits = sinceMs < 2 * spendableMs && sinceMs >= 0 ? demand.units : 0;
+      demand.units = 0;
+      demand.beganAtMs = nowMs;
+    }
+    demand.units += units;
+  }
+
+  beginRequest(nowMs: number): void {
+    this.#requestedAtMs = nowMs;
+  }
+
+  /** @param calledAtMs as given to `beginRequest`; a later request stays under way */
+  endRequest(calledAtMs: number): void {
+    if (this.#requestedAtMs === calledAtMs) this.#requestedAtMs = null;
+  }
+
+  /** The slice that a reply lends. */
+  sliceOf({ id }: SliceWanted, reply: LeaseReply, calledAtMs: number): BorrowedSlice {
+    return {
+      id,
+      units: reply.lentUnits,
+      used: 0,
+      provisionalUnits: 0,
+      endsAtMs: calledAtMs + spendableMs,
+      expiry: this.policies.map(({ policy }, index) => ({
+        policy,
+        atMs: (reply.spentAtMs[index] ?? 0) + sliceTtlMs,
+      })),
+      settlement: null,
+      closing: Promise.withResolvers(),
+      isUncertain: false,
+    };
+  }
+
+  add(slice: BorrowedSlice, { decisions }: LeaseReply, nowMs: number): void {
+    this.#decisions = decisions;
+    this.#decidedAtMs = nowMs;
+    this.#slices.push(slice);
+  }
+
+  /** Ends slices that are used up or whose time is over; all slices when the clock has stepped back. */
+  retire(nowMs: number): void {
+    const hasSteppedBack = nowMs < this.#seenMs;
+    const isOver = (slice: BorrowedSlice): boolean =>
+      nowMs >= slice.endsAtMs || hasSteppedBack || leftOf(slice) === 0;
+    this.#seenMs = nowMs;
+    if (!this.#slices.some(isOver)) return;
+    this.#ended.push(...this.#slices.filter(isOver));
+    this.#slices = this.#slices.filter((slice) => !isOver(slice));
+  }
+
+  /** Ends all slices. @returns whether there is a slice to return */
+  end(): boolean {
+    this.#ended.push(...this.#slices);
+    this.#slices = [];
+    return this.#ended.length > 0;
+  }
+
+  /**
+   * The ended slices to return now. Slices that the object has booked whole by now are dropped. Slices with provisional
+   * spends wait for `provisionalGraceMs`.
+   */
+  returnable(nowMs: number): readonly BorrowedSlice[] {
+    const isExpired = ({ endsAtMs }: BorrowedSlice): boolean => endsAtMs + sliceTtlMs <= nowMs;
+    for (const slice of this.#ended.filter(isExpired)) {
+      slice.settlement ??= Promise.resolve([]);
+      slice.closing.resolve();
+    }
+    this.#ended = this.#ended.filter((slice) => !isExpired(slice));
+    return this.#ended.filter(
+      ({ settlement, provisionalUnits, endsAtMs }) =>
+        settlement === null && (provisionalUnits === 0 || nowMs >= endsAtMs + provisionalGraceMs),
+    );
+  }
+
+  /** Removes ended slices that were returned. */
+  remove(slices: readonly BorrowedSlice[]): void {
+    this.#ended = this.#ended.filter((slice) => !slices.includes(slice));
+  }
+}
+
+/** Takes the settlements of returned slices from the reply. One call returns a slice, since the first call settles it. */
+export function closeSlices<Reply extends ReturnReply>(
+  slices: readonly BorrowedSlice[],
+  reply: Promise<Reply>,
+): Promise<Reply> {
   for (const [index, slice] of slices.entries()) {
-    slice.told = answer.then(
-      // Objects of an older version do not say.
-      (answered) => answered?.settled?.[index] ?? null,
+    slice.settlement = reply.then(
+      // Objects of an older version report no settlements.
+      (settled) => settled?.settled?.[index] ?? null,
       () => {
-        slice.told = null;
-        slice.isUnsure = true;
+        slice.settlement = null;
+        slice.isUncertain = true;
         return null;
       },
     );
-    slice.returned.resolve();
+    slice.closing.resolve();
   }
-  return answer;
+  return reply;
 }
 
-/** What the object has booked whole by now. */
-export function dropOld(lease: Lease, nowMs: number): void {
-  const isOld = ({ endsAtMs }: Slice): boolean => endsAtMs + heldMs <= nowMs;
-  for (const slice of lease.ended.filter(isOld)) {
-    slice.told ??= Promise.resolve([]);
-    slice.returned.resolve();
-  }
-  lease.ended = lease.ended.filter((slice) => !isOld(slice));
-}
+const leftOf = ({ units, used }: BorrowedSlice): number => units - used;
 
-export const instantOf = (settled: Settlement, { policy }: Spend): number | null =>
-  settled.find((each) => each.policy === policy.name)?.atMs ?? null;
+const sum = (slices: readonly BorrowedSlice[], unitsOf: (slice: BorrowedSlice) => number): number =>
+  slices.reduce((units, slice) => units + unitsOf(slice), 0);
 
-export function demanded(demand: Demand, units: number, nowMs: number): void {
-  const sinceMs = nowMs - demand.beganAtMs;
-  if (sinceMs >= sliceMs || sinceMs < 0) {
-    demand.before = sinceMs < 2 * sliceMs && sinceMs >= 0 ? demand.units : 0;
-    demand.units = 0;
-    demand.beganAtMs = nowMs;
-  }
-  demand.units += units;
-}
-
-/** As many as are asked for in the time of a slice, and a quarter more. */
-export const wantedUnits = ({ before, units }: Demand): number =>
-  Math.ceil(1.25 * Math.max(before, units));
-
-export const sliceOf = (units: number): SliceWanted => ({
+const newSlice = (units: number): SliceWanted => ({
   id: crypto.randomUUID(),
   units,
-  ttlMs: heldMs,
+  ttlMs: sliceTtlMs,
   leastUnits,
 });
 
-/** Ends slices whose time is up or whose units are used, and all of them when the clock has stepped back. */
-export function retire(lease: Lease, nowMs: number): void {
-  const hasSteppedBack = nowMs < lease.seenMs;
-  const isOver = ({ units, used, endsAtMs }: Slice): boolean =>
-    nowMs >= endsAtMs || hasSteppedBack || used === units;
-  lease.seenMs = nowMs;
-  if (!lease.slices.some(isOver)) return;
-  lease.ended.push(...lease.slices.filter(isOver));
-  lease.slices = lease.slices.filter((slice) => !isOver(slice));
-}
-
-export function isLow({ slices }: Lease, nowMs: number): boolean {
-  const borrowed = slices.reduce((sum, { units }) => sum + units, 0);
-  const left = slices.reduce((sum, { units, used }) => sum + units - used, 0);
-  const endsAtMs = Math.max(...slices.map((slice) => slice.endsAtMs));
-  return left * refilledPart <= borrowed || nowMs >= endsAtMs - refilledMs;
-}
-
-/**
- * How many more units there are than the object has told: it held all that was lent before, and of the last slice nothing
- * was spent yet.
- */
-export function spareOf({ slices }: Lease): number {
-  const last = slices.at(-1);
-  const others = slices.slice(0, -1).reduce((sum, { units, used }) => sum + units - used, 0);
-  return others - (last?.used ?? 0);
-}
-
-/** As if the slice were booked whole at its end, which the waits that were told are for. */
-export function spentFrom(
-  told: Decision,
-  cost: number,
-  spareUnits: number,
-  sinceMs: number,
-): Decision {
-  const decision = aged({ ...told, cost, allowed: true, retryAfterMs: 0 }, Math.max(0, sinceMs));
-  return {
-    ...decision,
-    limits: decision.limits.map((limit) => ({
-      ...limit,
-      allowed: true,
-      retryAfterMs: 0,
-      remaining: Math.min(limit.capacity, Math.max(0, limit.remaining + spareUnits)),
-    })),
-  };
-}
+/** An allowed decision with the waits of the object's decision, which hold as if the whole slice were spent. */
+const allowed = (decision: Decision, cost: number, spareUnits: number): Decision => ({
+  ...decision,
+  cost,
+  allowed: true,
+  retryAfterMs: 0,
+  limits: decision.limits.map((limit) => ({
+    ...limit,
+    allowed: true,
+    retryAfterMs: 0,
+    remaining: Math.min(limit.capacity, Math.max(0, limit.remaining + spareUnits)),
+  })),
+});

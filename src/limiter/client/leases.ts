@@ -1,118 +1,106 @@
 /**
- * Slices of keys' quotas that an isolate has borrowed, and spends by itself: for keys that it is asked for often, and not
- * for long. What it does not spend goes back; what it does is told with the next call.
+ * Leases: slices of keys' quotas that this isolate borrows and spends without calling the object.
+ *
+ * 1. A check that the object decides also requests a slice when the key's demand is high enough.
+ * 2. The object holds the slice: at each decision, it counts the lent units as spent. The isolate spends the slice for up to
+ *    one second, counted from the request, so the slice never ends later than the object assumes.
+ * 3. When the slice is low, a call that spends nothing borrows the next one.
+ * 4. Unused units go back when the slice's second is over. A fully used slice is returned with the next call.
+ * 5. The object books the used units at the time of the return. It books a slice that is not returned in time as fully used.
+ * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
+ *    refunds the spend.
  */
+import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
-import { askedOf, callOf, isOf, type Spent, timeoutOf } from "./key-group.ts";
-import {
-  costOf,
-  demanded,
-  dropOld,
-  heldMs,
-  instantOf,
-  isAsking,
-  isLow,
-  isReturnable,
-  type Lease,
-  leastUnits,
-  retire,
-  returned,
-  type Slice,
-  sliceMs,
-  sliceOf,
-  spareOf,
-  spentFrom,
-  telling,
-  undecidedMs,
-  unreturned,
-  wantedUnits,
-} from "./lease.ts";
-import type { WaitUntil, ObjectCaller } from "./object-caller.ts";
+import type { DecisionContext } from "./admission.ts";
+import { type BookedSpend, callOf, chargesPolicies, timeoutOf } from "./key-group.ts";
+import { type BorrowedSlice, closeSlices, Lease, provisionalGraceMs } from "./lease.ts";
+import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { objectLocation } from "./object-location.ts";
 import type {
-  CheckCall,
+  CheckReply,
   LeaseReply,
   ReturnReply,
+  Settlement,
   SliceReturned,
   SliceWanted,
-  CheckReply,
 } from "../protocol.ts";
-import { BoundedMap } from "../bounded-map.ts";
 
-/** Bound the memory of an isolate. What a lease that has to go has left of its slices goes back at once. */
-const mostKeys = 1_024;
-const mostOfKey = 16;
-const mostBytes = 4_000_000;
-/** About what a lease takes, and what each limit adds to it with its decision. */
-const bytesOfLease = 1_000;
-const bytesOfLimit = 400;
+/** Bound the memory of an isolate. The slices of an evicted lease are returned at once. */
+const maximumKeys = 1_024;
+const maximumLeasesPerKey = 16;
+const maximumBytes = 4_000_000;
+/** About what a lease takes, and what each limit and its decision add. */
+const leaseBytes = 1_000;
+const limitBytes = 400;
 
 const returnTimeoutMs = 1_000;
 
-/** What was spent from a slice. */
-export interface Borrowed {
+/** A spend from a slice. */
+export interface SliceSpend {
   readonly outcomes: readonly Outcome[];
-  /** Ends the provisional time of the spend, if it has one. */
+  /** Ends the provisional time of the spend. */
   readonly confirm: () => void;
-  /** Gives it back, as far as the object has not booked it. @returns what it has, and to which instants */
-  readonly giveBack: () => Promise<readonly Spent[]>;
+  /** Gives the spend back. @returns the part that the object has booked and must refund */
+  readonly giveBack: () => Promise<readonly BookedSpend[]>;
+}
+
+interface LeaseRequest {
+  readonly group: readonly Spend[];
+  /** For how long the check's spend may be given back by law 10; 0 for a final spend. */
+  readonly provisionalMs: number;
+  readonly wanted: SliceWanted | null;
+  readonly waitUntil: WaitUntil;
+  /** Handles the check's spend when the reply arrives after the deadline. */
+  readonly settleLate: (reply: CheckReply) => unknown;
 }
 
 const bytesOf = (leases: readonly Lease[]): number =>
   leases.reduce(
-    (sum, { asked }) =>
-      asked.reduce((bytes, { limits }) => bytes + limits.length * bytesOfLimit, sum + bytesOfLease),
+    (sum, { policies }) =>
+      policies.reduce((bytes, { limits }) => bytes + limits.length * limitBytes, sum + leaseBytes),
     0,
   );
 
 export class Leases {
-  readonly #calls: ObjectCaller;
+  readonly #caller: ObjectCaller;
   readonly #clock: Clock;
-  /** The leases of a key, the one used last first. */
-  readonly #ofKeys = new BoundedMap<readonly Lease[]>(mostKeys, { mostBytes, bytesOf });
+  /** The leases of each key, the most recently used first. */
+  readonly #byKey = new BoundedMap<readonly Lease[]>(maximumKeys, {
+    mostBytes: maximumBytes,
+    bytesOf,
+  });
 
-  constructor(calls: ObjectCaller, clock: Clock) {
-    this.#calls = calls;
+  constructor(caller: ObjectCaller, clock: Clock) {
+    this.#caller = caller;
     this.#clock = clock;
   }
 
-  /**
-   * Spends from what is borrowed; null when the object has to be asked.
-   * @param isProvisional whether a later object may still deny the request
-   */
-  spend(group: readonly Spend[], waitUntil: WaitUntil, isProvisional = false): Borrowed | null {
+  /** Spends from a slice. @returns null when the object must decide */
+  spend(
+    group: readonly Spend[],
+    { waitUntil, provisionalMs }: Pick<DecisionContext, "waitUntil" | "provisionalMs">,
+  ): SliceSpend | null {
     const lease = this.#leaseOf(group, waitUntil);
-    const cost = costOf(group);
+    // All costs of a leased group are equal.
+    const cost = group[0]?.cost ?? 0;
     const nowMs = this.#clock.now();
-    demanded(lease.demand, cost, nowMs);
-    retire(lease, nowMs);
-    const slice = lease.slices.find(({ units, used }) => units - used >= cost);
-    if (slice === undefined) return null;
-    slice.used += cost;
-    let provisional = isProvisional ? cost : 0;
-    slice.provisional += provisional;
+    const slice = lease.spend(cost, nowMs);
+    if (slice === null) return null;
+    let provisionalUnits = provisionalMs > 0 ? cost : 0;
+    slice.provisionalUnits += provisionalUnits;
     const endProvisional = (): void => {
-      slice.provisional -= provisional;
-      provisional = 0;
+      slice.provisionalUnits -= provisionalUnits;
+      provisionalUnits = 0;
     };
-    if (isLow(lease, nowMs) && !isAsking(lease, group, nowMs)) {
+    if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
       waitUntil(this.#refill(lease, group, waitUntil));
     }
-    const { told, toldAtMs } = lease;
-    const spareUnits = spareOf(lease);
-    const outcomes = group.flatMap(({ policy }, index): Outcome[] => {
-      const decision = told[index];
-      if (decision === undefined) return [];
-      const spent = spentFrom(decision, cost, spareUnits, nowMs - toldAtMs);
-      return [{ kind: "decided", policy, decision: spent }];
-    });
     return {
-      outcomes,
+      outcomes: lease.outcomes(group, nowMs),
       confirm: () => {
         endProvisional();
-        const isLeftOver = lease.ended.includes(slice) && slice.used < slice.units;
-        if (isLeftOver) waitUntil(this.#returnEnded(lease));
+        if (lease.isEnded(slice) && slice.used < slice.units) waitUntil(this.#returnEnded(lease));
       },
       giveBack: () => {
         endProvisional();
@@ -121,167 +109,134 @@ export class Leases {
     };
   }
 
-  async #giveBack(lease: Lease, slice: Slice, group: readonly Spend[]): Promise<readonly Spent[]> {
-    const isKnown = slice.told !== null;
-    if (!isKnown) {
-      slice.used -= costOf(group);
-      // Nobody else may come to return it.
-      if (!lease.slices.includes(slice)) await this.#returnEnded(lease);
-      // Where it is returned too late the object has booked all of it.
-      await slice.returned.promise;
+  async #giveBack(
+    lease: Lease,
+    slice: BorrowedSlice,
+    group: readonly Spend[],
+  ): Promise<readonly BookedSpend[]> {
+    const wasReturned = slice.settlement !== null;
+    if (!wasReturned) {
+      slice.used -= group[0]?.cost ?? 0;
+      // Without further requests nothing else would return the slice.
+      if (!lease.isSpendable(slice)) await this.#returnEnded(lease);
+      await slice.closing.promise;
     }
-    const settled = await slice.told;
-    if (settled === null || slice.isUnsure) return [];
-    return group.flatMap((spend): Spent[] => {
-      const bookedAtMs = instantOf(settled, spend);
-      if (bookedAtMs !== null && !isKnown) return [];
-      const spentAtMs = bookedAtMs ?? instantOf(slice.ends, spend);
+    const settlement = await slice.settlement;
+    if (settlement === null || slice.isUncertain) return [];
+    return group.flatMap((spend): BookedSpend[] => {
+      const bookedAtMs = instantOf(settlement, spend);
+      // The object booked the lowered number of used units.
+      if (bookedAtMs !== null && !wasReturned) return [];
+      // Without an instant the slice came too late: the object has booked it whole.
+      const spentAtMs = bookedAtMs ?? instantOf(slice.expiry, spend);
       return spentAtMs === null ? [] : [{ spend, spentAtMs }];
     });
   }
 
   forget(partitionKey: string): void {
-    this.#ofKeys.delete(partitionKey);
+    this.#byKey.delete(partitionKey);
   }
 
   /**
-   * Asks the object to decide, and for a slice if that is worth it; nothing is borrowed twice at once.
-   * @param provisionalMs for how long what it spends may be given back by law 10; 0 when it is spent for good
-   * @param settle what is to be done about what it spends too late to be waited for
-   * @returns what it decided; null where it gave no answer in time
+   * Lets the object decide, and requests a slice when the demand is high enough. One request is under way at a time.
+   * @returns null when the object does not answer in time
    */
-  async ask(
+  async check(
     group: readonly Spend[],
-    waitUntil: WaitUntil,
-    provisionalMs = 0,
-    settle: (reply: CheckReply) => unknown = () => undefined,
+    { waitUntil, provisionalMs }: Pick<DecisionContext, "waitUntil" | "provisionalMs">,
+    settleLate: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
     const lease = this.#leaseOf(group, waitUntil);
-    const nowMs = this.#clock.now();
-    const units = isAsking(lease, group, nowMs) ? 0 : wantedUnits(lease.demand);
-    const wanted = units < leastUnits ? null : sliceOf(units);
-    return this.#call(lease, callOf(group, provisionalMs), group, wanted, waitUntil, settle);
+    const wanted = lease.wantedSlice(group, this.#clock.now());
+    return this.#call(lease, { group, provisionalMs, wanted, waitUntil, settleLate });
   }
 
   async #refill(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
-    const looks = group.map((spend) => ({ ...spend, cost: 0 }));
-    const units = Math.max(leastUnits, wantedUnits(lease.demand));
-    await this.#call(lease, callOf(looks), looks, sliceOf(units), waitUntil, () => undefined);
+    await this.#call(lease, {
+      group: group.map((spend) => ({ ...spend, cost: 0 })),
+      provisionalMs: 0,
+      wanted: lease.refillSlice(),
+      waitUntil,
+      settleLate: () => undefined,
+    });
   }
 
-  async #call(
-    lease: Lease,
-    check: CheckCall,
-    group: readonly Spend[],
-    wanted: SliceWanted | null,
-    waitUntil: WaitUntil,
-    settle: (reply: CheckReply) => unknown,
-  ): Promise<LeaseReply | null> {
-    const askedAtMs = this.#clock.now();
-    dropOld(lease, askedAtMs);
-    const ended = lease.ended.filter((slice) => isReturnable(slice, askedAtMs));
-    if (wanted !== null) lease.askedAtMs = askedAtMs;
-    const call = { ...check, wanted, returned: ended.map(returned) };
-    const answer = await this.#calls.call<LeaseReply>({
+  async #call(lease: Lease, request: LeaseRequest): Promise<LeaseReply | null> {
+    const { group, provisionalMs, wanted, waitUntil, settleLate } = request;
+    const calledAtMs = this.#clock.now();
+    const slices = lease.returnable(calledAtMs);
+    if (wanted !== null) lease.beginRequest(calledAtMs);
+    const call = { ...callOf(group, provisionalMs), wanted, returned: slices.map(returnedOf) };
+    const reply = await this.#caller.call<LeaseReply>({
       name: "lease",
       location: lease.location,
       policies: group.map(({ policy }) => policy.name),
       timeoutMs: timeoutOf(group),
-      ask: (stub) => telling(ended, stub.lease(call)),
+      send: (stub) => closeSlices(slices, stub.lease(call)),
       late: {
         waitUntil,
-        // The slice's time is running while the rest is put right.
-        settle: (reply) => {
-          const unused = wanted === null ? [] : [{ id: wanted.id, used: 0 }];
-          return Promise.all([settle(reply), this.#return(lease, unused, [])]);
+        settle: (late) => {
+          // Too little of the slice's time is left to spend it.
+          const unused = wanted === null ? [] : [lease.sliceOf(wanted, late, calledAtMs)];
+          return Promise.all([settleLate(late), this.#return(lease, unused)]);
         },
       },
     });
-    if (wanted !== null && lease.askedAtMs === askedAtMs) lease.askedAtMs = null;
-    if (answer === null) return null;
-    lease.ended = lease.ended.filter((slice) => !ended.includes(slice));
-    if (wanted !== null && answer.lentUnits > 0) {
-      lease.told = answer.decisions;
-      lease.toldAtMs = this.#clock.now();
-      const endsAtMs = askedAtMs + sliceMs;
-      const ends = group.map(({ policy }, index) => ({
-        policy: policy.name,
-        atMs: (answer.spentAtMs[index] ?? 0) + heldMs,
-      }));
-      const { id } = wanted;
-      lease.slices.push({ id, units: answer.lentUnits, used: 0, endsAtMs, ends, ...unreturned() });
-      waitUntil(this.#returnAt(lease, endsAtMs));
+    if (wanted !== null) lease.endRequest(calledAtMs);
+    if (reply === null) return null;
+    lease.remove(slices);
+    if (wanted !== null && reply.lentUnits > 0) {
+      const slice = lease.sliceOf(wanted, reply, calledAtMs);
+      lease.add(slice, reply, this.#clock.now());
+      waitUntil(this.#returnAt(lease, slice.endsAtMs));
     }
-    return answer;
+    return reply;
   }
 
-  /** What is left when the time is up goes back at once; what is all spent can wait for the next call. */
+  /** Returns unused units when the slice ends. A fully used slice waits for the next call. */
   async #returnAt(lease: Lease, endsAtMs: number): Promise<void> {
     await sleep(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
-    retire(lease, this.#clock.now());
-    if (lease.ended.some(({ provisional }) => provisional > 0)) {
-      await sleep(this.#clock, undecidedMs);
-    }
-    const hasMore = lease.ended.some(({ told, units, used }) => told === null && used < units);
-    if (hasMore) await this.#returnEnded(lease);
+    lease.retire(this.#clock.now());
+    if (lease.hasProvisional) await sleep(this.#clock, provisionalGraceMs);
+    if (lease.hasUnused) await this.#returnEnded(lease);
   }
 
   async #returnEnded(lease: Lease): Promise<void> {
-    dropOld(lease, this.#clock.now());
-    const ended = lease.ended.filter((slice) => isReturnable(slice, this.#clock.now()));
-    lease.ended = lease.ended.filter((slice) => !ended.includes(slice));
-    await this.#return(lease, ended.map(returned), ended);
+    const slices = lease.returnable(this.#clock.now());
+    lease.remove(slices);
+    await this.#return(lease, slices);
   }
 
-  /** @param told the slices that are returned, as far as they are known */
-  async #return(
-    lease: Lease,
-    slices: readonly SliceReturned[],
-    told: readonly Slice[],
-  ): Promise<void> {
+  async #return(lease: Lease, slices: readonly BorrowedSlice[]): Promise<void> {
     if (slices.length === 0) return;
-    await this.#calls.call<ReturnReply>({
+    const call = { key: lease.key, returned: slices.map(returnedOf) };
+    await this.#caller.call<ReturnReply>({
       name: "return",
       location: lease.location,
-      policies: lease.asked.map(({ policy }) => policy),
+      policies: lease.policies.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
-      ask: (stub) => telling(told, stub.giveBackSlices({ key: lease.key, returned: slices })),
+      send: (stub) => closeSlices(slices, stub.giveBackSlices(call)),
     });
   }
 
   #leaseOf(group: readonly Spend[], waitUntil: WaitUntil): Lease {
     const [first] = group;
-    if (first === undefined) throw new RangeError("nothing is to be spent");
-    const { partitionKey, policy } = first;
-    const leases = this.#ofKeys.get(partitionKey) ?? [];
-    const known = leases.find(({ asked }) => isOf(asked, group));
-    if (known !== undefined && known === leases[0]) {
-      this.#ofKeys.set(partitionKey, leases);
-      return known;
+    if (first === undefined) throw new RangeError("a group has at least one spend");
+    const leases = this.#byKey.get(first.partitionKey) ?? [];
+    const known = leases.find(({ policies }) => chargesPolicies(group, policies));
+    const lease = known ?? new Lease(group, first, this.#clock.now());
+    const used = lease === leases[0] ? leases : [lease, ...leases.filter((each) => each !== lease)];
+    const kept = used.slice(0, maximumLeasesPerKey);
+    const evicted = this.#byKey.set(first.partitionKey, kept).flat();
+    for (const each of [...used.slice(maximumLeasesPerKey), ...evicted]) {
+      if (each.end()) waitUntil(this.#returnEnded(each));
     }
-    const lease = known ?? {
-      key: partitionKey,
-      location: objectLocation(policy.objects, partitionKey),
-      asked: group.map(askedOf),
-      told: [],
-      toldAtMs: 0,
-      slices: [],
-      ended: [],
-      askedAtMs: null,
-      seenMs: 0,
-      demand: { beganAtMs: this.#clock.now(), before: 0, units: 0 },
-    };
-    const all = [lease, ...leases.filter((each) => each !== lease)];
-    const gone = this.#ofKeys.set(partitionKey, all.slice(0, mostOfKey)).flat();
-    for (const each of [...all.slice(mostOfKey), ...gone]) this.#end(each, waitUntil);
     return lease;
   }
-
-  /** Spends no more from a lease that has to go. */
-  #end(lease: Lease, waitUntil: WaitUntil): void {
-    lease.ended.push(...lease.slices);
-    lease.slices = [];
-    if (lease.ended.length > 0) waitUntil(this.#returnEnded(lease));
-  }
 }
+
+const returnedOf = ({ id, used }: BorrowedSlice): SliceReturned => ({ id, used });
+
+const instantOf = (settlement: Settlement, { policy }: Spend): number | null =>
+  settlement.find((each) => each.policy === policy.name)?.atMs ?? null;

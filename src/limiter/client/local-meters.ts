@@ -1,124 +1,105 @@
 /**
- * Limits that an isolate enforces by itself while an object gives no answer. It has counted what objects admitted
- * through it before, so that a failure does not begin with a full quota; what other isolates admit it cannot know.
+ * The isolate's own meters, which enforce limits while an object gives no answer. They also count the spends that objects
+ * admit through this isolate, so that an outage does not start with a full quota. Spends of other isolates are unknown.
  */
 import { type Decision, type Meter, mostStoredBytesOf } from "../../strategies/index.ts";
+import type { CostOf } from "./admission.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
-import { admits, type Outcome, type Spend } from "./outcome.ts";
+import type { Spend } from "./outcome.ts";
 import { provisionalTtlMs } from "../provisional-ttl.ts";
-import { BoundedMap } from "../bounded-map.ts";
 
-/** Bounds the memory of an isolate; the meters longest unused are the first to go. */
-const mostMeters = 1_024;
-const mostBytes = 6_000_000;
-/** What may grow larger, such as a long log, is not kept in case of need: there would be one for every key. */
-const mostStoredBytes = 16_000;
+/** Bound the memory of an isolate. The meters least recently used are evicted first. */
+const maximumMeters = 1_024;
+const maximumBytes = 6_000_000;
+/** Limits whose state can grow larger, such as long logs, are not counted for an outage. */
+const maximumMeterBytes = 16_000;
+/** About what an entry takes beside its meter. */
+const entryBytes = 400;
 
-/** Nobody renews what is held here: it is held for its whole window. */
-const wholeWindow = Number.MAX_SAFE_INTEGER;
+/** Keeps slots for their whole window, because the isolate renews nothing. */
+const wholeWindowMs = Number.MAX_SAFE_INTEGER;
 
-/** What the isolate has counted, and when. */
-export interface Counted {
-  readonly spends: readonly Spend[];
-  readonly atMs: number;
-  /** For how long the meters keep what an exact settlement takes, in milliseconds; 0 when they do not. */
-  readonly openForMs: number;
+/** Spends that the isolate's meters count beside the object. */
+export interface LocalCount {
+  /** Counts the spends now. Later calls change nothing. */
+  readonly book: () => void;
+  /** Corrects the counted spends to their actual costs and frees their slots. */
+  readonly settle: (costOf: CostOf) => void;
 }
 
-export const nothingCounted: Counted = { spends: [], atMs: 0, openForMs: 0 };
+/** For a reply after the deadline: the isolate's meters have counted the request already. */
+export const uncounted: LocalCount = { book: () => undefined, settle: () => undefined };
 
 export class LocalMeters {
   readonly #now: Clock["now"];
-  readonly #held = new BoundedMap<InternedMeter>(mostMeters, { mostBytes, bytesOf });
+  readonly #meters = new BoundedMap<InternedMeter>(maximumMeters, {
+    mostBytes: maximumBytes,
+    bytesOf: ({ meter }) => entryBytes + meter.sizeBytes(),
+  });
 
   constructor({ now }: Clock) {
     this.#now = now;
   }
 
-  /**
-   * What the policies' failure modes say; local limits too are spent by all or by none, but for dry runs.
-   * @param provisionalMs for how long an object of another key may still deny the request; 0 when none can
-   */
-  fallBack(
-    group: readonly Spend[],
-    provisionalMs = 0,
-  ): { readonly outcomes: Outcome[]; readonly counted: Counted } {
-    const atMs = this.#now();
-    const openForMs = group.reduce((ms, { ttlMs = 0 }) => Math.max(ms, ttlMs), provisionalMs);
-    const look = (spend: Spend): Outcome =>
-      fallBackOf(spend, () => this.#meterOf(spend).look(spend.cost, atMs));
-    if (!group.map(look).every(admits)) {
-      // Whichever of them denies, the request is denied to all.
-      for (const spend of group.filter(isLocal)) this.#meterOf(spend).deny(atMs);
-      return { outcomes: group.map(look), counted: nothingCounted };
-    }
-    const spends: Spend[] = [];
-    const outcomes = group.map((spend) => {
-      const outcome = fallBackOf(spend, () => this.#spend(spend, openForMs, atMs));
-      if (outcome.kind === "local" && outcome.decision.allowed) spends.push(spend);
-      return outcome;
-    });
-    return { outcomes, counted: { spends, atMs, openForMs } };
+  look(spend: Spend, nowMs: number): Decision {
+    return this.#meterOf(spend).look(spend.cost, nowMs);
   }
 
-  #spend(spend: Spend, openForMs: number, atMs: number): Decision {
+  /** Counts a denial, which extends elastic windows. */
+  deny(spend: Spend, nowMs: number): void {
+    this.#meterOf(spend).deny(nowMs);
+  }
+
+  /** @param openForMs for how long the exact spend can be settled; 0 for a final spend */
+  spend(spend: Spend, openForMs: number, nowMs: number): Decision {
     const meter = this.#meterOf(spend);
     const { cost, policy } = spend;
-    if (openForMs === 0) return meter.consume(cost, atMs);
-    return meter.reserve({ cost, ttlMs: provisionalTtlMs(policy.limits, openForMs) }, atMs);
+    if (openForMs === 0) return meter.consume(cost, nowMs);
+    return meter.reserve({ cost, ttlMs: provisionalTtlMs(policy.limits, openForMs) }, nowMs);
   }
 
-  /** What `fallBack` would answer, without spending. */
-  fallBackLook(spend: Spend): Outcome {
-    return fallBackOf(spend, () => this.#meterOf(spend).look(spend.cost, this.#now()));
+  /** Settles what `spend` has spent. Takes the same `openForMs`. */
+  settle(spend: Spend, actualCost: number, spentAtMs: number, openForMs: number): void {
+    const { policy, cost } = spend;
+    const ttlMs = openForMs === 0 ? wholeWindowMs : provisionalTtlMs(policy.limits, openForMs);
+    this.#meterOf(spend).settle({ cost, actualCost, spentAtMs, ttlMs }, this.#now());
   }
 
-  /** Counts what an object has admitted, as far as it is worth it. */
-  book(spends: readonly Spend[], nowMs: number): Counted {
-    const worth = spends.filter(isWorthCounting);
-    for (const spend of worth) this.#meterOf(spend).book(spend.cost, nowMs, nowMs);
-    return { spends: worth, atMs: nowMs, openForMs: 0 };
-  }
-
-  /** Corrects what was consumed or booked to what it cost; slots are free again. */
-  settle({ spends, atMs, openForMs }: Counted, costOf: (spend: Spend) => number): void {
-    for (const spend of spends) {
-      const ttlMs =
-        openForMs === 0 ? wholeWindow : provisionalTtlMs(spend.policy.limits, openForMs);
-      const reserved = { cost: spend.cost, spentAtMs: atMs, ttlMs };
-      this.#meterOf(spend).settle({ ...reserved, actualCost: costOf(spend) }, this.#now());
-    }
+  /** Spends that an object has admitted, not yet counted. Skips policies that would not use the count. */
+  count(spends: readonly Spend[]): LocalCount {
+    const useful = spends.filter(isUseful);
+    let bookedAtMs: number | null = null;
+    return {
+      book: () => {
+        if (bookedAtMs !== null) return;
+        bookedAtMs = this.#now();
+        for (const spend of useful) {
+          this.#meterOf(spend).book(spend.cost, bookedAtMs, bookedAtMs);
+        }
+      },
+      settle: (costOf) => {
+        if (bookedAtMs === null) return;
+        for (const spend of useful) this.settle(spend, costOf(spend), bookedAtMs, 0);
+      },
+    };
   }
 
   forget(spend: Spend): void {
-    this.#held.delete(nameOf(spend));
+    this.#meters.delete(nameOf(spend));
   }
 
   #meterOf(spend: Spend): Meter {
     const name = nameOf(spend);
-    const held = internedMeter(spend.policy.limits, this.#held.get(name));
-    this.#held.set(name, held);
-    return held.meter;
+    const interned = internedMeter(spend.policy.limits, this.#meters.get(name));
+    this.#meters.set(name, interned);
+    return interned.meter;
   }
 }
 
-/** About what an entry takes beside its meter. */
-const bytesOfEntry = 400;
-
-const bytesOf = ({ meter }: InternedMeter): number => bytesOfEntry + meter.sizeBytes();
-
 const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${partitionKey}`;
 
-const isWorthCounting = ({ policy }: Spend): boolean =>
+const isUseful = ({ policy }: Spend): boolean =>
   policy.onError === "local" &&
-  policy.limits.every((limit) => mostStoredBytesOf(limit) <= mostStoredBytes);
-
-const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
-
-function fallBackOf(spend: Spend, decide: () => Decision): Outcome {
-  const { policy } = spend;
-  return policy.onError === "local"
-    ? { kind: "local", policy, decision: decide() }
-    : { kind: policy.onError, policy };
-}
+  policy.limits.every((limit) => mostStoredBytesOf(limit) <= maximumMeterBytes);

@@ -1,38 +1,36 @@
 /**
- * Calls of objects, bounded in time. One that fails is not asked again for a second: a dead object is not to hold up, nor
- * to be overwhelmed by, every request. An answer that comes too late is not lost: what it spent can still be put right.
+ * Calls objects, with a deadline for each call. An object that failed is not called for decisions for one second. A
+ * deadline does not cancel a call: the late reply is handled in the background, so that its spend can be given back.
  */
 import { errorText, report } from "../../observability/events.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
 import { objectId, type ObjectLocation } from "./object-location.ts";
-import { BoundedMap } from "../bounded-map.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 /**
- * The platform would try five times for up to ten seconds: longer than any request should wait for its limiter. 500 ms
- * is the shortest it takes; the deadline of a call is ours.
+ * The platform's default is five attempts in up to ten seconds, longer than a request should wait. 500 ms is the shortest
+ * timeout it accepts; the deadline of a call is enforced here.
  */
 const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 
-const rememberedMs = 1_000;
+const cooldownMs = 1_000;
 /** Bounds the memory of an isolate. */
-const mostRemembered = 1_024;
+const maximumCooldowns = 1_024;
 
 type Objects = DurableObjectNamespace<RateLimiter>;
 type Stub = DurableObjectStub<RateLimiter>;
 
-/** Keeps the Worker running for work that goes on after its answer. */
+/** Keeps the Worker running for work that continues after the response. */
 export type WaitUntil = (work: Promise<unknown>) => void;
 
-export interface Call<Answer> {
-  /** For the log. What can be done without the object for a while is not tried again so soon; what corrects its count is. */
+const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
+
+export interface Call<Reply> {
+  /** Appears in the log. Decision calls are skipped during an object's cooldown; corrections are always sent. */
   readonly name:
-    | "check"
-    | "look"
-    | "reserve"
-    | "lease"
-    | "sync"
+    | (typeof decisionCalls)[number]
     | "renew"
     | "refund"
     | "return"
@@ -41,54 +39,54 @@ export interface Call<Answer> {
   readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
-  readonly ask: (stub: Stub) => Promise<Answer>;
-  /** Whether it is made once more where it fails: made twice it does no more than once. */
+  readonly send: (stub: Stub) => Promise<Reply>;
+  /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
   readonly isRepeatable?: boolean;
-  /** What is to be done about an answer that nobody waits for any more. */
-  readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (answer: Answer) => unknown };
+  /** Handles a reply that arrives after the deadline. */
+  readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (reply: Reply) => unknown };
 }
 
-const decisions: ReadonlySet<string> = new Set(["check", "look", "reserve", "lease", "sync"]);
+const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
 
 export class ObjectCaller {
   readonly #objects: Objects;
   readonly #clock: Clock;
-  /** Objects that gave no answer of late. */
-  readonly #silent = new BoundedMap<Cooldown>(mostRemembered);
+  /** The cooldowns of objects that failed. */
+  readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
 
   constructor(objects: Objects, clock: Clock) {
     this.#objects = objects;
     this.#clock = clock;
   }
 
-  /** The object's answer; null if there is none in time. */
-  async call<Answer>(call: Call<Answer>): Promise<Answer | null> {
-    const { name, location, policies, timeoutMs, ask, late } = call;
+  /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
+  async call<Reply>(call: Call<Reply>): Promise<Reply | null> {
+    const { name, location, policies, timeoutMs, send, late } = call;
     const id = objectId(location);
-    if (decisions.has(name) && this.#silent.get(id)?.isOn === true) {
+    if (isDecision(name) && this.#cooldowns.get(id)?.isOn === true) {
       report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
       return null;
     }
-    let answer: Promise<Answer> | null = null;
+    let reply: Promise<Reply> | null = null;
     try {
-      // A stub is cheap, and one that has thrown stays broken: each call has its own.
-      answer = ask(this.#stubAt(location));
-      const inTime = await withDeadline(this.#clock, answer, timeoutMs);
-      this.#silent.delete(id);
+      // A new stub for each call: a stub that has thrown stays broken.
+      reply = send(this.#stubAt(location));
+      const inTime = await withDeadline(this.#clock, reply, timeoutMs);
+      this.#cooldowns.delete(id);
       return inTime;
     } catch (error) {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
-      this.#remember(id);
-      if (answer !== null) late?.waitUntil(answer.then(late.settle, () => undefined));
-      const isRepeated = call.isRepeatable === true && mayPass(error);
+      this.#startCooldown(id);
+      if (reply !== null) late?.waitUntil(reply.then(late.settle, () => undefined));
+      const isRepeated = call.isRepeatable === true && isTransient(error);
       return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
     }
   }
 
-  #remember(id: string): void {
-    const cooldown = new Cooldown(rememberedMs, this.#clock);
+  #startCooldown(id: string): void {
+    const cooldown = new Cooldown(cooldownMs, this.#clock);
     cooldown.begin();
-    this.#silent.set(id, cooldown);
+    this.#cooldowns.set(id, cooldown);
   }
 
   #stubAt({ name, locationHint, jurisdiction }: ObjectLocation): Stub {
@@ -101,25 +99,28 @@ export class ObjectCaller {
   }
 }
 
-/** Whether another try may go better: not one for a call that is still under way, nor for an object with too much to do. */
-const mayPass = (error: unknown): boolean =>
-  !(error instanceof TooLate) && Object(error).overloaded !== true;
+/** A timed-out call may still be running, and an overloaded object must not get more calls. */
+const isTransient = (error: unknown): boolean =>
+  !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;
 
-class TooLate extends Error {
+class DeadlineExceeded extends Error {
+  // Part of the logged text.
   override readonly name = "TooLate";
 }
 
-/** @throws TooLate when there is no answer by then; the call itself cannot be called back */
-async function withDeadline<Answer>(
+/** @throws DeadlineExceeded when the reply does not arrive in time; the call itself keeps running */
+async function withDeadline<Reply>(
   { after }: Clock,
-  answer: Promise<Answer>,
+  reply: Promise<Reply>,
   timeoutMs: number,
-): Promise<Answer> {
+): Promise<Reply> {
   const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const callOff = after(timeoutMs, () => reject(new TooLate(`no answer within ${timeoutMs} ms`)));
+  const cancel = after(timeoutMs, () =>
+    reject(new DeadlineExceeded(`no answer within ${timeoutMs} ms`)),
+  );
   try {
-    return await Promise.race([answer, deadline]);
+    return await Promise.race([reply, deadline]);
   } finally {
-    callOff();
+    cancel();
   }
 }

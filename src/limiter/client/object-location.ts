@@ -1,27 +1,27 @@
-/** Which object a key lives in: decided from the key and the settings of its objects alone, by every isolate alike. */
+/** Which object a key lives in. Every isolate derives it from the key and the settings of its objects alone. */
 import type { Jurisdiction, LocationHint, ObjectSettings } from "../../config/index.ts";
 
 export interface ObjectLocation {
   /** The object's name. */
   readonly name: string;
-  /** Where an object is made that has not been there yet; one that has does not move. */
+  /** Where a new object is created. An existing object does not move. */
   readonly locationHint: LocationHint | null;
-  /** The same name in another is another object. */
+  /** The same name in another jurisdiction is another object. */
   readonly jurisdiction: Jurisdiction | null;
 }
 
 /**
- * An object of its own is named by the key; a shard, `<shard>-of-<shards>`; with a location hint, `@<hint>` follows. These
- * names must never change: what is stored under one would be lost.
+ * An object for one key is named by the key, a shard `<shard>-of-<shards>`. A location hint adds `@<hint>`. These names
+ * must never change: what is stored under the old names would be lost.
  */
 export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
   const { shards, locationHint, jurisdiction } = settings;
-  const own = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
-  const name = locationHint === null ? own : `${own}@${locationHint}`;
+  const base = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
+  const name = locationHint === null ? base : `${base}@${locationHint}`;
   return { name, locationHint, jurisdiction };
 }
 
-/** What tells an object from all others: the same name in another jurisdiction is another. */
+/** Identifies an object among those of all jurisdictions. */
 export const objectId = ({ name, jurisdiction }: ObjectLocation): string =>
   `${jurisdiction ?? ""} ${name}`;
 
@@ -29,8 +29,8 @@ export const objectId = ({ name, jurisdiction }: ObjectLocation): string =>
 const hashedCharacters = 8;
 
 /**
- * The shard of a key, from 0: the first 48 bits of its partition key, an HMAC-SHA-256 in base64url, modulo the number of
- * shards.
+ * The shard of a key, from 0: the first 48 bits of its partition key modulo the number of shards. The partition key is an
+ * HMAC-SHA-256 in base64url.
  */
 export function shardOf(partitionKey: string, shards: number): number {
   const base64 = partitionKey

@@ -1,29 +1,31 @@
-/** What is asked of the limiter, and what comes of it. */
+/** The limiter's input and output: what a policy charges to a key, and the outcome. */
 import type { Policy } from "../../config/index.ts";
 import { type Decision, isBoundByDelay } from "../../strategies/index.ts";
 
-/** What a policy is to spend on a key. */
+/** A cost that a policy charges to a key. */
 export interface Spend {
   readonly policy: Policy;
   readonly partitionKey: string;
   readonly cost: number;
-  /** For how long it is to be settled, unless it is renewed by then; spent for good when left out. */
+  /** Makes the spend a reservation that can be settled for this long. Without it the spend is final. */
   readonly ttlMs?: number;
 }
 
 /**
- * What came of one spend. `decided` by the object; `local`, by the isolate for want of the object; `open` and `closed`,
- * by the policy's failure mode, without a decision.
+ * The outcome of one spend.
+ * - `decided`: the object decided, or the isolate by what the object last reported.
+ * - `local`: the isolate decided by its own meters, because the object gave no answer.
+ * - `open`, `closed`: the object gave no answer, and the policy's failure mode applies without a decision.
  */
 export type Outcome =
   | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
   | { readonly kind: "open" | "closed"; readonly policy: Policy };
 
-/** Whether the policy by itself would let the request in. */
+/** Whether the policy alone would allow the request. */
 export const allows = (outcome: Outcome): boolean =>
   "decision" in outcome ? outcome.decision.allowed : outcome.kind === "open";
 
-/** Whether an outcome lets the request in. */
+/** Whether the outcome lets the request pass: a dry run always does. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
 
 /** The names of the limits that deny. */
@@ -34,15 +36,20 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
 }
 
 /**
- * Why a request is denied: a limit is exceeded; the key is banned; it is on the policy's `deny` list, or lacks what the
- * policy demands; the cost can never fit; the key has too many open reservations; it would wait longer than `maxDelay`.
+ * Why a request is denied:
+ * - `limit`: a limit is exceeded
+ * - `ban`: the key is banned
+ * - `deny`: the key is on the policy's `deny` list, or a required key part is missing
+ * - `cost`: the cost exceeds the capacity
+ * - `reservations`: the key has the maximum of open reservations
+ * - `delay`: the request would wait longer than `maxDelay`
  */
 export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
 
-/** Where several apply, the first is the reason: waiting for the others would not help. */
+/** When several reasons apply, the first in this list is reported. */
 const precedence = ["ban", "cost", "limit", "delay"] as const satisfies DenialReason[];
 
-/** The reason of a denial by decisions of which at least one denies. */
+/** The reason of a denial. At least one of the outcomes must deny. */
 export function denialReason(denying: readonly Outcome[]): DenialReason {
   const reasons = new Set(denying.map(reasonOf));
   return precedence.find((reason) => reasons.has(reason)) ?? "limit";
@@ -60,7 +67,7 @@ function reasonOf(outcome: Outcome): DenialReason {
   return isDelay ? "delay" : "limit";
 }
 
-/** What a decision comes to after so long, if nothing else happens: its waits are shorter. */
+/** The decision `sinceMs` later, if nothing else is spent: every wait is shorter by that time. */
 export function aged(decision: Decision, sinceMs: number): Decision {
   if (sinceMs === 0) return decision;
   const left = (waitMs: number): number => Math.max(0, waitMs - sinceMs);

@@ -1,48 +1,54 @@
 /**
- * What an isolate knows of a key under eventual consistency: how the key's object has last told that it stands, and what
- * the isolate has spent since. Spends are exchanged, and not verdicts: each batch of them counts once, and is kept until
- * the object has said that it is counted.
+ * A replica: what an isolate knows of one key under eventual consistency. It decides by the object's last snapshot and the
+ * isolate's own spends since then.
+ *
+ * 1. `decide` spends from the replica. A spend is unsent until a batch takes it. A spend that a later object may still deny
+ *    is provisional, and becomes unsent with `confirm`.
+ * 2. `startSync` puts all unsent spends in a batch with a number. The object counts each number of an isolate once, so a
+ *    batch without an answer is sent again, unchanged.
+ * 3. `finishSync` takes the snapshots of the reply, which include the batch. It adds the spends that are still unsent or
+ *    provisional.
  */
 import type { Policy } from "../../config/index.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
-import type { Spent } from "./key-group.ts";
-import { internedMeter, internedLimits } from "../interned-limits.ts";
-import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
+import { internedLimits, internedMeter } from "../interned-limits.ts";
+import type { BookedSpend } from "./key-group.ts";
 import { objectId, type ObjectLocation } from "./object-location.ts";
+import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import type { KeySync, SyncReply } from "../protocol.ts";
 
-/** Of more instants the oldest are told as one, the later of them: what is spent counts for longer, never for less. */
-const mostInstants = 100;
+/** The two oldest of more instants are merged into the later one, so that merged spends count for longer. */
+const maximumInstants = 100;
 
-/** The platform lets work go on for 30 s after an answer; a decision takes less. */
+/** Longer than any request is decided: the platform ends background work 30 s after the response. */
 const longestRequestMs = 60_000;
 
-/** About what takes how much memory. */
-const bytesOfReplica = 600;
-const bytesOfCounted = 500;
-const bytesOfSpend = 80;
+/** About what a replica takes, and what each of its policies and instants adds. */
+const replicaBytes = 600;
+const policyBytes = 500;
+const instantBytes = 80;
 
-/** What is counted for one policy. */
-interface Counted {
+/** One policy of a key. */
+interface PolicyReplica {
   policy: Policy;
   meter: Meter;
-  /** What is not on its way, for each list of limits that it was spent under: overrides and deploys change them. */
-  unsent: Unsent[];
-  /** The same of requests that an object may still deny: it is sent once they are admitted. */
-  readonly provisional: Unsent[];
-  /** Whether the object has told how it stands. */
-  isTold: boolean;
+  unsent: LimitSpends[];
+  readonly provisional: LimitSpends[];
+  /** Whether the meter includes a snapshot of the object. */
+  hasSnapshot: boolean;
 }
 
-interface Unsent {
-  /** A list of `sharedLimits`. */
+/** Spends under one list of limits. Overrides and deployments change a policy's limits. */
+interface LimitSpends {
+  /** A list from `internedLimits`, comparable by identity. */
   readonly limits: readonly Limit[];
-  /** Units by when they were spent. */
-  readonly spends: Map<number, number>;
+  /** Units by the instant they were spent, by the isolate's clock. */
+  readonly units: Map<number, number>;
 }
 
-/** A batch that is on its way, or will be again. */
-interface Batch {
+/** Spends that the object counts together, once. */
+interface SpendBatch {
+  /** 0 for a batch without spends. */
   readonly number: number;
   charges: readonly {
     readonly policy: string;
@@ -51,285 +57,283 @@ interface Batch {
   }[];
 }
 
-/** What tells a key from all others of an isolate. */
-export const nameOf = (location: ObjectLocation, partitionKey: string): string =>
-  `${objectId(location)} ${partitionKey}`;
-
-/** What is sent of a key, and which of its policies the answer tells of. */
-export interface Sending {
+/** A sync of one key, from `startSync` to `finishSync`. */
+export interface PendingSync {
   readonly replica: Replica;
   readonly call: KeySync;
-  readonly batch: Batch;
-  readonly asked: readonly Counted[];
+  readonly batch: SpendBatch;
+  /** The reply ends with one snapshot for each of these. */
+  readonly policies: readonly PolicyReplica[];
 }
+
+/** Identifies a key among all keys of the isolate. */
+export const replicaName = (location: ObjectLocation, partitionKey: string): string =>
+  `${objectId(location)} ${partitionKey}`;
 
 export class Replica {
   readonly partitionKey: string;
   readonly location: ObjectLocation;
   readonly name: string;
-  /** When it is to be sent again; null before it was sent. */
+  /** When the next sync is due; null before the first sync. */
   dueAtMs: number | null = null;
-  /** While it is on its way: when no answer will come any more. */
+  /** When the pending sync counts as lost; null when no sync is pending. */
   lostAtMs: number | null = null;
-  /** Whether it was asked for since it was last sent. */
-  isAsked = false;
-  readonly #counted = new Map<string, Counted>();
-  /** How far the object's clock is ahead of the isolate's. */
-  #aheadMs = 0;
-  #kept: Batch | null = null;
+  /** Whether the replica was used since its last sync started. */
+  isUsed = false;
+  readonly #byPolicy = new Map<string, PolicyReplica>();
+  /** The object's clock minus the isolate's. */
+  #clockOffsetMs = 0;
+  /** The batch that is not known to be counted. */
+  #batch: SpendBatch | null = null;
 
   constructor(partitionKey: string, location: ObjectLocation) {
     this.partitionKey = partitionKey;
     this.location = location;
-    this.name = nameOf(location, partitionKey);
+    this.name = replicaName(location, partitionKey);
   }
 
-  /** How often it is sent: as the most impatient of its policies says. */
+  /** The shortest `syncEvery` of the policies, in milliseconds. */
   get syncEveryMs(): number {
-    const all = [...this.#counted.values()].map(({ policy: { consistency } }) =>
+    const intervals = this.policies.map(({ consistency }) =>
       consistency.kind === "eventual" ? consistency.syncEveryMs : Number.MAX_SAFE_INTEGER,
     );
-    return Math.min(...all);
+    return Math.min(...intervals);
   }
 
-  /** About how much memory it takes. */
+  /** About how much memory the replica takes. */
   get sizeBytes(): number {
-    let sizeBytes = bytesOfReplica;
-    for (const { meter, unsent, provisional } of this.#counted.values()) {
-      sizeBytes += bytesOfCounted + meter.sizeBytes();
-      for (const { spends } of [...unsent, ...provisional]) sizeBytes += spends.size * bytesOfSpend;
+    let sizeBytes = replicaBytes;
+    for (const { meter, unsent, provisional } of this.#byPolicy.values()) {
+      sizeBytes += policyBytes + meter.sizeBytes();
+      for (const { units } of [...unsent, ...provisional]) sizeBytes += units.size * instantBytes;
     }
-    for (const { spends } of this.#kept?.charges ?? []) sizeBytes += spends.length * bytesOfSpend;
+    for (const { spends } of this.#batch?.charges ?? []) sizeBytes += spends.length * instantBytes;
     return sizeBytes;
   }
 
   get policies(): readonly Policy[] {
-    return [...this.#counted.values()].map(({ policy }) => policy);
+    return [...this.#byPolicy.values()].map(({ policy }) => policy);
   }
 
   /**
    * Spends all or nothing.
-   * @param localMs by the isolate's clock
-   * @param isProvisional whether an object may still deny the request: then `confirm` or `giveBack` follows
+   * @param localMs the time by the isolate's clock
+   * @param provisionalMs 0 for a final spend; otherwise `confirm` or `giveBack` follows
    */
-  decide(group: readonly Spend[], localMs: number, isProvisional: boolean): readonly Outcome[] {
-    const nowMs = localMs + this.#aheadMs;
-    const asked = group.map((spend) => ({ spend, counted: this.#countedOf(spend.policy) }));
-    const looked = asked.map(({ spend, counted }) =>
-      outcomeOf(counted, counted.meter.look(spend.cost, nowMs)),
-    );
-    if (!looked.every(admits)) return looked;
-    return asked.map(({ spend, counted }) => {
-      const { meter } = counted;
-      const outcome = outcomeOf(
-        counted,
-        isProvisional
-          ? meter.reserve({ cost: spend.cost, ttlMs: longestRequestMs }, nowMs)
-          : meter.consume(spend.cost, nowMs),
-      );
+  decide(group: readonly Spend[], localMs: number, provisionalMs: number): readonly Outcome[] {
+    const nowMs = localMs + this.#clockOffsetMs;
+    const charges = group.map(({ policy, cost }) => ({ each: this.#policyReplica(policy), cost }));
+    const looks = charges.map(({ each, cost }) => outcomeOf(each, each.meter.look(cost, nowMs)));
+    if (!looks.every(admits)) return looks;
+    return charges.map(({ each, cost }) => {
+      const { meter, policy } = each;
+      const isFinal = provisionalMs === 0;
+      const decision = isFinal
+        ? meter.consume(cost, nowMs)
+        : meter.reserve({ cost, ttlMs: longestRequestMs }, nowMs);
+      const outcome = outcomeOf(each, decision);
       if (!allows(outcome)) return outcome;
-      if (isProvisional) add(spendsOf(counted.provisional, counted.policy), localMs, spend.cost);
-      else note(spendsOf(counted.unsent, counted.policy), localMs, spend.cost);
+      if (isFinal) addUnsent(each, localMs, cost);
+      else addUnits(unitsUnder(each.provisional, policy), localMs, cost);
       return outcome;
     });
   }
 
-  /** What was spent provisionally at `spentAtMs` is to be sent, as spent at `localMs`. */
+  /** Makes provisional spends of `spentAtMs` final. They are sent as spent at `localMs`. */
   confirm(group: readonly Spend[], spentAtMs: number, localMs: number): void {
+    const nowMs = localMs + this.#clockOffsetMs;
     for (const { policy, cost } of group) {
-      const counted = this.#countedOf(policy);
-      const nowMs = localMs + this.#aheadMs;
-      if (takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
-        settle(counted.meter, cost, cost, spentAtMs + this.#aheadMs, nowMs);
+      const each = this.#policyReplica(policy);
+      if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
+        this.#settle(each, { cost, actualCost: cost, spentAtMs }, nowMs);
       } else {
-        // Another replica has taken the place of the one that it was spent in.
-        counted.meter.book(cost, nowMs, nowMs);
+        // The replica that decided the spend was evicted or forgotten.
+        each.meter.book(cost, nowMs, nowMs);
       }
-      note(spendsOf(counted.unsent, policy), localMs, cost);
+      addUnsent(each, localMs, cost);
     }
   }
 
   /**
-   * Gives back what was spent, as far as it is still to be sent by itself.
-   * @returns what the object is or will be told of, and when that was spent by its clock
+   * Gives back spends of `spentAtMs`.
+   * @returns the spends that a batch has taken, with instants by the object's clock: the object must refund them
    */
-  giveBack(group: readonly Spend[], spentAtMs: number, localMs: number): readonly Spent[] {
+  giveBack(group: readonly Spend[], spentAtMs: number, localMs: number): readonly BookedSpend[] {
+    const nowMs = localMs + this.#clockOffsetMs;
+    const objectSpentAtMs = spentAtMs + this.#clockOffsetMs;
     return group.flatMap((spend) => {
       const { policy, cost } = spend;
-      const counted = this.#countedOf(policy);
-      const atMs = spentAtMs + this.#aheadMs;
-      const nowMs = localMs + this.#aheadMs;
-      if (takeFrom(spendsOf(counted.provisional, policy), spentAtMs, cost)) {
-        settle(counted.meter, cost, 0, atMs, nowMs);
+      const each = this.#policyReplica(policy);
+      if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
+        this.#settle(each, { cost, actualCost: 0, spentAtMs }, nowMs);
         return [];
       }
-      counted.meter.refund(cost, atMs, nowMs);
-      const isUnsent = takeFrom(spendsOf(counted.unsent, policy), spentAtMs, cost);
-      return isUnsent ? [] : [{ spend, spentAtMs: atMs }];
+      each.meter.refund(cost, objectSpentAtMs, nowMs);
+      const isUnsent = takeUnits(unitsUnder(each.unsent, policy), spentAtMs, cost);
+      return isUnsent ? [] : [{ spend, spentAtMs: objectSpentAtMs }];
     });
   }
 
-  /** What is on its way is not to bring it back. */
+  #settle(
+    { meter }: PolicyReplica,
+    spend: { readonly cost: number; readonly actualCost: number; readonly spentAtMs: number },
+    nowMs: number,
+  ): void {
+    const spentAtMs = spend.spentAtMs + this.#clockOffsetMs;
+    meter.settle({ ...spend, spentAtMs, ttlMs: longestRequestMs }, nowMs);
+  }
+
+  /** Deletes a policy's state, also from the batch, so that a repeated sync does not restore it. */
   forget(policy: string): void {
-    this.#counted.delete(policy);
-    const kept = this.#kept;
-    if (kept !== null) kept.charges = kept.charges.filter((each) => each.policy !== policy);
+    this.#byPolicy.delete(policy);
+    const batch = this.#batch;
+    if (batch !== null) batch.charges = batch.charges.filter((each) => each.policy !== policy);
+  }
+
+  /** Whether there are spends that are not known to be counted by the object. */
+  get hasUnsent(): boolean {
+    return (
+      (this.#batch?.number ?? 0) > 0 ||
+      [...this.#byPolicy.values()].some(({ unsent }) => unsent.some(({ units }) => units.size > 0))
+    );
   }
 
   /**
-   * What is to be sent: what was sent before until it is known to be counted.
-   * @param nextNumber of a batch
-   * @param lostAtMs when no answer will come any more
-   * @returns null when there is nothing to ask about
+   * Starts a sync. An uncounted batch is sent again; new spends wait for the next sync.
+   * @param nextNumber the number of a new batch
+   * @param lostAtMs when the sync counts as lost
+   * @returns null when the replica has no policies
    */
-  sending(nextNumber: () => number, localMs: number, lostAtMs: number): Sending | null {
-    const asked = [...this.#counted.values()];
-    if (asked.length === 0) return null;
-    const batch = (this.#kept ??= this.#batch(nextNumber));
+  startSync(nextNumber: () => number, localMs: number, lostAtMs: number): PendingSync | null {
+    const policies = [...this.#byPolicy.values()];
+    if (policies.length === 0) return null;
+    const batch = (this.#batch ??= this.#takeBatch(nextNumber));
     this.dueAtMs = localMs + this.syncEveryMs;
     this.lostAtMs = lostAtMs;
-    this.isAsked = false;
-    return { replica: this, call: this.#callOf(batch, localMs), batch, asked };
+    this.isUsed = false;
+    return { replica: this, call: this.#callOf(batch, localMs), batch, policies };
   }
 
-  /** Takes what is to be sent; 0 is the number of a batch of nothing. */
-  #batch(nextNumber: () => number): Batch {
-    const charges = [...this.#counted.values()].flatMap((counted) => {
-      const { policy, unsent } = counted;
-      counted.unsent = [];
-      return unsent.flatMap(({ limits, spends }) => {
-        const spent = [...spends].filter(([, units]) => units > 0);
-        return spent.length === 0 ? [] : { policy: policy.name, limits, spends: spent };
+  #takeBatch(nextNumber: () => number): SpendBatch {
+    const charges = [...this.#byPolicy.values()].flatMap((each) => {
+      const { policy, unsent } = each;
+      each.unsent = [];
+      return unsent.flatMap(({ limits, units }) => {
+        const spends = [...units].filter(([, count]) => count > 0);
+        return spends.length === 0 ? [] : { policy: policy.name, limits, spends };
       });
     });
     return { number: charges.length === 0 ? 0 : nextNumber(), charges };
   }
 
-  /** What was spent first, and then each policy with the limits of now, whose answers have all of it. */
-  #callOf({ number, charges }: Batch, localMs: number): KeySync {
-    const spent = charges.map((charge) => ({
+  /** The spends come first. One charge without spends follows for each policy; its snapshot includes all spends. */
+  #callOf({ number, charges }: SpendBatch, localMs: number): KeySync {
+    const sent = charges.map((charge) => ({
       ...charge,
       spends: charge.spends.map(([atMs, units]): [number, number] => [
         Math.max(0, localMs - atMs),
         units,
       ]),
     }));
-    const asked = this.policies.map(({ name, limits }) => ({ policy: name, limits, spends: [] }));
+    const current = this.policies.map(({ name, limits }) => ({ policy: name, limits, spends: [] }));
     const isConfirmed = this.policies.some(({ durability }) => durability === "confirmed");
     return {
       key: this.partitionKey,
       batch: number,
-      charges: [...spent, ...asked],
+      charges: [...sent, ...current],
       durability: isConfirmed ? "confirmed" : "relaxed",
     };
   }
 
-  /** Whether not all that was spent is known to be counted. */
-  get hasUnsent(): boolean {
-    return (
-      (this.#kept?.number ?? 0) > 0 ||
-      [...this.#counted.values()].some(({ unsent }) => unsent.some(({ spends }) => spends.size > 0))
-    );
-  }
-
-  /** @param synced null when there was no answer */
-  answered(sending: Sending, synced: SyncReply | null, localMs: number): void {
-    // One that was given up may come back after another has been sent.
-    if (this.#kept !== sending.batch) return;
+  /** Ends a sync. @param reply null when there was none: the batch is sent again */
+  finishSync(sync: PendingSync, reply: SyncReply | null, localMs: number): void {
+    // The reply to a lost sync may arrive after the next sync has started.
+    if (this.#batch !== sync.batch) return;
     this.lostAtMs = null;
-    if (synced !== null || sending.batch.number === 0) this.#kept = null;
-    if (synced === null) return;
-    this.#takeOver(sending, synced, localMs);
+    if (reply !== null || sync.batch.number === 0) this.#batch = null;
+    if (reply !== null) this.#takeSnapshots(sync, reply, localMs);
   }
 
-  /** The object's count stands for what was sent; what has been spent since comes on top. */
-  #takeOver({ asked }: Sending, { snapshots, atMs: objectMs }: SyncReply, localMs: number): void {
-    // Its clock was read before the answer was on its way: by this one nothing is free too early.
-    this.#aheadMs = objectMs - localMs;
-    for (const [index, snapshot] of snapshots.slice(-asked.length).entries()) {
-      const counted = asked[index];
-      // Of what was forgotten meanwhile nothing is to come back.
-      if (counted === undefined || this.#counted.get(counted.policy.name) !== counted) continue;
+  /** Replaces the meters by the object's snapshots, and adds the spends that the snapshots do not include. */
+  #takeSnapshots({ policies }: PendingSync, reply: SyncReply, localMs: number): void {
+    // The object read its clock before the reply travelled. A late clock frees no unit too early.
+    this.#clockOffsetMs = reply.atMs - localMs;
+    for (const [index, snapshot] of reply.snapshots.slice(-policies.length).entries()) {
+      const each = policies[index];
+      // A policy that was forgotten during the sync must not come back.
+      if (each === undefined || this.#byPolicy.get(each.policy.name) !== each) continue;
       let meter = createMeter([], JSON.parse(snapshot));
       if (meter.refused !== null) continue;
-      for (const { spends } of counted.provisional) dropLost(spends, localMs);
-      for (const { limits, spends } of [...counted.unsent, ...counted.provisional]) {
+      for (const { units } of each.provisional) dropLost(units, localMs);
+      for (const { limits, units } of [...each.unsent, ...each.provisional]) {
         meter = meter.withLimits(limits);
-        for (const [atMs, units] of spends) meter.book(units, atMs + this.#aheadMs, objectMs);
+        for (const [atMs, count] of units) {
+          meter.book(count, atMs + this.#clockOffsetMs, reply.atMs);
+        }
       }
-      counted.meter = meter.withLimits(internedLimits(counted.policy.limits));
-      counted.isTold = true;
+      each.meter = meter.withLimits(internedLimits(each.policy.limits));
+      each.hasSnapshot = true;
     }
   }
 
-  /** With the limits of this request: overrides and deploys change them. */
-  #countedOf(policy: Policy): Counted {
-    const before = this.#counted.get(policy.name);
-    if (before === undefined) {
+  /** The policy's state, with the limits that the policy has now. */
+  #policyReplica(policy: Policy): PolicyReplica {
+    const known = this.#byPolicy.get(policy.name);
+    if (known === undefined) {
       const { meter } = internedMeter(policy.limits, undefined);
-      const counted: Counted = { policy, meter, unsent: [], provisional: [], isTold: false };
-      this.#counted.set(policy.name, counted);
-      return counted;
+      const each = { policy, meter, unsent: [], provisional: [], hasSnapshot: false };
+      this.#byPolicy.set(policy.name, each);
+      return each;
     }
-    if (before.policy.limits !== policy.limits) {
-      before.meter = before.meter.withLimits(internedLimits(policy.limits));
+    if (known.policy.limits !== policy.limits) {
+      known.meter = known.meter.withLimits(internedLimits(policy.limits));
     }
-    before.policy = policy;
-    return before;
+    known.policy = policy;
+    return known;
   }
 }
 
-/** Before the object has told anything a decision is the isolate's own. */
-const outcomeOf = ({ policy, isTold }: Counted, decision: Decision): Outcome => ({
-  kind: isTold ? "decided" : "local",
+/** Without a snapshot the decision is the isolate's own. */
+const outcomeOf = ({ policy, hasSnapshot }: PolicyReplica, decision: Decision): Outcome => ({
+  kind: hasSnapshot ? "decided" : "local",
   policy,
   decision,
 });
 
-/** Ends the provisional time of a spend: it has cost all of it, or nothing. */
-function settle(
-  meter: Meter,
-  cost: number,
-  actualCost: number,
-  spentAtMs: number,
-  nowMs: number,
-): void {
-  meter.settle({ cost, actualCost, spentAtMs, ttlMs: longestRequestMs }, nowMs);
-}
-
-/** The spends under the limits that hold now. */
-function spendsOf(lists: Unsent[], policy: Policy): Map<number, number> {
+/** The spends under the policy's current limits. */
+function unitsUnder(lists: LimitSpends[], policy: Policy): Map<number, number> {
   const limits = internedLimits(policy.limits);
   const known = lists.find((each) => each.limits === limits);
-  if (known !== undefined) return known.spends;
-  const spends = new Map<number, number>();
-  lists.push({ limits, spends });
-  return spends;
+  if (known !== undefined) return known.units;
+  const units = new Map<number, number>();
+  lists.push({ limits, units });
+  return units;
 }
 
-/** Drops the spends of requests that were cut off before they were decided. */
-function dropLost(spends: Map<number, number>, nowMs: number): void {
-  for (const atMs of spends.keys()) if (nowMs - atMs > longestRequestMs) spends.delete(atMs);
+/** Drops provisional spends of requests that were cut off before their decision. */
+function dropLost(units: Map<number, number>, nowMs: number): void {
+  for (const atMs of units.keys()) if (nowMs - atMs > longestRequestMs) units.delete(atMs);
 }
 
-/** Takes units out that were spent at an instant. @returns false where there are not so many */
-function takeFrom(spends: Map<number, number>, atMs: number, units: number): boolean {
-  const left = (spends.get(atMs) ?? 0) - units;
+/** Takes out units of one instant. @returns false when there are not enough, and takes out none */
+function takeUnits(units: Map<number, number>, atMs: number, cost: number): boolean {
+  const left = (units.get(atMs) ?? 0) - cost;
   if (left < 0) return false;
-  if (left === 0) spends.delete(atMs);
-  else spends.set(atMs, left);
+  if (left === 0) units.delete(atMs);
+  else units.set(atMs, left);
   return true;
 }
 
-function add(spends: Map<number, number>, atMs: number, units: number): void {
-  if (units > 0) spends.set(atMs, (spends.get(atMs) ?? 0) + units);
+function addUnits(units: Map<number, number>, atMs: number, cost: number): void {
+  if (cost > 0) units.set(atMs, (units.get(atMs) ?? 0) + cost);
 }
 
-function note(unsent: Map<number, number>, atMs: number, units: number): void {
-  add(unsent, atMs, units);
-  if (unsent.size <= mostInstants) return;
-  const [oldest, next] = unsent.keys();
+function addUnsent({ unsent, policy }: PolicyReplica, atMs: number, cost: number): void {
+  const units = unitsUnder(unsent, policy);
+  addUnits(units, atMs, cost);
+  if (units.size <= maximumInstants) return;
+  const [oldest, next] = units.keys();
   if (oldest === undefined || next === undefined) return;
-  unsent.set(next, (unsent.get(next) ?? 0) + (unsent.get(oldest) ?? 0));
-  unsent.delete(oldest);
+  units.set(next, (units.get(next) ?? 0) + (units.get(oldest) ?? 0));
+  units.delete(oldest);
 }

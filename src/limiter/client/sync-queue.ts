@@ -1,213 +1,225 @@
 /**
- * When what an isolate has spent by itself is sent: keys of an object that are due go in one call, each at least as often as
- * its policies say. A key that was never sent goes at once, or shortly after the call before.
+ * The sync queue: decides when replicas are synced with their objects.
+ *
+ * 1. Each object has a queue of replicas that were used since their last sync or have uncounted spends.
+ * 2. A replica is due `syncEvery` after its last sync. A replica that was never synced is due at once, or 100 ms after the
+ *    last call of its object. One call syncs up to 100 due replicas.
+ * 3. The syncs of a queue run in the background of a request (`waitUntil`), one after the other. The platform ends such
+ *    work 30 s after the response, so a request keeps the queue running for up to 25 s. A later request takes over.
+ * 4. After a call without an answer, the queue pauses for a second, and the batches are sent again. If the object does not
+ *    answer within the 25 s, the replicas stay queued until the next request on any key of the same object.
  */
 import { report } from "../../observability/events.ts";
-import { Cooldown } from "./cooldown.ts";
-import { type Clock, sleep } from "../clock.ts";
-import type { WaitUntil, ObjectCaller } from "./object-caller.ts";
-import { objectId, type ObjectLocation } from "./object-location.ts";
 import { BoundedMap } from "../bounded-map.ts";
-import type { Replica, Sending } from "./replica.ts";
+import { type Clock, sleep } from "../clock.ts";
+import { Cooldown } from "./cooldown.ts";
+import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
+import { objectId, type ObjectLocation } from "./object-location.ts";
+import type { PendingSync, Replica } from "./replica.ts";
 
-/** Keys that are seen first come in floods: those that come within so long of a call go with the next. */
-const gatheredMs = 100;
-const mostKeysOfCall = 100;
-/** An object that gave no answer is not asked again by calls either. */
-const silentMs = 1_000;
-/** Work goes on after an answer for 30 s at the most. */
+/** New replicas that arrive within this time of a call are synced together by the next call. */
+const gatherMs = 100;
+const maximumKeysPerCall = 100;
+/** The pause after a call without an answer. */
+const pauseMs = 1_000;
+/** How long one request keeps the queue running. */
 const longestWorkMs = 25_000;
-/** Who has less left is relieved by the next request: what fails is to be tried for so long at least. */
+/** A request with less time left is relieved by the next request, so that failed syncs are repeated for this long. */
 const leastWorkMs = 15_000;
-/** So long a sync is waited for at most, whatever a decision may take. */
+/** The longest timeout of a sync. A policy's timeout, which limits how long a request waits, may be longer. */
 const longestSyncMs = 5_000;
-/** A turn, or an answer, that is so late will not come any more: whoever waited for it is gone. */
+/** A sync or a reply this late was lost: the platform has ended the request that waited for it. */
 const lostAfterMs = 2_000;
-/** Bound the memory of an isolate. What has to go while an object is silent is lost. */
-const mostLines = 2_048;
-const mostOpen = 16_384;
-const droppedRestMs = 1_000;
+/** Bound the memory of an isolate. While an object is unavailable, the spends of removed replicas are lost. */
+const maximumQueues = 2_048;
+const maximumQueued = 16_384;
+/** The least time between two reports of dropped spends. */
+const reportEveryMs = 1_000;
 
-/** Keys of an object that are to be sent. */
+/** When the next sync of a queue runs, and until when its request may keep the queue running. */
+interface ScheduledSync {
+  readonly atMs: number;
+  readonly untilMs: number;
+}
+
+/** The replicas of one object that are to be synced. */
 interface ObjectQueue {
   readonly location: ObjectLocation;
-  /** Asked for since they were last sent, or not known to be counted. Who has an answer goes to the end. */
-  readonly waiting: Set<Replica>;
-  /** When the next turn to send is due, and the work of whoever waits for it must be over; null when none is. */
-  turn: { readonly atMs: number; readonly untilMs: number } | null;
+  /** A synced replica that stays queued moves to the end. */
+  readonly replicas: Set<Replica>;
+  scheduled: ScheduledSync | null;
   calledAtMs: number;
-  /** After a call that failed: until then none is made. */
-  silentUntilMs: number;
+  pausedUntilMs: number;
 }
 
 export class SyncQueue {
-  readonly #calls: ObjectCaller;
+  readonly #caller: ObjectCaller;
   readonly #clock: Clock;
-  readonly #dropped: Cooldown;
-  readonly #isolate = crypto.randomUUID();
-  readonly #lines = new BoundedMap<ObjectQueue>(mostLines);
-  /** All that are waiting, by their names; those asked for longest ago first. */
-  readonly #open = new Map<string, { readonly replica: Replica; readonly line: ObjectQueue }>();
-  /** Of all keys, so that no replica that takes another's place sends a number of its again. */
-  #batches = 0;
+  readonly #reportCooldown: Cooldown;
+  /** The object counts batch numbers by isolate. */
+  readonly #isolateId = crypto.randomUUID();
+  readonly #byObject = new BoundedMap<ObjectQueue>(maximumQueues);
+  /** The queued replicas by name, the least recently used first. */
+  readonly #queued = new Map<string, { readonly replica: Replica; readonly queue: ObjectQueue }>();
+  /** The last batch number. All keys share it, so that a replica never repeats a number of an evicted one. */
+  #lastBatch = 0;
 
-  constructor(calls: ObjectCaller, clock: Clock) {
-    this.#calls = calls;
+  constructor(caller: ObjectCaller, clock: Clock) {
+    this.#caller = caller;
     this.#clock = clock;
-    this.#dropped = new Cooldown(droppedRestMs, clock);
+    this.#reportCooldown = new Cooldown(reportEveryMs, clock);
   }
 
-  /** Sees to it that a key is sent: the turn is this request's to wait for, unless one is due. */
+  /** Queues a used replica, and schedules a sync in the background of this request when none is scheduled in time. */
   add(replica: Replica, waitUntil: WaitUntil): void {
-    const line = this.#lineOf(replica.location);
-    replica.isAsked = true;
-    line.waiting.add(replica);
-    this.#open.delete(replica.name);
-    this.#open.set(replica.name, { replica, line });
-    const [oldest] = this.#open.values();
-    if (this.#open.size > mostOpen && oldest !== undefined) {
+    const queue = this.#queueOf(replica.location);
+    replica.isUsed = true;
+    queue.replicas.add(replica);
+    this.#queued.delete(replica.name);
+    this.#queued.set(replica.name, { replica, queue });
+    const [oldest] = this.#queued.values();
+    if (this.#queued.size > maximumQueued && oldest !== undefined) {
       if (oldest.replica.hasUnsent) this.#reportDropped(oldest.replica);
-      this.#drop(oldest.line, oldest.replica);
+      this.#remove(oldest.queue, oldest.replica);
     }
     const nowMs = this.#clock.now();
-    this.#seeTo(line, wantedAtMs(line, replica, nowMs), waitUntil, nowMs + longestWorkMs);
+    const atMs = dueAtMs(queue, replica, nowMs);
+    this.#schedule(queue, { atMs, untilMs: nowMs + longestWorkMs }, waitUntil);
   }
 
   /**
-   * The replica of that name that is still to be sent: of one that took its place later batches would be counted first,
-   * and its own be taken for counted.
+   * The queued replica of this name. A second replica of the same key must not exist: its batches would have higher
+   * numbers, and the object would take the first one's batches for counted.
    */
-  open(name: string): Replica | undefined {
-    return this.#open.get(name)?.replica;
+  replica(name: string): Replica | undefined {
+    return this.#queued.get(name)?.replica;
   }
 
-  /** Once a second: each request for another key would. */
   #reportDropped({ policies }: Replica): void {
-    if (this.#dropped.isOn) return;
-    this.#dropped.begin();
+    if (this.#reportCooldown.isOn) return;
+    this.#reportCooldown.begin();
     report({ event: "spends-dropped", policies: policies.map(({ name }) => name) });
   }
 
-  #drop(line: ObjectQueue, replica: Replica): void {
-    line.waiting.delete(replica);
-    if (this.#isOpen(replica)) this.#open.delete(replica.name);
+  #remove(queue: ObjectQueue, replica: Replica): void {
+    queue.replicas.delete(replica);
+    if (this.#isQueued(replica)) this.#queued.delete(replica.name);
   }
 
-  #isOpen(replica: Replica): boolean {
-    return this.#open.get(replica.name)?.replica === replica;
+  #isQueued(replica: Replica): boolean {
+    return this.#queued.get(replica.name)?.replica === replica;
   }
 
-  /** @param untilMs when work must be over: what is left then is for the next request */
-  #seeTo(line: ObjectQueue, atMs: number, waitUntil: WaitUntil, untilMs: number): void {
-    const { turn } = line;
-    const isSeenTo =
-      turn !== null &&
-      turn.atMs <= atMs &&
-      this.#clock.now() < turn.atMs + lostAfterMs &&
-      turn.untilMs - atMs >= Math.min(leastWorkMs, untilMs - atMs);
-    if (isSeenTo || atMs > untilMs) return;
-    line.turn = { atMs, untilMs };
-    waitUntil(this.#turn(line, atMs, waitUntil, untilMs));
+  #schedule(queue: ObjectQueue, next: ScheduledSync, waitUntil: WaitUntil): void {
+    const { scheduled } = queue;
+    const isCovered =
+      scheduled !== null &&
+      scheduled.atMs <= next.atMs &&
+      this.#clock.now() < scheduled.atMs + lostAfterMs &&
+      scheduled.untilMs - next.atMs >= Math.min(leastWorkMs, next.untilMs - next.atMs);
+    if (isCovered || next.atMs > next.untilMs) return;
+    queue.scheduled = next;
+    waitUntil(this.#run(queue, next, waitUntil));
   }
 
-  async #turn(
-    line: ObjectQueue,
-    atMs: number,
-    waitUntil: WaitUntil,
-    untilMs: number,
-  ): Promise<void> {
-    const waitMs = atMs - this.#clock.now();
+  async #run(queue: ObjectQueue, sync: ScheduledSync, waitUntil: WaitUntil): Promise<void> {
+    const waitMs = sync.atMs - this.#clock.now();
     if (waitMs > 0) await sleep(this.#clock, waitMs);
-    if (line.turn?.atMs === atMs && line.turn.untilMs === untilMs) line.turn = null;
-    const turnAtMs = this.#clock.now();
-    const due = [...line.waiting].filter((replica) => isDueAt(replica, turnAtMs));
-    await this.#send(line, due.slice(0, mostKeysOfCall));
+    if (queue.scheduled === sync) queue.scheduled = null;
+    const syncAtMs = this.#clock.now();
+    const due = [...queue.replicas].filter((replica) => isDue(replica, syncAtMs));
+    await this.#sync(queue, due.slice(0, maximumKeysPerCall));
     const nowMs = this.#clock.now();
-    const nextAtMs = [...line.waiting].reduce((leastMs, replica) => {
-      // Whoever was to have its answer may have been cut off.
-      const lostAtMs = isOnItsWay(replica, nowMs) ? replica.lostAtMs : null;
-      return Math.min(leastMs, lostAtMs ?? wantedAtMs(line, replica, nowMs));
+    const nextAtMs = [...queue.replicas].reduce((leastMs, replica) => {
+      // The request that waits for a pending sync may have been cut off.
+      const lostAtMs = isPending(replica, nowMs) ? replica.lostAtMs : null;
+      return Math.min(leastMs, lostAtMs ?? dueAtMs(queue, replica, nowMs));
     }, Number.POSITIVE_INFINITY);
-    this.#seeTo(line, nextAtMs, waitUntil, untilMs);
+    this.#schedule(queue, { atMs: nextAtMs, untilMs: sync.untilMs }, waitUntil);
   }
 
-  async #send(line: ObjectQueue, replicas: readonly Replica[]): Promise<void> {
-    const sentAtMs = this.#clock.now();
+  async #sync(queue: ObjectQueue, replicas: readonly Replica[]): Promise<void> {
+    const calledAtMs = this.#clock.now();
     const policies = replicas.flatMap((replica) => replica.policies);
-    const timeouts = policies.map(({ timeoutMs }) => timeoutMs);
+    const timeouts = policies.map((policy) => policy.timeoutMs);
     const timeoutMs = Math.min(longestSyncMs, Math.max(...timeouts));
-    const lostAtMs = sentAtMs + timeoutMs + lostAfterMs;
-    const nextBatch = (): number => (this.#batches += 1);
-    const sent = replicas.flatMap((replica): Sending[] => {
-      const sending = replica.sending(nextBatch, sentAtMs, lostAtMs);
-      if (sending === null) this.#drop(line, replica);
-      return sending === null ? [] : [sending];
+    const lostAtMs = calledAtMs + timeoutMs + lostAfterMs;
+    const nextBatch = (): number => (this.#lastBatch += 1);
+    const syncs = replicas.flatMap((replica): PendingSync[] => {
+      const sync = replica.startSync(nextBatch, calledAtMs, lostAtMs);
+      if (sync === null) this.#remove(queue, replica);
+      return sync === null ? [] : [sync];
     });
-    const [first, ...others] = sent.map(({ call }) => call);
+    const [first, ...others] = syncs.map(({ call }) => call);
     if (first === undefined) return;
-    line.calledAtMs = sentAtMs;
-    const answer = await this.#calls.call({
+    queue.calledAtMs = calledAtMs;
+    const reply = await this.#caller.call({
       name: "sync",
-      location: line.location,
+      location: queue.location,
       policies: [...new Set(policies.map(({ name }) => name))],
       timeoutMs,
-      ask: (stub) => stub.sync({ ...first, isolate: this.#isolate, others }),
+      send: (stub) => stub.sync({ ...first, isolate: this.#isolateId, others }),
     });
-    const answers = answer === null ? [] : [answer, ...(answer.others ?? [])];
     const answeredAtMs = this.#clock.now();
-    if (answer === null) line.silentUntilMs = answeredAtMs + silentMs;
-    for (const [index, sending] of sent.entries()) {
-      const { replica } = sending;
-      const synced = answers[index] ?? null;
-      replica.answered(sending, synced, answeredAtMs);
-      if (synced !== null) this.#requeue(line, replica);
-      // What there was no room for in the answer is the first to be sent then, and nothing else comes before it.
-      else if (answer !== null) replica.dueAtMs = answeredAtMs;
+    if (reply === null) {
+      queue.pausedUntilMs = answeredAtMs + pauseMs;
+      for (const sync of syncs) sync.replica.finishSync(sync, null, answeredAtMs);
+      // The object may be unable to take the first key, so the next call begins with another.
+      for (const { replica } of [...syncs.slice(1), ...syncs.slice(0, 1)])
+        this.#requeue(queue, replica);
+      return;
     }
-    // The first may be what an object cannot take: another is to be the first of the next call.
-    for (const { replica } of answer === null ? [...sent.slice(1), ...sent.slice(0, 1)] : []) {
-      this.#requeue(line, replica);
+    const replies = [reply, ...(reply.others ?? [])];
+    for (const [index, sync] of syncs.entries()) {
+      const keyReply = replies[index] ?? null;
+      sync.replica.finishSync(sync, keyReply, answeredAtMs);
+      // A key that the reply had no room for keeps its place and is due at once.
+      if (keyReply === null) sync.replica.dueAtMs = answeredAtMs;
+      else this.#requeue(queue, sync.replica);
     }
   }
 
-  /** At the end, as far as there is anything left to send. */
-  #requeue(line: ObjectQueue, replica: Replica): void {
-    line.waiting.delete(replica);
-    if (this.#isOpen(replica) && (replica.isAsked || replica.hasUnsent)) line.waiting.add(replica);
-    else this.#drop(line, replica);
+  /** Moves a replica to the end of its queue, or removes it when nothing is left to sync. */
+  #requeue(queue: ObjectQueue, replica: Replica): void {
+    queue.replicas.delete(replica);
+    if (this.#isQueued(replica) && (replica.isUsed || replica.hasUnsent)) {
+      queue.replicas.add(replica);
+    } else {
+      this.#remove(queue, replica);
+    }
   }
 
-  #lineOf(location: ObjectLocation): ObjectQueue {
-    const name = objectId(location);
-    const line = this.#lines.get(name) ?? {
+  #queueOf(location: ObjectLocation): ObjectQueue {
+    const id = objectId(location);
+    const queue = this.#byObject.get(id) ?? {
       location,
-      waiting: new Set<Replica>(),
-      turn: null,
+      replicas: new Set<Replica>(),
+      scheduled: null,
       calledAtMs: Number.NEGATIVE_INFINITY,
-      silentUntilMs: Number.NEGATIVE_INFINITY,
+      pausedUntilMs: Number.NEGATIVE_INFINITY,
     };
-    this.#lines.set(name, line);
-    return line;
+    this.#byObject.set(id, queue);
+    return queue;
   }
 }
 
-/** When a key would best be sent; a clock that has stepped back puts nothing off for longer than it would be anyway. */
-function wantedAtMs(line: ObjectQueue, replica: Replica, nowMs: number): number {
-  const { calledAtMs, silentUntilMs } = line;
-  const { dueAtMs, syncEveryMs } = replica;
-  const [atMs, paceMs] =
-    dueAtMs === null ? [calledAtMs + gatheredMs, gatheredMs] : [dueAtMs, syncEveryMs];
-  const paced = Math.min(Math.max(nowMs, atMs), nowMs + paceMs);
-  return Math.max(paced, Math.min(silentUntilMs, nowMs + silentMs));
+/** When a replica is due. After a step back of the clock, it is due no later than one regular interval from now. */
+function dueAtMs(queue: ObjectQueue, replica: Replica, nowMs: number): number {
+  const { calledAtMs, pausedUntilMs } = queue;
+  const { syncEveryMs } = replica;
+  const [atMs, intervalMs] =
+    replica.dueAtMs === null ? [calledAtMs + gatherMs, gatherMs] : [replica.dueAtMs, syncEveryMs];
+  const regularAtMs = Math.min(Math.max(nowMs, atMs), nowMs + intervalMs);
+  return Math.max(regularAtMs, Math.min(pausedUntilMs, nowMs + pauseMs));
 }
 
-/** What will be due before half its time is over goes along, so that keys of an object come to be due together. */
-function isDueAt(replica: Replica, nowMs: number): boolean {
-  const { dueAtMs, syncEveryMs } = replica;
-  if (isOnItsWay(replica, nowMs)) return false;
-  const leftMs = (dueAtMs ?? nowMs) - nowMs;
+/** Whether a call should include the replica. It may be early by half its interval, so that the keys of an object align. */
+function isDue(replica: Replica, nowMs: number): boolean {
+  const { dueAtMs: atMs, syncEveryMs } = replica;
+  if (isPending(replica, nowMs)) return false;
+  const leftMs = (atMs ?? nowMs) - nowMs;
   return leftMs <= syncEveryMs / 2 || leftMs > syncEveryMs;
 }
 
-const isOnItsWay = ({ lostAtMs }: Replica, nowMs: number): boolean =>
+const isPending = ({ lostAtMs }: Replica, nowMs: number): boolean =>
   lostAtMs !== null && nowMs < lostAtMs && lostAtMs - nowMs <= longestSyncMs + lostAfterMs;

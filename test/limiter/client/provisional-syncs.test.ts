@@ -4,7 +4,7 @@ import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import { objectLocation } from "../../../src/limiter/client/object-location.ts";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
-import { Replica, type Sending } from "../../../src/limiter/client/replica.ts";
+import { type PendingSync, Replica } from "../../../src/limiter/client/replica.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";
 
@@ -35,8 +35,8 @@ class Pair {
     });
   }
 
-  spend(cost: number, isProvisional = false): number | undefined {
-    return remainingOf(this.replica.decide([costing(cost)], this.localMs, isProvisional));
+  spend(cost: number, provisionalMs = 0): number | undefined {
+    return remainingOf(this.replica.decide([costing(cost)], this.localMs, provisionalMs));
   }
 
   confirm(cost: number, spentAtMs: number): void {
@@ -48,8 +48,8 @@ class Pair {
     return spent.map((each) => each.spentAtMs);
   }
 
-  send(): Sending {
-    const sending = this.replica.sending(
+  send(): PendingSync {
+    const sending = this.replica.startSync(
       () => (this.#batches += 1),
       this.localMs,
       this.localMs + 5_000,
@@ -58,9 +58,9 @@ class Pair {
     return sending;
   }
 
-  answer(sending: Sending): void {
+  answer(sending: PendingSync): void {
     const synced = this.#limiter.sync({ ...sending.call, isolate: "isolate" });
-    this.replica.answered(sending, synced, this.localMs);
+    this.replica.finishSync(sending, synced, this.localMs);
   }
 
   /** @returns the units that are sent, by how long ago they were spent */
@@ -80,14 +80,14 @@ class Pair {
 describe("a provisional spend of an isolate", () => {
   it("counts in the isolate at once, also after a sync, and is not sent before it is confirmed", () => {
     const pair = new Pair();
-    expect(pair.spend(4, true)).toBe(996);
+    expect(pair.spend(4, 1_000)).toBe(996);
     expect(pair.sync()).toEqual([]);
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 1_000]);
   });
 
   it("is sent once when it is confirmed, as spent at that instant", () => {
     const pair = new Pair();
-    pair.spend(4, true);
+    pair.spend(4, 1_000);
     pair.sync();
     pair.localMs += 300;
     pair.confirm(4, startMs);
@@ -111,7 +111,7 @@ describe("a provisional spend of an isolate", () => {
       const pair = new Pair(aheadMs);
       pair.spend(0);
       pair.sync();
-      pair.spend(4, true);
+      pair.spend(4, 1_000);
       pair.localMs += 100;
       expect(pair.giveBack(4, startMs)).toEqual([]);
       expect(pair.spend(0)).toBe(1_000);
@@ -132,7 +132,7 @@ describe("a provisional spend of an isolate", () => {
 
   it("is dropped when its request has been undecided for more than a minute", () => {
     const pair = new Pair();
-    pair.spend(4, true);
+    pair.spend(4, 1_000);
     pair.localMs += 60_000;
     pair.sync();
     expect(pair.spend(0)).toBe(996);
@@ -147,7 +147,7 @@ describe("a provisional spend of an isolate", () => {
     for (let instant = 0; instant < 2; instant++) {
       for (let spend = 0; spend < 50; spend++) {
         pair.localMs += 1;
-        pair.spend(1, instant === 1);
+        pair.spend(1, instant * 1_000);
       }
       sizes.push(pair.replica.sizeBytes);
     }
@@ -182,9 +182,9 @@ describe("what an isolate has spent", () => {
   it("is sent as often as the most impatient of the key's policies says", () => {
     const { replica } = new Pair();
     const slow = spendOf({ ...fields, name: "slow", syncEvery: "5s" });
-    replica.decide([slow], startMs, false);
+    replica.decide([slow], startMs, 0);
     expect(replica.syncEveryMs).toBe(5_000);
-    replica.decide([eventual, slow], startMs, false);
+    replica.decide([eventual, slow], startMs, 0);
     expect(replica.syncEveryMs).toBe(1_000);
   });
 });

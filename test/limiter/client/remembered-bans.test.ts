@@ -37,14 +37,14 @@ describe("a ban that an object has reported", () => {
   it("is remembered for a second from when the object was asked, with a wait that counts down", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
     const found = await bans.find([spend]);
     expect([waitOf(found), found?.admission.isRefused]).toEqual([60_000, true]);
     expect(found?.admission.decidedAtMs).toBe(1_000_010);
     state.nowMs = 1_000_999;
-    expect(waitOf(bans.known([spend]))).toBe(60_000 - 989);
+    expect(waitOf(bans.cached([spend]))).toBe(60_000 - 989);
     state.nowMs = 1_001_000;
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
     expect(state.looks).toEqual([0]);
   });
 
@@ -53,9 +53,9 @@ describe("a ban that an object has reported", () => {
     const spend = spendOf(policyOf());
     await bans.find([spend]);
     state.nowMs = 1_000_299;
-    expect(waitOf(bans.known([spend]))).toBe(11);
+    expect(waitOf(bans.cached([spend]))).toBe(11);
     state.nowMs = 1_000_300;
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
   });
 
   it("is not trusted while the clock has stepped back", async () => {
@@ -63,29 +63,29 @@ describe("a ban that an object has reported", () => {
     const spend = spendOf(policyOf());
     await bans.find([spend]);
     state.nowMs = 999_999;
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
     // Between question and answer no time has passed that its wait could have lost.
     state.nowMs = 1_000_005;
-    expect(waitOf(bans.known([spend]))).toBe(60_000);
+    expect(waitOf(bans.cached([spend]))).toBe(60_000);
   });
 
   it("is one of its policy and its key", async () => {
     const { bans } = banning(60_000);
     const [spend, other] = [spendOf(policyOf()), spendOf(policyOf({ name: "q" }))];
     await bans.find([spend]);
-    expect(bans.known([other, spendOf(policyOf(), "l")])).toBeNull();
-    expect(bans.known([other, spend])?.spends).toEqual([spend]);
+    expect(bans.cached([other, spendOf(policyOf(), "l")])).toBeNull();
+    expect(bans.cached([other, spend])?.spends).toEqual([spend]);
   });
 
   it("is not remembered by a policy without a deny cache, nor once it is forgotten", async () => {
     const { bans } = banning(60_000);
     const uncached = spendOf(policyOf({ denyCache: false }));
     expect(waitOf(await bans.find([uncached]))).toBe(60_000);
-    expect(bans.known([uncached])).toBeNull();
+    expect(bans.cached([uncached])).toBeNull();
     const spend = spendOf(policyOf());
     await bans.find([spend]);
     bans.forget(spend.policy, spend.partitionKey);
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
   });
 
   it("is none where the object reports none, or gives no answer to an open policy", async () => {
@@ -100,6 +100,6 @@ describe("a ban that an object has reported", () => {
     const { bans } = banning("closed");
     const spend = spendOf(policyOf());
     expect((await bans.find([spend]))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);
-    expect(bans.known([spend])).toBeNull();
+    expect(bans.cached([spend])).toBeNull();
   });
 });
