@@ -1,18 +1,18 @@
-/** A map with a bounded number of entries and bytes: of more, those set longest ago are the first to go. */
+/** A map with a bounded number of entries and, if wanted, of bytes. It drops the entries that were set longest ago. */
 export class BoundedMap<Value> {
-  readonly #most: number;
+  readonly #mostEntries: number;
   readonly #budget: Budget<Value> | null;
-  /** A Map lists its keys in the order of insertion. */
+  /** In the order in which they were set: a Map lists its entries in the order of insertion. */
   readonly #entries = new Map<string, { readonly value: Value; readonly sizeBytes: number }>();
   #sizeBytes = 0;
 
-  /** @param budget how many bytes all values may take; not bounded when left out */
-  constructor(most: number, budget: Budget<Value> | null = null) {
-    this.#most = most;
+  /** @param budget bounds the bytes of all values together; null for no bound */
+  constructor(mostEntries: number, budget: Budget<Value> | null = null) {
+    this.#mostEntries = mostEntries;
     this.#budget = budget;
   }
 
-  /** What the values took when they were last set. */
+  /** The bytes of all values, each measured when it was set. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
@@ -25,31 +25,29 @@ export class BoundedMap<Value> {
     return this.#entries.get(key)?.value;
   }
 
-  /**
-   * Sets and measures a value.
-   * @returns the values that had to go for it; the new one stays, however large it is
-   */
+  /** Sets and measures a value. Returns the values dropped for it. The new value stays, however large it is. */
   set(key: string, value: Value): readonly Value[] {
     this.delete(key);
     const sizeBytes = this.#budget === null ? 0 : this.#budget.bytesOf(value);
     this.#entries.set(key, { value, sizeBytes });
     this.#sizeBytes += sizeBytes;
-    return this.#isOver ? this.#makeRoom(key) : nothing;
+    // Most calls drop nothing: return without a new list.
+    return this.#isFull ? this.#dropOldest(key) : nothing;
   }
 
-  get #isOver(): boolean {
+  get #isFull(): boolean {
     const isTooLarge = this.#budget !== null && this.#sizeBytes > this.#budget.mostBytes;
-    return isTooLarge || this.#entries.size > this.#most;
+    return isTooLarge || this.#entries.size > this.#mostEntries;
   }
 
-  #makeRoom(latestKey: string): Value[] {
-    const gone: Value[] = [];
+  #dropOldest(latestKey: string): Value[] {
+    const dropped: Value[] = [];
     for (const [key, { value }] of this.#entries) {
-      if (!this.#isOver || key === latestKey) break;
+      if (!this.#isFull || key === latestKey) break;
       this.delete(key);
-      gone.push(value);
+      dropped.push(value);
     }
-    return gone;
+    return dropped;
   }
 
   delete(key: string): void {

@@ -1,6 +1,6 @@
-/** What the limiter needs of time, wherever it runs. */
+/** The time of the limiter, which tests replace. */
 
-/** Calls back after a while. @returns what calls it off */
+/** Calls `act` after `afterMs`. Returns a function that cancels the call. */
 export type Timer = (afterMs: number, act: () => void) => () => void;
 
 export interface Clock {
@@ -17,6 +17,6 @@ export const platformClock: Clock = {
   },
 };
 
-/** Resolves after a while. */
+/** Resolves after `afterMs`. */
 export const sleep = ({ after }: Clock, afterMs: number): Promise<void> =>
   new Promise((resolve) => void after(afterMs, resolve));

@@ -1,36 +1,37 @@
-/** A meter in memory, and the limits that it was last asked with: those of the next call may be others. */
+/** Meters in memory, and the one copy of each list of limits that they share. */
 import { createMeter, type Limit, type Meter } from "../strategies/index.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 export interface InternedMeter {
   readonly meter: Meter;
-  /** A list of `sharedLimits`. */
+  /** A list of `internedLimits`. */
   readonly limits: readonly Limit[];
 }
 
-/** The meter for a call with these limits: the one that is held, if it can be. */
+/** Returns a meter for these limits: `before` itself if it has them, else one that takes over its state. */
 export function internedMeter(
   limits: readonly Limit[],
-  held: InternedMeter | undefined,
+  before: InternedMeter | undefined,
 ): InternedMeter {
-  const shared = internedLimits(limits);
-  if (held === undefined) return { meter: createMeter(shared), limits: shared };
-  return held.limits === shared ? held : { meter: held.meter.withLimits(shared), limits: shared };
+  const interned = internedLimits(limits);
+  if (before === undefined) return { meter: createMeter(interned), limits: interned };
+  if (before.limits === interned) return before;
+  return { meter: before.meter.withLimits(interned), limits: interned };
 }
 
-/** Lists remembered in an isolate; ad hoc limits may be of any number. */
-const mostShared = 256;
+/** Bounds the memory of an isolate: callers may send any number of ad hoc limits. */
+const mostLists = 256;
 
-const sharedByText = new BoundedMap<readonly Limit[]>(mostShared);
-const sharedByList = new WeakMap<readonly Limit[], readonly Limit[]>();
+const internedByText = new BoundedMap<readonly Limit[]>(mostLists);
+const internedByList = new WeakMap<readonly Limit[], readonly Limit[]>();
 
-/** One list for all that are equal: each call brings a copy, and a hundred thousand keys need not keep one each. */
+/** Returns the same list for all equal lists. Each call brings a copy, and a hundred thousand keys need not keep one each. */
 export function internedLimits(limits: readonly Limit[]): readonly Limit[] {
-  const known = sharedByList.get(limits);
+  const known = internedByList.get(limits);
   if (known !== undefined) return known;
   const text = JSON.stringify(limits);
-  const shared = sharedByText.get(text) ?? limits;
-  sharedByText.set(text, shared);
-  sharedByList.set(limits, shared);
-  return shared;
+  const interned = internedByText.get(text) ?? limits;
+  internedByText.set(text, interned);
+  internedByList.set(limits, interned);
+  return interned;
 }

@@ -1,35 +1,37 @@
 /**
- * What crosses between Worker and object: plain data, for two versions of either are deployed at once for a while. So
- * fields are only ever added; what a caller of an older version leaves out has a default, what an object of an older
- * version does not know it ignores. A call whose meaning changes gets a new name.
+ * The calls from an isolate (limiter/client) to an object (limiter/object), and their replies. All of them are plain data.
+ *
+ * Two versions of both halves run at once during a deploy. Therefore fields are only added, never renamed or removed. A
+ * field that an older caller leaves out has a default. An older object ignores fields that it does not know. A call whose
+ * meaning changes gets a new name.
  */
 import type { Ban, Durability } from "../config/index.ts";
-import type { Decision, Limit } from "../strategies/index.ts";
+import { type Decision, holdsSlots, type Limit } from "../strategies/index.ts";
 
-/** What one policy is to spend on a key. */
+/** The cost that one policy charges to a key. */
 export interface Charge {
   policy: string;
   limits: readonly Limit[];
   cost: number;
-  /** What follows denials by these limits; nothing when left out. */
+  /** The ban that denials by these limits bring. Default: none. */
   ban?: Ban;
-  /** Spent if its own limits allow it, and without a say in the others; false when left out. */
+  /** A dry run spends if its own limits allow it, and never denies the request. Default: false. */
   isDryRun?: boolean;
 }
 
-interface KeyCall {
-  /** The partition key: an object may hold many. */
+export interface KeyCall {
+  /** The partition key. An object may hold many. */
   key: string;
-  /** `relaxed` when left out. */
-  durability?: Durability;
+  /** Default: `relaxed`. */
+  durability?: Durability | undefined;
 }
 
-/** A charge for each policy that charges the key: allowed by all that are no dry runs, or spent by none. */
+/** Charges a key under several policies. Every enforced policy allows, and then all spend; otherwise none does. */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];
   /**
-   * For how long what is spent may be given back as if it had never been, in milliseconds: another object may still deny
-   * the same request. It is spent for good when left out.
+   * How long the spend is provisional, in milliseconds: another object may still deny the same request. Default: 0, the
+   * spend is final.
    */
   provisionalMs?: number;
 }
@@ -37,55 +39,52 @@ export interface CheckCall extends KeyCall {
 export interface CheckReply {
   /** One for each charge, in their order. */
   decisions: Decision[];
-  /** For each charge the instant that it is booked to: what to give it back with. */
+  /** For each charge, the instant to which it is booked. A refund names it. */
   spentAtMs: number[];
-  /** Whether it is a denial that nothing but time and a DELETE can change; false when left out. */
+  /** Whether the denial lasts until its wait is over or the key is forgotten. Default: false. */
   isFirm?: boolean;
-  /**
-   * For how long a firm denial may be remembered, in milliseconds: spends that are provisional may be given back. A
-   * second when left out.
-   */
+  /** How long a firm denial may be cached, in milliseconds. Less while a provisional spend may be given back. Default: 1 s. */
   firmForMs?: number;
 }
 
-/** Checks that have nothing to do with one another, one after the other; a cost of 0 looks. */
+/** Independent checks, decided in their order. A check without a cost is a look. */
 export interface BatchCall {
   calls: readonly CheckCall[];
 }
 
-/** What an isolate has spent by itself, on one key or on several. */
+/** The spends of an isolate under `eventual` consistency, on one or several keys of the object. */
 export interface SyncCall extends KeySync {
-  /** Who sends it: 128 random bits, as text. */
+  /** The sender: 128 random bits as text. */
   isolate: string;
-  /** None when left out. */
+  /** Further keys. Default: none. */
   others?: readonly KeySync[];
 }
 
-/** What was spent on a key, and when; the answer is how things stand. */
+/** The spends of an isolate on one key. */
 export interface KeySync extends KeyCall {
-  /** Its number among the isolate's, from 1 on, which counts once; 0 of one without spends. */
+  /** The isolate's number of this batch, from 1. A batch counts once. 0 for a batch without spends. */
   batch: number;
   charges: readonly SyncedCharge[];
 }
 
 export interface SyncedCharge extends Pick<Charge, "policy" | "limits"> {
-  /** How many milliseconds ago so many units were spent, the longest first. */
+  /** Units and how many milliseconds ago they were spent, the oldest first. */
   spends: readonly (readonly [agoMs: number, units: number])[];
 }
 
 export interface SyncReply {
-  /** Of the first of the others, as far as there was room for them; none when left out. */
+  /** For the first of the other keys, as many as fit in one reply. Default: none. */
   others?: SyncReply[];
-  /** Of each charge's meter, as JSON, in their order. */
+  /** A snapshot of each charge's meter as JSON, in their order. */
   snapshots: string[];
   /** The object's time, integer milliseconds since the Unix epoch. */
   atMs: number;
 }
 
-/** Gives back what a check has spent. */
+/** Gives back what a check spent. */
 export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];
-  /** What the check was made with; left out when its spend was not provisional. */
+  /** The `provisionalMs` of the check. Default: 0. */
   provisionalMs?: number;
 }
 
@@ -94,23 +93,23 @@ export interface ForgetCall extends KeyCall {
   policy: string;
 }
 
-/** A check whose cost `settle` corrects, within `ttlMs` or as often as it is renewed by then. */
+/** A check whose cost `settle` corrects within `ttlMs`. Each renewal extends that by another `ttlMs`. */
 export interface ReserveCall extends CheckCall {
-  /** 128 random bits, as text. */
+  /** 128 random bits as text. */
   id: string;
   ttlMs: number;
-  /** Whether only dry runs have something to correct: it makes room for others; false when left out. */
+  /** Whether only dry-run policies need the settlement. Such a reservation makes room for others. Default: false. */
   isDryRun?: boolean;
 }
 
 export interface ReserveReply extends CheckReply {
-  /** Whether the reservation is open: the request is allowed, and what is allowed is spent. */
+  /** Whether the reservation is open: every enforced policy allowed, and something was spent. */
   isOpen: boolean;
-  /** More than 0 when nothing was spent because the key has as many open as it may: until the next of them expires. */
+  /** Milliseconds until a reservation of the key expires, when it has the most it may have and nothing was spent; else 0. */
   fullForMs: number;
 }
 
-/** The work that a reservation is for goes on: it may be corrected for its ttl from now, and holds its slots as long. */
+/** Extends a reservation and its concurrency slots by its ttl from now. */
 export interface RenewCall {
   key: string;
   id: string;
@@ -120,66 +119,76 @@ export interface RenewReply {
   isOpen: boolean;
 }
 
-/** Corrects a reservation to what it cost after all. */
+/** Ends a reservation and corrects it to its actual cost. */
 export interface SettleCall {
   key: string;
   id: string;
-  /** Of each charge. */
+  /** The actual cost of each charge. */
   cost: number;
-  /** One for each charge that was spent, in their order, where they differ; `cost` when left out. */
+  /** The actual costs where they differ: one for each charge that was spent, in their order. Default: `cost` for each. */
   costs?: readonly number[];
 }
 
 export interface SettleReply {
-  /** Whether this call settled it; not when it is unknown, expired or settled already. */
+  /** False for a reservation that is unknown, expired or already settled. */
   settled: boolean;
 }
 
-/** A check that may lend the caller units of what is left, to be spent by itself for a while. */
+/** A check under `leased` consistency. It may lend the isolate units of what remains. */
 export interface LeaseCall extends CheckCall {
-  /** Null where it is to lend nothing. */
+  /** Null to lend nothing. */
   wanted: SliceWanted | null;
-  /** Slices that are settled before it is decided; none when left out. */
+  /** Slices to settle before the check is decided. Default: none. */
   returned?: readonly SliceReturned[];
 }
 
 /** A slice of the quota: so many units of each of the charges' policies. */
 export interface SliceWanted {
-  /** 128 random bits, as text. */
+  /** 128 random bits as text. */
   id: string;
-  /** Fewer may be lent. */
+  /** The most units to lend. */
   units: number;
-  /** What is less is not lent; 1 when left out. */
+  /** The fewest units to lend; nothing is lent instead of fewer. Default: 1. */
   leastUnits?: number;
-  /** For how long from the decision on they may be spent; then all of them stand as spent. */
+  /** How long the isolate may spend the units, in milliseconds from the decision. Then all of them stand as spent. */
   ttlMs: number;
 }
 
 export interface SliceReturned {
   id: string;
-  /** Units spent of each policy; the rest goes back. */
+  /** Units spent of each policy. The rest goes back. */
   used: number;
 }
 
 /**
- * Of a slice that was returned: the instants that what was used of it is booked to, by policy. Where one is missing its
- * time was up before, and all that was lent is booked to that instant.
+ * The instants to which the used units of a returned slice are booked, one for each policy. A policy without one had booked
+ * the whole slice at its end, before it was returned.
  */
 export type Settlement = readonly { policy: string; atMs: number }[];
 
-/** One for each slice that was returned, in their order; nobody knows when left out. */
 export interface ReturnReply {
+  /** One for each returned slice, in their order. Default: not known. */
   settled?: readonly Settlement[];
 }
 
-/** A slice's time is up its `ttlMs` after `spentAtMs`. */
+/** A slice ends its `ttlMs` after `spentAtMs`. */
 export interface LeaseReply extends CheckReply, ReturnReply {
-  /** 0 when no slice was opened. Beside them the charges are spent, as by a check. */
+  /** Units lent in addition to the charges that are spent; 0 when no slice was opened. */
   lentUnits: number;
 }
 
-/** Settles slices: what is unknown, settled or over changes nothing. */
+/** Settles slices. No-op for a slice that is unknown, settled or over. */
 export interface ReturnCall {
   key: string;
   returned: readonly SliceReturned[];
 }
+
+/**
+ * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees the slots
+ * of a reservation at its ttl. If the spend stands, it holds its slots for the whole window, so the ttl is no shorter.
+ */
+export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
+  limits.reduce(
+    (ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
+    provisionalMs,
+  );

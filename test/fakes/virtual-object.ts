@@ -1,5 +1,5 @@
 /** An object on a platform of virtual time, whose timers and alarms come when they are due, and which can crash. */
-import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolate-budget.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
@@ -105,7 +105,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
     return new Limiter({
       storage: this.storage,
       // An isolate of its own: what earlier objects left to the garbage collector is not counted against it.
-      isolate: new IsolateBudget(isolateHeldBytes),
+      isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
       after: (afterMs, act) => {
         const timer = { dueAtMs: this.nowMs + afterMs, act };

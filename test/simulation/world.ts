@@ -5,7 +5,7 @@
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { IsolateBudget, isolateHeldBytes } from "../../src/limiter/object/isolate-budget.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/client/outcome.ts";
@@ -119,7 +119,7 @@ export class ObjectOf {
     return new Limiter({
       storage: this.storage,
       // An isolate of its own: what earlier runs left to the garbage collector is not counted against it.
-      isolate: new IsolateBudget(isolateHeldBytes),
+      isolate: new IsolateBudget(isolateBudgetBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => isAlive() && act()),
     });

@@ -8,7 +8,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 import type { Spend } from "./outcome.ts";
-import { provisionalTtlMs } from "../provisional-ttl.ts";
+import { provisionalTtlMs } from "../protocol.ts";
 
 /** Bound the memory of an isolate. The meters least recently used are evicted first. */
 const maximumMeters = 1_024;

@@ -1,10 +1,10 @@
 /**
- * The one alarm of an object. It costs as much as two weeks of storage for what it sweeps: so it comes later than it could,
- * by as long as what it is for is to last, or has lasted, and is set again only where it would come much too late.
+ * The one alarm of an object, which sweeps idle keys. Setting it costs as much as two weeks of storage for the rows it
+ * sweeps. It therefore comes late, by up to an hour, and is moved only if it would come more than a day late.
  */
 import { errorText, report } from "../../observability/events.ts";
 
-/** What the alarm needs of `DurableObjectStorage`. */
+/** The methods of `DurableObjectStorage` that the alarm needs. */
 export interface AlarmStorage {
   getAlarm(): Promise<number | null>;
   setAlarm(atMs: number, options: { readonly allowUnconfirmed: boolean }): Promise<void>;
@@ -12,12 +12,12 @@ export interface AlarmStorage {
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** The platform takes no date beyond 2189. What lasts longer is found then to be left. */
+/** The platform rejects instants after 2189. An alarm that comes before its row is idle sets the next one. */
 const farthestMs = 366 * dayMs;
 
 export class Alarm {
   readonly #storage: AlarmStorage;
-  /** When it is due; null while this life of the object does not know. */
+  /** Null until this instance of the object knows when the alarm is due. */
   #dueAtMs: number | null = null;
 
   constructor(storage: AlarmStorage) {
@@ -25,19 +25,19 @@ export class Alarm {
   }
 
   /**
-   * A row is written that is idle at an instant.
-   * @param isFirst whether there was none before, and so no alarm
+   * Ensures an alarm for a row that is idle at `idleAtMs`.
+   * @param isFirst whether the storage was empty before this row, and so has no alarm
    */
   async ensure(idleAtMs: number, nowMs: number, isFirst: () => boolean): Promise<void> {
-    const wantedAtMs = patient(idleAtMs, idleAtMs - nowMs);
+    const wantedAtMs = lateBy(idleAtMs - nowMs, idleAtMs);
     const known = this.#dueAtMs;
     if (known === null) this.#dueAtMs = wantedAtMs;
     let dueAtMs = known;
     try {
-      // One whose retries have run out is gone, and its rows are not.
+      // Rows may have no alarm: the platform drops an alarm after its last retry.
       dueAtMs ??= isFirst() ? null : await this.#storage.getAlarm();
     } catch (error) {
-      // Otherwise an alarm that was never set would be taken for due, and its rows would never be swept.
+      // Forget `wantedAtMs`: an alarm that was never set would never sweep.
       this.#failed(error);
     }
     if (dueAtMs === null) await this.set(wantedAtMs, nowMs);
@@ -47,12 +47,13 @@ export class Alarm {
   }
 
   /**
-   * After a sweep: for the row that is idle first, but not so soon that a row that lives long calls for many.
-   * @param bornAtMs when the first of the rows was written
+   * Sets the next alarm after a sweep. The longer the rows have existed, the later it comes.
+   * @param idleAtMs when the first of the remaining rows is idle
+   * @param bornAtMs when the first of them was written
    */
   next(idleAtMs: number, bornAtMs: number, nowMs: number): Promise<void> {
-    const wantedAtMs = patient(idleAtMs, idleAtMs - nowMs);
-    return this.set(Math.max(wantedAtMs, patient(nowMs, nowMs - bornAtMs)), nowMs);
+    const wantedAtMs = lateBy(idleAtMs - nowMs, idleAtMs);
+    return this.set(Math.max(wantedAtMs, lateBy(nowMs - bornAtMs, nowMs)), nowMs);
   }
 
   async set(atMs: number, nowMs: number): Promise<void> {
@@ -71,12 +72,12 @@ export class Alarm {
     throw error;
   }
 
-  /** It has come, or has been deleted with everything else: none is set. */
+  /** Notes that no alarm is set: it has come, or was deleted with all rows. */
   forget(): void {
     this.#dueAtMs = null;
   }
 }
 
-/** Later than due by as long as something lasts, up to an hour. */
-const patient = (dueAtMs: number, lastsMs: number): number =>
-  dueAtMs + Math.min(hourMs, Math.max(1, lastsMs));
+/** `atMs` delayed by `delayMs`, but by at least 1 ms and at most an hour. */
+const lateBy = (delayMs: number, atMs: number): number =>
+  atMs + Math.min(hourMs, Math.max(1, delayMs));

@@ -1,6 +1,6 @@
 /**
- * Charges on one key, decided together: allowed by all, or spent by none. A ban refuses beside the limits; a dry run has
- * no say in what is decided for the others.
+ * Decides the charges of one key together: every enforced policy allows, and then all spend; otherwise none does. A ban
+ * denies beside the limits. A dry run never changes what is decided for the other policies.
  */
 import {
   changesByDenial,
@@ -12,154 +12,154 @@ import {
 import type { KeyState } from "./key-state.ts";
 import type { Charge, CheckReply } from "../protocol.ts";
 
-export type MeterOf = (keyState: KeyState, charge: Pick<Charge, "policy" | "limits">) => Meter;
-export type Spending = (meter: Meter, charge: Charge, nowMs: number, heldUnits: number) => Decision;
+/** The state of a key, and the one instant at which a call acts on it. */
+export interface KeyTurn {
+  readonly keyState: KeyState;
+  readonly nowMs: number;
+}
+
+/** For how long a charge is reserved, in milliseconds; null when it is spent for good. */
+export type TtlOf = (charge: Charge) => number | null;
 
 /**
- * A provisional spend may be given back at any time, which isolates do not hear of: a denial beside one is remembered only
- * for so long. Not to remember it at all would let a flood reach the object.
+ * How long a denial is firm beside a provisional spend, in milliseconds. That spend may be given back at any time, and
+ * isolates do not learn of it. With 0, every request of a flood would reach the object.
  */
 const provisionalFirmMs = 100;
 
-/** A charge, and what is counted for it. */
-interface Asked {
+interface ChargedMeter {
   readonly charge: Charge;
   readonly meter: Meter;
-  /** Lent, and not settled yet. */
+  /** Units lent in open slices. */
   readonly heldUnits: number;
-  /** More than 0 while a ban refuses the key. */
+  /** More than 0 while a ban denies the key. */
   readonly bannedForMs: number;
 }
 
-/** What `decide` would answer to each charge by itself. */
-export function lookAt(
-  keyState: KeyState,
-  charges: readonly Charge[],
-  nowMs: number,
-  meterOf: MeterOf,
-): CheckReply {
-  const asked = askedOf(keyState, charges, nowMs, meterOf);
-  const decisions = asked.map((each) => refusedFor(each.bannedForMs, lookOf(each, nowMs)));
-  return { decisions, spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)) };
+/** Returns what `decide` would decide for each charge alone. Spends nothing. */
+export function lookAt(turn: KeyTurn, charges: readonly Charge[]): CheckReply {
+  const all = chargedMeters(turn, charges);
+  const decisions = all.map((each) => withBan(each.bannedForMs, lookOf(each, turn)));
+  return { decisions, spentAtMs: spentAtMsOf(all, turn) };
 }
 
-/** @param spend by which each is spent */
-export function decide(
-  keyState: KeyState,
-  charges: readonly Charge[],
-  nowMs: number,
-  meterOf: MeterOf,
-  spend: Spending,
-): CheckReply {
-  const asked = askedOf(keyState, charges, nowMs, meterOf);
-  const enforced = asked.filter(({ charge }) => charge.isDryRun !== true);
+/** Spends every charge if all enforced policies allow theirs. A dry run then spends if its own limits allow it. */
+export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf): CheckReply {
+  const { keyState, nowMs } = turn;
+  const all = chargedMeters(turn, charges);
+  const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
-  const decided = new Map<Asked, Decision>();
-  // One alone need not be asked before.
+  // A single policy needs no look: its spend decides.
   const isAllowed =
-    !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, nowMs).allowed));
-  const spendOf = ({ charge, meter, heldUnits }: Asked): Decision =>
-    spend(meter, charge, nowMs, heldUnits);
+    !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
+  const decided = new Map<ChargedMeter, Decision>();
   for (const each of enforced) {
-    if (isAllowed) decided.set(each, spendOf(each));
-    else {
-      // Whichever of them denies, the request is denied to all.
-      each.meter.deny(nowMs);
-      decided.set(each, lookOf(each, nowMs));
-    }
+    // The request is denied to all of them, and a denial restarts elastic windows.
+    if (!isAllowed) each.meter.deny(nowMs);
+    decided.set(each, isAllowed ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
   }
   const isAdmitted = isAllowed && enforced.every((each) => decided.get(each)?.allowed === true);
-  for (const each of asked) {
-    if (decided.has(each)) continue;
-    decided.set(each, isAdmitted ? spendOf(each) : lookOf(each, nowMs));
-  }
-  const decisions = asked.flatMap((each) => {
-    const decision = decided.get(each);
-    return decision === undefined ? [] : banned(keyState, each, decision, nowMs);
+  const decisions = all.map((each) => {
+    const enforcedDecision = decided.get(each);
+    const decision =
+      enforcedDecision ?? (isAdmitted ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
+    return withStrike(each, decision, turn);
   });
   const isFirm = !isAdmitted && keyState.isSettled(nowMs) && enforced.every(isFirmFor);
   return {
     decisions,
-    spentAtMs: asked.map(({ meter }) => Math.max(nowMs, meter.seenMs)),
+    spentAtMs: spentAtMsOf(all, turn),
     ...(isFirm && { isFirm }),
     ...(isFirm && keyState.hasProvisional(nowMs) && { firmForMs: provisionalFirmMs }),
   };
 }
 
 /**
- * The verdict, with waits that suffice while slices are open: until the last of them ends, and from then on as long as if
- * all that is lent had been spent at that instant.
+ * Lengthens the waits of a reply so that they suffice while slices are open. They assume that all lent units are spent when
+ * the last slice ends.
  */
-export function withSlices(
-  keyState: KeyState,
+export function withSliceWaits(
+  { keyState, nowMs }: KeyTurn,
   charges: readonly Charge[],
   reply: CheckReply,
-  nowMs: number,
 ): CheckReply {
   if (!keyState.hasSlices) return reply;
   const decisions = reply.decisions.map((decision, index) => {
     const policy = charges[index]?.policy ?? "";
     if (keyState.heldUnits(policy) === 0) return decision;
-    const { meter, endsAtMs } = keyState.whenAllSpent(policy);
-    const waitUntil = meter.withLimits(keyState.limitsOf(policy)).look(decision.cost, endsAtMs);
-    return delayed(decision, waitUntil, endsAtMs - nowMs);
+    const { meter, endsAtMs } = keyState.meterAfterSlices(policy);
+    const later = meter.withLimits(keyState.limitsOf(policy)).look(decision.cost, endsAtMs);
+    return delayed(decision, later, endsAtMs - nowMs);
   });
   return { ...reply, decisions };
 }
 
-/** The decision, with what it says of other instants as a look so much later says it. */
-function delayed(decision: Decision, waitUntil: Decision, afterMs: number): Decision {
+/** The decision with the waits of `later`, a look made `afterMs` later. */
+function delayed(decision: Decision, later: Decision, afterMs: number): Decision {
   const limits = decision.limits.map((limit, index) => {
-    const then = waitUntil.limits[index] ?? limit;
-    const hasGrown = then.remaining > limit.remaining;
+    const laterLimit = later.limits[index] ?? limit;
+    const hasGrown = laterLimit.remaining > limit.remaining;
     return {
       ...limit,
       retryAfterMs:
-        limit.allowed || then.retryAfterMs === null
+        limit.allowed || laterLimit.retryAfterMs === null
           ? limit.retryAfterMs
-          : afterMs + then.retryAfterMs,
-      replenishAfterMs: afterMs + (hasGrown ? 0 : then.replenishAfterMs),
-      resetAfterMs: afterMs + then.resetAfterMs,
+          : afterMs + laterLimit.retryAfterMs,
+      replenishAfterMs: afterMs + (hasGrown ? 0 : laterLimit.replenishAfterMs),
+      resetAfterMs: afterMs + laterLimit.resetAfterMs,
     };
   });
   const retryAfterMs = longestWaitMs([...limits, { retryAfterMs: decision.bannedForMs }]);
   return { ...decision, retryAfterMs, limits };
 }
 
-/** Slots come free at any time; an elastic window, and what is not banned yet, are changed by each denial. */
-const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: Asked): boolean =>
+/** Slots become free at any time. Each denial changes an elastic window, and the strikes of a ban that has not begun. */
+const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: ChargedMeter): boolean =>
   (ban === undefined || bannedForMs > 0) &&
   !limits.some((limit) => holdsSlots(limit) || changesByDenial(limit));
 
-const askedOf = (
-  keyState: KeyState,
+const chargedMeters = (
+  { keyState, nowMs }: KeyTurn,
   charges: readonly Charge[],
-  nowMs: number,
-  meterOf: MeterOf,
-): Asked[] =>
+): readonly ChargedMeter[] =>
   charges.map((charge) => ({
     charge,
-    meter: meterOf(keyState, charge),
+    meter: keyState.meterOf(charge),
     heldUnits: keyState.heldUnits(charge.policy),
     bannedForMs:
       charge.ban === undefined ? 0 : keyState.bannedForMs(charge.policy, charge.ban, nowMs),
   }));
 
-const lookOf = ({ charge, meter, heldUnits }: Asked, nowMs: number): Decision =>
+/** The instant to which each charge is booked: the latest that its meter has seen. */
+const spentAtMsOf = (all: readonly ChargedMeter[], { nowMs }: KeyTurn): number[] =>
+  all.map(({ meter }) => Math.max(nowMs, meter.seenMs));
+
+const lookOf = ({ charge, meter, heldUnits }: ChargedMeter, { nowMs }: KeyTurn): Decision =>
   meter.look(charge.cost, nowMs, heldUnits);
 
-/** The decision with the ban that refuses it, or that it is the last strike for. */
-function banned(
-  keyState: KeyState,
-  { charge: { policy, ban }, bannedForMs }: Asked,
-  decision: Decision,
-  nowMs: number,
+function spend(
+  { charge, meter, heldUnits }: ChargedMeter,
+  { nowMs }: KeyTurn,
+  ttlMsOf: TtlOf,
 ): Decision {
-  const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed;
-  return refusedFor(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
+  const { cost } = charge;
+  const ttlMs = ttlMsOf(charge);
+  return ttlMs === null
+    ? meter.consume(cost, nowMs, heldUnits)
+    : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
 }
 
-function refusedFor(bannedForMs: number, decision: Decision): Decision {
+/** The decision under the ban that denies the key, or under the ban that this denial brings. */
+function withStrike(
+  { charge: { policy, ban }, bannedForMs }: ChargedMeter,
+  decision: Decision,
+  { keyState, nowMs }: KeyTurn,
+): Decision {
+  const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed;
+  return withBan(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
+}
+
+function withBan(bannedForMs: number, decision: Decision): Decision {
   if (bannedForMs === 0) return decision;
   const retryAfterMs = longestWaitMs([decision, { retryAfterMs: bannedForMs }]);
   return { ...decision, allowed: false, delayMs: 0, retryAfterMs, bannedForMs };

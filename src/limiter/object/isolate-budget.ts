@@ -1,12 +1,12 @@
 /**
- * What the objects of one isolate may hold in memory together. The platform gives an isolate 128 MB and may put any number
- * of objects of a class into one: each counts what it holds, and gives up its own when all of them hold too much.
+ * The memory that all objects of one isolate may use together. The platform gives an isolate 128 MB, and may place any
+ * number of objects of a class in it. Each object counts its memory, and frees its own when the sum is too large.
  */
 
 /** Leaves room for the isolate's own maps, for requests, and for garbage that is not collected yet. */
-export const isolateHeldBytes = 32_000_000;
+export const isolateBudgetBytes = 32_000_000;
 
-/** The part of one object. */
+/** The memory of one object. */
 export class ObjectShare {
   readonly #isolate: IsolateBudget;
   #sizeBytes = 0;
@@ -19,41 +19,42 @@ export class ObjectShare {
     return this.#sizeBytes;
   }
 
+  /** Negative when memory is freed. */
   add(sizeBytes: number): void {
     this.#sizeBytes += sizeBytes;
-    this.#isolate.heldBytes += sizeBytes;
+    this.#isolate.usedBytes += sizeBytes;
   }
 
-  /** How much the object may hold: anything while there is room, an equal part when all of them hold too much. */
+  /** The whole budget while all objects together stay within it; otherwise an equal part for each object. */
   get budgetBytes(): number {
-    const { heldBytes, mostBytes, objects } = this.#isolate;
-    return heldBytes <= mostBytes ? mostBytes : Math.floor(mostBytes / objects);
+    const { usedBytes, mostBytes, objects } = this.#isolate;
+    return usedBytes <= mostBytes ? mostBytes : Math.floor(mostBytes / objects);
   }
 }
 
 export class IsolateBudget {
   readonly mostBytes: number;
-  heldBytes = 0;
+  usedBytes = 0;
   objects = 0;
-  /** An object ends without notice, and what it held is in memory until it is collected. */
+  /** An object ends without notice. Its memory is in use until it is garbage-collected. */
   readonly #ended = new FinalizationRegistry<ObjectShare>((share) => this.#leave(share));
 
   constructor(mostBytes: number) {
     this.mostBytes = mostBytes;
   }
 
-  /** @param holder what ends with the object */
-  join(holder: object): ObjectShare {
+  /** @param owner is garbage-collected together with the object */
+  join(owner: object): ObjectShare {
     const share = new ObjectShare(this);
     this.objects++;
-    this.#ended.register(holder, share);
+    this.#ended.register(owner, share);
     return share;
   }
 
   #leave(share: ObjectShare): void {
     this.objects--;
-    this.heldBytes -= share.sizeBytes;
+    this.usedBytes -= share.sizeBytes;
   }
 }
 
-export const isolateBudget = new IsolateBudget(isolateHeldBytes);
+export const isolateBudget = new IsolateBudget(isolateBudgetBytes);

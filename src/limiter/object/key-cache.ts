@@ -1,24 +1,25 @@
-/** The accounts in memory, within a budget of bytes: those longest unused go out to storage first. */
+/** The keys that an object keeps in memory, within a budget of bytes. The least recently used are evicted first. */
 import type { KeyState } from "./key-state.ts";
 import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
 
-/** For one object: what is unused for a while goes out beyond this. */
-export const wantedHeldBytes = 2_000_000;
+/** Keys that are not in use are evicted beyond this. */
+export const softBudgetBytes = 2_000_000;
 /**
- * What is in use goes out only beyond this: to write and read a few long logs in turn would cost more than to hold them.
- * One account that is larger than all of it is held nevertheless, while it is used.
+ * Keys in use are evicted only beyond this: to write and read long logs in turn costs more than to keep them. A single key
+ * may be larger while it is used.
  */
-export const mostHeldBytes = 8_000_000;
+export const hardBudgetBytes = 8_000_000;
 const inUseMs = 1_000;
 
-interface Entry {
+interface CachedKey {
   readonly keyState: KeyState;
   readonly sizeBytes: number;
   readonly usedAtMs: number;
 }
 
 export class KeyCache {
-  readonly #entries = new Map<string, Entry>();
+  /** In the order of last use: a Map lists its entries in the order of insertion. */
+  readonly #cached = new Map<string, CachedKey>();
   readonly #share: ObjectShare;
 
   constructor(isolate: IsolateBudget) {
@@ -30,40 +31,34 @@ export class KeyCache {
   }
 
   get(key: string): KeyState | undefined {
-    return this.#entries.get(key)?.keyState;
+    return this.#cached.get(key)?.keyState;
   }
 
-  /**
-   * Holds an account as the one used last, and measures it anew.
-   * @returns those that had to go for it
-   */
+  keys(): KeyState[] {
+    return [...this.#cached.values()].map(({ keyState }) => keyState);
+  }
+
+  /** Keeps a key as the most recently used and measures it again. Returns the keys evicted for it. */
   keep(keyState: KeyState, nowMs: number): KeyState[] {
-    const known = this.#entries.get(keyState.key);
+    const { key } = keyState;
     const sizeBytes = keyState.sizeBytes();
-    this.#share.add(sizeBytes - (known?.sizeBytes ?? 0));
-    this.#entries.delete(keyState.key);
-    // At the end: a Map lists its keys in the order of insertion.
-    this.#entries.set(keyState.key, { keyState, sizeBytes, usedAtMs: nowMs });
-    const gone: KeyState[] = [];
-    for (const { keyState: oldest, usedAtMs } of this.#entries.values()) {
+    this.drop(key);
+    this.#share.add(sizeBytes);
+    this.#cached.set(key, { keyState, sizeBytes, usedAtMs: nowMs });
+    const evicted: KeyState[] = [];
+    for (const { keyState: oldest, usedAtMs } of this.#cached.values()) {
       const isInUse = nowMs - usedAtMs < inUseMs;
-      const budgetBytes = Math.min(
-        isInUse ? mostHeldBytes : wantedHeldBytes,
-        this.#share.budgetBytes,
-      );
+      const objectBytes = isInUse ? hardBudgetBytes : softBudgetBytes;
+      const budgetBytes = Math.min(objectBytes, this.#share.budgetBytes);
       if (this.#share.sizeBytes <= budgetBytes || oldest === keyState) break;
       this.drop(oldest.key);
-      gone.push(oldest);
+      evicted.push(oldest);
     }
-    return gone;
+    return evicted;
   }
 
   drop(key: string): void {
-    this.#share.add(-(this.#entries.get(key)?.sizeBytes ?? 0));
-    this.#entries.delete(key);
-  }
-
-  accounts(): KeyState[] {
-    return [...this.#entries.values()].map(({ keyState }) => keyState);
+    this.#share.add(-(this.#cached.get(key)?.sizeBytes ?? 0));
+    this.#cached.delete(key);
   }
 }

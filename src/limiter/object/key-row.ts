@@ -1,72 +1,111 @@
 /**
- * The row that all of a key is stored in: `[version, idle at, born at, number of segments, meters, reservations, slices,
- * batches]`, as JSON. What is missing at its end is empty. A meter is `[policy, snapshot]`; where all of them together are
- * too large for a row, the largest are `[policy, number]`, and their snapshots are stored as segments are.
+ * The storage row `k <key>`, a JSON list. In this one, the policy `api` has counted requests, a reservation `r1` of cost 2 and
+ * a slice `s1` of 10 units are open, and one isolate has synced:
+ *
+ *     [1,                                    version
+ *      1799971261000, 1799971200000,         idle at (a sweep may then delete it), first written at
+ *      0,                                    number of its rows `s <key> <number>`
+ *      [["api", [2, 1799971201000, ["fixed-window 1m", 59000, "ofHAofBofG"]]]],    [policy, snapshot of its meter]
+ *      [[[{"limit": 100, "windowMs": 60000, …}]], ["r1", 60000, 1799971261000, 0, ["api", 0, 2, 1799971201000]]],
+ *      [[[{"limit": 100, "windowMs": 60000, …}]], ["s1", 10, 2000, ["api", 0, 1799971203000]]],
+ *      [["<isolate>", 1, 1799971201000]]]    last sync batch of each isolate, and when it came
+ *
+ * The two lines before the last are reservations and slices: `[lists of limits, …entries]`, see open-entries.ts. Empty fields
+ * at the end are left out. If all meters are too large for one row, the largest are `[policy, number]`, and the row
+ * `s <key> <number>` holds the snapshot.
  */
 import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
 
+/** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;
 
-/** A row of storage holds 2 MB, its name included. */
+/** A row of storage holds 2 MB including its name (Cloudflare, SQLite storage limits). */
 export const mostRowBytes = 2_000_000 - 2_048;
 
-/** What a row is written of. */
+/** What is stored of a key. */
 export interface KeyParts {
-  readonly idleAtMs: number;
   readonly bornAtMs: number;
   readonly meters: readonly (readonly [policy: string, snapshot: unknown])[];
-  /** What follows the meters. */
-  readonly rest: readonly unknown[];
+  readonly reservations: Reservations;
+  readonly slices: Slices;
+  readonly batches: SyncDedup;
 }
 
-/** A row, and the policies that do not fit in it: those whose meters are stored apart, and those that fit nowhere. */
+/** Texts stored in rows of their own: sealed segments of long logs, and snapshots that do not fit in the key's row. */
+export interface TextNumbers {
+  /** The number of a text. A text that has none yet gets the next one. */
+  readonly numberOf: (text: string) => number;
+  /** How many texts `numberOf` was called with. */
+  readonly count: () => number;
+}
+
 export interface WrittenRow {
   readonly row: string;
+  /** Policies whose snapshots are stored in rows of their own. */
   readonly apart: readonly string[];
-  /** What is stored apart takes. */
   readonly apartBytes: number;
+  /** Policies whose snapshots are too large for any row, and are not stored. */
   readonly lost: readonly string[];
 }
 
-/**
- * @param numberOf the number of a text that is stored apart
- * @param segmentCount how many texts are stored apart, asked for after the last `numberOf`
- */
-export function writtenRow(
-  { idleAtMs, bornAtMs, meters, rest }: KeyParts,
-  numberOf: (text: string) => number,
-  segmentCount: () => number,
-): WrittenRow {
-  const rowOf = (all: readonly unknown[]): string =>
-    JSON.stringify([rowVersion, idleAtMs, bornAtMs, segmentCount(), all, ...rest]);
+export function writtenRow(parts: KeyParts, idleAtMs: number, texts: TextNumbers): WrittenRow {
+  const { bornAtMs, meters } = parts;
+  const rest = fieldsAfterMeters(parts);
+  const rowOf = (stored: readonly unknown[]): string =>
+    JSON.stringify([rowVersion, idleAtMs, bornAtMs, texts.count(), stored, ...rest]);
   const row = rowOf(meters);
   if (row.length <= mostRowBytes) return { row, apart: [], apartBytes: 0, lost: [] };
-  const texts = new Map(meters.map(([policy, snapshot]) => [policy, JSON.stringify(snapshot)]));
-  const largest = [...texts].toSorted(([, one], [, other]) => other.length - one.length);
+  const snapshots = meters.map(([policy, snapshot]) => [policy, JSON.stringify(snapshot)] as const);
   const apart = new Map<string, number>();
   const lost = new Set<string>();
-  // A number takes less than a snapshot that is worth moving.
   let apartBytes = 0;
   let excessBytes = row.length - mostRowBytes + meters.length * bytesOfNumber;
-  for (const [policy, text] of largest) {
+  for (const [policy, text] of snapshots.toSorted(([, a], [, b]) => b.length - a.length)) {
     if (excessBytes <= 0) break;
     excessBytes -= text.length;
     if (text.length > mostRowBytes) lost.add(policy);
     else {
-      apart.set(policy, numberOf(text));
+      apart.set(policy, texts.numberOf(text));
       apartBytes += text.length;
     }
   }
-  const kept = meters.filter(([policy]) => !lost.has(policy));
-  const written = kept.map(([policy, snapshot]) => [policy, apart.get(policy) ?? snapshot]);
-  return { row: rowOf(written), apart: [...apart.keys()], apartBytes, lost: [...lost] };
+  const stored = meters
+    .filter(([policy]) => !lost.has(policy))
+    .map(([policy, snapshot]) => [policy, apart.get(policy) ?? snapshot]);
+  return { row: rowOf(stored), apart: [...apart.keys()], apartBytes, lost: [...lost] };
 }
 
+/** Upper bound on the JSON of a number in place of a snapshot. */
 const bytesOfNumber = 12;
 
-/** The snapshot of a meter as its row has it: itself, or the number of its text; null for a text that is not there. */
+function fieldsAfterMeters({ reservations, slices, batches }: KeyParts): unknown[] {
+  if (!batches.isEmpty) return [reservations.snapshot(), slices.snapshot(), batches.snapshot()];
+  if (!slices.isEmpty) return [reservations.snapshot(), slices.snapshot()];
+  return reservations.isEmpty ? [] : [reservations.snapshot()];
+}
+
+/** Returns the key of a row; null for a row that this version did not write. */
+export function parsedRow(row: unknown): KeyParts | null {
+  const parsed = typeof row === "string" ? jsonOf(row) : null;
+  if (!Array.isArray(parsed)) return null;
+  const [version, , bornAtMs, , meters, reservations, slices, batches]: unknown[] = parsed;
+  if (version !== rowVersion || typeof bornAtMs !== "number") return null;
+  if (!Array.isArray(meters) || !meters.every(isNamed)) return null;
+  return {
+    bornAtMs,
+    meters,
+    reservations: new Reservations().read(reservations),
+    slices: new Slices().read(slices),
+    batches: SyncDedup.revived(batches),
+  };
+}
+
+const isNamed = (value: unknown): value is readonly [string, unknown] =>
+  Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
+
+/** The snapshot of a stored meter, which may be the number of a text; null if that text is missing or no JSON. */
 export function snapshotAt(
   stored: unknown,
   textOf: (number: number) => string | undefined,
@@ -76,28 +115,18 @@ export function snapshotAt(
   return text === undefined ? null : jsonOf(text);
 }
 
-export interface ParsedRow {
-  readonly bornAtMs: number;
-  readonly meters: readonly (readonly [string, unknown])[];
-  readonly reservations: Reservations;
-  readonly batches: SyncDedup;
-  readonly slices: Slices;
+/** Returns the head of a row without parsing the rest; null for a row that this version did not write. */
+export function headOf(
+  row: unknown,
+): { idleAtMs: number; bornAtMs: number; hasTexts: boolean } | null {
+  const text = typeof row === "string" ? row : "";
+  const head = jsonOf(`${text.slice(0, text.indexOf(",["))}]`);
+  if (!Array.isArray(head)) return null;
+  const [version, idleAtMs, bornAtMs, textCount]: unknown[] = head;
+  if (version !== rowVersion || typeof idleAtMs !== "number" || typeof bornAtMs !== "number")
+    return null;
+  return { idleAtMs, bornAtMs, hasTexts: textCount !== 0 };
 }
-
-/** What a row says; null for what no version wrote. */
-export function parsedRow(row: unknown): ParsedRow | null {
-  const parsed = typeof row === "string" ? jsonOf(row) : null;
-  if (!Array.isArray(parsed)) return null;
-  const [version, , bornAtMs, , meters, open, lent, counted]: unknown[] = parsed;
-  if (version !== rowVersion || typeof bornAtMs !== "number" || !Array.isArray(meters)) return null;
-  const reservations = open === undefined ? new Reservations() : Reservations.revived(open);
-  const slices = lent === undefined ? new Slices() : Slices.revived(lent);
-  const batches = SyncDedup.revived(counted);
-  return meters.every(isNamed) ? { bornAtMs, meters, reservations, slices, batches } : null;
-}
-
-const isNamed = (value: unknown): value is readonly [string, unknown] =>
-  Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
 
 function jsonOf(text: string): unknown {
   try {
@@ -105,17 +134,4 @@ function jsonOf(text: string): unknown {
   } catch {
     return null;
   }
-}
-
-const head = new RegExp(`^\\[${rowVersion},(\\d+),(\\d+),(\\d+),`);
-
-/** What the beginning of a row says; null for no row of a key. */
-export function headOf(
-  row: unknown,
-): { idleAtMs: number; bornAtMs: number; hasSegments: boolean } | null {
-  const text = typeof row === "string" ? row : "";
-  const [, idleAtMs, bornAtMs, segments] = head.exec(text) ?? [];
-  if (idleAtMs === undefined) return null;
-  const hasSegments = segments !== "0";
-  return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasSegments };
 }

@@ -1,7 +1,6 @@
 /**
- * All that is held for one key: a meter for each policy that charges it, its open reservations and its open slices. It
- * knows what of it is not in storage yet, and writes and reads itself as one row and a row for each long log's sealed
- * segment.
+ * The state of one key in memory: a meter for each policy that charges it, its open reservations and slices, and the last
+ * sync batch of each isolate. It knows which changes are not in storage yet. key-row.ts describes the row it is stored as.
  */
 import {
   attachSegments,
@@ -11,69 +10,70 @@ import {
   type Meter,
 } from "../../strategies/index.ts";
 import type { Ban } from "../../config/index.ts";
+import { report } from "../../observability/events.ts";
 import { SyncDedup } from "./sync-dedup.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 import type { Charge, Settlement, SliceReturned } from "../protocol.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
-import { type Lent, type Slice, Slices } from "./slices.ts";
+import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 
-/** An object without an event loses its memory after so long (Cloudflare, durable object lifecycle). */
+/** An object without an event loses its memory after 10 s (Cloudflare, lifecycle of a Durable Object). */
 const idleMemoryMs = 10_000;
 
-/** About what an account takes beside its meters, and a meter's place in it. */
-const bytesOfAccount = 900;
+/** Estimates of the memory of a key without its meters, and of a meter's place in it. */
+const bytesOfKey = 900;
 const bytesOfMeter = 400;
 
-const nothingLent: Lent = { units: new Map(), endsAtMs: 0 };
+const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
 
-/** Beside a policy's meter stand those of its denials and its ban. No policy's name has a space. */
+/** A policy with a ban has two more meters. The names of policies have no space. */
 const strikesOf = (policy: string): string => `${policy} strikes`;
 const banOf = (policy: string): string => `${policy} ban`;
 const isOfBan = (name: string): boolean => name.includes(" ");
 
-interface Held extends InternedMeter {
+interface KeyMeter extends InternedMeter {
   writtenChanges: number;
-  /** The latest time it had seen when last looked at: less is seen only after a clock was found to be mis-set. */
+  /** The meter's `seenMs` at the end of the last turn. It goes back only when the meter finds a mis-set clock. */
   seenMs: number;
 }
 
-/** What of an account is in storage. */
+/** The rows in storage beside the key's own. */
 export interface StoredRows {
-  /** Numbers of the rows of segments, by their texts. */
-  readonly segments: ReadonlyMap<string, number>;
-  readonly nextSegment: number;
+  /** The numbers of these rows, by their texts. */
+  readonly texts: ReadonlyMap<string, number>;
+  readonly nextNumber: number;
 }
 
 export class KeyState {
   readonly key: string;
-  /** When its row was first written. */
+  /** When the key's row was first written. */
   bornAtMs: number;
-  readonly #held = new Map<string, Held>();
+  readonly #meters = new Map<string, KeyMeter>();
   #reservations = new Reservations();
   #batches = new SyncDedup();
-  /** Null where nothing is lent: of most keys nothing ever is. */
+  /** Null when nothing is lent, as for most keys. */
   #slices: Slices | null = null;
-  /** Texts of meters that are stored apart, which `stored` keeps. */
+  /** Bytes of the snapshots stored in rows of their own. `stored` keeps them in memory. */
   #apartBytes = 0;
   #provisionalAtMs = 0;
   #provisionalMs = 0;
-  /** Changes that no meter tells. */
+  /** Changes outside the meters. */
   #ownChanges = 0;
   #writtenOwnChanges = 0;
-  /** Null when nothing is. */
+  /** Null when no row of the key is in storage. */
   stored: StoredRows | null = null;
-  /** Whether it was reported that the meters take more than a row holds. */
+  /** Whether an event has reported that the meters do not fit in one row. */
   isOversizeReported = false;
-  /** What was not trusted when a meter was last asked for. */
-  refused: string | null = null;
+  /** Why stored state was refused; null when it was not, or is reported. */
+  #refused: string | null = null;
 
   constructor(key: string, nowMs: number) {
     this.key = key;
     this.bornAtMs = nowMs;
   }
 
-  /** Notes that something was spent that may be given back for so long; no-op for 0. */
+  /** Notes a spend that may be given back within `provisionalMs`. No-op for 0. */
   noteProvisional(nowMs: number, provisionalMs: number): void {
     const leftMs = this.#provisionalAtMs + this.#provisionalMs - nowMs;
     if (provisionalMs === 0 || (this.hasProvisional(nowMs) && leftMs >= provisionalMs)) return;
@@ -81,73 +81,79 @@ export class KeyState {
     this.#provisionalMs = provisionalMs;
   }
 
-  /** Whether something that was spent is still provisional; not known of spends before the key was read from storage. */
+  /** Whether a spend is still provisional. Spends made before the key was read from storage are not known. */
   hasProvisional(nowMs: number): boolean {
     const sinceMs = nowMs - this.#provisionalAtMs;
     return sinceMs >= 0 && sinceMs < this.#provisionalMs;
   }
 
-  /** The meter of a policy, for a call with these limits. */
-  meterOf(policy: string, limits: readonly Limit[]): Meter {
-    const before = this.#held.get(policy);
-    const { meter, limits: shared } = internedMeter(limits, before);
-    if (meter === before?.meter) return meter;
-    this.refused ??= meter.refused;
-    const writtenChanges = before?.writtenChanges ?? 0;
-    const seenMs = before?.seenMs ?? meter.seenMs;
-    this.#held.set(policy, { meter, limits: shared, writtenChanges, seenMs });
+  /** The meter of a policy under these limits. Reports stored state that was refused. */
+  meterOf({ policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
+    const meter = this.#meterNamed(policy, limits);
+    if (this.#refused !== null) {
+      report({ event: "state-refused", policy, reason: this.#refused });
+      this.#refused = null;
+    }
     return meter;
   }
 
-  /** Grows with everything that is to be written. */
+  #meterNamed(name: string, limits: readonly Limit[]): Meter {
+    const before = this.#meters.get(name);
+    const { meter, limits: interned } = internedMeter(limits, before);
+    if (meter === before?.meter) return meter;
+    this.#refused ??= meter.refused;
+    const writtenChanges = before?.writtenChanges ?? 0;
+    const seenMs = before?.seenMs ?? meter.seenMs;
+    this.#meters.set(name, { meter, limits: interned, writtenChanges, seenMs });
+    return meter;
+  }
+
+  /** Grows with every change that must be written. */
   get changes(): number {
     let changes = this.#ownChanges;
-    for (const { meter } of this.#held.values()) changes += meter.changes;
+    for (const { meter } of this.#meters.values()) changes += meter.changes;
     return changes;
   }
 
-  /**
-   * After its meters were asked: what one of them has booked again, because of a clock that was ahead, its reservations
-   * have spent at that instant, and its slices were lent at it.
-   */
+  /** Where a meter found a mis-set clock and booked its spends again, moves its reservations and slices likewise. */
   followClock(): void {
-    for (const [policy, held] of this.#held) {
-      const { seenMs } = held.meter;
-      if (seenMs < held.seenMs) {
+    for (const [policy, each] of this.#meters) {
+      const { seenMs } = each.meter;
+      if (seenMs < each.seenMs) {
         this.#reservations.rebook(policy, seenMs);
         this.#slices?.rebook(policy, seenMs);
       }
-      held.seenMs = seenMs;
+      each.seenMs = seenMs;
     }
   }
 
-  /** For how long no more can be reserved with such charges; 0 when it can, be it in the place of a dry run's. */
+  /** See `Reservations.fullForMs`. */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     return this.#reservations.fullForMs(charges, isDryRun, nowMs);
   }
 
-  /** For how long a ban still refuses the key to a policy; 0 when none does. */
+  /** How long a ban still denies the key under a policy, in milliseconds; 0 without a ban. */
   bannedForMs(policy: string, { term }: Ban, nowMs: number): number {
-    // Most keys have never been denied, and need no meter for it.
-    if (!this.#held.has(banOf(policy))) return 0;
-    return this.meterOf(banOf(policy), term).look(1, nowMs).retryAfterMs ?? 0;
+    // Most keys have never been banned: do not create a meter for them.
+    if (!this.#meters.has(banOf(policy))) return 0;
+    return this.#meterNamed(banOf(policy), term).look(1, nowMs).retryAfterMs ?? 0;
   }
 
-  /** Counts a denial. @returns for how long the ban lasts that it brings; 0 when it brings none */
+  /** Counts a denial. Returns the duration of the ban that it brings, in milliseconds; 0 when it brings none. */
   strike(policy: string, { strikes, term }: Ban, nowMs: number): number {
-    const left = this.meterOf(strikesOf(policy), strikes).consume(1, nowMs).limits[0]?.remaining;
-    if (left !== 0) return 0;
+    const strikeMeter = this.#meterNamed(strikesOf(policy), strikes);
+    if (strikeMeter.consume(1, nowMs).limits[0]?.remaining !== 0) return 0;
     this.#drop(strikesOf(policy));
-    this.meterOf(banOf(policy), term).consume(1, nowMs);
+    this.#meterNamed(banOf(policy), term).consume(1, nowMs);
     return this.bannedForMs(policy, { strikes, term }, nowMs);
   }
 
-  /** The list of limits that the meter of a policy has. */
+  /** The limits of a policy's meter. */
   limitsOf(policy: string): readonly Limit[] {
-    return this.#held.get(policy)?.limits ?? [];
+    return this.#meters.get(policy)?.limits ?? [];
   }
 
-  /** Whether nothing of what is spent or lent may be given back before its time. */
+  /** Whether no reservation and no slice is open, so that nothing is given back early. */
   isSettled(nowMs: number): boolean {
     return this.#reservations.idleAtMs() <= nowMs && this.#slices === null;
   }
@@ -156,26 +162,26 @@ export class KeyState {
     return this.#slices !== null;
   }
 
-  /** Units that a policy has lent: at every instant that is decided they count as spent. */
+  /** Units that a policy has lent. They count as spent at the instant of every decision. */
   heldUnits(policy: string): number {
     return this.#slices?.unitsOf(policy) ?? 0;
   }
 
-  /** Before anything is decided: slices that nobody has settled stand as spent at their end. */
+  /** Books slices whose time is up in full. Call it before every decision. */
   endSlices(nowMs: number): void {
     if (this.#slices === null) return;
     for (const { policy, limits, units, endsAtMs } of this.#slices.takeEnded(nowMs)) {
-      const meter = this.meterOf(policy, limits);
-      // As of its end, not of now: by now the window may be over that it counts in.
+      const meter = this.#meterNamed(policy, limits);
+      // Decide at the slice's end: by now, the window in which it counts may be over.
       meter.book(units, endsAtMs, Math.min(nowMs, Math.max(endsAtMs, meter.seenMs)));
       this.#ownChanges++;
     }
     this.#dropSlices();
   }
 
-  /** @returns the units that are lent with this id; 0 where there is no room for more slices */
-  lend(slice: Slice): number {
-    // A call that the platform has made twice lends once: nobody has heard of the first answer.
+  /** Opens a slice. Returns its units; 0 when the key has no room for more slices. */
+  lend(slice: OpenSlice): number {
+    // The platform may repeat a call whose answer was lost: lend once.
     const known = this.#slices?.get(slice.id) ?? null;
     if (known !== null) return known.units;
     if (this.#slices?.isFull === true) return 0;
@@ -185,12 +191,12 @@ export class KeyState {
     return slice.units;
   }
 
-  /** What of a slice was used is spent now; the rest was never spent. */
+  /** Ends a slice and books the units that were used. No-op for a slice that is not open. */
   settleSlice({ id, used }: SliceReturned, nowMs: number): Settlement {
     const slice = this.#slices?.take(id) ?? null;
     if (slice === null) return [];
     const settled = slice.parts.map(({ policy, limits }) => {
-      const meter = this.meterOf(policy, limits);
+      const meter = this.#meterNamed(policy, limits);
       meter.book(Math.min(used, slice.units), nowMs, nowMs);
       return { policy, atMs: Math.max(nowMs, meter.seenMs) };
     });
@@ -204,47 +210,48 @@ export class KeyState {
   }
 
   /**
-   * The meter of a policy as it would stand at the end of its last slice, were all that is lent spent at that instant:
-   * nothing that comes of them counts for longer. Not all at their own ends: one that is given back unused opens no
-   * window, and a later one then opens a later window.
+   * A copy of a policy's meter when its last slice has ended, with all lent units spent at that instant. Whatever becomes of
+   * the slices, their units count no longer than that. Spending each slice at its own end would be too early: if the first
+   * slice is returned unused, a later one opens a later window.
    */
-  whenAllSpent(policy: string): { meter: Meter; endsAtMs: number } {
-    const { units, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
-    let meter = this.#held.get(policy)?.meter ?? createMeter([]);
-    for (const [limits, lentUnits] of units) {
+  meterAfterSlices(policy: string): { meter: Meter; endsAtMs: number } {
+    const { byLimits, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
+    let meter = this.#meters.get(policy)?.meter ?? createMeter([]);
+    for (const [limits, units] of byLimits) {
       meter = meter.withLimits(limits);
-      meter.book(lentUnits, endsAtMs, endsAtMs);
+      meter.book(units, endsAtMs, endsAtMs);
     }
     return { meter, endsAtMs };
   }
 
-  open(reservation: Reservation): void {
+  openReservation(reservation: Reservation): void {
     this.#reservations.open(reservation);
     this.#ownChanges++;
   }
 
-  /** The reservation, which is over by this; null if there is none, or no longer. */
-  take(id: string, nowMs: number): Reservation | null {
+  /** Ends a reservation and returns it; null if it is not open. */
+  takeReservation(id: string, nowMs: number): Reservation | null {
     const reservation = this.#reservations.take(id);
-    // Whoever is told that it has expired is not told otherwise later, by a clock that stepped back.
+    // Remove it even when expired, so that a clock stepping back cannot revive it.
     if (reservation !== null) this.#ownChanges++;
     return reservation !== null && reservation.expiresAtMs > nowMs ? reservation : null;
   }
 
-  /** The work goes on: see `Reservations.renew`. */
-  renew(
-    id: string,
-    nowMs: number,
-    heldAtMs: (charge: ReservedCharge, ttlMs: number) => number,
-  ): boolean {
-    const isOpen = this.#reservations.renew(id, nowMs, heldAtMs);
+  /** Extends a reservation and its slots by its ttl from now. Returns false when it is not open any more. */
+  renewReservation(id: string, nowMs: number): boolean {
+    const renewSlots = (charge: ReservedCharge, ttlMs: number): number => {
+      const meter = this.meterOf(charge);
+      meter.renew({ ...charge, ttlMs }, nowMs);
+      return Math.max(nowMs, meter.seenMs);
+    };
+    const isOpen = this.#reservations.renew(id, nowMs, renewSlots);
     if (isOpen) this.#ownChanges++;
     return isOpen;
   }
 
-  /** Notes a batch of an isolate. @returns whether it has not been counted before */
+  /** Notes a sync batch of an isolate. Returns false when it was counted before. */
   noteBatch(isolate: string, batch: number, nowMs: number): boolean {
-    // To be written with what it spends: lost together they are sent again together.
+    // Not a change of its own: a batch is written with its spends. If both are lost, the isolate sends both again.
     return this.#batches.note(isolate, batch, nowMs);
   }
 
@@ -256,23 +263,23 @@ export class KeyState {
   }
 
   #drop(name: string): void {
-    this.#ownChanges += 1 + (this.#held.get(name)?.meter.changes ?? 0);
-    this.#held.delete(name);
+    this.#ownChanges += 1 + (this.#meters.get(name)?.meter.changes ?? 0);
+    this.#meters.delete(name);
   }
 
   get isUnwritten(): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
-    for (const { meter, writtenChanges } of this.#held.values()) {
+    for (const { meter, writtenChanges } of this.#meters.values()) {
       if (meter.changes !== writtenChanges) return true;
     }
     return false;
   }
 
-  /** Whether what is unwritten would outlast the memory of an idle object. */
+  /** Whether unwritten changes affect decisions for longer than an idle object stays in memory. */
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
     if (!this.#reservations.isEmpty || this.#slices !== null) return true;
-    return [...this.#held].some(
+    return [...this.#meters].some(
       ([name, { meter, writtenChanges }]) =>
         meter.changes !== writtenChanges &&
         (isOfBan(name) ||
@@ -281,75 +288,68 @@ export class KeyState {
     );
   }
 
-  /** When it may be forgotten without changing any decision. */
+  /** From when on it may be forgotten without changing a decision. */
   idleAtMs(): number {
     let idleAtMs = this.#reservations.idleAtMs();
-    for (const { meter } of this.#held.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
+    for (const { meter } of this.#meters.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
     for (const policy of this.#slices?.policies ?? []) {
-      idleAtMs = Math.max(idleAtMs, this.whenAllSpent(policy).meter.idleAtMs());
+      idleAtMs = Math.max(idleAtMs, this.meterAfterSlices(policy).meter.idleAtMs());
     }
     return idleAtMs;
   }
 
-  /** About how much memory it takes. */
+  /** An estimate of the memory it takes, in bytes. */
   sizeBytes(): number {
-    let sizeBytes = bytesOfAccount + this.#reservations.sizeBytes + this.#batches.sizeBytes;
+    let sizeBytes = bytesOfKey + this.#reservations.sizeBytes + this.#batches.sizeBytes;
     sizeBytes += this.#apartBytes;
     sizeBytes += this.#slices?.sizeBytes ?? 0;
-    for (const { meter } of this.#held.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
+    for (const { meter } of this.#meters.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
     return sizeBytes;
   }
 
-  /** What its rows are to say. Policies that are idle are left out. */
+  /** The rows to store. Leaves out idle policies. */
   rows(idleAtMs: number, nowMs: number): WrittenRow & { readonly stored: StoredRows } {
-    const before = this.stored?.segments;
-    const segments = new Map<string, number>();
-    let nextSegment = this.stored?.nextSegment ?? 0;
+    const before = this.stored?.texts;
+    const texts = new Map<string, number>();
+    let nextNumber = this.stored?.nextNumber ?? 0;
     const numberOf = (text: string): number => {
-      const number = segments.get(text) ?? before?.get(text) ?? nextSegment++;
-      segments.set(text, number);
+      const number = texts.get(text) ?? before?.get(text) ?? nextNumber++;
+      texts.set(text, number);
       return number;
     };
     const meters: [string, unknown][] = [];
-    for (const [policy, { meter }] of this.#held) {
+    for (const [policy, { meter }] of this.#meters) {
       if (meter.idleAtMs() > nowMs)
         meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
     }
-    const { bornAtMs } = this;
-    const parts = { idleAtMs, bornAtMs, meters, rest: this.#restOfRow() };
-    const written = writtenRow(parts, numberOf, () => segments.size);
+    const parts = {
+      bornAtMs: this.bornAtMs,
+      meters,
+      reservations: this.#reservations,
+      slices: this.#slices ?? new Slices(),
+      batches: this.#batches,
+    };
+    const written = writtenRow(parts, idleAtMs, { numberOf, count: () => texts.size });
     this.#apartBytes = written.apartBytes;
-    return { ...written, stored: { segments, nextSegment } };
-  }
-
-  #restOfRow(): unknown[] {
-    const rest: unknown[] = [];
-    if (this.#slices !== null || !this.#batches.isEmpty || !this.#reservations.isEmpty) {
-      rest.push(this.#reservations.snapshot());
-    }
-    if (this.#slices !== null || !this.#batches.isEmpty) {
-      rest.push((this.#slices ?? new Slices()).snapshot());
-    }
-    if (!this.#batches.isEmpty) rest.push(this.#batches.snapshot());
-    return rest;
+    return { ...written, stored: { texts, nextNumber } };
   }
 
   markWritten(stored: StoredRows | null): void {
     this.stored = stored;
     this.#writtenOwnChanges = this.#ownChanges;
-    for (const held of this.#held.values()) held.writtenChanges = held.meter.changes;
+    for (const each of this.#meters.values()) each.writtenChanges = each.meter.changes;
   }
 
-  /** Its rows could not be written: the next change writes all of them. */
+  /** After a failed write, the next change writes all rows again. */
   markLost(): void {
     this.stored = null;
     this.#ownChanges++;
   }
 
   /**
-   * The account of a row.
-   * @param textOf the text of a segment by its number
-   * @returns null for what no account of this version wrote
+   * Reads a key's row.
+   * @param textOf returns a text stored in a row of its own, by its number
+   * @returns null for a row that this version did not write
    */
   static revived(
     key: string,
@@ -359,28 +359,29 @@ export class KeyState {
     const parsed = parsedRow(row);
     if (parsed === null) return null;
     const keyState = new KeyState(key, parsed.bornAtMs);
-    const segments = new Map<string, number>();
-    let nextSegment = 0;
-    const noted = (number: number): string | undefined => {
+    const texts = new Map<string, number>();
+    let nextNumber = 0;
+    const notedTextOf = (number: number): string | undefined => {
       const text = textOf(number);
-      if (text !== undefined) segments.set(text, number);
-      nextSegment = Math.max(nextSegment, number + 1);
+      if (text !== undefined) texts.set(text, number);
+      nextNumber = Math.max(nextNumber, number + 1);
       return text;
     };
     for (const [policy, snapshot] of parsed.meters) {
-      // Without limits it keeps every state until it is asked for by one, or idle.
-      const meter = createMeter([], attachSegments(snapshotAt(snapshot, noted), noted));
-      keyState.refused ??= meter.refused;
+      // A meter without limits keeps each state until a call brings its limit, or the state is idle.
+      const stored = attachSegments(snapshotAt(snapshot, notedTextOf), notedTextOf);
+      const meter = createMeter([], stored);
+      keyState.#refused ??= meter.refused;
       const { changes: writtenChanges, seenMs } = meter;
-      keyState.#held.set(policy, { meter, limits: [], writtenChanges, seenMs });
+      keyState.#meters.set(policy, { meter, limits: [], writtenChanges, seenMs });
     }
-    const { reservations, slices } = parsed;
-    if (reservations.refused > 0) keyState.refused ??= "reservations are not of this version";
-    if (slices.refused > 0) keyState.refused ??= "slices are not of this version";
+    const { reservations, slices, batches } = parsed;
+    if (reservations.refusedCount > 0) keyState.#refused ??= "reservations are not of this version";
+    if (slices.refusedCount > 0) keyState.#refused ??= "slices are not of this version";
     keyState.#reservations = reservations;
-    keyState.#batches = parsed.batches;
+    keyState.#batches = batches;
     keyState.#slices = slices.isEmpty ? null : slices;
-    keyState.stored = { segments, nextSegment };
+    keyState.stored = { texts, nextNumber };
     return keyState;
   }
 }

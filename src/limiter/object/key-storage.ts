@@ -1,17 +1,17 @@
 /**
- * What an object keeps in storage: for each key a row, `k <key>`, and a row for each sealed segment of its long logs,
- * `s <key> <number>`; and one alarm to sweep them.
+ * The storage of an object. Each key has a row `k <key>` (see key-row.ts), and a row `s <key> <number>` for each of its texts
+ * that is stored apart: sealed segments of long logs, and snapshots that do not fit in the key's row. One alarm sweeps them.
  *
  * Invariant: while there is a row, an alarm is set. The first row and its alarm are written in one turn, which the platform
- * makes one transaction; later ones see to it that it is still there. An object that never wrote has an empty database, and
- * one that has swept its last row has an empty one again.
+ * makes one transaction. Later writes ensure that the alarm is still set. Before the first write and after the last row is
+ * swept, the database is empty.
  */
 import { errorText, report } from "../../observability/events.ts";
 import { KeyState, type StoredRows } from "./key-state.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
 import { headOf, mostRowBytes } from "./key-row.ts";
 
-/** What the ledger needs of `DurableObjectStorage`. */
+/** The methods of `DurableObjectStorage` that the limiter needs. */
 export interface RowStorage extends AlarmStorage {
   readonly kv: {
     get(key: string): unknown;
@@ -30,89 +30,92 @@ interface WriteOptions {
   readonly allowUnconfirmed: boolean;
 }
 
-/** Whether answers wait until the writes of their turn are confirmed. The platform holds them, not we. */
+/** The platform holds the replies of a turn until its confirmed writes are on disk. */
 export type Confirmation = "confirmed" | "unconfirmed";
 
-/** The platform takes so many rows, and so many bytes, at once; local workerd would take more. */
+/** Limits of one put on Cloudflare. Local workerd does not enforce them. */
 const mostRows = 128;
 const mostBytes = 2_000_000;
 
-/** One alarm goes through so many rows; of more the next goes on a second later, so that no decision waits for long. */
+/** The most rows that one alarm reads. The next alarm continues a second later, so that decisions never wait for long. */
 const mostSwept = 2_000;
 const nextSweepMs = 1_000;
 
-/** An alarm that could not sweep tries again. */
+/** The delay before a failed sweep is tried again. */
 const retryMs = 60_000;
 
 const unconfirmed: WriteOptions = { allowUnconfirmed: true };
 
-/** What a write does for one account. */
-interface Change {
+/** The rows to write for one key. */
+interface RowChanges {
   readonly added: readonly [string, string][];
   readonly removed: readonly string[];
   readonly idleAtMs: number;
-  /** Whether all of the account is written. */
+  /** Whether the whole state of the key is written. */
   readonly isWhole: boolean;
 }
 
 const never = Number.POSITIVE_INFINITY;
-const nothing: Change = { added: [], removed: [], idleAtMs: never, isWhole: true };
-const tooLarge: Change = { ...nothing, isWhole: false };
+const nothing: RowChanges = { added: [], removed: [], idleAtMs: never, isWhole: true };
+const tooLarge: RowChanges = { ...nothing, isWhole: false };
 
-/** A sweep that takes several alarms: how far it is, and what it has left. */
-interface Pass {
+/** A sweep, which may take several alarms. */
+interface SweepProgress {
+  /** The name of the last row read; null before the first alarm and after the last. */
   readonly after: string | null;
+  /** Minima of the rows that are left. */
   readonly firstIdleAtMs: number;
   readonly firstBornAtMs: number;
 }
 
 const rowOf = (key: string): string => `k ${key}`;
-const segmentRowsOf = (key: string): string => `s ${key} `;
-const segmentRowOf = (key: string, number: number): string => `${segmentRowsOf(key)}${number}`;
+const textRowsOf = (key: string): string => `s ${key} `;
+const textRowOf = (key: string, number: number): string => `${textRowsOf(key)}${number}`;
 
 export class KeyStorage {
   readonly #storage: RowStorage;
   readonly #alarm: Alarm;
-  #pass: Pass | null = null;
+  #progress: SweepProgress | null = null;
 
   constructor(storage: RowStorage) {
     this.#storage = storage;
     this.#alarm = new Alarm(storage);
   }
 
-  /** The account of a key; null if nothing is stored. Synchronous: nothing can come between. */
+  /** Reads the state of a key; null if none is stored. Synchronous, so that nothing comes between reading and changing it. */
   read(key: string): KeyState | null {
     const row = this.#storage.kv.get(rowOf(key));
     if (row === undefined) return null;
     const keyState = KeyState.revived(key, row, (number) => {
-      const text = this.#storage.kv.get(segmentRowOf(key, number));
+      const text = this.#storage.kv.get(textRowOf(key, number));
       return typeof text === "string" ? text : undefined;
     });
     if (keyState !== null) return keyState;
     report({ event: "state-refused", reason: "not a row of this version" });
-    this.#track([this.#delete([rowOf(key), ...this.#segmentsOf(key)], unconfirmed)]);
+    this.#track([this.#delete([rowOf(key), ...this.#textRowsOf(key)], unconfirmed)]);
     return null;
   }
 
   /**
-   * Writes accounts as they stand; deletes the rows of those that are idle.
-   * @throws RangeError when a write that is to be confirmed cannot be made
+   * Writes the state of keys. Deletes the rows of idle keys.
+   * @throws RangeError when a state is to be confirmed and is larger than its rows can be
    */
-  write(accounts: readonly KeyState[], nowMs: number, confirmation: Confirmation): void {
+  write(keys: readonly KeyState[], nowMs: number, confirmation: Confirmation): void {
     const options = { allowUnconfirmed: confirmation === "unconfirmed" };
-    const changes = accounts.map((keyState) => this.#changeOf(keyState, nowMs));
+    const changes = keys.map((keyState) => changesOf(keyState, nowMs));
     const added = changes.flatMap((change) => change.added);
     const removed = changes.flatMap((change) => change.removed);
     if (added.length === 0) {
       this.#remove(removed, options);
     } else {
       const firstIdleAtMs = Math.min(...changes.map((change) => change.idleAtMs));
-      if (this.#pass !== null) this.#pass = left(this.#pass, firstIdleAtMs, nowMs);
+      // The sweep may already be past the rows that are added.
+      if (this.#progress !== null) this.#progress = withLeft(this.#progress, firstIdleAtMs, nowMs);
       const isFirst = (): boolean => this.#count(1) === 0;
-      // It reports its failures itself, and rows are none the worse for them.
+      // The alarm reports its failures itself. The rows are written nevertheless.
       this.#alarm.ensure(firstIdleAtMs, nowMs, isFirst).catch(() => undefined);
       this.#track([this.#put(added, options), this.#delete(removed, options)], () => {
-        for (const keyState of accounts) keyState.markLost();
+        for (const keyState of keys) keyState.markLost();
       });
     }
     if (confirmation === "confirmed" && !changes.every(({ isWhole }) => isWhole)) {
@@ -120,48 +123,19 @@ export class KeyStorage {
     }
   }
 
-  /** The rows to put and to delete for an account, which then counts as written. */
-  #changeOf(keyState: KeyState, nowMs: number): Change {
-    const { key, stored: before } = keyState;
-    const idleAtMs = keyState.idleAtMs();
-    if (idleAtMs <= nowMs) {
-      keyState.markWritten(null);
-      if (before === null) return nothing;
-      return { ...nothing, removed: [rowOf(key), ...segmentNames(key, before)] };
-    }
-    const { row, stored, apart, lost } = keyState.rows(idleAtMs, nowMs);
-    if (apart.length + lost.length > 0) reportOversize(keyState, apart, lost);
-    if (row.length > mostRowBytes) {
-      // The others of its batch are not to fail with it.
-      report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
-      return tooLarge;
-    }
-    keyState.markWritten(stored);
-    const segments = segmentChanges(key, before, stored);
-    return {
-      added: [[rowOf(key), row], ...segments.added],
-      removed: segments.removed,
-      idleAtMs,
-      isWhole: lost.length === 0,
-    };
-  }
-
-  /** To delete everything costs no rows. */
+  /** Deletes everything when no other row is left, because `deleteAll` costs no rows. */
   #remove(names: readonly string[], options: WriteOptions): void {
     if (names.length === 0) return;
     if (this.#count(names.length + 1) === names.length) this.#clear();
     else this.#track([this.#delete(names, options)]);
   }
 
-  /**
-   * Deletes what is idle: everything, when nothing else is left, else rows, and sets the next alarm.
-   * @returns the keys whose rows are gone
-   */
+  /** Deletes the rows of idle keys, and sets the next alarm or ends the database. Returns the keys of these rows. */
   sweep(nowMs: number): string[] {
-    // The one that was set has come.
+    // The sweep is called by the alarm that was set.
     this.#alarm.forget();
-    let pass = this.#pass ?? { after: null, firstIdleAtMs: never, firstBornAtMs: nowMs };
-    const { after } = pass;
+    let progress = this.#progress ?? { after: null, firstIdleAtMs: never, firstBornAtMs: nowMs };
+    const { after } = progress;
     const range = {
       prefix: rowOf(""),
       limit: mostSwept,
@@ -176,24 +150,24 @@ export class KeyStorage {
       const head = headOf(row);
       if (head === null) refused++;
       if (head !== null && head.idleAtMs > nowMs) {
-        pass = left(pass, head.idleAtMs, head.bornAtMs);
+        progress = withLeft(progress, head.idleAtMs, head.bornAtMs);
         continue;
       }
       idle.push(key);
-      removed.push(name, ...(head?.hasSegments === false ? [] : this.#segmentsOf(key)));
+      removed.push(name, ...(head?.hasTexts === false ? [] : this.#textRowsOf(key)));
     }
     if (refused > 0) {
       report({ event: "state-refused", reason: `${refused} rows are not of this version` });
     }
     const lastName = rows.length < mostSwept ? null : (rows.at(-1)?.[0] ?? null);
-    this.#goOn({ ...pass, after: lastName }, removed, nowMs);
+    this.#continue({ ...progress, after: lastName }, removed, nowMs);
     return idle;
   }
 
-  /** Ends a pass, or has the next alarm go on with it. */
-  #goOn(pass: Pass, removed: readonly string[], nowMs: number): void {
-    const { after, firstIdleAtMs, firstBornAtMs } = pass;
-    this.#pass = after === null ? null : pass;
+  /** Ends the sweep, or leaves the rest of it to the next alarm. */
+  #continue(sweep: SweepProgress, removed: readonly string[], nowMs: number): void {
+    const { after, firstIdleAtMs, firstBornAtMs } = sweep;
+    this.#progress = after === null ? null : sweep;
     if (after === null && firstIdleAtMs === never) {
       this.#clear();
       return;
@@ -206,25 +180,25 @@ export class KeyStorage {
     this.#track([this.#delete(removed, unconfirmed)]);
   }
 
-  /** Sets the alarm for another try. */
+  /** Sets the alarm to try a failed sweep again. */
   postpone(nowMs: number): Promise<void> {
     return this.#alarm.set(nowMs + retryMs, nowMs);
   }
 
-  /** The alarm goes with the rows, and so does the database itself. */
+  /** `deleteAll` also deletes the alarm (since compatibility date 2026-02-24) and the database. */
   #clear(): void {
     this.#alarm.forget();
     this.#track([this.#storage.deleteAll()]);
   }
 
-  /** How many rows there are, up to so many. */
+  /** The number of rows, counted no further than `limit`. */
   #count(limit: number): number {
     return [...this.#storage.kv.list({ limit })].length;
   }
 
-  /** The rows of a key's segments, whether its own row knows of them or not. */
-  #segmentsOf(key: string): string[] {
-    return [...this.#storage.kv.list({ prefix: segmentRowsOf(key) })].map(([name]) => name);
+  /** Also finds rows that the key's own row does not name. */
+  #textRowsOf(key: string): string[] {
+    return [...this.#storage.kv.list({ prefix: textRowsOf(key) })].map(([name]) => name);
   }
 
   async #put(rows: readonly [string, string][], options: WriteOptions): Promise<void> {
@@ -252,23 +226,44 @@ export class KeyStorage {
     await Promise.all(deletions);
   }
 
-  /** Nothing waits for the disk here, but no failure goes unheard. */
-  #track(writes: readonly Promise<void>[], fail: () => void = () => undefined): void {
+  /** Reports a write that fails. Nothing waits for it. */
+  #track(writes: readonly Promise<void>[], onFailure: () => void = () => undefined): void {
     Promise.all(writes).catch((error: unknown) => {
       report({ event: "write-failed", error: errorText(error) });
-      fail();
+      onFailure();
     });
   }
 }
 
-/** A pass that has left one row more. */
-const left = (pass: Pass, idleAtMs: number, bornAtMs: number): Pass => ({
-  ...pass,
-  firstIdleAtMs: Math.min(pass.firstIdleAtMs, idleAtMs),
-  firstBornAtMs: Math.min(pass.firstBornAtMs, bornAtMs),
+/** A sweep that leaves one more row. */
+const withLeft = (sweep: SweepProgress, idleAtMs: number, bornAtMs: number): SweepProgress => ({
+  ...sweep,
+  firstIdleAtMs: Math.min(sweep.firstIdleAtMs, idleAtMs),
+  firstBornAtMs: Math.min(sweep.firstBornAtMs, bornAtMs),
 });
 
-/** Reports once for each key in memory that a row does not hold its state, and each policy that no row holds. */
+/** The rows to put and to delete for a key, whose state then counts as written. */
+function changesOf(keyState: KeyState, nowMs: number): RowChanges {
+  const { key, stored: before } = keyState;
+  const idleAtMs = keyState.idleAtMs();
+  if (idleAtMs <= nowMs) {
+    keyState.markWritten(null);
+    if (before === null) return nothing;
+    return { ...nothing, removed: [rowOf(key), ...textRowNames(key, before)] };
+  }
+  const { row, stored, apart, lost } = keyState.rows(idleAtMs, nowMs);
+  if (apart.length + lost.length > 0) reportOversize(keyState, apart, lost);
+  if (row.length > mostRowBytes) {
+    // Left out, so that the other keys of the same put are written.
+    report({ event: "write-failed", error: `a key's row of ${row.length} bytes is too large` });
+    return tooLarge;
+  }
+  keyState.markWritten(stored);
+  const { added, removed } = textChanges(key, before, stored);
+  return { added: [[rowOf(key), row], ...added], removed, idleAtMs, isWhole: lost.length === 0 };
+}
+
+/** Reports each policy that is too large to store and, once for each key in memory, that its state takes several rows. */
 function reportOversize(
   keyState: KeyState,
   apart: readonly string[],
@@ -283,18 +278,18 @@ function reportOversize(
   report({ event: "state-oversized", policies: apart });
 }
 
-const segmentNames = (key: string, { segments }: StoredRows): string[] =>
-  [...segments.values()].map((number) => segmentRowOf(key, number));
+const textRowNames = (key: string, { texts }: StoredRows): string[] =>
+  [...texts.values()].map((number) => textRowOf(key, number));
 
-function segmentChanges(
+function textChanges(
   key: string,
   before: StoredRows | null,
   after: StoredRows,
-): Pick<Change, "added" | "removed"> {
-  const added = [...after.segments].filter(([text]) => before?.segments.has(text) !== true);
-  const removed = [...(before?.segments ?? [])].filter(([text]) => !after.segments.has(text));
+): Pick<RowChanges, "added" | "removed"> {
+  const added = [...after.texts].filter(([text]) => before?.texts.has(text) !== true);
+  const removed = [...(before?.texts ?? [])].filter(([text]) => !after.texts.has(text));
   return {
-    added: added.map(([text, number]) => [segmentRowOf(key, number), text]),
-    removed: removed.map(([, number]) => segmentRowOf(key, number)),
+    added: added.map(([text, number]) => [textRowOf(key, number), text]),
+    removed: removed.map(([, number]) => textRowOf(key, number)),
   };
 }

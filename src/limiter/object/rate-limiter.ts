@@ -1,4 +1,7 @@
-/** The Durable Object: the limiter on the platform. Its methods are what Workers call. */
+/**
+ * The Durable Object on the platform: each method answers a call from limiter/client. All work is in limiter.ts, which tests
+ * also run without the platform.
+ */
 import { DurableObject } from "cloudflare:workers";
 import { platformClock } from "../clock.ts";
 import { Limiter } from "./limiter.ts";

@@ -1,251 +1,196 @@
 /**
- * The open reservations of a key: what was spent for each, by which limits, and until when it may be corrected. Slots of
- * `concurrency` need no end of theirs here: they were spent so that they are free again at the ttl.
+ * The open reservations of a key: the cost each spent, by which limits, and until when `settle` may correct it. They do not
+ * free slots of `concurrency`: the meter frees these at the ttl.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
 import { mostReserved } from "../../config/index.ts";
 import type { Charge } from "../protocol.ts";
-import { limitsAt, LimitTable } from "./limit-table.ts";
+import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 
-export interface Reservation {
-  readonly id: string;
+export interface Reservation extends OpenEntry {
   readonly ttlMs: number;
   readonly expiresAtMs: number;
   readonly isConfirmed: boolean;
-  /** Whether only dry runs have something to correct: what it stands for counts for less than another. */
+  /** Whether only dry-run policies have something to correct. Such a reservation makes room for others. */
   readonly isDryRun: boolean;
-  readonly charges: readonly ReservedCharge[];
+  readonly parts: readonly ReservedCharge[];
 }
 
-export interface ReservedCharge extends Pick<Charge, "policy" | "limits" | "cost"> {
+export interface ReservedCharge extends OpenPart {
+  readonly cost: number;
   readonly spentAtMs: number;
-  /** Since when slots are held by it: later where it was renewed. */
+  /** `spentAtMs`, or the instant of the last renewal: concurrency slots are held from then on. */
   readonly heldAtMs: number;
 }
 
-/** What is left of a charge whose policy was forgotten: its place, for settled costs come in the order of charges. */
-const nothing: readonly Limit[] = [];
+/** Marks a charge whose policy was forgotten. The charge stays, because `settle` lists its costs in the order of charges. */
+const forgottenLimits: readonly Limit[] = [];
 export const isForgotten = ({ limits }: ReservedCharge): boolean => limits.length === 0;
 
-/** They are in one row with all else of the key. */
+/** All reservations of a key are stored in its row. */
 const mostStoredBytes = 1_000_000;
 
-/** About what an open one takes in storage and in memory, beside its limits, and how much more those take there. */
+/** Estimates without limits: stored bytes of a reservation and of a charge, memory of a reservation. */
 const storedBytesEach = 100;
 const storedBytesOfCharge = 100;
-const heldBytesEach = 500;
-const heldBytesPerStored = 5;
+const memoryBytesEach = 500;
+/** Memory used for each stored byte of limits. */
+const memoryPerStoredByte = 5;
 
-export class Reservations {
-  readonly #open = new Map<string, Reservation>();
-  /** Until then none expires: a decision need not go through them all. */
-  #earliestMs = Number.POSITIVE_INFINITY;
-  /** The lists of limits that are reserved by, each once; their bytes as text. */
+export class Reservations extends OpenEntries<Reservation> {
+  /** The lists of limits in use, each counted once, with the length of its JSON. */
   readonly #lists = new Map<readonly Limit[], { uses: number; readonly sizeBytes: number }>();
   #listBytes = 0;
   #chargeCount = 0;
-  /** How many of those stored were not such as this version writes. */
-  refused = 0;
 
   get sizeBytes(): number {
-    return this.#open.size * heldBytesEach + this.#listBytes * heldBytesPerStored;
-  }
-
-  get isEmpty(): boolean {
-    return this.#open.size === 0;
+    return this.entries.size * memoryBytesEach + this.#listBytes * memoryPerStoredByte;
   }
 
   /**
-   * For how long no more with such charges can be opened; 0 when one can. What dry runs have reserved stands as spent
-   * where another needs the room.
+   * How long no reservation with these charges can be opened, in milliseconds; 0 when one can. Where an enforced policy
+   * needs room, reservations of dry runs end and stand as spent.
    */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     const isFull = (): boolean =>
-      this.#open.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
+      this.entries.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
     if (!isFull()) return 0;
-    this.#sweep(nowMs);
-    for (const { id, isDryRun: isLesser } of this.#open.values()) {
+    this.#dropExpired(nowMs);
+    for (const each of this.entries.values()) {
       if (isDryRun || !isFull()) break;
-      if (isLesser) this.take(id);
+      if (each.isDryRun) this.take(each.id);
     }
-    return isFull() ? Math.max(1, this.#earliestMs - nowMs) : 0;
-  }
-
-  open(reservation: Reservation): void {
-    this.#open.set(reservation.id, reservation);
-    this.#earliestMs = Math.min(this.#earliestMs, reservation.expiresAtMs);
-    for (const { limits } of reservation.charges) this.#use(limits);
-  }
-
-  /** The reservation, which is open no longer; null if there is none. It may have expired. */
-  take(id: string): Reservation | null {
-    const taken = this.#open.get(id);
-    if (taken === undefined) return null;
-    this.#open.delete(id);
-    for (const { limits } of taken.charges) this.#release(limits);
-    return taken;
+    return isFull() ? Math.max(1, this.earliestEndMs - nowMs) : 0;
   }
 
   /**
-   * Opens it for its ttl from now, unless it is over.
-   * @param heldAtMs since when a charge's slots are held from then on
+   * Extends a reservation by its ttl from now.
+   * @param renewSlots renews a charge's slots and returns the instant from which they are held
+   * @returns false when the reservation is not open any more
    */
   renew(
     id: string,
     nowMs: number,
-    heldAtMs: (charge: ReservedCharge, ttlMs: number) => number,
+    renewSlots: (charge: ReservedCharge, ttlMs: number) => number,
   ): boolean {
-    const reservation = this.#open.get(id);
-    if (reservation === undefined || reservation.expiresAtMs <= nowMs) return false;
+    const reservation = this.get(id);
+    if (reservation === null || reservation.expiresAtMs <= nowMs) return false;
     const { ttlMs } = reservation;
-    const charges = reservation.charges.map((charge) =>
-      isForgotten(charge) ? charge : { ...charge, heldAtMs: heldAtMs(charge, ttlMs) },
+    const parts = reservation.parts.map((charge) =>
+      isForgotten(charge) ? charge : { ...charge, heldAtMs: renewSlots(charge, ttlMs) },
     );
-    const latestMs = Math.max(nowMs, ...charges.map((charge) => charge.heldAtMs));
-    this.#open.set(id, { ...reservation, expiresAtMs: latestMs + ttlMs, charges });
+    const latestMs = Math.max(nowMs, ...parts.map(({ heldAtMs }) => heldAtMs));
+    this.entries.set(id, { ...reservation, expiresAtMs: latestMs + ttlMs, parts });
     return true;
   }
 
-  /** What has expired stands as spent. */
-  #sweep(nowMs: number): void {
-    this.#earliestMs = Number.POSITIVE_INFINITY;
-    for (const reservation of this.#open.values()) {
+  /** Expired reservations stand as spent. */
+  #dropExpired(nowMs: number): void {
+    this.earliestEndMs = Number.POSITIVE_INFINITY;
+    for (const reservation of this.entries.values()) {
       const { id, ttlMs } = reservation;
-      // No more than its ttl is left of any: where it is, the clock was ahead.
+      // After a mis-set clock, a reservation lasts no longer than its ttl from now.
       const expiresAtMs = Math.min(reservation.expiresAtMs, nowMs + ttlMs);
       if (expiresAtMs <= nowMs) this.take(id);
       else {
-        this.#open.set(id, { ...reservation, expiresAtMs });
-        this.#earliestMs = Math.min(this.#earliestMs, expiresAtMs);
+        this.entries.set(id, { ...reservation, expiresAtMs });
+        this.earliestEndMs = Math.min(this.earliestEndMs, expiresAtMs);
       }
     }
   }
 
-  /** Of what a policy has spent nothing is to be corrected any more. */
+  /** A later `settle` does not correct this policy any more. */
   forget(policy: string): void {
-    this.#replace((reservation) => ({
-      ...reservation,
-      charges: reservation.charges.map((charge) =>
-        charge.policy === policy ? { ...charge, limits: nothing } : charge,
-      ),
-    }));
+    this.#replaceCharges((charge) =>
+      charge.policy === policy ? { ...charge, limits: forgottenLimits } : charge,
+    );
   }
 
-  /** What a policy has spent at a later time than this counts as spent at it: the clock was ahead. */
+  /** Moves what a policy spent after `nowMs` to `nowMs`, because the clock was ahead when it was spent. */
   rebook(policy: string, nowMs: number): void {
-    this.#replace((reservation) => ({
-      ...reservation,
-      expiresAtMs: Math.min(reservation.expiresAtMs, nowMs + reservation.ttlMs),
-      charges: reservation.charges.map((charge) =>
-        charge.policy === policy
-          ? {
-              ...charge,
-              spentAtMs: Math.min(charge.spentAtMs, nowMs),
-              heldAtMs: Math.min(charge.heldAtMs, nowMs),
-            }
-          : charge,
-      ),
-    }));
+    this.#replaceCharges((charge) => {
+      if (charge.policy !== policy) return charge;
+      const spentAtMs = Math.min(charge.spentAtMs, nowMs);
+      return { ...charge, spentAtMs, heldAtMs: Math.min(charge.heldAtMs, nowMs) };
+    }, nowMs);
   }
 
-  #replace(change: (reservation: Reservation) => Reservation): void {
-    const before = [...this.#open.values()];
-    for (const { id } of before) this.take(id);
-    this.#earliestMs = Number.POSITIVE_INFINITY;
-    for (const reservation of before.map(change)) {
-      if (!reservation.charges.every(isForgotten)) this.open(reservation);
-    }
-  }
-
-  #use(limits: readonly Limit[]): void {
-    const used = this.#lists.get(limits) ?? {
-      uses: 0,
-      sizeBytes: JSON.stringify(limits).length,
-    };
-    if (used.uses === 0) this.#listBytes += used.sizeBytes;
-    used.uses++;
-    this.#chargeCount++;
-    this.#lists.set(limits, used);
-  }
-
-  #release(limits: readonly Limit[]): void {
-    const used = this.#lists.get(limits);
-    if (used === undefined) return;
-    used.uses--;
-    this.#chargeCount--;
-    if (used.uses > 0) return;
-    this.#lists.delete(limits);
-    this.#listBytes -= used.sizeBytes;
+  /**
+   * Removes a reservation when all of its policies are forgotten.
+   * @param clockMs no reservation lasts longer than its ttl from here
+   */
+  #replaceCharges(
+    change: (charge: ReservedCharge) => ReservedCharge,
+    clockMs = Number.POSITIVE_INFINITY,
+  ): void {
+    this.replace((reservation) => {
+      const parts = reservation.parts.map(change);
+      if (parts.every(isForgotten)) return null;
+      const expiresAtMs = Math.min(reservation.expiresAtMs, clockMs + reservation.ttlMs);
+      return { ...reservation, parts, expiresAtMs };
+    });
   }
 
   #storedBytesWith(charges: readonly Charge[]): number {
     const stored =
-      this.#open.size * storedBytesEach +
+      this.entries.size * storedBytesEach +
       (this.#chargeCount + charges.length) * storedBytesOfCharge +
       this.#listBytes;
-    // Only near the bound it matters how large those are that come in addition.
+    // Measuring the new charges takes time, and matters only near the bound.
     return stored > mostStoredBytes / 2 ? stored + JSON.stringify(charges).length : stored;
   }
 
-  /** When none is open any more; 0 if none is. */
+  /** When the last reservation expires; 0 if none is open. */
   idleAtMs(): number {
     let latestMs = 0;
-    for (const { expiresAtMs } of this.#open.values()) latestMs = Math.max(latestMs, expiresAtMs);
+    for (const { expiresAtMs } of this.entries.values()) latestMs = Math.max(latestMs, expiresAtMs);
     return latestMs;
   }
 
-  /** `[lists of limits, …reservations]` */
-  snapshot(): unknown[] {
-    const lists = new LimitTable();
-    const written = [...this.#open.values()].map(
-      ({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, charges }) => [
-        id,
-        ttlMs,
-        expiresAtMs,
-        (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0),
-        ...charges.map(({ policy, limits, cost, spentAtMs, heldAtMs }) => [
-          policy,
-          lists.indexOf(limits),
-          cost,
-          spentAtMs,
-          ...(heldAtMs === spentAtMs ? [] : [heldAtMs]),
-        ]),
-      ],
-    );
-    return [lists.lists, ...written];
+  protected override endOf({ expiresAtMs }: Reservation): number {
+    return expiresAtMs;
   }
 
-  /** What `snapshot` wrote, but for what it cannot have written. */
-  static revived(stored: unknown): Reservations {
-    const revived = new Reservations();
-    const [lists, ...written]: unknown[] = Array.isArray(stored) ? stored : [null, stored];
-    for (const each of written) {
-      const reservation = readReservation(each, lists);
-      if (reservation === null) revived.refused++;
-      else revived.open(reservation);
+  protected override count({ parts }: Reservation, sign: 1 | -1): void {
+    this.#chargeCount += sign * parts.length;
+    for (const { limits } of parts) {
+      const list = this.#lists.get(limits) ?? { uses: 0, sizeBytes: JSON.stringify(limits).length };
+      if (list.uses === 0) this.#listBytes += list.sizeBytes;
+      list.uses += sign;
+      this.#lists.set(limits, list);
+      if (list.uses > 0) continue;
+      this.#lists.delete(limits);
+      this.#listBytes -= list.sizeBytes;
     }
-    return revived;
   }
-}
 
-function readReservation(stored: unknown, lists: unknown): Reservation | null {
-  if (!Array.isArray(stored)) return null;
-  const [id, ttlMs, expiresAtMs, flags, ...written]: unknown[] = stored;
-  if (typeof id !== "string" || !isCount(ttlMs) || !isCount(expiresAtMs)) return null;
-  const charges = written
-    .map((charge) => readCharge(charge, lists))
-    .filter((each) => each !== null);
-  if (charges.length !== written.length) return null;
-  const isConfirmed = flags === 1 || flags === 3;
-  return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, charges };
-}
+  protected override readonly fieldCount = 3;
 
-function readCharge(stored: unknown, lists: unknown): ReservedCharge | null {
-  if (!Array.isArray(stored)) return null;
-  const [policy, index, cost, spentAtMs, heldAtMs = spentAtMs]: unknown[] = stored;
-  const limits = limitsAt(lists, index);
-  if (typeof policy !== "string" || limits === null) return null;
-  return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs)
-    ? { policy, limits, cost, spentAtMs, heldAtMs }
-    : null;
+  protected override fieldsOf(reservation: Reservation): unknown[] {
+    const { ttlMs, expiresAtMs, isConfirmed, isDryRun } = reservation;
+    return [ttlMs, expiresAtMs, (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0)];
+  }
+
+  protected override partFieldsOf({ cost, spentAtMs, heldAtMs }: ReservedCharge): unknown[] {
+    return [cost, spentAtMs, ...(heldAtMs === spentAtMs ? [] : [heldAtMs])];
+  }
+
+  protected override entryFrom(
+    id: string,
+    [ttlMs, expiresAtMs, flags]: readonly unknown[],
+    parts: readonly ReservedCharge[],
+  ): Reservation | null {
+    if (!isCount(ttlMs) || !isCount(expiresAtMs)) return null;
+    const isConfirmed = flags === 1 || flags === 3;
+    return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, parts };
+  }
+
+  protected override partFrom(
+    part: OpenPart,
+    [cost, spentAtMs, heldAtMs = spentAtMs]: readonly unknown[],
+  ): ReservedCharge | null {
+    return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs)
+      ? { ...part, cost, spentAtMs, heldAtMs }
+      : null;
+  }
 }

@@ -1,54 +1,54 @@
-/** Which batches of which isolates a key has counted: one that is sent again, because its answer was lost, counts once. */
+/** The last sync batch of each isolate on a key. A batch that is sent again because its answer was lost counts once. */
 import { isCount } from "../../strategies/index.ts";
 
-/** An isolate tries again every few seconds. What is sent again after this counts twice: too much, never too little. */
+/** Isolates retry every few seconds. A batch sent again after this counts twice, which never admits too much. */
 const rememberedMs = 60_000;
 const mostIsolates = 1_000;
 const bytesEach = 120;
 
-interface Counted {
-  /** Of an isolate's batches the last: it sends the next only when this is known to be counted. */
+interface LastBatch {
+  /** An isolate sends its next batch only when it knows that this one is counted. */
   readonly batch: number;
   readonly atMs: number;
 }
 
 export class SyncDedup {
-  /** By the time of the last one. */
-  readonly #ofIsolates = new Map<string, Counted>();
+  /** By isolate, in the order of `atMs`. */
+  readonly #last = new Map<string, LastBatch>();
 
   get sizeBytes(): number {
-    return this.#ofIsolates.size * bytesEach;
+    return this.#last.size * bytesEach;
   }
 
   get isEmpty(): boolean {
-    return this.#ofIsolates.size === 0;
+    return this.#last.size === 0;
   }
 
-  /** Notes a batch. @returns whether it has not been counted before */
+  /** Notes a batch. Returns false when it was counted before. */
   note(isolate: string, batch: number, nowMs: number): boolean {
-    const before = this.#ofIsolates.get(isolate);
-    this.#ofIsolates.delete(isolate);
-    this.#ofIsolates.set(isolate, { batch: Math.max(batch, before?.batch ?? 0), atMs: nowMs });
-    for (const [each, { atMs }] of this.#ofIsolates) {
-      if (this.#ofIsolates.size <= mostIsolates && nowMs - atMs < rememberedMs) break;
-      this.#ofIsolates.delete(each);
+    const before = this.#last.get(isolate)?.batch ?? 0;
+    this.#last.delete(isolate);
+    this.#last.set(isolate, { batch: Math.max(batch, before), atMs: nowMs });
+    for (const [oldest, { atMs }] of this.#last) {
+      if (this.#last.size <= mostIsolates && nowMs - atMs < rememberedMs) break;
+      this.#last.delete(oldest);
     }
-    return batch > (before?.batch ?? 0);
+    return batch > before;
   }
 
   snapshot(): unknown[] {
-    return [...this.#ofIsolates].map(([isolate, { batch, atMs }]) => [isolate, batch, atMs]);
+    return [...this.#last].map(([isolate, { batch, atMs }]) => [isolate, batch, atMs]);
   }
 
-  /** What `snapshot` wrote; anything else is left out. */
+  /** Reads a `snapshot`. Leaves out entries that this version did not write. */
   static revived(stored: unknown): SyncDedup {
     const revived = new SyncDedup();
-    const written: unknown[] = Array.isArray(stored) ? stored : [];
-    for (const each of written) {
-      if (!Array.isArray(each)) continue;
-      const [isolate, batch, atMs]: unknown[] = each;
+    const rows: unknown[] = Array.isArray(stored) ? stored : [];
+    for (const row of rows) {
+      if (!Array.isArray(row)) continue;
+      const [isolate, batch, atMs]: unknown[] = row;
       if (typeof isolate !== "string" || !isCount(batch) || !isCount(atMs)) continue;
-      revived.#ofIsolates.set(isolate, { batch, atMs });
+      revived.#last.set(isolate, { batch, atMs });
     }
     return revived;
   }

@@ -1,54 +1,52 @@
 /**
- * When a change is written: at once, unless two were within the last second; then one timer gathers what follows for a
- * second. So a key that is asked seldom is as safe as can be, a busy one costs a row or two a second, and what a crash can
- * take is a second's worth. A timer keeps the object in memory: idleness takes nothing.
+ * When an unconfirmed change is written: at once, unless two writes were made within the last second. Otherwise one timer
+ * gathers all changes of the next second. A busy key then costs one or two rows a second, and a crash loses at most one
+ * second. An idle object loses nothing, because the platform keeps it in memory while a timer is set.
  */
 import type { KeyState } from "./key-state.ts";
 import type { Timer } from "../clock.ts";
 
 const gatheredMs = 1_000;
 
+type WriteKeys = (keys: readonly KeyState[], nowMs: number) => void;
+
 export class WriteBehind {
   readonly #now: () => number;
   readonly #after: Timer;
-  readonly #write: (accounts: readonly KeyState[], nowMs: number) => void;
+  readonly #write: WriteKeys;
   readonly #dirty = new Set<KeyState>();
-  /** When the last two writes were. */
+  /** When the last two writes were made, the older first. */
   #writesAtMs: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  #callOff: (() => void) | null = null;
+  #cancelTimer: (() => void) | null = null;
 
-  constructor(
-    now: () => number,
-    after: Timer,
-    write: (accounts: readonly KeyState[], nowMs: number) => void,
-  ) {
+  constructor(now: () => number, after: Timer, write: WriteKeys) {
     this.#now = now;
     this.#after = after;
     this.#write = write;
   }
 
-  /** Sees to it that a changed account is written. */
+  /** Writes a changed key, now or within a second. */
   note(keyState: KeyState, nowMs: number): void {
     this.#dirty.add(keyState);
-    if (this.#callOff !== null) return;
-    // A clock that has stepped back since only makes more be gathered.
+    if (this.#cancelTimer !== null) return;
+    // A clock that stepped back only delays the write.
     if (nowMs - this.#writesAtMs[0] >= gatheredMs) this.flush(nowMs);
-    else this.#callOff = this.#after(gatheredMs, () => this.flush(this.#now()));
+    else this.#cancelTimer = this.#after(gatheredMs, () => this.flush(this.#now()));
   }
 
-  /** An account has been written, or is not to be. */
+  /** Drops a key that has been written or need not be. */
   drop(keyState: KeyState): void {
     this.#dirty.delete(keyState);
   }
 
-  /** Writes what is waiting. */
+  /** Writes all waiting changes. */
   flush(nowMs: number): void {
-    this.#callOff?.();
-    this.#callOff = null;
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
     if (this.#dirty.size === 0) return;
     this.#writesAtMs = [this.#writesAtMs[1], nowMs];
-    const accounts = [...this.#dirty];
+    const keys = [...this.#dirty];
     this.#dirty.clear();
-    this.#write(accounts, nowMs);
+    this.#write(keys, nowMs);
   }
 }

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../../src/config/index.ts";
-import { wantedHeldBytes } from "../../../src/limiter/object/key-cache.ts";
+import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { objectLocation, shardOf } from "../../../src/limiter/client/object-location.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
@@ -96,11 +96,11 @@ describe("S08: a hundred thousand keys through 32 shards", () => {
               remainingOf(limiter.check(call({ ...each, cost }, key)).decisions);
             for (const [index, key] of keys.entries()) {
               if (spend(key, 1 + (index % 7)) !== 999 - (index % 7)) wrong++;
-              mostHeld = Math.max(mostHeld, limiter.heldBytes);
+              mostHeld = Math.max(mostHeld, limiter.cachedBytes);
             }
             for (const [index, key] of keys.entries()) {
               if (spend(key, 100) !== 899 - (index % 7)) wrong++;
-              mostHeld = Math.max(mostHeld, limiter.heldBytes);
+              mostHeld = Math.max(mostHeld, limiter.cachedBytes);
             }
             nowMs += 3 * 3_600_000;
             const pages = Math.ceil(keys.length / 2_000) + 1;
@@ -115,10 +115,10 @@ describe("S08: a hundred thousand keys through 32 shards", () => {
       expect(faults.map(({ wrong }) => wrong)).toEqual(faults.map(() => 0));
       expect(faults.map(({ left }) => left)).toEqual(faults.map(() => 0));
       expect(Math.max(...faults.map(({ mostHeld }) => mostHeld))).toBeLessThanOrEqual(
-        wantedHeldBytes,
+        softBudgetBytes,
       );
       expect(Math.min(...faults.map(({ mostHeld }) => mostHeld))).toBeGreaterThan(
-        wantedHeldBytes / 2,
+        softBudgetBytes / 2,
       );
     },
   );

@@ -22,8 +22,8 @@ describe("the memory of the objects of one isolate", () => {
     const budget = new IsolateBudget(320 * accountBytes);
     const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
     for (let round = 0; round < 5; round++) for (const object of objects) hold(object, 20);
-    expect(objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)).toBe(budget.heldBytes);
-    expect(budget.heldBytes).toBeLessThanOrEqual(321 * accountBytes);
+    expect(objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)).toBe(budget.usedBytes);
+    expect(budget.usedBytes).toBeLessThanOrEqual(321 * accountBytes);
     for (const { sizeBytes } of objects) expect(sizeBytes).toBeGreaterThan(5 * accountBytes);
   });
 
@@ -58,7 +58,7 @@ describe("the memory of the objects of one isolate", () => {
     first.add(900);
     const [endSecond] = ends.slice(1);
     endSecond?.();
-    expect([budget.objects, budget.heldBytes, first.budgetBytes]).toEqual([2, 1_501, 500]);
+    expect([budget.objects, budget.usedBytes, first.budgetBytes]).toEqual([2, 1_501, 500]);
   });
 });
 

@@ -9,6 +9,9 @@ import {
   type WrittenRow,
   writtenRow,
 } from "../../../src/limiter/object/key-row.ts";
+import { Reservations } from "../../../src/limiter/object/reservations.ts";
+import { Slices } from "../../../src/limiter/object/slices.ts";
+import { SyncDedup } from "../../../src/limiter/object/sync-dedup.ts";
 
 /** The rows of meters whose snapshots take so many bytes, quotes included. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
@@ -18,8 +21,14 @@ function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } 
     String(index).repeat(size - 2),
   ]);
   const numberOf = (text: string): number => texts.push(text) - 1;
-  const parts = { idleAtMs: 20, bornAtMs: 10, meters, rest: [] };
-  return { ...writtenRow(parts, numberOf, () => texts.length), texts };
+  const parts = {
+    bornAtMs: 10,
+    meters,
+    reservations: new Reservations(),
+    slices: new Slices(),
+    batches: new SyncDedup(),
+  };
+  return { ...writtenRow(parts, 20, { numberOf, count: () => texts.length }), texts };
 }
 
 describe("the row of a key", () => {
@@ -71,9 +80,9 @@ describe("the row of a key", () => {
   });
 
   it("says whether it has texts stored apart, so that they are deleted with it", () => {
-    expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasSegments: false });
+    expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: false });
     const large = written(1_500_000, 1_500_000).row;
-    expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasSegments: true });
+    expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: true });
     expect([headOf("[]"), headOf(7)]).toEqual([null, null]);
   });
 });

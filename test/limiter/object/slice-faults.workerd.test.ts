@@ -182,12 +182,12 @@ describe("open slices", () => {
       after: () => () => undefined,
     });
     limiter.check(call(logOf(1)));
-    const { heldBytes } = limiter;
+    const { cachedBytes } = limiter;
     const id = "of-128-random-bits-as-text";
     limiter.lease({ ...call(logOf(0)), wanted: { id, units: 5, ttlMs: 5_000 } });
-    expect(limiter.heldBytes).toBeGreaterThan(heldBytes + 200);
+    expect(limiter.cachedBytes).toBeGreaterThan(cachedBytes + 200);
     limiter.giveBackSlices({ key: "k", returned: [{ id, used: 0 }] });
-    expect(limiter.heldBytes).toBeLessThan(heldBytes + 50);
+    expect(limiter.cachedBytes).toBeLessThan(cachedBytes + 50);
   });
 
   it("end with what a meter has booked again, though they were lent before the clock was ahead", async () => {

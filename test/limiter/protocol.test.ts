@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { provisionalTtlMs } from "../../src/limiter/provisional-ttl.ts";
+import { provisionalTtlMs } from "../../src/limiter/protocol.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 
 const limitsOf = (...limits: readonly [window: string, strategy: string][]) =>
