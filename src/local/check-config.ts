@@ -16,12 +16,12 @@ const { "secrets-deployed": areSecretsDeployed, ...values } = parseCommandLine({
   "secrets-deployed": {
     type: "boolean",
     default: false,
-    about: "Do not require local values of secrets that are set in the deployment.",
+    about: "Accept required secrets that are set in the deployment only.",
   },
 });
 
 const demoNote =
-  "The demo is in effect, because no limits are set: npm start limits each client address to 5 requests per 10 seconds. " +
+  "No limits are set. npm start uses the demo limits: 5 requests per 10 seconds for each client address. " +
   "Set LIMITS or POLICIES before you deploy.";
 
 await runCommand(() => {

@@ -39,8 +39,8 @@ export function parseCommandLine<const O extends CommandOptions>(options: O) {
   try {
     return parseArgs({ options }).values;
   } catch (error) {
-    const accepted = Object.keys(options).map((name) => `--${name}`);
-    return exitWithError(`${messageOf(error)}\nAccepted are ${accepted.join(", ")}.`);
+    const names = Object.keys(options).map((name) => `--${name}`);
+    return exitWithError(`${messageOf(error)}\nExpected one of ${names.join(", ")}.`);
   }
 }
 

@@ -2,6 +2,7 @@
 import { experimental_readRawConfig } from "wrangler";
 import {
   type Config,
+  type ConfigProblem,
   ConfigProblems,
   deploymentProblems,
   describeProblem,
@@ -13,7 +14,7 @@ import { isRecord } from "../validation/problems.ts";
 import { secretOfPlaceholder, type Settings } from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
-const largestVariableBytes = 5 * 1024;
+const maxVariableBytes = 5 * 1024;
 
 export interface Findings {
   /** Null when the variables have problems. */
@@ -29,7 +30,8 @@ export function checkConfiguration(
   variables: Readonly<Record<string, unknown>>,
 ): Findings {
   const { config, problems } = readConfig(variables);
-  const known = new Set(problems.map(missingVariable));
+  const missing = problems.filter(({ value }) => value === undefined);
+  const reported = new Set(missing.map(({ variable }) => variable));
   return {
     config,
     problems: [
@@ -37,27 +39,22 @@ export function checkConfiguration(
       ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
       ...bindingProblems(settings),
       ...deploymentProblems(variables),
-      ...problems,
-      ...secretProblems(settings, variables).filter((line) => !known.has(missingVariable(line))),
+      ...problems.map(describeProblem),
+      ...secretProblems(settings, variables, reported),
     ],
     warnings: [...settingsWarnings(settings), ...(config?.warnings ?? [])],
   };
 }
 
-/**
- * The `POLICIES is missing` part of a line that has one, else the whole line. Each missing variable is reported once.
- */
-const missingVariable = (line: string): string => /^\w+ is missing(?=:)/.exec(line)?.[0] ?? line;
-
 function readConfig(variables: Readonly<Record<string, unknown>>): {
   config: Config | null;
-  problems: string[];
+  problems: readonly ConfigProblem[];
 } {
   try {
     return { config: parseConfig(variables), problems: [] };
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    return { config: null, problems: error.problems.map(describeProblem) };
+    return { config: null, problems: error.problems };
   }
 }
 
@@ -66,9 +63,9 @@ export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] 
   return Object.entries(vars).flatMap(([name, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     const sizeBytes = Buffer.byteLength(text);
-    return sizeBytes <= largestVariableBytes
+    return sizeBytes <= maxVariableBytes
       ? []
-      : `${name} is ${sizeBytes} bytes long: accepted are ${largestVariableBytes}; policies may go on in POLICIES_2, POLICIES_3, …`;
+      : `${name}: expected at most ${maxVariableBytes} bytes, got ${sizeBytes}; put further policies into POLICIES_2, POLICIES_3, …`;
   });
 }
 
@@ -76,21 +73,21 @@ export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] 
 export function summary({ policies, origin }: Config): string {
   const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
     const unread = secretOfPlaceholder(name);
-    if (unread !== null) return `  ${unread}: a secret, whose value cannot be read here`;
+    if (unread !== null) return `  ${unread}: a secret whose value is not available here`;
     const texts = limits.map(
       (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
     );
-    const { overrides: overriding, allow: allowed, deny: denied } = keyRules;
+    const { overrides, allow, deny } = keyRules;
     const notes = [
       ...(isDryRun ? ["dry run"] : []),
-      ...Object.entries({ overriding, allowed, denied }).flatMap(([note, { length }]) =>
-        length === 0 ? [] : `${length} ${note}`,
+      ...Object.entries({ overrides, allow, deny }).flatMap(([field, { length }]) =>
+        length === 0 ? [] : `${field}: ${length}`,
       ),
     ];
     return `  ${name}: ${texts.join("; ")}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
   });
-  const where = origin.kind === "none" ? " There is no ORIGIN: only /check is served." : "";
-  return `The configuration is sound.${where}\n${names.join("\n")}`;
+  const where = origin.kind === "none" ? " ORIGIN is not set, so only /check is served." : "";
+  return `The configuration is valid.${where}\n${names.join("\n")}`;
 }
 
 /** One line for each secret that the Worker does not get, and one if the environment has no `[secrets]`. */
@@ -100,27 +97,28 @@ function settingsWarnings({ source, wrangler, ignoredDevVars }: Settings): strin
   return [
     ...ignoredDevVars.map(
       (name) =>
-        `${name} is in .dev.vars, but not listed under [${section}] in ${file}: the Worker does not get it.`,
+        `${name} is set in .dev.vars, but the Worker does not get it: list it under [${section}] in ${file}.`,
     ),
     ...(wrangler.secrets === undefined
       ? [
-          `[${section}] is missing in ${file}: wrangler does not check that KEY_SECRET is set before it deploys.`,
+          `[${section}] is missing in ${file}: without it, wrangler deploys even if KEY_SECRET is not set.`,
         ]
       : []),
   ];
 }
 
-/** One line for each required secret that is not set. */
+/** One line for each required secret that is not set and not `reported`. */
 function secretProblems(
   { requiredSecrets, source: { file } }: Settings,
   variables: Readonly<Record<string, unknown>>,
+  reported: ReadonlySet<string>,
 ): string[] {
   const missing = requiredSecrets.filter(
-    (name) => variables[name] === undefined || variables[name] === "",
+    (name) => !reported.has(name) && (variables[name] === undefined || variables[name] === ""),
   );
   return missing.map(
     (name) =>
-      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, and for a deployment with npx wrangler secret put ${name}`,
+      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, or for a deployment run npx wrangler secret put ${name}`,
   );
 }
 
@@ -131,7 +129,7 @@ function bindingProblems({ wrangler, source: { file, environment } }: Settings):
   const where = environment === "" ? file : `the environment "${environment}" of ${file}`;
   const why = environment === "" ? "" : " Environments do not inherit bindings.";
   return [
-    `RATE_LIMITER is missing in ${where}: accepted is [[${section}durable_objects.bindings]] with ` +
+    `RATE_LIMITER is missing in ${where}: expected [[${section}durable_objects.bindings]] with ` +
       `name = "RATE_LIMITER" and class_name = "RateLimiter".${why}`,
   ];
 }

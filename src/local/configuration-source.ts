@@ -18,12 +18,12 @@ export interface ConfigurationSource {
 }
 
 export const sourceOptions = {
-  config: { type: "string", short: "c", value: "file", about: "The wrangler configuration." },
+  config: { type: "string", short: "c", value: "file", about: "The wrangler configuration file." },
   env: {
     type: "string",
     short: "e",
     value: "name",
-    about: "A named environment in it; CLOUDFLARE_ENV when left out.",
+    about: "An environment of the configuration; defaults to CLOUDFLARE_ENV.",
   },
 } as const satisfies CommandOptions;
 
@@ -85,14 +85,14 @@ export const deployOptions = {
     type: "string",
     multiple: true,
     value: "NAME:value",
-    about: "A variable, in place of the one in the file.",
+    about: "Set a variable, in place of the one in the file.",
   },
   "secrets-file": {
     type: "string",
     value: "file",
-    about: "Secrets to upload with the deployment.",
+    about: "A file of secrets to upload with the deployment.",
   },
-  "dry-run": { type: "boolean", about: "Build and check, without deploying." },
+  "dry-run": { type: "boolean", about: "Check and build without deploying." },
 } as const satisfies CommandOptions;
 
 const singleOptions = ["config", "env", "secrets-file"] as const;
@@ -114,7 +114,7 @@ export function readDeployOptions(words: readonly string[]): SourceValues {
     isAfterVar = token.kind === "option" && token.name === "var";
     if (token.kind !== "option") continue;
     if (token.name === "cwd") {
-      throw new CommandError("--cwd is not accepted: run the command in that folder.");
+      throw new CommandError("--cwd is not supported: run the command in that folder.");
     }
     const name = singleOptions.find((each) => each === token.name);
     if (name === undefined && !isAfterVar) continue;

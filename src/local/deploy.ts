@@ -11,7 +11,7 @@ import { configurationSource, deployOptions, readDeployOptions } from "./configu
 await runCommand(async () => {
   const words = process.argv.slice(2);
   if (words.some(isHelp)) {
-    console.log(`${helpOf(deployOptions)}\n\nAll other options go to wrangler deploy:\n`);
+    console.log(`${helpOf(deployOptions)}\n\nAll other options are passed to wrangler deploy:\n`);
     process.exitCode = await runWrangler(["deploy", "--help"]);
     return;
   }

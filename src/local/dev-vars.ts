@@ -7,8 +7,8 @@ import type { ConfigurationSource } from "./configuration-source.ts";
 
 /** The generated secrets, each with the comment that explains it in `.dev.vars`. */
 const secretPurposes = {
-  KEY_SECRET: "hides who is charged: keys leave the Worker only as HMACs made with it",
-  CHECK_TOKENS: "the bearer token of /check",
+  KEY_SECRET: "The key of the HMACs that stand for client keys outside of the Worker.",
+  CHECK_TOKENS: "The bearer token of /check.",
 };
 
 /** The names of the secrets that `npm start` generates. */

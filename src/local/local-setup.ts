@@ -47,6 +47,6 @@ function jurisdictionWarnings(policies: readonly Policy[]): string[] {
   if (bound.length === 0) return [];
   const names = bound.map(({ name, onError }) => `${name} (onError = "${onError}")`).join(", ");
   return [
-    `Local workerd knows no jurisdictions: decisions of ${names} are by onError here, which with "local" is the isolate's own count.`,
+    `Local workerd does not support jurisdictions, so onError decides for these policies: ${names}.`,
   ];
 }

@@ -14,14 +14,14 @@ export async function readFreePort(text: string): Promise<number> {
   if (await isFree(port)) return port;
   const other = await freePortAfter(port);
   const advice = other === null ? "" : `, or choose another port: npm start -- --port ${other}`;
-  throw new CommandError(`Port ${port} is taken by another program. Stop that one${advice}`);
+  throw new CommandError(`Port ${port} is in use. Stop the program that uses it${advice}`);
 }
 
 /** @throws CommandError unless the text is an integer from 1 to 65535 */
 export function readPort(text: string): number {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= highestPort) return port;
-  throw new CommandError(`--port is "${text}": accepted is a port from 1 to 65535`);
+  throw new CommandError(`--port: expected a port from 1 to ${highestPort}, got "${text}"`);
 }
 
 /** The next free port, or null if the next 100 are taken. The search continues at 8787 after 65535. */

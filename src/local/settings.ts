@@ -117,11 +117,11 @@ function readConfiguration(source: ConfigurationSource): Unstable_Config {
   // Without this check, wrangler would use the top level for an unknown environment.
   const { definedEnvironments = [] } = readEnvironment(source, "", { hideWarnings: true });
   if (environment !== "" && !definedEnvironments.includes(environment)) {
-    const accepted =
+    const expected =
       definedEnvironments.length === 0
-        ? `nothing, because ${file} has no environments`
-        : `one of the environments of ${file}: ${definedEnvironments.map((name) => `"${name}"`).join(", ")}`;
-    throw new CommandError(`${environmentOption} is "${environment}": accepted is ${accepted}`);
+        ? `no environment, because ${file} defines none`
+        : `an environment of ${file} (${definedEnvironments.map((name) => `"${name}"`).join(", ")})`;
+    throw new CommandError(`${environmentOption}: expected ${expected}, got "${environment}"`);
   }
   return readEnvironment(source, environment, {});
 }

@@ -17,8 +17,8 @@ const problemList = (title: string, problems: readonly string[]): string =>
   [title, ...problems.map((problem) => `  ${problem}`)].join("\n");
 
 const invalidConfigurationMessage = (url: string): string => `
-Headgate is running at ${url}, but answers every request with 500 until its configuration is correct.
-Correct it in wrangler.toml, under [vars], or in .dev.vars: edits take effect within seconds. Stop with Ctrl-C.
+Headgate is running at ${url}, but answers every request with 500 until its configuration is valid.
+Correct [vars] in wrangler.toml, or .dev.vars; edits take effect within seconds. Stop with Ctrl-C.
 `;
 
 /** One line with the limits and the origin that are in effect after an edit; empty without a valid configuration. */
@@ -46,7 +46,7 @@ function policyText({ name, limits, isDryRun }: Policy): string {
 
 function originText({ origin }: Config, isDemoOrigin: boolean): string {
   if (isDemoOrigin) return "the demo origin";
-  return origin.kind === "url" ? origin.url.origin : "the origin of its route";
+  return origin.kind === "url" ? origin.url.origin : "the origin of the route";
 }
 
 /** The banner of a running Worker. */
@@ -59,10 +59,10 @@ export function startMessage(
   }: Pick<LocalSetup, "config" | "hasDemoOrigin" | "hasDemoLimits">,
 ): string {
   if (config === null) return invalidConfigurationMessage(url);
-  const origin = hasDemoOrigin ? "a demo origin, until you set ORIGIN" : "your ORIGIN";
+  const origin = hasDemoOrigin ? "a demo; set ORIGIN to use your own" : "your ORIGIN";
   const limits = hasDemoLimits
-    ? "5 requests per 10 seconds for each client address: a demo, until you set LIMITS or POLICIES"
-    : `yours: ${config.policies.map(({ name }) => name).join(", ")}`;
+    ? "a demo: 5 requests per 10 seconds for each client address; set LIMITS or POLICIES to use your own"
+    : `your policies: ${config.policies.map(({ name }) => name).join(", ")}`;
   const policy = examplePolicy(config);
   const commands =
     policy === undefined
@@ -74,11 +74,11 @@ export function startMessage(
   return `
 Headgate is running at ${url}
 
-  in front of   ${origin}
-  limits        ${limits}
-  configured in wrangler.toml, under [vars]; secrets in .dev.vars (edits take effect within seconds)
+  origin         ${origin}
+  limits         ${limits}
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds
 
-Try${hasDemoLimits ? ", and run the first one six times" : ""}:
+Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
 
 ${commands.map((command) => `  ${command}`).join("\n")}
 

@@ -20,8 +20,8 @@ const {
   "persist-to": persistTo = null,
   ...values
 } = parseCommandLine({
-  port: { type: "string", default: "8787", value: "port", about: "Where to listen." },
-  "persist-to": { type: "string", value: "folder", about: "Where to keep counters." },
+  port: { type: "string", default: "8787", value: "port", about: "The port to listen on." },
+  "persist-to": { type: "string", value: "folder", about: "The folder for stored counters." },
   ...sourceOptions,
 });
 

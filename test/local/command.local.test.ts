@@ -54,7 +54,7 @@ describe("the options of a command", () => {
       expect(() => read(word)).toThrow("exit 1");
       expect(printed).toEqual([
         expect.stringMatching(
-          /^.*(?:Unknown option|Unexpected argument|argument missing)[^]*\nAccepted are --port, --quick, --only\.$/,
+          /^.*(?:Unknown option|Unexpected argument|argument missing)[^]*\nExpected one of --port, --quick, --only\.$/,
         ),
       ]);
     },
@@ -93,10 +93,10 @@ describe("a command that cannot go on", () => {
   it("ends with its message and exit code 1 when the user can fix it", async () => {
     await expect(
       runCommand(() => {
-        throw new CommandError("Port 1 is taken.");
+        throw new CommandError("Port 1 is in use.");
       }),
     ).rejects.toThrow("exit 1");
-    expect(printed).toEqual(["Port 1 is taken."]);
+    expect(printed).toEqual(["Port 1 is in use."]);
     expect(() => exitWithError("another message")).toThrow("exit 1");
     expect(printed.at(-1)).toBe("another message");
   });

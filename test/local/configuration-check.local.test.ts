@@ -29,20 +29,20 @@ describe("the summary of a valid configuration", () => {
     ];
     expect(summed({ ORIGIN: "route", POLICIES: policies })).toBe(
       [
-        "The configuration is sound.",
+        "The configuration is valid.",
         "  a: 5 per 1m, sliding-window-counter; 9 per 1h, fixed-window",
         "  d: 6 per 1s, sliding-window-counter (dry run)",
-        "  b: 7 per 1s, sliding-window-counter (dry run, 2 allowed)",
-        "  c: 8 per 1s, sliding-window-counter (1 overriding, 1 denied)",
+        "  b: 7 per 1s, sliding-window-counter (dry run, allow: 2)",
+        "  c: 8 per 1s, sliding-window-counter (overrides: 1, deny: 1)",
       ].join("\n"),
     );
   });
 
   it("says that only /check is served where there is no origin", () => {
     const [first] = summed({ LIMITS: "5/s" }).split("\n");
-    expect(first).toBe("The configuration is sound. There is no ORIGIN: only /check is served.");
+    expect(first).toBe("The configuration is valid. ORIGIN is not set, so only /check is served.");
     const [other] = summed({ LIMITS: "5/s", ORIGIN: "https://api.example.com" }).split("\n");
-    expect(other).toBe("The configuration is sound.");
+    expect(other).toBe("The configuration is valid.");
   });
 });
 
@@ -99,7 +99,7 @@ describe("the check of a deployment", () => {
     const lines = summary(config ?? parseConfig({}))
       .split("\n")
       .slice(1);
-    const unread = names.map((name) => `  ${name}: a secret, whose value cannot be read here`);
+    const unread = names.map((name) => `  ${name}: a secret whose value is not available here`);
     expect(lines).toEqual(
       names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
     );
@@ -128,11 +128,11 @@ it("the options of npm run deploy are printed with their values", () => {
     `Usage: npm run deploy -- [options]
 
 Options:
-  -c, --config <file>    The wrangler configuration.
-  -e, --env <name>       A named environment in it; CLOUDFLARE_ENV when left out.
-  --var <NAME:value>     A variable, in place of the one in the file. (repeatable)
-  --secrets-file <file>  Secrets to upload with the deployment.
-  --dry-run              Build and check, without deploying.
+  -c, --config <file>    The wrangler configuration file.
+  -e, --env <name>       An environment of the configuration; defaults to CLOUDFLARE_ENV.
+  --var <NAME:value>     Set a variable, in place of the one in the file. (repeatable)
+  --secrets-file <file>  A file of secrets to upload with the deployment.
+  --dry-run              Check and build without deploying.
   -h, --help             Show this help.`,
   );
 });

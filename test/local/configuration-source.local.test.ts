@@ -117,6 +117,6 @@ describe("the words of npm run deploy", () => {
   );
 
   it("cannot choose another folder, where wrangler would find other files than the check", () => {
-    expect(() => readDeployOptions(["--cwd", "elsewhere"])).toThrow("--cwd is not accepted");
+    expect(() => readDeployOptions(["--cwd", "elsewhere"])).toThrow("--cwd is not supported");
   });
 });

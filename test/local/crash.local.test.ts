@@ -32,10 +32,10 @@ it("npm run crash kills workerd under load, and what is let in keeps what each d
 });
 
 it.each([
-  ["--durability", "sure", 'accepted is one of "confirmed", "relaxed"'],
-  ["--kills", "0", "accepted is an integer from 1 to 999999999"],
-])("npm run crash refuses %s %s", async (option, value, accepted) => {
+  ["--durability", "sure", 'expected "confirmed" or "relaxed"'],
+  ["--kills", "0", "expected an integer from 1 to 999999999"],
+])("npm run crash refuses %s %s", async (option, value, expected) => {
   const run = crash(option, value);
   expect(await run.ended).toBe(1);
-  expect(run.output()).toBe(`${option} is "${value}": ${accepted}\n`);
+  expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);
 });

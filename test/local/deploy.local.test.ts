@@ -105,6 +105,6 @@ it("npm run check-config checks the environment of --env and that of CLOUDFLARE_
   const [exitCode, output] = await run("check-config", "--env", "nowhere");
   expect([exitCode, output]).toEqual([
     1,
-    '--env is "nowhere": accepted is one of the environments of wrangler.toml: "staging"\n',
+    '--env: expected an environment of wrangler.toml ("staging"), got "nowhere"\n',
   ]);
 });

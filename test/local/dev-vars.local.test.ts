@@ -30,7 +30,7 @@ describe("npm start", () => {
     expect(made["KEY_SECRET"]).not.toBe(made["CHECK_TOKENS"]);
     expect(statSync(file()).mode & 0o777).toBe(0o600);
     expect(text()).toMatch(
-      /^# hides who is charged.*\nKEY_SECRET=".+"\n# .+\nCHECK_TOKENS=".+"\n$/,
+      /^# The key of the HMACs.*\nKEY_SECRET=".+"\n# .+\nCHECK_TOKENS=".+"\n$/,
     );
   });
 

@@ -71,20 +71,22 @@ describe("an environment of wrangler.toml", () => {
   it("is an error when it does not exist, which lists those that do", () => {
     writeFileSync(file("wrangler.toml"), `${topLevel}${staging}[env.production]\n`);
     expect(() => settingsOf({ env: "stagin" })).toThrow(
-      `--env is "stagin": accepted is one of the environments of ${file("wrangler.toml")}: "staging", "production"`,
+      `--env: expected an environment of ${file("wrangler.toml")} ("staging", "production"), got "stagin"`,
     );
     const named = configurationSource(
       { config: file("wrangler.toml") },
       { CLOUDFLARE_ENV: "test" },
       folder,
     );
-    expect(() => readSettings(named)).toThrow(/^CLOUDFLARE_ENV is "test": accepted is one of /);
+    expect(() => readSettings(named)).toThrow(
+      /^CLOUDFLARE_ENV: expected an environment of .*, got "test"$/,
+    );
   });
 
   it("is an error when the file has no environments", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(() => settingsOf({ env: "staging" })).toThrow(
-      /^--env is "staging": accepted is nothing, because .*wrangler\.toml has no environments$/,
+      /^--env: expected no environment, because .*wrangler\.toml defines none, got "staging"$/,
     );
   });
 
@@ -93,14 +95,13 @@ describe("an environment of wrangler.toml", () => {
     const settings = settingsOf({ env: "bare" });
     const { problems, warnings } = checkConfiguration(settings, deployedVariables(settings));
     expect(problems).toEqual([
-      `RATE_LIMITER is missing in the environment "bare" of ${file("wrangler.toml")}: accepted is ` +
+      `RATE_LIMITER is missing in the environment "bare" of ${file("wrangler.toml")}: expected ` +
         '[[env.bare.durable_objects.bindings]] with name = "RATE_LIMITER" and class_name = "RateLimiter". ' +
         "Environments do not inherit bindings.",
       expect.stringMatching(/^POLICIES is missing: /),
     ]);
     expect(warnings).toEqual([
-      `[env.bare.secrets] is missing in ${file("wrangler.toml")}: wrangler does not check that KEY_SECRET is set ` +
-        "before it deploys.",
+      `[env.bare.secrets] is missing in ${file("wrangler.toml")}: without it, wrangler deploys even if KEY_SECRET is not set.`,
     ]);
   });
 });
@@ -110,7 +111,7 @@ it("a top level without the binding of the Durable Objects is a problem", () => 
   writeFileSync(file("wrangler.toml"), other);
   const { problems } = checkConfiguration(settingsOf(), deployedVariables(settingsOf()));
   expect(problems).toEqual([
-    `RATE_LIMITER is missing in ${file("wrangler.toml")}: accepted is [[durable_objects.bindings]] with ` +
+    `RATE_LIMITER is missing in ${file("wrangler.toml")}: expected [[durable_objects.bindings]] with ` +
       'name = "RATE_LIMITER" and class_name = "RateLimiter".',
   ]);
 });
@@ -131,8 +132,7 @@ describe("variables and secrets", () => {
     expect(localVariables(settings)["KEY_SECRET"]).toBe(`${secret}, of staging`);
     expect(localVariables(settingsOf())["KEY_SECRET"]).toBe(secret);
     expect(checkConfiguration(settings, localVariables(settings)).warnings).toContain(
-      `EXTRA is in .dev.vars, but not listed under [env.staging.secrets] in ${file("wrangler.toml")}: ` +
-        "the Worker does not get it.",
+      `EXTRA is set in .dev.vars, but the Worker does not get it: list it under [env.staging.secrets] in ${file("wrangler.toml")}.`,
     );
   });
 
@@ -158,7 +158,9 @@ describe("variables and secrets", () => {
     const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
     expect(problems).toEqual([expect.stringMatching(/^LIMITS is "soon"/)]);
     const [, long] = found(settingsOf({ var: [`JWT_ISSUER:${"x".repeat(5_121)}`] }));
-    expect(long).toEqual([expect.stringMatching(/^JWT_ISSUER is 5121 bytes long/)]);
+    expect(long).toEqual([
+      expect.stringMatching(/^JWT_ISSUER: expected at most 5120 bytes, got 5121/),
+    ]);
   });
 
   it("of a deployment include secrets that are uploaded with it, as JSON or as lines", () => {
@@ -197,8 +199,8 @@ describe("the size of a variable", () => {
   it("may be exactly 5 KB, in bytes and not in characters", () => {
     expect(sizeProblems({ A: "x".repeat(5_120), B: "é".repeat(2_560) })).toEqual([]);
     expect(sizeProblems({ A: "x".repeat(5_121), B: `${"é".repeat(2_560)}x` })).toEqual([
-      expect.stringMatching(/^A is 5121 bytes long: accepted are 5120;/),
-      expect.stringMatching(/^B is 5121 bytes long: accepted are 5120;/),
+      expect.stringMatching(/^A: expected at most 5120 bytes, got 5121;/),
+      expect.stringMatching(/^B: expected at most 5120 bytes, got 5121;/),
     ]);
   });
 
@@ -206,7 +208,7 @@ describe("the size of a variable", () => {
     const list = [{ name: "x".repeat(5_120 - '[{"name":""}]'.length) }];
     expect(sizeProblems({ POLICIES: list })).toEqual([]);
     expect(sizeProblems({ POLICIES: [...list, 1] })).toEqual([
-      expect.stringMatching(/^POLICIES is 5122 bytes long/),
+      expect.stringMatching(/^POLICIES: expected at most 5120 bytes, got 5122;/),
     ]);
   });
 });

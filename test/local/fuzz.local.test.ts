@@ -25,11 +25,11 @@ it("npm run fuzz finds no fault of Headgate's own in 3,000 random requests, and 
 });
 
 it.each([
-  ["--requests", "0", "accepted is an integer from 1 to 999999999"],
-  ["--seed", "now", "accepted is an integer from 1 to 999999999"],
-  ["--connections", "1000", "accepted is an integer from 1 to 200"],
-])("npm run fuzz refuses %s %s", async (option, value, accepted) => {
+  ["--requests", "0", "expected an integer from 1 to 999999999"],
+  ["--seed", "now", "expected an integer from 1 to 999999999"],
+  ["--connections", "1000", "expected an integer from 1 to 200"],
+])("npm run fuzz refuses %s %s", async (option, value, expected) => {
   const run = fuzz(option, value);
   expect(await run.ended).toBe(1);
-  expect(run.output()).toBe(`${option} is "${value}": ${accepted}\n`);
+  expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);
 });

@@ -32,18 +32,18 @@ it("npm run load may load one kind of objects alone", async () => {
 });
 
 it.each([
-  ["--objects", "single", 'accepted is one of "per-key", "sharded"'],
-  ["--shards", "0", "accepted is an integer from 1 to 4096"],
-  ["--shards", "4097", "accepted is an integer from 1 to 4096"],
-  ["--limit", "1.5", "accepted is an integer from 1 to 999999999"],
-])("npm run load refuses %s %s", async (option, value, accepted) => {
+  ["--objects", "single", 'expected "per-key" or "sharded"'],
+  ["--shards", "0", "expected an integer from 1 to 4096"],
+  ["--shards", "4097", "expected an integer from 1 to 4096"],
+  ["--limit", "1.5", "expected an integer from 1 to 999999999"],
+])("npm run load refuses %s %s", async (option, value, expected) => {
   const run = load(option, value);
   expect(await run.ended).toBe(1);
-  expect(run.output()).toBe(`${option} is "${value}": ${accepted}\n`);
+  expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);
 });
 
 it("npm run load refuses shards where there are none", async () => {
   const run = load("--objects", "per-key", "--shards", "8");
   expect(await run.ended).toBe(1);
-  expect(run.output()).toBe('--shards is "8": accepted is nothing unless --objects is "sharded"\n');
+  expect(run.output()).toBe('--shards: expected only with --objects sharded, got "8"\n');
 });

@@ -82,7 +82,7 @@ describe("the setup of npm start", () => {
       'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';
     expect(setupWith(origin, policy).warnings).toEqual([
       expect.stringMatching(
-        /^Local workerd knows no jurisdictions: decisions of a \(onError = "closed"\) /,
+        /^Local workerd does not support jurisdictions.*: a \(onError = "closed"\)\.$/,
       ),
     ]);
   });

@@ -40,7 +40,7 @@ describe("a port", () => {
     "is not %j",
     (text) => {
       expect(() => readPort(text)).toThrow(
-        `--port is "${text}": accepted is a port from 1 to 65535`,
+        `--port: expected a port from 1 to 65535, got "${text}"`,
       );
     },
   );
@@ -52,7 +52,7 @@ async function suggestedBeside(port: number): Promise<number> {
     () => "it was free",
     (error: Error) => error.message,
   );
-  const taken = `^Port ${port} is taken by another program\\. Stop that one, or choose another port: npm start -- --port `;
+  const taken = `^Port ${port} is in use\\. Stop the program that uses it, or choose another port: npm start -- --port `;
   expect(message).toMatch(new RegExp(`${taken}\\d+$`));
   return Number(/\d+$/.exec(message)?.[0]);
 }

@@ -70,7 +70,7 @@ describe("the README", () => {
     const check = runNpm(folder, "run", "--silent", "check-config", "--", ...options);
     expect([await check.ended, check.output()]).toEqual([
       0,
-      expect.stringContaining("The configuration is sound."),
+      expect.stringContaining("The configuration is valid."),
     ]);
   });
 
@@ -99,7 +99,7 @@ describe("the README", () => {
     const check = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
     expect([await check.ended, check.output()]).toEqual([
       0,
-      expect.stringContaining("The configuration is sound."),
+      expect.stringContaining("The configuration is valid."),
     ]);
     for (const { name, example } of fields) expect(example).toMatch(new RegExp(`^${name} = `));
   });

@@ -45,9 +45,9 @@ describe("the line about what is in effect", () => {
       line(setupWith({ ORIGIN: "route", POLICIES: named(count) })),
     );
     expect(texts.map((text) => /p4 5 per 1s(.*)\.$/.exec(text)?.[1])).toEqual([
-      ", in front of the origin of its route",
-      "; and 1 more, in front of the origin of its route",
-      "; and 4 more, in front of the origin of its route",
+      ", in front of the origin of the route",
+      "; and 1 more, in front of the origin of the route",
+      "; and 4 more, in front of the origin of the route",
     ]);
   });
 
@@ -67,7 +67,7 @@ describe("the line about what is in effect", () => {
       ORIGIN_SECRET: "c",
     });
     expect(line(setup, previous)).toBe(
-      "In effect now: default 6 per 1s, in front of the origin of its route; CHECK_TOKENS changed.",
+      "In effect now: default 6 per 1s, in front of the origin of the route; CHECK_TOKENS changed.",
     );
   });
 

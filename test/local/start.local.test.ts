@@ -93,10 +93,10 @@ describe("npm start in a fresh checkout", () => {
   it("refuses a port that is taken, and one that is none", async () => {
     const second = runNpm(folder, "start", "--", "--port", String(port));
     expect(await second.ended).toBe(1);
-    expect(second.output()).toContain(`Port ${port} is taken`);
+    expect(second.output()).toContain(`Port ${port} is in use`);
     const third = runNpm(folder, "start", "--", "--port", "65536");
     expect(await third.ended).toBe(1);
-    expect(third.output()).toContain('--port is "65536": accepted is a port from 1 to 65535');
+    expect(third.output()).toContain('--port: expected a port from 1 to 65535, got "65536"');
   });
 
   it("prints its options with --help", async () => {
@@ -246,7 +246,7 @@ describe("npm start with a configuration of one's own", () => {
     );
     await printed(run, "In effect now: eu 1 per 1h; us 1 per 1h, in front of the demo origin.");
     expect(run.output()).toContain(
-      'knows no jurisdictions: decisions of eu (onError = "local"), us (onError = "local") are by onError',
+      'so onError decides for these policies: eu (onError = "local"), us (onError = "local").',
     );
     const statuses = [await fetch(url), await fetch(url)].map(({ status }) => status);
     expect(statuses).toEqual([200, 429]);

@@ -21,7 +21,7 @@ describe("npm start in a fresh checkout", () => {
   it("the commands that npm start prints proxy a request, look, spend and forget", () => {
     const output = run.output();
     expect(output).toContain(`Headgate is running at ${url}`);
-    expect(output).toContain("configured in wrangler.toml, under [vars]");
+    expect(output).toContain("configuration  [vars] in wrangler.toml");
     const commands = output.split("\n").filter((line) => line.startsWith("  curl "));
     const answers = commands.map((command) =>
       execFileSync("sh", ["-c", command], { encoding: "utf8" }),

@@ -186,5 +186,5 @@ function promiseOf(durability: Durability): string {
 function durabilityOf(text: string | undefined): readonly Durability[] {
   if (text === undefined) return ["confirmed", "relaxed"];
   if (text === "confirmed" || text === "relaxed") return [text];
-  return exitWithError(`--durability is "${text}": accepted is one of "confirmed", "relaxed"`);
+  return exitWithError(`--durability: expected "confirmed" or "relaxed", got "${text}"`);
 }

@@ -46,7 +46,7 @@ const settings: Settings = {
 const chosen = chosenOf(values.only);
 
 if (!["wrk", "autocannon", undefined].includes(values.generator)) {
-  exitWithError(`--generator is "${values.generator}": accepted is one of "wrk", "autocannon"`);
+  exitWithError(`--generator: expected "wrk" or "autocannon", got "${values.generator}"`);
 }
 const isNodeAsked = chosen.some(({ socket }) => socket === "node");
 
@@ -115,7 +115,7 @@ function chosenOf(names: string | undefined): readonly Contestant[] {
   if (unknown.length > 0) {
     const all = contestants.map(({ id }) => id).join(", ");
     exitWithError(
-      `--only has ${unknown.map((name) => `"${name}"`).join(", ")}: accepted are ${all}`,
+      `--only: expected some of ${all}, got ${unknown.map((name) => `"${name}"`).join(", ")}`,
     );
   }
   return contestants.filter(({ id }) => wanted.includes(id));
@@ -132,7 +132,7 @@ function generatorOf(name: string | undefined): Generator {
 function secondsOf(text: string): number {
   const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0;
   if (seconds < 0.1 || seconds > 10) {
-    exitWithError(`--seconds is "${text}": accepted is a number from 0.1 to 10`);
+    exitWithError(`--seconds: expected a number from 0.1 to 10, got "${text}"`);
   }
   return seconds;
 }

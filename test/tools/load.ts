@@ -130,18 +130,18 @@ ${verdict.faults.length === 0 ? `Exactly ${limit} were let in per window.` : ver
 function objectsOf(text: string | undefined): Objects[] {
   if (text === undefined) return ["per-key", "sharded"];
   if (text === "per-key" || text === "sharded") return [text];
-  return exitWithError(`--objects is "${text}": accepted is one of "per-key", "sharded"`);
+  return exitWithError(`--objects: expected "per-key" or "sharded", got "${text}"`);
 }
 
 function shardsOf(text = String(defaultShards)): number {
   if (values.shards !== undefined && values.objects === "per-key") {
-    exitWithError(`--shards is "${text}": accepted is nothing unless --objects is "sharded"`);
+    exitWithError(`--shards: expected only with --objects sharded, got "${text}"`);
   }
   return positive("shards", text, mostShards);
 }
 
 function duration(name: string, text: string): number {
   return (
-    parseDuration(text) ?? exitWithError(`--${name} is "${text}": accepted is ${acceptedDuration}`)
+    parseDuration(text) ?? exitWithError(`--${name}: expected ${acceptedDuration}, got "${text}"`)
   );
 }
