@@ -5,6 +5,7 @@
  */
 // Dates are computed here, of instants that are given; none asks what time it is.
 // oxlint-disable no-restricted-globals
+import { bisect } from "./integers.ts";
 import type { Period } from "./strategy.ts";
 import { offsetMs } from "./time-zones.ts";
 
@@ -86,22 +87,7 @@ function firstInstant(timezone: string, midnightMs: number): number {
   const earlier = midnightMs - Math.max(beforeMs, afterMs);
   const later = midnightMs - Math.min(beforeMs, afterMs);
   const shown = [earlier, later].find((atMs) => localTime(timezone, atMs) === midnightMs);
-  return shown ?? firstAfterChange(timezone, beforeMs, earlier, later);
-}
-
-/** When, after `earlier` and not after `later`, the clocks are changed from an offset. */
-function firstAfterChange(
-  timezone: string,
-  fromOffsetMs: number,
-  earlier: number,
-  later: number,
-): number {
-  let lastBefore = earlier;
-  let firstAfter = later;
-  while (firstAfter - lastBefore > 1) {
-    const middle = Math.floor((lastBefore + firstAfter) / 2);
-    if (offsetMs(timezone, middle) === fromOffsetMs) lastBefore = middle;
-    else firstAfter = middle;
-  }
-  return firstAfter;
+  if (shown !== undefined) return shown;
+  // The clocks skip this midnight: find the change of the offset.
+  return bisect(earlier + 1, later, (atMs) => offsetMs(timezone, atMs) !== beforeMs);
 }

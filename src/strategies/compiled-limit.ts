@@ -1,78 +1,69 @@
-/** Every strategy by its name. A strategy that is listed here is accepted, decided and tested everywhere. */
+/** The registry of strategies, and what follows from a limit and its strategy. */
 import { concurrency } from "./concurrency.ts";
 import { fixedWindow } from "./fixed-window.ts";
-import { formatDuration } from "./notation.ts";
 import { leakyBucket } from "./leaky-bucket.ts";
+import { formatDuration } from "./notation.ts";
 import { slidingBuckets } from "./sliding-buckets.ts";
 import { slidingLog } from "./sliding-log.ts";
 import { slidingWindowCounter } from "./sliding-window-counter.ts";
 import type { Limit, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
-const listed = [
-  fixedWindow,
-  slidingLog,
-  slidingWindowCounter,
-  slidingBuckets,
-  tokenBucket,
-  leakyBucket,
-  concurrency,
-];
-
+/** Every strategy by its name. Configuration accepts all of them, and the shared tests cover all of them. */
 export const strategies: ReadonlyMap<string, Strategy> = new Map(
-  listed.map((strategy) => [strategy.name, strategy]),
+  [
+    fixedWindow,
+    slidingLog,
+    slidingWindowCounter,
+    slidingBuckets,
+    tokenBucket,
+    leakyBucket,
+    concurrency,
+  ].map((strategy) => [strategy.name, strategy]),
 );
 
-/** What a policy that names no strategy gets. */
+/** The strategy of a policy that names none. */
 export const defaultStrategy = slidingWindowCounter.name;
 
-/** The strategy that decides a limit. */
-function strategyOf(limit: Limit): Strategy {
-  const strategy = strategies.get(limit.strategy);
-  // `parseLimits` lets no other name through: this can only be a limit sent by a newer version of the Worker.
-  if (strategy === undefined) throw new RangeError(`unknown strategy "${limit.strategy}"`);
-  return strategy;
-}
-
-/** Whether units of a limit are given back when the work is done for which they were spent. */
+/** Whether units of a limit are slots, which are given back when the work ends. */
 export const holdsSlots = ({ strategy }: Limit): boolean =>
   strategies.get(strategy)?.holdsSlots === true;
 
-/** Whether a denial by a limit counts for those that follow. */
+/** Whether a denial by a limit affects later decisions. */
 export const changesByDenial = (limit: Limit): boolean => Reflect.get(limit, "elastic") === true;
 
-/** A limit and what follows from it, for all meters that have it. */
+/** A limit with its strategy and derived values, computed once for all meters that have it. */
 export interface CompiledLimit {
   readonly name: string;
   /** Units per window. */
   readonly units: number;
   readonly windowMs: number;
   readonly capacity: number;
-  /** What a stored state belongs to: strategy, window and options, never the number, the burst or the name of a limit. */
+  /** The key of a stored state: strategy, window and options, but not the limit's units, burst or name. */
   readonly identity: string;
-  /** For how long after all of the capacity is spent at once anything of it is remembered. */
+  /** How long a spend of the whole capacity can affect decisions. */
   readonly retentionMs: number;
   readonly strategy: Strategy;
-  /** The limit as its strategy wants it. */
+  /** The limit as its strategy completed it. */
   readonly limit: Limit;
 }
 
 const compiledLimits = new WeakMap<Limit, CompiledLimit>();
 
-/** The compiled of a limit as written. */
+/** @throws RangeError if the strategy is unknown: a newer version of the Worker sent the limit */
 export function compiledLimit(written: Limit): CompiledLimit {
   const known = compiledLimits.get(written);
   if (known !== undefined) return known;
-  const strategy = strategyOf(written);
+  const strategy = strategies.get(written.strategy);
+  if (strategy === undefined) throw new RangeError(`unknown strategy "${written.strategy}"`);
   const limit = strategy.complete(written);
   const { name, windowMs } = limit;
-  const window = formatDuration(windowMs);
   const compiled: CompiledLimit = {
     name,
     units: limit.limit,
     windowMs,
     capacity: strategy.capacity(limit),
-    identity: `${strategy.name} ${window} ${strategy.identity(limit)}`.trimEnd(),
+    identity: `${strategy.name} ${formatDuration(windowMs)} ${strategy.identity(limit)}`.trimEnd(),
     retentionMs: retentionMsOf(strategy, limit),
     strategy,
     limit,
@@ -81,23 +72,22 @@ export function compiledLimit(written: Limit): CompiledLimit {
   return compiled;
 }
 
-/** The length of a limit's window at an instant: of a calendar's that of the current one. */
+/** The length of a limit's window at an instant; for a calendar window, that of the current period. */
 export function windowMsAt(written: Limit, nowMs: number): number {
   const { strategy, limit } = compiledLimit(written);
   return strategy.windowMs === null ? limit.windowMs : strategy.windowMs(limit, nowMs);
 }
 
-/** The most bytes that the state of a limit takes in storage. */
+/** The most bytes that the stored state of a limit takes. */
 export function mostStoredBytesOf(written: Limit): number {
   const { strategy, limit } = compiledLimit(written);
   return strategy.mostStoredBytes(limit);
 }
 
-/** By so much a period is longer at the most than its window says, when clocks are set back. */
+/** Upper bound on how much a clock change lengthens a calendar period. */
 const longestClockChangeMs = 2 * 3_600_000;
 
 function retentionMsOf(strategy: Strategy, limit: Limit): number {
-  // What is spent at the epoch may be spent late in its period, and it is remembered until that ends.
   if (limit.period !== undefined) return limit.windowMs + longestClockChangeMs;
   const full = strategy.spend(limit, strategy.fresh(), strategy.capacity(limit), 0, 0);
   return strategy.idleAtMs(limit, full);

@@ -1,11 +1,11 @@
 /**
- * Concurrency: at most L units in flight. A spend holds its slots until they are given back, or until the lease W has
- * passed, for work whose end was never told.
+ * Concurrency: at most L units in flight. A spend holds its slots until they are given back or the lease W has passed,
+ * which frees the slots of work whose end is never reported.
  *
- * Promise: never more than L slots are held, and none is held for longer than W. Bound: L in any span of W, not counting
- * what was given back in it. Known weakness: work that outlasts its lease is no longer counted.
+ * Promise: at most L slots are held, none for longer than W. Bound: L in any span of W, not counting slots given back in
+ * it. Known weakness: work that outlasts its lease is no longer counted.
  *
- * A lease is kept as a sliding log keeps a unit; what differs is that giving back is the rule, not the exception.
+ * A held slot is kept like a unit of a sliding log. The difference is that giving it back is the normal case.
  */
 import { slidingLog } from "./sliding-log.ts";
 import type { Strategy } from "./strategy.ts";

@@ -1,34 +1,40 @@
-/** Exact arithmetic on safe integers, for the strategies that multiply. */
-import * as v from "valibot";
+/** Exact integer arithmetic. */
+import { integerFrom } from "../validation/problems.ts";
 import type { Limit, LimitProblem } from "./strategy.ts";
 
-/** Whether a value read from outside is an integer of at least 0 that a double holds exactly. */
+/** Whether a value is an integer of at least 0 that a double holds exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** The latest instant that is decided at, in the year 4199: what is added to it is an exact integer, and a date. */
+/** The latest accepted instant, in the year 4199. Sums with durations stay exact integers and valid dates. */
 const latestMs = 2 ** 46;
 
 /** Whether a value is an instant: integer milliseconds since the Unix epoch. */
 export const isInstant = (value: unknown): value is number => isCount(value) && value <= latestMs;
 
-/** The greatest integer that a structured field can carry (RFC 9651, section 3.3.1). */
+/** The greatest integer of a structured field (RFC 9651, section 3.3.1). */
 const greatestUnits = 999_999_999_999_999;
-const acceptedUnits = `an integer from 1 to ${greatestUnits}`;
 
-/** Of a field that says how many units there may be. */
-export const unitsSchema = v.pipe(
-  v.number(acceptedUnits),
-  v.safeInteger(acceptedUnits),
-  v.minValue(1, acceptedUnits),
-  v.maxValue(greatestUnits, acceptedUnits),
-);
+/** Schema of a field that is a number of units. */
+export const unitsSchema = integerFrom(1, greatestUnits);
+
+/** The first index in `[start, end)` from which on `isReached` is true; `end` if there is none. */
+export function bisect(start: number, end: number, isReached: (index: number) => boolean): number {
+  let low = start;
+  let high = end;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (isReached(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
 
 /** floor(a × b ÷ divisor), for integers a, b >= 0 and divisor > 0. */
 export function multiplyDivideFloor(a: number, b: number, divisor: number): number {
   const product = a * b;
-  // Below 2^53 the product is exact, and a quotient short of an integer is short by more than a rounding step.
+  // Below 2^53 the product is exact, and rounding never lifts a quotient to the next integer.
   if (product <= Number.MAX_SAFE_INTEGER) return Math.floor(product / divisor);
   return Number((BigInt(a) * BigInt(b)) / BigInt(divisor));
 }
@@ -44,7 +50,7 @@ export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** What is wrong with a limit whose strategy multiplies units by milliseconds, if the products would not be exact. */
+/** The problem of a limit whose products of units and milliseconds would not be exact; null if they are. */
 export function productProblem(limit: Limit): LimitProblem | null {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   const product = 2 * (limit.limit / divisor) * (limit.windowMs / divisor);

@@ -1,35 +1,28 @@
 /**
- * Sliding buckets: W is cut into n equal buckets by the clock, and a count is kept for each that still counts.
+ * Sliding buckets: W is cut into n equal buckets, aligned to the clock, with one count for each bucket that still counts.
  *
- * Promise: at most n + 1 counts, whatever L. With `edge = "keep"` a bucket counts until its end is W old: at most L
- * units in any span of W, and known weakness: a unit may count up to a bucket's width too long. With `edge = "drop"`,
- * the textbook's form, only the n buckets that end with the current one count: what was spent early in a bucket is
- * forgotten up to its width too soon. Bound: L in any span of W − W/n, and 2L in one of W.
+ * - `edge = "keep"` counts a bucket until its end is W old. Bound: L units in any span of W. Known weakness: a unit may
+ *   count up to one bucket's width too long.
+ * - `edge = "drop"` counts only the n buckets that end with the current one, which is the common textbook form. It forgets
+ *   units up to one bucket's width too early. Bound: L in any span of W − W/n, so 2L in W.
+ *
+ * Promise: at most n + 1 counts, whatever L.
  */
 import * as v from "valibot";
+import { integerFrom } from "../validation/problems.ts";
+import { logParts } from "./log/log-parts.ts";
+import { mostBytesOfRuns, type Runs } from "./log/runs.ts";
 import { acceptedDuration, parseDuration } from "./notation.ts";
-import {
-  instantLeaving,
-  mostBytesOfRuns,
-  noRuns,
-  decodeRuns,
-  type Runs,
-  runsBytes,
-  encodeRuns,
-  unitsAfter,
-  removeUnits,
-  addUnits,
-} from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
 
-interface BucketsLimit extends Limit {
+interface SlidingBucketsLimit extends Limit {
   /** Buckets in a window. */
   readonly buckets: number;
-  /** The width of a bucket: another way to say how many there are. */
+  /** The width of a bucket in milliseconds, written instead of `buckets`. */
   readonly precision?: number;
   readonly edge: "keep" | "drop";
   readonly bucketMs: number;
-  /** For how long a unit counts from the beginning of its bucket. */
+  /** How long a unit counts from the start of its bucket. */
   readonly keptMs: number;
 }
 
@@ -38,33 +31,21 @@ const mostDefaultBuckets = 60;
 const acceptedBuckets = `an integer from 1 to ${mostBuckets} that divides the window in milliseconds`;
 const acceptedPrecision = `a duration that divides the window into at most ${mostBuckets} parts`;
 
-/** A unit counts from the beginning of its bucket. */
-const countsFromMs = ({ bucketMs }: BucketsLimit, atMs: number): number =>
-  Math.floor(atMs / bucketMs) * bucketMs;
-
-/** What counts from this instant or before counts no more. */
-const afterMs = (limit: BucketsLimit, nowMs: number): number => nowMs - limit.keptMs;
-
-const used = (limit: BucketsLimit, counts: Runs, nowMs: number): number =>
-  unitsAfter(counts, afterMs(limit, nowMs));
-
+/** The greatest number of buckets, up to `mostDefaultBuckets`, that divides a window. */
 function defaultBuckets(windowMs: number): number {
   let buckets = mostDefaultBuckets;
   while (windowMs % buckets !== 0) buckets--;
   return buckets;
 }
 
-export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
+export const slidingBuckets = strategyOfParts<SlidingBucketsLimit, Runs>({
+  ...logParts<SlidingBucketsLimit>({
+    keptMs: ({ keptMs }) => keptMs,
+    countsFromMs: ({ bucketMs }, atMs) => Math.floor(atMs / bucketMs) * bucketMs,
+  }),
   name: "sliding-buckets",
   options: {
-    buckets: v.optional(
-      v.pipe(
-        v.number(acceptedBuckets),
-        v.safeInteger(acceptedBuckets),
-        v.minValue(1, acceptedBuckets),
-        v.maxValue(mostBuckets, acceptedBuckets),
-      ),
-    ),
+    buckets: v.optional(integerFrom(1, mostBuckets, acceptedBuckets)),
     precision: v.optional(
       v.pipe(
         v.string(acceptedDuration),
@@ -93,32 +74,7 @@ export const slidingBuckets = strategyOfParts<BucketsLimit, Runs>({
       : { field: "precision", accepted: acceptedPrecision };
   },
   identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
-  capacity: (limit) => limit.limit,
   mostPerWindow: ({ limit, edge }) => (edge === "keep" ? limit : 2 * limit),
   mostStoredBytes: ({ limit, buckets, keptMs }) =>
     100 + mostBytesOfRuns(Math.min(limit, buckets + 1), keptMs, limit),
-
-  fresh: noRuns,
-
-  used,
-
-  waitMs: (limit, counts, cost, nowMs) =>
-    instantLeaving(counts, limit.limit - cost) + limit.keptMs - nowMs,
-
-  spend(limit, counts, units, atMs, nowMs) {
-    const fromMs = countsFromMs(limit, atMs);
-    const isOver = fromMs <= afterMs(limit, nowMs);
-    return isOver ? counts : addUnits(counts, units, fromMs, afterMs(limit, nowMs));
-  },
-
-  refund: (limit, counts, units, spentAtMs, nowMs) =>
-    removeUnits(counts, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
-
-  idleAtMs: (limit, counts) => (counts.newest.units === 0 ? 0 : counts.newest.atMs + limit.keptMs),
-
-  sizeBytes: runsBytes,
-
-  store: (limit, counts, nowMs) => encodeRuns(counts, afterMs(limit, nowMs), nowMs),
-
-  restore: (_limit, stored, nowMs) => decodeRuns(stored, nowMs),
 });

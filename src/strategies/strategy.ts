@@ -1,26 +1,27 @@
 /**
- * The contract between a limit, the strategy that decides it, and the meter that asks.
- * Nothing here or in this folder reads a clock or touches a platform: time is an argument, in integer milliseconds.
+ * The contract between a limit, the strategy that decides it, and the meter that calls the strategy.
+ *
+ * To add a strategy, write one file that calls `strategyOfParts`, list it in `compiled-limit.ts`, and add its stories to
+ * the tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
  */
 import type { ObjectEntries } from "valibot";
 
-/** One rule: at most `limit` units per `windowMs`, as its strategy counts them. Made by `parseLimits` only. */
+/** At most `limit` units per `windowMs`, as the strategy counts them. Only `parseLimits` makes limits. */
 export interface Limit {
-  /** What the RateLimit fields call it. */
+  /** The name in the RateLimit fields. */
   readonly name: string;
-  /** A name in the registry of strategies. */
   readonly strategy: string;
   /** Units per window; an integer of at least 1. */
   readonly limit: number;
-  /** Of a calendar window the greatest length while no clocks are changed. */
+  /** For a calendar window, its greatest length without a clock change. */
   readonly windowMs: number;
-  /** What a calendar window is one of. */
+  /** Set for calendar windows only. */
   readonly period?: Period;
 }
 
 export type Period = "day" | "week" | "month" | "year";
 
-/** What one limit says of one request. All durations are in milliseconds and count from the instant of the decision. */
+/** The decision of one limit. All durations are in milliseconds and count from the instant of the decision. */
 export interface LimitDecision {
   name: string;
   strategy: string;
@@ -28,47 +29,49 @@ export interface LimitDecision {
   limit: number;
   /** The most units that could be spent at one instant. */
   capacity: number;
-  /** Of a calendar window the length of the current one. */
+  /** For a calendar window, the length of the current period. */
   windowMs: number;
-  /** Whether this limit alone would have let the request in. */
+  /** Whether this limit alone would have allowed the request. */
   allowed: boolean;
   /** Whole units that could be spent right now, after this decision; 0..capacity. */
   remaining: number;
   /** 0 if allowed; else the least wait after which this cost fits; null if it never can. */
   retryAfterMs: number | null;
-  /** Until `remaining` next grows; 0 when nothing is missing. */
+  /** Until `remaining` next grows; 0 when `remaining` equals `capacity`. */
   replenishAfterMs: number;
-  /** Until nothing is missing. */
+  /** Until `remaining` equals `capacity`. */
   resetAfterMs: number;
 }
 
-/** What all limits of a meter together say of one request: allowed by all, or by none. */
+/** The decision of all limits of a meter. */
 export interface Decision {
+  /** Whether every limit allowed the request. */
   allowed: boolean;
   cost: number;
-  /** How long to hold an allowed request before it is forwarded; 0 for every strategy but a leaky-bucket queue. */
+  /** How long to delay an allowed request before forwarding it; more than 0 only for a leaky-bucket queue. */
   delayMs: number;
-  /** The greatest of the denying limits'; null if any of them is null; 0 when allowed. */
+  /** The greatest wait of the denying limits; null if any of them is null; 0 when allowed. */
   retryAfterMs: number | null;
-  /** More than 0 while a ban refuses the key. */
+  /** More than 0 while a ban denies the key. */
   bannedForMs: number;
-  /** In the order of the policy. */
+  /** In the policy's order. */
   limits: LimitDecision[];
 }
 
-/** A field of a limit that is wrong, and what it may be. */
+/** An invalid field of a limit. */
 export interface LimitProblem {
   readonly field: string;
+  /** The values that the field accepts. */
   readonly accepted: string;
 }
 
 /**
- * A state as it is stored: a text, or of a long one the texts of its sealed segments, which do not change while they are
- * of use, the oldest first, and last the text of what still changes.
+ * A stored state: one text, or for a long state a list of texts. All but the last text of a list are sealed segments, the
+ * oldest first, which never change.
  */
 export type StoredState = string | readonly string[];
 
-/** Units of a reservation. */
+/** The units that a reservation spends. */
 export interface ReservedUnits {
   readonly units: number;
   /** An unsettled reservation stands as spent from this instant on. */
@@ -91,13 +94,13 @@ export interface Renewal {
   readonly ttlMs: number;
 }
 
-/** How a strategy keeps open reservations, so that only their outcome has an effect in the end (law 10). */
+/** How a strategy keeps open reservations, so that in the end only their outcome has an effect (law 10). */
 export interface ReservationParts<L extends Limit, State> {
-  /** The state after units are reserved at `nowMs`. */
+  /** The state after a reservation at `nowMs`. */
   reserve(limit: L, state: State, reserved: ReservedUnits, nowMs: number): State;
   /** Whether the state keeps data about a reservation made at `spentAtMs`. */
   isOpen(state: State, spentAtMs: number): boolean;
-  /** The state after a reservation is corrected to its actual cost and no longer open. */
+  /** The state after a reservation is corrected to its actual cost and closed. */
   settle(limit: L, state: State, settlement: Settlement, nowMs: number): State;
   /** The state after a reservation is extended. */
   renew(state: State, renewal: Renewal, nowMs: number): State;
@@ -105,84 +108,80 @@ export interface ReservationParts<L extends Limit, State> {
   store(limit: L, state: State, nowMs: number): string;
 }
 
-/** What not every strategy has. */
+/** Functions that only some strategies have. */
 interface OptionalFunctions<L extends Limit, State> {
-  /** The length of the window at an instant. */
   windowMs(limit: L, nowMs: number): number;
-  /** How long the next unit to be spent would have to wait, although allowed. */
   delayMs(limit: L, state: State, nowMs: number): number;
-  /** Transition: a request is denied. */
   deny(limit: L, state: State, nowMs: number): State;
 }
 
 /**
- * A strategy is a set of pure functions over a state it alone understands. A state is never changed: a transition
- * answers with the next one. Units are integers, and so is everything that decides.
+ * A set of pure functions over a state that only the strategy understands. States are immutable: a function that changes
+ * one returns the next state, or the same object when nothing changes. Units are integers, and every decision uses
+ * integer arithmetic only.
  *
- * Callers keep `nowMs` from stepping back, and ask `waitMs` only for a cost within the capacity.
+ * Callers guarantee that `nowMs` never steps back, and that `waitMs` is called only with a cost within the capacity.
  */
 export interface Strategy<L extends Limit = Limit, State = unknown> {
   readonly name: string;
-  /** Schemas of the fields of a limit that only this strategy has. */
+  /** Schemas of the fields that only limits of this strategy have. */
   readonly options: ObjectEntries;
-  /** The limit with what follows from its fields, such as defaults that depend on others. All below are given such. */
+  /** The limit with derived fields, such as defaults. All functions below receive a completed limit. */
   complete(limit: L): L;
-  /** What is wrong with a limit whose fields are each fine; null if nothing is. */
+  /** The problem of a limit whose fields are valid one by one but not together; null if there is none. */
   problem(limit: L): LimitProblem | null;
-  /** Why a limit that is accepted should rather not be used. */
+  /** Why an accepted limit is discouraged; null if it is not. */
   warning(limit: L): string | null;
-  /** The options that a stored state depends on, as text; strategy, window and defaults need not be in it. */
+  /** The options on which a stored state depends, as text. Strategy, window and defaults are left out. */
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
-  /** The bound: the most units admitted in any span of one window; of a calendar's, of the shortest that there is. */
+  /** The bound of law 1: the most units admitted in any span of one window (of the shortest calendar period). */
   mostPerWindow(limit: L): number;
-  /** Whether units are given back when the work is done for which they were spent. */
+  /** Whether units are slots, which are given back when the work ends. */
   readonly holdsSlots: boolean;
-  /** Null where it is always the same. */
+  /** The length of the window at an instant; null where it is constant. */
   readonly windowMs: OptionalFunctions<L, State>["windowMs"] | null;
-  /** The most bytes that a stored state takes of units that were allowed: by it an owner plans its storage. */
+  /** The most bytes that a stored state without debts takes. Configuration is checked against it. */
   mostStoredBytes(limit: L): number;
 
   /** The state of a key that has spent nothing. */
   fresh(): State;
-  /**
-   * Units spent and not yet given back by time, rounded up; more than the capacity when there is a debt. To spend units
-   * now makes it exactly as many more.
-   */
+  /** Units that count at `nowMs`, rounded up; more than the capacity in debt. Spending n units now adds exactly n. */
   used(limit: L, state: State, nowMs: number): number;
-  /** The least wait after which `cost` more units fit, which do not fit now, if nothing else is spent. */
+  /** The least wait until `cost` units fit that do not fit now, if nothing else is spent. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
-  /** Null where there is no queue. */
+  /** How long the next allowed unit would be delayed; null where there is no queue. */
   readonly delayMs: OptionalFunctions<L, State>["delayMs"] | null;
-  /** Transition: `units` are spent at `atMs <= nowMs`, whether they fit or not. */
+  /** The state after `units` are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
-  /** Transition: of the units spent at `spentAtMs`, `units` are given back, as far as time has not done so already. */
+  /** The state after units spent at `spentAtMs` are given back, as far as they still count. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
-  /** Null where a denial changes nothing. */
+  /** The state after a denial; null where a denial changes nothing. */
   readonly deny: OptionalFunctions<L, State>["deny"] | null;
-  /** Null where a refund is exact without more data, and where it is declared not to be. */
+  /** Null where refunds are exact without more data, and where they are declared inexact. */
   readonly reservations: ReservationParts<L, State> | null;
-  /** The state for a limit of the same identity whose number of units is another than that of `before`. */
+  /** The state for a limit of the same identity as `before` but another number of units. */
   adapt(limit: L, state: State, before: L, nowMs: number): State;
-  /** From this instant on the state decides like a fresh one; 0 for a fresh one. */
+  /** From this instant on, the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
 
-  /** About how many bytes of memory the state takes. */
+  /** Approximate memory of the state. */
   sizeBytes(state: State): number;
   /**
-   * The state in short, in which instants are told by how long before `nowMs`, the latest, they were; but that the text
-   * of a sealed segment is the same whenever it is asked for.
+   * The state in compact form. Instants are stored as ages relative to `nowMs`, the latest time seen. Only the texts of
+   * sealed segments do not depend on `nowMs`.
    */
   store(limit: L, state: State, nowMs: number): StoredState;
   /**
-   * The state that `store` wrote at `nowMs`, or null when the data is not such a state.
-   * @param storedOpen what `reservations.store` wrote; "" by default
+   * The state that `store` encoded at `nowMs`; null for invalid data.
+   * @param storedOpen what `reservations.store` returned; "" by default
    */
   restore(limit: L, stored: unknown, nowMs: number, storedOpen?: string): State | null;
 }
 
-type Optional =
+/** The parts that have a default. */
+type DefaultedPart =
   | "complete"
   | "warning"
   | "holdsSlots"
@@ -193,16 +192,15 @@ type Optional =
   | "adapt"
   | "sizeBytes";
 
-/** Of a state that is always as large: a few numbers, and some instants for corrections. */
+/** Approximate memory of a state of constant size. */
 export const constantSizeBytes = 230;
 
-/** What a strategy has to say; for the rest it is like most. */
-export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Optional> &
-  Partial<Pick<Strategy<L, State>, Optional>>;
+export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, DefaultedPart> &
+  Partial<Pick<Strategy<L, State>, DefaultedPart>>;
 
 /**
- * A strategy of its parts. All have the same fields in the same order: so an engine reads them at the least cost. Of
- * what kind its limits and states are is its own affair: it is given no others.
+ * A strategy with defaults for the missing parts. All strategies have the same fields in the same order, which JavaScript
+ * engines read fastest. The types of limit and state are hidden: callers only pass a strategy its own limits and states.
  */
 export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, State>): Strategy {
   const strategy: Strategy<L, State> = {

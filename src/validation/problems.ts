@@ -154,13 +154,15 @@ function pathOf(issue: v.BaseIssue<unknown>): string {
   return path;
 }
 
-/** A schema of integers within bounds, which says what it accepts. */
-export const integerFrom = (least: number, most: number) => {
-  const accepted = `an integer from ${least} to ${most}`;
-  return v.pipe(
+/** A schema of integers within bounds. */
+export const integerFrom = (
+  least: number,
+  most: number,
+  accepted = `an integer from ${least} to ${most}`,
+) =>
+  v.pipe(
     v.number(accepted),
     v.safeInteger(accepted),
     v.minValue(least, accepted),
     v.maxValue(most, accepted),
   );
-};

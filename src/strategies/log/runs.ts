@@ -1,11 +1,14 @@
 /**
- * Units by the instant at which they count, the oldest first; those of one instant are one run. Spending appends without
- * copying, and what is asked is found by bisection over running totals: no decision walks or copies what is kept. Of a
- * long log all but the latest runs are in sealed segments; what changes there copies one of them.
+ * A log of units by the instant at which they count, the oldest first. Units of one instant form a run. Spending appends
+ * without copying, and decisions bisect running totals, so that none walks or copies the log. In a long log, all but the
+ * latest runs are in sealed segments; a correction copies one segment.
  */
 import { isCount } from "../integers.ts";
-import { encodeDated, decodeIntegers, decodeDated } from "./varint.ts";
+import type { StoredState } from "../strategy.ts";
 import {
+  appendSegment,
+  decodeSegment,
+  encodeSegment,
   firstAtLeast,
   joinSegments,
   lastMsOf,
@@ -15,41 +18,38 @@ import {
   runsFrom,
   runsPerSegment,
   sealRuns,
+  type Segment,
   segmentAt,
   segmentEndingFrom,
-  decodeSegment,
   type Segments,
   segmentsFor,
-  type Segment,
-  encodeSegment,
-  appendSegment,
 } from "./segments.ts";
-import type { StoredState } from "../strategy.ts";
+import { decodeDated, decodeIntegers, encodeDated } from "./varint.ts";
 
 /**
- * A version of the runs: sealed segments, then a tail. `times` and `totals` of the tail are shared by the versions that
- * grew from one another: a version owns the entries before `end` and never changes them. The newest run is held apart
- * because units of the same instant may still join it.
+ * A version of the log: sealed segments, then a tail. Versions that grew from one another share the arrays of the tail: a
+ * version owns the entries before `end` and never changes them. The newest run is kept apart, because more units of the
+ * same instant may join it.
  */
 export interface Runs {
   readonly older: Segments;
   readonly times: number[];
-  /** Units of this run and of all before it, since `times` began. */
+  /** For each run of the tail, its units and those of all runs before it in `times`. */
   readonly totals: number[];
-  /** The first run that may count: of the first segment, or of the tail where there is none. */
+  /** The first run that may count: an index of the first segment, or of the tail if there is no segment. */
   readonly start: number;
   readonly end: number;
   readonly newest: Run;
 }
 
-/** So few runs need no segments. */
+/** Up to this number, runs are kept and stored without segments. */
 const fewRuns = 256;
 
 const noRun: Run = { atMs: 0, units: 0 };
 
 export const noRuns = (): Runs => runsOf([]);
 
-/** The sum of what is before an index, of running totals. An index below 0 would be looked for by name, at length. */
+/** The units before an index of running totals. Index −1 is never read, because engines look it up as a property name. */
 const totalBefore = (totals: readonly number[], index: number): number =>
   index === 0 ? 0 : (totals[index - 1] ?? 0);
 
@@ -57,10 +57,10 @@ const totalBefore = (totals: readonly number[], index: number): number =>
 const unitsOfAll = ({ older, totals, end, newest }: Runs): number =>
   older.units + totalBefore(totals, end) + newest.units;
 
-/** Where the tail begins: with the first run that may count, if that is in the tail. */
+/** The index of the tail's first run. */
 const tailStart = ({ older, start }: Runs): number => (older.list.length === 0 ? start : 0);
 
-/** The first run from an instant on, in a segment; or in the tail, if the index is that after the last segment. */
+/** The first run at `leastMs` or later in a segment, or in the tail if `segment` is the number of segments. */
 function firstFrom(runs: Runs, segment: number, leastMs: number): number {
   const start = segment === 0 ? runs.start : 0;
   const found = segmentAt(runs.older.list, segment);
@@ -69,26 +69,26 @@ function firstFrom(runs: Runs, segment: number, leastMs: number): number {
     : firstAtLeast(found.times, start, found.times.length, leastMs);
 }
 
-/** The first run that counts, likewise. */
-const startIn = (runs: Runs, segment: number, afterMs: number): number =>
-  firstFrom(runs, segment, afterMs + 1);
+/** The position of the first run at `leastMs` or later. In the tail, `segment` is the number of segments. */
+function positionFrom(runs: Runs, leastMs: number): { segment: number; index: number } {
+  const segment = segmentEndingFrom(runs.older, leastMs);
+  return { segment, index: firstFrom(runs, segment, leastMs) };
+}
 
-/** Whether anything counts: if the newest run does not, no older one does. */
+/** Whether any run counts: if the newest does not, no older one does. */
 const newestCounts = ({ newest }: Runs, afterMs: number): boolean =>
   newest.units > 0 && newest.atMs > afterMs;
 
-/** Units that count after an instant. */
+/** Units after an instant. */
 export function unitsAfter(runs: Runs, afterMs: number): number {
   if (!newestCounts(runs, afterMs)) return 0;
   const { older } = runs;
-  const segment = segmentEndingFrom(older, afterMs + 1);
-  const start = startIn(runs, segment, afterMs);
-  const found = segmentAt(older.list, segment);
-  const totals = found === undefined ? runs.totals : found.totals;
-  return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, start);
+  const { segment, index } = positionFrom(runs, afterMs + 1);
+  const totals = segmentAt(older.list, segment)?.totals ?? runs.totals;
+  return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, index);
 }
 
-/** The instant of the run with which, counted from the oldest, no more than so many of all units are left. */
+/** The instant of the run whose removal, together with all older ones, leaves at most `units`. */
 export function instantLeaving(runs: Runs, units: number): number {
   const { older, times, totals, start, end, newest } = runs;
   if (units < newest.units) return newest.atMs;
@@ -104,7 +104,7 @@ export function instantLeaving(runs: Runs, units: number): number {
   return found.times[index] ?? 0;
 }
 
-/** The runs with `units` more at an instant; those that do not count after `afterMs` may go. */
+/** Adds units at an instant. Runs at or before `afterMs` no longer count and may be dropped. */
 export function addUnits(runs: Runs, units: number, atMs: number, afterMs: number): Runs {
   const { newest } = runs;
   if (atMs > newest.atMs) return appendRun(runs, { atMs, units }, afterMs);
@@ -114,9 +114,9 @@ export function addUnits(runs: Runs, units: number, atMs: number, afterMs: numbe
 }
 
 /**
- * The runs without `units` of those spent at an instant: a spend made while the clock lagged behind counts from the
- * latest instant seen by then, so of those of the first run that is not before it. One made while the clock was ahead of
- * `nowMs` has been booked again since, before anything that was spent later: it is taken from the oldest.
+ * Removes units spent at an instant:
+ * - They belong to the first run at or after it, because a spend while the clock lagged counts from the latest time seen.
+ * - A spend from a clock that was ahead of `nowMs` was booked again before all later spends, so the oldest run has it.
  */
 export function removeUnits(
   runs: Runs,
@@ -128,8 +128,7 @@ export function removeUnits(
   if (spentAtMs > nowMs) return removeUnits(runs, units, afterMs + 1, afterMs, nowMs);
   if (spentAtMs <= afterMs || !newestCounts(runs, afterMs)) return runs;
   const { newest } = runs;
-  const segment = segmentEndingFrom(runs.older, spentAtMs);
-  const index = firstFrom(runs, segment, spentAtMs);
+  const { segment, index } = positionFrom(runs, spentAtMs);
   const atMs = (runs.older.list[segment] ?? runs).times[index] ?? 0;
   const isNewest = segment === runs.older.list.length && index === runs.end;
   if (!isNewest) return correctRun(runs, atMs, -units, afterMs);
@@ -153,21 +152,20 @@ function removeNewest(runs: Runs, afterMs: number): Runs {
     return unsealedIfFew({ older, times, totals, start, end: last, newest }, afterMs);
   }
   // The latest segment becomes the tail again.
-  const first = segmentEndingFrom(older, afterMs + 1);
+  const { segment: first, index } = positionFrom(runs, afterMs + 1);
   const latest = older.list.length - 1;
   const segment = older.list[latest];
   if (segment === undefined || first > latest) return noRuns();
-  const tail = runsFrom(segment, first === latest ? startIn(runs, latest, afterMs) : 0);
+  const tail = runsFrom(segment, first === latest ? index : 0);
   const list = older.list.slice(first, latest);
-  const runsLeft = runsOf(tail, list, list.length === 0 ? 0 : startIn(runs, first, afterMs));
-  return unsealedIfFew(runsLeft, afterMs);
+  return unsealedIfFew(runsOf(tail, list, list.length === 0 ? 0 : index), afterMs);
 }
 
-/** The runs whose newest is closed and followed by another, later one. */
+/** Adds a run that is later than the newest. */
 function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
   if (!newestCounts(runs, afterMs)) return runsOf([run]);
   const { older, times, totals, end, newest } = runs;
-  const start = startIn(runs, 0, afterMs);
+  const start = firstFrom(runs, 0, afterMs + 1);
   const next = tidyRuns(runs, start, afterMs);
   if (next !== null) return appendRun(next, run, afterMs);
   const total = totalBefore(totals, end) + newest.units;
@@ -175,7 +173,7 @@ function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
     times.push(newest.atMs);
     totals.push(total);
   } else if (times[end] !== newest.atMs || totals[end] !== total) {
-    // Another version has closed another run here: go on with a copy.
+    // Another version of this log has appended a different run: continue with a copy.
     const isShort = older.list.length === 0;
     return runsOf([...tailOf(runs, isShort ? start : 0), run], older.list, isShort ? 0 : start);
   }
@@ -183,9 +181,9 @@ function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
 }
 
 /**
- * The runs without segments that count no more, or with a tail that has been sealed for being long enough, or without
- * what counts no more where it is the most of all; null where there is nothing to do.
- * @param start of the first segment, or else of the tail, the first run that counts
+ * One step of housekeeping: drops segments that no longer count, seals a long tail, or drops a large part that no longer
+ * counts; null if none applies.
+ * @param start the first run that counts, as an index of the first segment or else of the tail
  */
 function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
   const { older, times, totals, end, newest } = runs;
@@ -197,9 +195,15 @@ function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
     return { older: only, times: [], totals: [], start: 0, end: 0, newest };
   }
   if (start === first.times.length) {
-    const segment = segmentEndingFrom(older, afterMs + 1);
-    const left = joinSegments(older.list.slice(segment));
-    return { older: left, times, totals, start: startIn(runs, segment, afterMs), end, newest };
+    const { segment, index } = positionFrom(runs, afterMs + 1);
+    return {
+      older: joinSegments(older.list.slice(segment)),
+      times,
+      totals,
+      start: index,
+      end,
+      newest,
+    };
   }
   if (end < runsPerSegment)
     return isFew(runs, 0, start) ? runsOf(countingRuns(runs, afterMs)) : null;
@@ -208,9 +212,9 @@ function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
 }
 
 /**
- * Whether so few runs count that they need no segments. Three segments hold more: of neighbours that have shrunk, none
- * fit in one.
- * @param segment the first that counts, from an index on
+ * Whether at most `fewRuns` count. Three segments always hold more, because small neighbours are merged.
+ * @param segment the first segment that counts
+ * @param start the first run of it that counts
  */
 function isFew({ older: { list }, end }: Runs, segment: number, start: number): boolean {
   if (list.length > segment + 2) return false;
@@ -219,17 +223,17 @@ function isFew({ older: { list }, end }: Runs, segment: number, start: number): 
   return count <= fewRuns;
 }
 
+/** The log without segments, if few runs count. */
 function unsealedIfFew(runs: Runs, afterMs: number): Runs {
-  const first = segmentEndingFrom(runs.older, afterMs + 1);
-  const isDone = runs.older.list.length === 0 || !isFew(runs, first, startIn(runs, first, afterMs));
+  const { segment, index } = positionFrom(runs, afterMs + 1);
+  const isDone = runs.older.list.length === 0 || !isFew(runs, segment, index);
   return isDone ? runs : runsOf(countingRuns(runs, afterMs));
 }
 
-/** A copy in which the run of `atMs` has `units` more or fewer; runs come and go as their units do. */
+/** A copy with `units` more (or fewer, if negative) at an instant. */
 function correctRun(runs: Runs, atMs: number, units: number, afterMs: number): Runs {
   const { older, times, totals, end, newest } = runs;
-  const first = segmentEndingFrom(older, afterMs + 1);
-  const start = startIn(runs, first, afterMs);
+  const { segment: first, index: start } = positionFrom(runs, afterMs + 1);
   const counting = older.list.slice(first);
   const index = segmentEndingFrom(older, Math.max(atMs, afterMs + 1)) - first;
   const segment = counting[index];
@@ -237,22 +241,23 @@ function correctRun(runs: Runs, atMs: number, units: number, afterMs: number): R
     const tail = changeUnits(tailOf(runs, first === older.list.length ? start : 0), atMs, units);
     return unsealedIfFew(runsOf(tail, counting, counting.length === 0 ? 0 : start), afterMs);
   }
-  const its = changeUnits(runsFrom(segment, index === 0 ? start : 0), atMs, units);
-  const replaced = counting.toSpliced(index, 1, ...segmentsFor(its));
-  const isFirstKept = replaced[0] === counting[0];
-  const list = units < 0 ? mergeSmall(replaced, index, isFirstKept ? start : 0) : replaced;
+  const corrected = changeUnits(runsFrom(segment, index === 0 ? start : 0), atMs, units);
+  const replaced = counting.toSpliced(index, 1, ...segmentsFor(corrected));
+  const isFirstUnchanged = replaced[0] === counting[0];
+  const list = units < 0 ? mergeSmall(replaced, index, isFirstUnchanged ? start : 0) : replaced;
   const startOfFirst = list[0] === counting[0] ? start : 0;
   const next = { older: joinSegments(list), times, totals, start: startOfFirst, end, newest };
   return unsealedIfFew(next, afterMs);
 }
 
-/** The list, in order, with `units` more or fewer at an instant. */
+/** Adds units (removes, if negative) at an instant of a list in order of time. */
 function changeUnits(list: Run[], atMs: number, units: number): Run[] {
   const found = list.findIndex((run) => run.atMs >= atMs);
   const index = found === -1 ? list.length : found;
-  const isThere = list[index]?.atMs === atMs;
-  const sum = (isThere ? (list[index]?.units ?? 0) : 0) + units;
-  list.splice(index, isThere ? 1 : 0, ...(sum > 0 ? [{ atMs, units: sum }] : []));
+  const run = list[index];
+  const known = run?.atMs === atMs ? run : undefined;
+  const sum = (known?.units ?? 0) + units;
+  list.splice(index, known ? 1 : 0, ...(sum > 0 ? [{ atMs, units: sum }] : []));
   return list;
 }
 
@@ -262,23 +267,22 @@ const tailOf = ({ times, totals, end, newest }: Runs, start: number): Run[] => [
   newest,
 ];
 
-/** The runs that count, in order. */
+/** The runs that count, the oldest first. */
 function countingRuns(runs: Runs, afterMs: number): Run[] {
   if (!newestCounts(runs, afterMs)) return [];
   const { list } = runs.older;
-  const first = segmentEndingFrom(runs.older, afterMs + 1);
-  const start = startIn(runs, first, afterMs);
+  const { segment: first, index: start } = positionFrom(runs, afterMs + 1);
   const inSegments = list
     .slice(first)
     .flatMap((segment, index) => runsFrom(segment, index === 0 ? start : 0));
   return [...inSegments, ...tailOf(runs, first === list.length ? start : 0)];
 }
 
-/** Runs of a tail, in order, after those of segments; what is too long for a tail is sealed. */
+/** A log of segments and the runs after them. Runs beyond the length of a tail are sealed. */
 function runsOf(tail: readonly Run[], older: readonly Segment[] = [], start = 0): Runs {
   const segments = [...older];
   let from = 0;
-  // The newest is not yet of those that are sealed.
+  // The newest run is never sealed.
   for (; tail.length - from > runsPerSegment + 1; from += runsPerSegment) {
     segments.push(...segmentsFor(tail.slice(from, from + runsPerSegment)));
   }
@@ -294,17 +298,17 @@ function runsOf(tail: readonly Run[], older: readonly Segment[] = [], start = 0)
   return { older: joinSegments(segments), times, totals, start, end: times.length, newest };
 }
 
-/** The runs that count, as a text; of more than a few the texts of their segments, then of the tail. */
+/** The runs that count as one text; if they are more than a few, the texts of their segments and of the tail. */
 export function encodeRuns(runs: Runs, afterMs: number, nowMs: number): StoredState {
   const { list } = runs.older;
-  const first = segmentEndingFrom(runs.older, afterMs + 1);
-  if (first === list.length || isFew(runs, first, startIn(runs, first, afterMs))) {
+  const { segment, index } = positionFrom(runs, afterMs + 1);
+  if (segment === list.length || isFew(runs, segment, index)) {
     return encodeDated(countingRuns(runs, afterMs), nowMs);
   }
-  return [...list.slice(first).map(encodeSegment), encodeDated(tailOf(runs, 0), nowMs)];
+  return [...list.slice(segment).map(encodeSegment), encodeDated(tailOf(runs, 0), nowMs)];
 }
 
-/** What `storedRuns` wrote at `nowMs`; null when it did not. */
+/** What `encodeRuns` encoded at `nowMs`; null for invalid data. */
 export function decodeRuns(stored: unknown, nowMs: number): Runs | null {
   const texts: readonly unknown[] = Array.isArray(stored) ? stored : [stored];
   const segments: Segment[] = [];
@@ -324,33 +328,33 @@ export function decodeRuns(stored: unknown, nowMs: number): Runs | null {
   return isCount(unitsOfAll(runs)) ? runs : null;
 }
 
-/** The bytes of an array that has grown by one at a time, of two numbers each, and of what holds them. */
+/** Approximate memory: two numbers for each run, in arrays that grow by one at a time. */
 const bytesPerRun = 16;
 const bytesPerSegment = 200;
 const bytesOfRuns = 350;
 
-/** What the runs take of memory, roughly; segments that versions share are counted for each. */
+/** Approximate memory of a log. Segments that versions share count for each of them. */
 export function runsBytes({ older, times }: Runs): number {
   let sizeBytes = bytesOfRuns + times.length * bytesPerRun;
-  for (const { times: its, text } of older.list) {
-    sizeBytes += bytesPerSegment + its.length * bytesPerRun + (text?.length ?? 0);
+  for (const { times: sealedTimes, text } of older.list) {
+    sizeBytes += bytesPerSegment + sealedTimes.length * bytesPerRun + (text?.length ?? 0);
   }
   return sizeBytes;
 }
 
-/** What is allowed for at the least: five characters for the step to a run, and one for its units. */
+/** The least to allow for: five characters for the step to a run, and one for its units. */
 const bytesPerStoredRun = 6;
 
 /**
- * The most bytes that so many runs within a span take, and units in all of them. A number takes a character for each
- * factor of 32: numbers of a given sum take the most when they are equal.
+ * The most bytes of a stored log with this many runs and units within a span. A number takes one character for each
+ * factor of 32, so numbers of a given sum take the most when they are equal.
  */
 export function mostBytesOfRuns(runs: number, spanMs: number, units: number): number {
-  // The first segment may hold as much again that counts no more; each is a text of its own with an instant.
+  // The first segment may hold as many runs again that no longer count. Each segment starts with an instant.
   const isLong = runs > runsPerSegment;
   const count = isLong ? runs + 2 * runsPerSegment : runs;
   const digits = (sum: number): number => Math.log2(Math.max(1, (2 * sum) / count)) / 5 + 1;
   const segments = isLong ? 2 + (2 * count) / runsPerSegment : 0;
-  const packed = Math.ceil(count * (digits(spanMs) + digits(units)) + segments * 20);
-  return Math.max(packed, runs * bytesPerStoredRun);
+  const bytes = Math.ceil(count * (digits(spanMs) + digits(units)) + segments * 20);
+  return Math.max(bytes, runs * bytesPerStoredRun);
 }

@@ -1,87 +1,62 @@
 /**
- * The older runs of a long log, cut into segments that never change. So a correction copies one segment, not the log,
- * and the text of a segment is made once, whatever else is spent.
+ * The older runs of a long log, in sealed segments that never change. A correction therefore copies one segment instead
+ * of the log, and each segment is encoded once.
  */
-import { encodeDated, decodeIntegers } from "./varint.ts";
+import { bisect } from "../integers.ts";
+import { type DatedUnits, decodeIntegers, encodeDated } from "./varint.ts";
 
 /** Units that count from one instant. */
-export interface Run {
-  readonly atMs: number;
-  readonly units: number;
-}
+export type Run = DatedUnits;
 
 export interface Segment {
   readonly times: readonly number[];
-  /** Units of this run and of all before it in the segment. */
+  /** For each run, its units and those of all runs before it in the segment. */
   readonly totals: readonly number[];
-  /** What is stored of it, once it has been asked for. */
+  /** The encoded segment; null until it is first stored. */
   text: string | null;
 }
 
 export interface Segments {
   /** The oldest first. */
   readonly list: readonly Segment[];
-  /** Units of this segment and of all before it. */
+  /** For each segment, its units and those of all segments before it. */
   readonly ends: readonly number[];
-  /** Units of all. */
+  /** Units of all segments. */
   readonly units: number;
 }
 
-/** So many runs are sealed together. Corrections may leave up to twice as many, or fewer. */
+/** Runs sealed together. Corrections may leave a segment with fewer, or with up to twice as many. */
 export const runsPerSegment = 512;
 
-/** The first of increasing values that is `least` or more, in `[start, end)`; `end` if none is. Mostly an early one. */
+/** The first index in `[start, end)` of increasing values that is at least `least`; `end` if there is none. */
 export function firstAtLeast(
   values: readonly number[],
   start: number,
   end: number,
   least: number,
 ): number {
-  let low = start;
-  let step = 1;
-  while (low < end && (values[low] ?? 0) < least) {
-    const next = low + step;
-    if (next >= end || (values[next] ?? 0) >= least) {
-      return bisected(values, low + 1, Math.min(next, end), least);
-    }
-    low = next;
-    step *= 2;
-  }
-  return low;
-}
-
-function bisected(values: readonly number[], start: number, end: number, least: number): number {
-  let low = start;
-  let high = end;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((values[middle] ?? 0) >= least) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  // Mostly it is the first.
+  if (start >= end || (values[start] ?? 0) >= least) return start;
+  return bisect(start + 1, end, (index) => (values[index] ?? 0) >= least);
 }
 
 export const lastMsOf = ({ times }: Segment): number => times[times.length - 1] ?? 0;
 
 const segmentUnits = ({ totals }: Segment): number => totals[totals.length - 1] ?? 0;
 
-/** Of a list that is mostly empty, and is read at every decision: what is not there is not looked for. */
+/** Avoids reads past the end of a list, which are slow and would happen on every decision of a short log. */
 export const segmentAt = (list: readonly Segment[], index: number): Segment | undefined =>
   index < list.length ? list[index] : undefined;
 
-/** The first segment that ends at `leastMs` or later; as many as there are if none does. Mostly it is the first. */
+/** The first segment that ends at `leastMs` or later; the number of segments if there is none. */
 export function segmentEndingFrom({ list }: Segments, leastMs: number): number {
   const oldest = segmentAt(list, 0);
+  // Mostly it is the first.
   if (oldest === undefined || lastMsOf(oldest) >= leastMs) return 0;
-  let low = 1;
-  let high = list.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const segment = list[middle];
-    if (segment !== undefined && lastMsOf(segment) >= leastMs) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(1, list.length, (index) => {
+    const segment = list[index];
+    return segment !== undefined && lastMsOf(segment) >= leastMs;
+  });
 }
 
 export function joinSegments(list: readonly Segment[]): Segments {
@@ -96,7 +71,7 @@ export function appendSegment({ list, ends, units }: Segments, segment: Segment)
   return { list: [...list, segment], ends: [...ends, sum], units: sum };
 }
 
-/** The runs of a segment, or of a list that grows, from one index to before another. */
+/** The runs in `[start, end)` of a segment or a tail. */
 export function runsBetween(
   times: readonly number[],
   totals: readonly number[],
@@ -116,17 +91,16 @@ export function runsBetween(
 export const runsFrom = ({ times, totals }: Segment, start: number): Run[] =>
   runsBetween(times, totals, start, times.length);
 
-/** Of a list that grows, the runs from one index to before another, which from now on do not change. */
+/** A segment of the runs in `[start, end)` of a tail. */
 export function sealRuns(
   times: readonly number[],
   totals: readonly number[],
   start: number,
   end: number,
 ): Segment {
-  const its = totals.slice(start, end);
   const before = start === 0 ? 0 : (totals[start - 1] ?? 0);
-  for (let index = 0; index < its.length; index++) its[index] = (its[index] ?? 0) - before;
-  return { times: times.slice(start, end), totals: its, text: null };
+  const sealedTotals = totals.slice(start, end).map((total) => total - before);
+  return { times: times.slice(start, end), totals: sealedTotals, text: null };
 }
 
 function segmentOf(list: readonly Run[], text: string | null): Segment {
@@ -135,7 +109,7 @@ function segmentOf(list: readonly Run[], text: string | null): Segment {
   return { times: list.map(({ atMs }) => atMs), totals, text };
 }
 
-/** The runs as a segment, as two when they are too many for one, or as none. */
+/** The segments for a list of runs: none, one, or two if they are too many for one. */
 export function segmentsFor(list: readonly Run[]): Segment[] {
   if (list.length === 0) return [];
   if (list.length <= 2 * runsPerSegment) return [segmentOf(list, null)];
@@ -144,8 +118,8 @@ export function segmentsFor(list: readonly Run[]): Segment[] {
 }
 
 /**
- * Where few runs are left in the segment of an index, it and a neighbour may fit in one.
- * @param startOfFirst the runs of the first segment before this index are of no use any more
+ * Merges the segment at an index with a neighbour if both fit in one.
+ * @param startOfFirst the first run of the first segment that still counts
  */
 export function mergeSmall(
   list: readonly Segment[],
@@ -163,13 +137,13 @@ export function mergeSmall(
   return result;
 }
 
-/** The segment as a text that is the same whenever it is written. */
+/** The segment as text, which is the same at any time. */
 export function encodeSegment(segment: Segment): string {
   segment.text ??= encodeDated(runsFrom(segment, 0), 0);
   return segment.text;
 }
 
-/** The segment of a text, all of it later than `afterMs`; null for what `textOf` did not write. */
+/** What `encodeSegment` encoded; null for invalid data, or if a run is not later than `afterMs`. */
 export function decodeSegment(text: unknown, afterMs: number): Segment | null {
   const integers = decodeIntegers(text);
   if (typeof text !== "string" || integers === null || integers.length % 2 !== 0) return null;

@@ -1,12 +1,12 @@
-/** Integers of at least 0 as a text: few characters, fit for storage and for JSON alike. */
+/** Variable-length encoding of integers of at least 0, as compact text that fits storage and JSON. */
 import { isCount } from "../integers.ts";
 
-/** Five bits of an integer a character, the lowest first; the sixth says that more follow. */
+/** A character holds five bits, the lowest first. Its sixth bit is set when more characters follow. */
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
 
 export function encodeIntegers(integers: readonly number[]): string {
-  // Joined at the end: a text that has grown character by character is kept as a tree of them, ten times as large.
+  // Joined at the end: V8 keeps a text that grew by concatenation as a tree of parts, ten times as large.
   const characters: string[] = [];
   for (const integer of integers) {
     let rest = integer;
@@ -19,7 +19,7 @@ export function encodeIntegers(integers: readonly number[]): string {
   return characters.join("");
 }
 
-/** The integers in what `packed` wrote; null for what it cannot have written. */
+/** What `encodeIntegers` encoded; null for invalid data. */
 export function decodeIntegers(text: unknown): number[] | null {
   if (typeof text !== "string") return null;
   const integers: number[] = [];
@@ -59,7 +59,7 @@ export function encodeDated(dated: readonly DatedUnits[], originMs: number): str
   return encodeIntegers(integers);
 }
 
-/** What `packedDates` wrote at `nowMs`, of its integers; null when they are not of that kind. */
+/** What `encodeDated` encoded with `nowMs` as origin; null for invalid data. */
 export function decodeDated(
   integers: readonly number[] | null,
   nowMs: number,

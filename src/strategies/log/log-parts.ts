@@ -1,0 +1,44 @@
+/** The parts of `Strategy` that are the same for strategies that keep a log. */
+import type { Limit } from "../strategy.ts";
+import {
+  addUnits,
+  decodeRuns,
+  encodeRuns,
+  instantLeaving,
+  noRuns,
+  removeUnits,
+  type Runs,
+  runsBytes,
+  unitsAfter,
+} from "./runs.ts";
+
+interface LogTimes<L extends Limit> {
+  /** How long a run counts. */
+  readonly keptMs: (limit: L) => number;
+  /** From when a unit spent at an instant counts. */
+  readonly countsFromMs: (limit: L, atMs: number) => number;
+}
+
+export function logParts<L extends Limit>({ keptMs, countsFromMs }: LogTimes<L>) {
+  /** Runs at this instant or before no longer count. */
+  const afterMs = (limit: L, nowMs: number): number => nowMs - keptMs(limit);
+  return {
+    capacity: ({ limit }: L) => limit,
+    fresh: noRuns,
+    used: (limit: L, log: Runs, nowMs: number) => unitsAfter(log, afterMs(limit, nowMs)),
+    waitMs: (limit: L, log: Runs, cost: number, nowMs: number) =>
+      instantLeaving(log, limit.limit - cost) + keptMs(limit) - nowMs,
+    spend(limit: L, log: Runs, units: number, atMs: number, nowMs: number): Runs {
+      const fromMs = countsFromMs(limit, atMs);
+      const isOver = fromMs <= afterMs(limit, nowMs);
+      return isOver ? log : addUnits(log, units, fromMs, afterMs(limit, nowMs));
+    },
+    refund: (limit: L, log: Runs, units: number, spentAtMs: number, nowMs: number) =>
+      removeUnits(log, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
+    idleAtMs: (limit: L, { newest }: Runs) =>
+      newest.units === 0 ? 0 : newest.atMs + keptMs(limit),
+    sizeBytes: runsBytes,
+    store: (limit: L, log: Runs, nowMs: number) => encodeRuns(log, afterMs(limit, nowMs), nowMs),
+    restore: (_limit: L, stored: unknown, nowMs: number) => decodeRuns(stored, nowMs),
+  };
+}
