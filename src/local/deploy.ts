@@ -8,6 +8,10 @@ import { CommandError, helpOf, isHelp, runCommand } from "./command.ts";
 import { deployedVariables, readSettings } from "./settings.ts";
 import { configurationSource, deployOptions, readDeployOptions } from "./configuration-source.ts";
 
+const wranglerBin = fileURLToPath(
+  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
+);
+
 await runCommand(async () => {
   const words = process.argv.slice(2);
   if (words.some(isHelp)) {
@@ -30,10 +34,6 @@ await runCommand(async () => {
   ];
   process.exitCode = await runWrangler(["deploy", ...chosen, ...words]);
 });
-
-const wranglerBin = fileURLToPath(
-  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
-);
 
 /** Runs wrangler in this terminal and forwards signals to it. Returns its exit code. */
 async function runWrangler(words: readonly string[]): Promise<number> {
