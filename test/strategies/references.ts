@@ -1,17 +1,17 @@
 /**
- * Each strategy's rule, applied literally to a plain list of all that was ever admitted. Slow and simple on purpose:
- * nothing here knows of states, and a wait is found by trying.
+ * The rule of each strategy (design section 5), applied literally to a list of all admitted requests. It is slow and
+ * simple on purpose: it keeps no state, and waits are found by search.
  */
 import { Temporal } from "temporal-polyfill";
 import type { Limit } from "../../src/strategies/index.ts";
 
-/** Units admitted at one instant; none where a request was denied. */
+/** Units admitted at one instant; 0 for a denied request that restarted an elastic window. */
 export interface Request {
   readonly atMs: number;
   readonly units: number;
 }
 
-/** Units that count against the capacity at an instant, given all requests in order. */
+/** The units that count against the capacity at `nowMs`. Requests are in the order of their instants. */
 export type Rule = (limit: Limit, requests: readonly Request[], nowMs: number) => number;
 
 const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
@@ -21,18 +21,18 @@ const burstOf = (limit: Limit): number => Number(option(limit, "burst") ?? limit
 const isQueue = (limit: Limit): boolean =>
   limit.strategy === "leaky-bucket" && option(limit, "mode") !== "police";
 
-/** What can be spent at once. */
+/** The most units that can be spent at one instant. */
 export function capacityOf(limit: Limit): number {
   if (limit.strategy === "token-bucket") return burstOf(limit);
   if (limit.strategy === "leaky-bucket") return burstOf(limit) + (isQueue(limit) ? 1 : 0);
   return limit.limit;
 }
 
-/** The longest that anything needs to fit again. */
+/** An upper bound on `retryAfterMs` of a cost within the capacity. */
 export const longestWaitMs = (limit: Limit): number =>
   2 * limit.windowMs * Math.ceil(1 + capacityOf(limit) / limit.limit);
 
-/** Whether a denial restarts a window. */
+/** Whether a denied request restarts the window. */
 export const isElastic = (limit: Limit): boolean => option(limit, "elastic") === true;
 
 const sumOf = (requests: readonly Request[], counts: (request: Request) => boolean): number =>
@@ -45,7 +45,7 @@ const isWithin =
 
 const countInWindow: Rule = (limit, requests, nowMs) => {
   const { windowMs } = limit;
-  if (isElastic(limit)) return countSinceSilence(limit, requests, nowMs);
+  if (isElastic(limit)) return countSinceGap(limit, requests, nowMs);
   if (limit.period !== undefined) {
     const today = periodName(limit, nowMs);
     return sumOf(requests, ({ atMs }) => periodName(limit, atMs) === today);
@@ -61,8 +61,8 @@ const countInWindow: Rule = (limit, requests, nowMs) => {
   return sumOf(requests, isWithin(openedAtMs, openedAtMs + windowMs));
 };
 
-/** Units since the last time that nobody asked for a whole window. */
-const countSinceSilence: Rule = ({ windowMs }, requests, nowMs) => {
+/** Units since the last gap of a whole window between two requests, allowed or denied. */
+const countSinceGap: Rule = ({ windowMs }, requests, nowMs) => {
   let previousMs = Number.NEGATIVE_INFINITY;
   let count = 0;
   for (const { atMs, units } of [...requests, { atMs: nowMs, units: 0 }]) {
@@ -75,10 +75,10 @@ const countSinceSilence: Rule = ({ windowMs }, requests, nowMs) => {
 const quarterMs = 900_000;
 const periodNames = new Map<string, Map<number, string>>();
 
-/** The date of the period's first day. Clocks are changed, and days begin, on quarters of an hour. */
+/** A name for the calendar period. Time zone offsets are whole quarters of an hour, so one lookup per quarter is enough. */
 function periodName(limit: Limit, atMs: number): string {
-  const named = option(limit, "timezone");
-  const timezone = typeof named === "string" ? named : "UTC";
+  const configured = option(limit, "timezone");
+  const timezone = typeof configured === "string" ? configured : "UTC";
   const kind = `${limit.period} ${timezone}`;
   const names = periodNames.get(kind) ?? new Map<number, string>();
   periodNames.set(kind, names);
@@ -101,7 +101,7 @@ function periodName(limit: Limit, atMs: number): string {
 const countInLog: Rule = (limit, requests, nowMs) =>
   sumOf(requests, ({ atMs }) => nowMs - atMs < limit.windowMs);
 
-const countInTwo: Rule = (limit, requests, nowMs) => {
+const countInTwoBuckets: Rule = (limit, requests, nowMs) => {
   const { windowMs } = limit;
   let openedAtMs = Number.NEGATIVE_INFINITY;
   if (option(limit, "align") === "clock") openedAtMs = Math.floor(nowMs / windowMs) * windowMs;
@@ -121,7 +121,7 @@ const countInTwo: Rule = (limit, requests, nowMs) => {
   );
 };
 
-/** The most up to 60 that divide a window. */
+/** The greatest number of at most 60 that divides the window. */
 function mostBuckets(windowMs: number): number {
   let most = 1;
   for (let count = 2; count <= 60; count++) if (windowMs % count === 0) most = count;
@@ -139,18 +139,18 @@ const countInBuckets: Rule = (limit, requests, nowMs) => {
     : sumOf(requests, ({ atMs }) => nowMs - endOf(bucketOf(atMs)) < windowMs);
 };
 
-/** Something that is worked out once for a list, and read off at many instants. */
-function onceFor<Result>(work: (limit: Limit, requests: readonly Request[]) => Result) {
+/** Caches the result for each list of requests, since the rules read one list at many instants. */
+function cachedFor<Result>(compute: (limit: Limit, requests: readonly Request[]) => Result) {
   const known = new WeakMap<readonly Request[], Result>();
   return (limit: Limit, requests: readonly Request[]): Result => {
-    const result = known.get(requests) ?? work(limit, requests);
+    const result = known.get(requests) ?? compute(limit, requests);
     known.set(requests, result);
     return result;
   };
 }
 
-/** Tokens are counted in 1/W: a millisecond brings L of them. */
-const tokensAfter = onceFor((limit, requests) => {
+/** Counts tokens in units of 1/W, so that 1 ms refills L of them. */
+const tokensAfter = cachedFor((limit, requests) => {
   const [capacity, unit] = [BigInt(burstOf(limit)), BigInt(limit.windowMs)];
   let tokens = capacity * unit;
   let atMs = 0;
@@ -171,7 +171,7 @@ const countContinuous: Rule = (limit, requests, nowMs) => {
   return Number((missing + unit - 1n) / unit);
 };
 
-/** Refills since the spend that found the bucket full, if it is not full again. */
+/** The grid of refills starts at the spend that found the bucket full, and ends when the bucket is full again. */
 const countByInterval: Rule = (limit, requests, nowMs) => {
   const capacity = burstOf(limit);
   let tokens = capacity;
@@ -187,8 +187,8 @@ const countByInterval: Rule = (limit, requests, nowMs) => {
   return capacity - tokens;
 };
 
-/** The first free slot after all that was admitted, in 1/L of a millisecond. */
-const freeSlotAfter = onceFor((limit, requests) => {
+/** The first free departure slot after all admitted requests, in 1/L ms. */
+const freeSlotAfter = cachedFor((limit, requests) => {
   let slot = 0n;
   for (const { atMs, units } of requests) {
     const now = BigInt(atMs) * BigInt(limit.limit);
@@ -197,7 +197,7 @@ const freeSlotAfter = onceFor((limit, requests) => {
   return slot;
 });
 
-/** How long a request would wait for its first slot. */
+/** The time until the first free departure slot, rounded up. */
 export function delayMs(limit: Limit, requests: readonly Request[], nowMs: number): number {
   if (!isQueue(limit)) return 0;
   const unit = BigInt(limit.limit);
@@ -205,7 +205,7 @@ export function delayMs(limit: Limit, requests: readonly Request[], nowMs: numbe
   return wait <= 0n ? 0 : Number((wait + unit - 1n) / unit);
 }
 
-/** What cannot be let in any more: the last unit of a request waits no longer than burst × W/L. */
+/** The capacity less the greatest cost whose last unit waits at most burst × W/L. */
 const countInQueue: Rule = (limit, requests, nowMs) => {
   const now = BigInt(nowMs) * BigInt(limit.limit);
   const free = freeSlotAfter(limit, requests);
@@ -225,7 +225,7 @@ const countInQueue: Rule = (limit, requests, nowMs) => {
 export const rules: Readonly<Record<string, Rule>> = {
   "fixed-window": countInWindow,
   "sliding-log": countInLog,
-  "sliding-window-counter": countInTwo,
+  "sliding-window-counter": countInTwoBuckets,
   "sliding-buckets": countInBuckets,
   "token-bucket": (limit, requests, nowMs) =>
     option(limit, "refill") === "interval"
