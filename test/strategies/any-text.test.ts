@@ -1,39 +1,39 @@
 /**
- * Limits in any spelling are read as what they say, and any text at all is either read or refused with problems that
- * quote it. What a text says is told by a second reader, which goes from character to character and shares nothing with
- * the first.
+ * Every spelling of the notation is parsed, and every other text is refused with problems that quote it. The expected
+ * result comes from a second parser in this file, which reads character by character and shares no code with the first.
  */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { formatWindow, type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { ConfigProblems } from "../../src/validation/problems.ts";
+import { dayMs } from "./meters.ts";
 
-const day = 24 * 3_600_000;
-const longestMs = 3_650 * day;
+const longestMs = 3_650 * dayMs;
 
 const unitNames: readonly (readonly [number, ...string[]])[] = [
   [1, "ms", "millisecond", "milliseconds"],
   [1_000, "s", "sec", "secs", "second", "seconds"],
   [60_000, "m", "min", "mins", "minute", "minutes"],
   [3_600_000, "h", "hr", "hrs", "hour", "hours"],
-  [day, "d", "day", "days"],
-  [7 * day, "w", "week", "weeks"],
+  [dayMs, "d", "day", "days"],
+  [7 * dayMs, "w", "week", "weeks"],
 ];
 
-/** What only a calendar has, by the greatest length of each. */
+/** Calendar periods and their greatest lengths. */
 const periodNames: readonly (readonly [number, "month" | "year", ...string[]])[] = [
-  [31 * day, "month", "mo", "month", "months"],
-  [366 * day, "year", "y", "yr", "yrs", "year", "years"],
+  [31 * dayMs, "month", "mo", "month", "months"],
+  [366 * dayMs, "year", "y", "yr", "yrs", "year", "years"],
 ];
 
-interface Rule {
+/** A limit as the notation states it. */
+interface ParsedLimit {
   readonly limit: number;
   readonly windowMs: number;
   readonly period?: "month" | "year";
 }
 
-const windows: fc.Arbitrary<Omit<Rule, "limit">> = fc.oneof(
+const windows: fc.Arbitrary<Omit<ParsedLimit, "limit">> = fc.oneof(
   fc.integer({ min: 1, max: longestMs }).map((windowMs) => ({ windowMs })),
   fc
     .tuple(fc.constantFrom(...unitNames), fc.integer({ min: 1, max: 500 }))
@@ -45,11 +45,12 @@ const spaces = fc.constantFrom("", " ", "  ", "\t", "\u00a0", "\n ");
 const someSpaces = fc.constantFrom(" ", "  ", "\t", " \n");
 const zeros = fc.constantFrom("", "", "0", "000");
 
-/** How a limit is written: choices that fit any. */
+/** How a limit is spelled; every choice is valid for every limit. */
 interface Spelling {
   readonly unit: number;
   readonly capitals: number;
-  readonly isBare: boolean;
+  /** Whether to omit the number 1 before the unit. */
+  readonly isNumberOmitted: boolean;
   readonly zeros: readonly [string, string];
   readonly per: string;
   readonly space: string;
@@ -59,7 +60,7 @@ interface Spelling {
 const spelling: fc.Arbitrary<Spelling> = fc.record({
   unit: fc.nat(1_000),
   capitals: fc.oneof(fc.constant(0), fc.nat(4_095)),
-  isBare: fc.boolean(),
+  isNumberOmitted: fc.boolean(),
   zeros: fc.tuple(zeros, zeros),
   per: fc.oneof(
     fc.tuple(spaces, fc.constant("/"), spaces).map((parts) => parts.join("")),
@@ -71,7 +72,7 @@ const spelling: fc.Arbitrary<Spelling> = fc.record({
   word: fc.constantFrom("", "", " request", "  requests", " Req", " reqs"),
 });
 
-function spelled({ limit, windowMs, period }: Rule, how: Spelling): string {
+function spelledLimit({ limit, windowMs, period }: ParsedLimit, how: Spelling): string {
   const choices =
     period === undefined
       ? unitNames.flatMap(([size, ...names]) =>
@@ -84,7 +85,7 @@ function spelled({ limit, windowMs, period }: Rule, how: Spelling): string {
   const unit = Array.from(name, (letter, index) =>
     (how.capitals >> index) % 2 === 1 ? letter.toUpperCase() : letter,
   ).join("");
-  const number = count === 1 && how.isBare ? "" : `${how.zeros[1]}${count}`;
+  const number = count === 1 && how.isNumberOmitted ? "" : `${how.zeros[1]}${count}`;
   return `${how.zeros[0]}${limit}${how.word}${how.per}${number}${how.space}${unit}`;
 }
 
@@ -92,30 +93,30 @@ const separator = fc
   .tuple(spaces, fc.constantFrom(";", ",", "|"), spaces)
   .map((parts) => parts.join(""));
 
-/** A limit, how it is written, and what stands after it. */
-const written = (greatest: number) =>
+/** A limit, its spelling, and the separator after it. */
+const spelledLimits = (greatest: number) =>
   fc.tuple(
     fc
       .tuple(fc.integer({ min: 1, max: greatest }), windows)
-      .map(([limit, window]): Rule => ({ limit, ...window })),
+      .map(([limit, window]): ParsedLimit => ({ limit, ...window })),
     spelling,
     separator,
   );
 
-type Written = readonly (readonly [Rule, Spelling, string])[];
+type SpelledLimits = readonly (readonly [ParsedLimit, Spelling, string])[];
 
-const textOf = (limits: Written): string =>
+const textOf = (limits: SpelledLimits): string =>
   limits
-    .map(([rule, how], index) => `${limits[index - 1]?.[2] ?? ""}${spelled(rule, how)}`)
+    .map(([limit, how], index) => `${limits[index - 1]?.[2] ?? ""}${spelledLimit(limit, how)}`)
     .join("");
 
-const distinct = fc.uniqueArray(written(10_000), {
+const distinct = fc.uniqueArray(spelledLimits(10_000), {
   minLength: 1,
   maxLength: 8,
-  selector: ([rule]) => formatWindow(rule),
+  selector: ([limit]) => formatWindow(limit),
 });
 
-/** The fields that each strategy gives a limit of which only number and window are said. */
+/** The default options of each strategy. */
 const defaultsOf: Readonly<Record<string, object>> = {
   "fixed-window": { align: "first-request", elastic: false },
   "sliding-window-counter": { align: "first-request" },
@@ -124,32 +125,32 @@ const defaultsOf: Readonly<Record<string, object>> = {
   "leaky-bucket": { mode: "queue" },
 };
 
-describe("limits in notation", () => {
+describe("the notation of limits in every spelling", () => {
   it(
-    "are read back as they were printed, in every spelling and of every strategy",
+    "any spelling of limits parses to these limits, for every strategy",
     forAll(
       [distinct, spaces, fc.constantFrom(...strategies.keys())],
       (limits, space, strategy) => {
-        const expected = limits.map(([rule]) => ({
-          ...rule,
-          ...(rule.period === undefined
+        const expected = limits.map(([limit]) => ({
+          ...limit,
+          ...(limit.period === undefined
             ? { strategy, ...defaultsOf[strategy] }
             : { strategy: "fixed-window", align: "calendar", elastic: false }),
-          name: limits.length === 1 ? "api" : `api.${rule.limit}-per-${formatWindow(rule)}`,
+          name: limits.length === 1 ? "api" : `api.${limit.limit}-per-${formatWindow(limit)}`,
         }));
         const defaults = { strategy, policy: "api" };
         expect(parseLimits(`${space}${textOf(limits)}${space}`, defaults)).toEqual(expected);
-        const each = limits.map(([rule, how]) => spelled(rule, how));
+        const each = limits.map(([limit, how]) => spelledLimit(limit, how));
         expect(parseLimits(each, defaults)).toEqual(expected);
-        const shortest = limits.map(([rule]) => `${rule.limit}/${formatWindow(rule)}`);
+        const shortest = limits.map(([limit]) => `${limit.limit}/${formatWindow(limit)}`);
         expect(parseLimits(shortest.join(";"), defaults)).toEqual(expected);
       },
-      2_000,
+      500,
     ),
   );
 });
 
-/** A run of digits, of letters or of spaces, or any other character alone. */
+/** Consecutive digits, letters or spaces, or one other character. */
 interface Piece {
   readonly kind: "digits" | "letters" | "spaces" | "other";
   readonly text: string;
@@ -184,10 +185,10 @@ const periodOf = new Map(
 const requestWords = new Set(["request", "requests", "req", "reqs"]);
 
 /**
- * What one limit says: digits, perhaps the word `requests`, a slash or the word `per`, perhaps digits, and the name of a
- * unit.
+ * Parses one limit: digits, an optional word such as `requests`, a slash or the word `per`, optional digits, and a unit.
+ * @returns null if the text is not a limit
  */
-function readOne(text: string): Rule | null {
+function parsedLimit(text: string): ParsedLimit | null {
   const pieces = piecesOf(text.trim());
   const take = (kind: Piece["kind"], word?: string): string | undefined => {
     const [piece] = pieces;
@@ -220,37 +221,37 @@ function readOne(text: string): Rule | null {
   return isWindow && isLimit ? { limit: Number(limit), ...window } : null;
 }
 
-/** What a text says, or null if it is to be refused. */
-function readAll(text: string): Rule[] | null {
+/** @returns null if the text must be refused */
+function parsedLimits(text: string): ParsedLimit[] | null {
   const parts: string[] = [""];
   for (const character of text) {
     if (";,|".includes(character)) parts.push("");
     else parts.push(`${parts.pop() ?? ""}${character}`);
   }
   if (parts.length > 1 && text.trim().endsWith(";")) parts.pop();
-  const limits = parts.map(readOne).filter((limit) => limit !== null);
-  const told = new Set(limits.map(({ windowMs, period }) => `${windowMs} ${period}`));
+  const limits = parts.map(parsedLimit).filter((limit) => limit !== null);
+  const windowsOf = new Set(limits.map(({ windowMs, period }) => `${windowMs} ${period}`));
   const isRefused = limits.length < parts.length || parts.length > 16;
-  return isRefused || told.size < limits.length ? null : limits;
+  return isRefused || windowsOf.size < limits.length ? null : limits;
 }
 
-/** A text as messages quote it: of a very long one the beginning. */
+/** The text as a message quotes it: at most 200 characters. */
 function quoted(text: string): string {
   const json = JSON.stringify(text);
   return json.length > 200 ? `${json.slice(0, 200)}…` : json;
 }
 
-/** Of a strategy that bounds no product, so that a text alone decides; months and years need another. */
+/** This strategy accepts every product of limit and window, so that the text alone decides. */
 const strategy = "sliding-buckets";
 
-const ruleOf = ({ limit, windowMs, period }: Limit) =>
+const parsedOf = ({ limit, windowMs, period }: Limit) =>
   period === undefined ? { limit, windowMs } : { limit, windowMs, period };
 
-/** Holds when a text is read as what it says, or is refused with problems of which each quotes it or a part of it. */
-function isReadOrQuoted(text: string): void {
-  let read: unknown = null;
+/** Expects the text to parse as the second parser does, or to be refused with problems that each quote a part of it. */
+function expectParsedOrQuoted(text: string): void {
+  let parsed: unknown = null;
   try {
-    read = parseLimits(text, { strategy }).map(ruleOf);
+    parsed = parseLimits(text, { strategy }).map(parsedOf);
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
     const { problems, message } = error;
@@ -263,7 +264,7 @@ function isReadOrQuoted(text: string): void {
     );
     if (problems.length === 0 || !isEachQuoted) throw error;
   }
-  expect(read).toEqual(readAll(text));
+  expect(parsed).toEqual(parsedLimits(text));
 }
 
 const token = fc.constantFrom(
@@ -275,9 +276,11 @@ const token = fc.constantFrom(
 );
 const tokens = fc.string({ unit: token, maxLength: 16 });
 
-const valid = fc.array(written(999_999_999_999_999), { minLength: 1, maxLength: 3 }).map(textOf);
+const valid = fc
+  .array(spelledLimits(999_999_999_999_999), { minLength: 1, maxLength: 3 })
+  .map(textOf);
 
-/** A change to a text: some of it is cut out, copied, or gives way to something else, once or many times. */
+/** Replaces a part of a text with a copy of itself or with another text, `times` times. */
 interface Edit {
   readonly at: number;
   readonly length: number;
@@ -299,27 +302,27 @@ function edited(text: string, { at, length, replacement, times }: Edit): string 
   return `${text.slice(0, start)}${piece.repeat(times)}${text.slice(end)}`;
 }
 
-/** Twenty texts that are one, but for an edit or three. */
+/** Twenty texts that each differ from one valid text by up to three edits. */
 const nearlyValid = fc
   .tuple(valid, fc.array(fc.array(edit, { maxLength: 3 }), { minLength: 20, maxLength: 20 }))
   .map(([text, each]) => each.map((edits) => edits.reduce(edited, text)));
 
-describe("any text", () => {
+describe("an arbitrary text as a limit", () => {
   it(
-    "is read or quoted when it is nearly a notation",
-    forAll([nearlyValid], (texts) => texts.forEach(isReadOrQuoted), 2_500),
+    "a text that differs from the notation by a few edits is parsed, or refused with problems that quote it",
+    forAll([nearlyValid], (texts) => texts.forEach(expectParsedOrQuoted), 500),
     60_000,
   );
 
   it(
-    "is read or quoted when made of the pieces of the notation",
-    forAll([tokens], isReadOrQuoted, 40_000),
+    "a text made of pieces of the notation is parsed, or refused with problems that quote it",
+    forAll([tokens], expectParsedOrQuoted, 8_000),
     60_000,
   );
 
   it(
-    "is read or quoted when made of any characters",
-    forAll([fc.string({ unit: "binary", maxLength: 30 })], isReadOrQuoted, 15_000),
+    "a text of arbitrary characters is parsed, or refused with problems that quote it",
+    forAll([fc.string({ unit: "binary", maxLength: 30 })], expectParsedOrQuoted, 3_000),
     60_000,
   );
 
@@ -328,8 +331,8 @@ describe("any text", () => {
     .map(([before, piece, times, after]) => `${before}${piece.repeat(times)}${after}`);
 
   it(
-    "is read or quoted when it is very long and repeats itself",
-    forAll([repeated], isReadOrQuoted, 1_000),
+    "a long repetitive text is parsed, or refused with problems that quote it",
+    forAll([repeated], expectParsedOrQuoted, 250),
     60_000,
   );
 
@@ -341,9 +344,9 @@ describe("any text", () => {
       `1 per 1 ${name}`,
       `1/s;${name}`,
     ]),
-  )("is no limit for being the name of something that objects inherit: %s", (text) => {
-    expect(readAll(text)).toBeNull();
-    isReadOrQuoted(text);
+  )("the name of an inherited property is not a unit or a limit (%s)", (text) => {
+    expect(parsedLimits(text)).toBeNull();
+    expectParsedOrQuoted(text);
   });
 
   it.for<[string, string]>([
@@ -365,11 +368,11 @@ describe("any text", () => {
     ["spaces before half the word requests", `1${" ".repeat(500_000)}reques`],
     ["separators and spaces", `1/s${"; ".repeat(250_000)}!`],
     ["spaces after a separator", `1/s;${" ".repeat(500_000)}!`],
-  ])("is refused at once when very much of it is %s", ([, text]) => {
+  ])("a text of up to 500,000 characters is refused in linear time (%s)", ([, text]) => {
     expect(() => parseLimits(text)).toThrow(ConfigProblems);
   });
 
-  it("is read however much space is in it", () => {
+  it("a limit with 100,000 spaces between its words is parsed", () => {
     const space = " ".repeat(100_000);
     const text = `${space}1${space}per${space}2${space}hours${space}`;
     expect(parseLimits(text)).toMatchObject([{ limit: 1, windowMs: 7_200_000 }]);

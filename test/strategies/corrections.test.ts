@@ -1,4 +1,4 @@
-/** What was spent elsewhere and is booked late, and what is given back: where in time each strategy puts it. */
+/** Late bookings and refunds: the window or bucket in which each strategy counts them. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -9,11 +9,11 @@ import {
 } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./meters.ts";
+import { expectSame, remainingAt } from "./meters.ts";
 import { at } from "./timeline.ts";
 import { limitOf, variants } from "./variants.ts";
 
-/** At `now` so many units of `time` are booked or given back, and so many remain then. A look needs no `time`. */
+/** The action at `now`, for units spent at `time`, and what remains afterwards. Only `book` and `refund` use `time`. */
 type Row = readonly [
   now: string,
   action: "spend" | "book" | "refund" | "look",
@@ -24,19 +24,19 @@ type Row = readonly [
 
 function expectCorrections(limit: LimitInput, rows: readonly Row[]): void {
   const meter = createMeter(parseLimits(limit));
-  const told = rows.map(([now, action, units, time]): Row => {
+  const actual = rows.map(([now, action, units, time]): Row => {
     if (action === "spend") meter.consume(units, at(now));
     if (action === "book") meter.book(units, at(time), at(now));
     if (action === "refund") meter.refund(units, at(time), at(now));
-    return [now, action, units, time, remainingOf(meter.look(1, at(now)))];
+    return [now, action, units, time, remainingAt(meter, at(now))];
   });
-  expect(told).toEqual(rows);
+  expect(actual).toEqual(rows);
 }
 
-describe("fixed-window, opened by the first request", () => {
+describe("late bookings and refunds of a fixed window opened by the first request", () => {
   const limit = { limit: 10, window: "1m", strategy: "fixed-window" };
 
-  test("a booking from before the window counts in it, unless a whole window has passed since", () => {
+  test("a booking from before the window counts in it while it is less than one window old", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 1, "", 9],
       ["1:10", "book", 2, "0:30", 7],
@@ -47,7 +47,7 @@ describe("fixed-window, opened by the first request", () => {
     ]);
   });
 
-  test("a booking opens the window that its request would have opened", () => {
+  test("a booking in a fixed window opens the window that its request would have opened", () => {
     expectCorrections(limit, [
       ["1:10", "book", 2, "0:10", 10],
       ["1:10", "book", 2, "0:30", 8],
@@ -56,7 +56,7 @@ describe("fixed-window, opened by the first request", () => {
     ]);
   });
 
-  test("a window that is over gives nothing back", () => {
+  test("a refund after the end of a fixed window returns nothing", () => {
     expectCorrections(limit, [
       ["0:00", "spend", 1, "", 9],
       ["0:30", "spend", 5, "", 4],
@@ -68,7 +68,7 @@ describe("fixed-window, opened by the first request", () => {
     ]);
   });
 
-  test("a window from which all is given back is closed: the next request opens another", () => {
+  test("a fixed window whose units are all refunded closes, and the next request opens another", () => {
     expectCorrections(limit, [
       ["0:00", "spend", 2, "", 8],
       ["0:10", "refund", 2, "0:00", 10],
@@ -79,10 +79,10 @@ describe("fixed-window, opened by the first request", () => {
   });
 });
 
-describe("fixed-window, by the clock", () => {
+describe("late bookings and refunds of a clock-aligned fixed window", () => {
   const limit = { limit: 10, window: "1m", strategy: "fixed-window", align: "clock" };
 
-  test("a booking counts in its own window only", () => {
+  test("a booking counts only in the clock-aligned window of its time", () => {
     expectCorrections(limit, [
       ["1:10", "book", 2, "0:59.999", 10],
       ["1:10", "book", 2, "1:05", 8],
@@ -93,7 +93,7 @@ describe("fixed-window, by the clock", () => {
     ]);
   });
 
-  test("a refund goes to its own window only", () => {
+  test("a refund returns units only to the clock-aligned window of its spend", () => {
     expectCorrections(limit, [
       ["0:59", "spend", 5, "", 5],
       ["1:00", "spend", 5, "", 5],
@@ -103,10 +103,10 @@ describe("fixed-window, by the clock", () => {
   });
 });
 
-describe("sliding-window-counter", () => {
+describe("late bookings and refunds of a sliding window counter", () => {
   const limit = { limit: 10, window: "1m", strategy: "sliding-window-counter" };
 
-  test("a booking counts in the bucket of its time: this one, the one before, or none", () => {
+  test("a booking counts in the current or previous bucket of a counter, by its time, or not at all", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 4, "", 6],
       // 4 × 30/60
@@ -118,7 +118,7 @@ describe("sliding-window-counter", () => {
     ]);
   });
 
-  test("a refund goes to the bucket of its time, and takes no more than it holds", () => {
+  test("a refund returns at most the units that the counter's bucket of its time holds", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 4, "", 6],
       ["2:30", "spend", 6, "", 2],
@@ -131,10 +131,10 @@ describe("sliding-window-counter", () => {
     ]);
   });
 
-  test("a booking opens the bucket that its request would have opened", () => {
+  test("a booking in a counter opens the bucket that its request would have opened", () => {
     expectCorrections(limit, [
       ["2:30", "book", 6, "0:30", 10],
-      // The bucket of 0:31 ended at 1:31, and of its weight only the last of 60 seconds is left.
+      // The bucket opened at 0:31 ended at 1:31, so 1/60 of its units count.
       ["2:30", "book", 6, "0:31", 10],
       // 96 × 1/60
       ["2:30", "book", 90, "1:10", 9],
@@ -153,7 +153,7 @@ describe("sliding-window-counter", () => {
   });
 });
 
-describe.each(variants)("the transitions: $title", (variant) => {
+describe.each(variants)("the transitions of a strategy: $title", (variant) => {
   const strategy = strategies.get(variant.strategy);
   const move = fc.record({
     idleMs: fc.constantFrom(0, 0, 1, 2, 3, 9, 10, 11, 30),
@@ -162,34 +162,39 @@ describe.each(variants)("the transitions: $title", (variant) => {
     isRefund: fc.constantFrom(false, false, true),
   });
 
-  test(
-    "ask for a wait when a cost does not fit, and for no longer",
-    forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
-      if (strategy === undefined) throw new Error("variants are made of registered strategies");
-      const limit = compiledLimit(limitOf(variant, units, 10)).limit;
-      const capacity = strategy.capacity(limit);
-      let nowMs = at("0:01");
-      let state = strategy.fresh();
-      for (const { idleMs, agoMs, units: spent, isRefund } of moves) {
-        nowMs += idleMs;
-        const atMs = nowMs - agoMs;
-        state = isRefund
-          ? strategy.refund(limit, state, spent, atMs, nowMs)
-          : strategy.spend(limit, state, spent, atMs, nowMs);
-        const used = strategy.used(limit, state, nowMs);
-        for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
-          const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
-          expectSame(strategy.used(limit, state, fitsAtMs) + cost <= capacity, true);
-          expectSame(strategy.used(limit, state, fitsAtMs - 1) + cost <= capacity, false);
+  test("waitMs is exact for every cost that does not fit", async () => {
+    let waits = 0;
+    await forAll(
+      [fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })],
+      (moves, units) => {
+        if (strategy === undefined) throw new Error("expected a registered strategy");
+        const limit = compiledLimit(limitOf(variant, units, 10)).limit;
+        const capacity = strategy.capacity(limit);
+        let nowMs = at("0:01");
+        let state = strategy.fresh();
+        for (const { idleMs, agoMs, units: spent, isRefund } of moves) {
+          nowMs += idleMs;
+          const atMs = nowMs - agoMs;
+          state = isRefund
+            ? strategy.refund(limit, state, spent, atMs, nowMs)
+            : strategy.spend(limit, state, spent, atMs, nowMs);
+          const used = strategy.used(limit, state, nowMs);
+          for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
+            const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
+            expectSame(strategy.used(limit, state, fitsAtMs) + cost <= capacity, true);
+            expectSame(strategy.used(limit, state, fitsAtMs - 1) + cost <= capacity, false);
+            waits++;
+          }
         }
-      }
-    }),
-  );
+      },
+    )();
+    expect(waits).toBeGreaterThan(100);
+  });
 
   test(
-    "hold nothing from the instant at which they are idle",
+    "used is 0 at idleAtMs",
     forAll([fc.array(move, { maxLength: 12 })], (moves) => {
-      if (strategy === undefined) throw new Error("variants are made of registered strategies");
+      if (strategy === undefined) throw new Error("expected a registered strategy");
       const limit = compiledLimit(limitOf(variant, 5, 10)).limit;
       let nowMs = at("0:01");
       let state = strategy.fresh();

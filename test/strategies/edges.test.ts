@@ -1,29 +1,25 @@
 import { describe, expect, it } from "vitest";
 import { createMeter, type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
-
-const startMs = 1_800_000_000_000;
+import { remainders, startMs } from "./meters.ts";
 
 const limitsOf = (notation: string, strategy: string): Limit[] =>
   parseLimits(notation, { strategy });
 
-describe.each([...strategies.keys()])("%s at the edges", (strategy) => {
-  it("frees nothing for a limit whose neighbour, away meanwhile, has seen a later time", () => {
+describe.each([...strategies.keys()])("edge cases of the strategy %s", (strategy) => {
+  it("a limit that returns after an absence adds no quota, although it has seen a later time", () => {
     const [perDay, perSecond] = [limitsOf("1000/day", strategy), limitsOf("10/second", strategy)];
     const before = createMeter(perDay);
     before.consume(1, startMs + 5_000);
-    const mended = createMeter(perSecond, before.snapshot());
-    const [{ capacity } = { capacity: 0 }] = mended.look(1, startMs).limits;
-    expect(mended.consume(capacity, startMs).allowed).toBe(true);
-    const together = createMeter([...perSecond, ...perDay], mended.snapshot());
+    const corrected = createMeter(perSecond, before.snapshot());
+    const [{ capacity } = { capacity: 0 }] = corrected.look(1, startMs).limits;
+    expect(corrected.consume(capacity, startMs).allowed).toBe(true);
+    const together = createMeter([...perSecond, ...perDay], corrected.snapshot());
     expect(together.refused).toBeNull();
     expect(together.consume(1, startMs + 1).allowed).toBe(false);
-    expect(together.look(1, startMs + 1).limits.map(({ remaining }) => remaining)).toEqual([
-      0,
-      999 + capacity - 10,
-    ]);
+    expect(remainders(together, startMs + 1)).toEqual([0, 999 + capacity - 10]);
   });
 
-  it("keeps a debt that no number holds, in memory and stored", () => {
+  it("a debt beyond the greatest safe integer is kept in memory and in storage", () => {
     const limits = limitsOf("10/minute", strategy);
     const meter = createMeter(limits);
     meter.book(Number.MAX_SAFE_INTEGER, startMs, startMs);
@@ -34,7 +30,7 @@ describe.each([...strategies.keys()])("%s at the edges", (strategy) => {
     expect(revived.consume(1, startMs).allowed).toBe(false);
   });
 
-  it("books as long ago as the caller says, however far behind its clock is", () => {
+  it("a booking at the time of a lagging clock has the same effect as consuming then", () => {
     const limits = parseLimits([{ limit: 10, window: "1m", strategy }]);
     const [booked, consumed] = [createMeter(limits), createMeter(limits)];
     for (const meter of [booked, consumed]) meter.consume(1, startMs);
@@ -43,7 +39,7 @@ describe.each([...strategies.keys()])("%s at the edges", (strategy) => {
     expect(booked.look(1, startMs)).toEqual(consumed.look(1, startMs));
   });
 
-  it("lets a look pass even in debt: a request of what remains is allowed, be it nothing", () => {
+  it("a look with cost 0 is allowed while the limit is in debt", () => {
     const meter = createMeter(limitsOf("5/minute", strategy));
     meter.book(8, startMs, startMs);
     expect(meter.look(0, startMs)).toMatchObject({ allowed: true, limits: [{ remaining: 0 }] });
