@@ -6,7 +6,7 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
   [Index in keyof Values]: fc.Arbitrary<Values[Index]>;
 };
 
-/** A full test run draws this many times as many values. */
+/** A full test run draws this many times as many values, unless a test states its own number. */
 const fullRunFactor = 4;
 
 /**
@@ -18,8 +18,9 @@ export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
   check: (...values: Values) => boolean | void | Promise<boolean | void>,
   numRuns = 100,
+  fullRuns = numRuns * fullRunFactor,
 ): () => Promise<void> {
-  const leastRuns = isFull ? numRuns * fullRunFactor : numRuns;
+  const leastRuns = isFull ? fullRuns : numRuns;
   return async () => {
     let liveRuns = 0;
     const property = fc.asyncProperty<Values>(...arbitraries, async (...values) => {

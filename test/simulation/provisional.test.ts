@@ -133,11 +133,12 @@ async function flooded(
 describe.each(Object.entries(limits))("a tenant's quota by %s", (_, limit) => {
   const tenant = policyWith({ name: "tenant", limits: limit, timeout: "2s" });
 
-  it("loses nothing to 2,000 requests that the policy by address denies, 20 of them in flight", async () => {
-    const flood = { seed: 1, mostDelayMs: 20, requests: 2_000, everyMs: 2, allowed: 0.05 };
+  it("loses nothing to a flood of requests that the policy by address denies, 20 of them in flight", async () => {
+    const requests = isFull ? 2_000 : 300;
+    const flood = { seed: 1, mostDelayMs: 20, requests, everyMs: 2, allowed: 0.05 };
     const { left, expected, admitted, denied } = await flooded(tenant, flood);
     expect(left).toEqual(expected);
-    expect([admitted > 50, denied > 1_800]).toEqual([true, true]);
+    expect([admitted > requests / 40, denied > 0.9 * requests]).toEqual([true, true]);
   });
 
   it(
@@ -156,7 +157,8 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (_, limit) => {
         const { left, expected } = await flooded(tenant, flood);
         expect(left).toEqual(expected);
       },
-      isFull ? 12 : 3,
+      3,
+      12,
     ),
   );
 });

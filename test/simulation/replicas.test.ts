@@ -4,6 +4,7 @@ import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { admits } from "../../src/limiter/client/outcome.ts";
 import type { SyncCall, SyncReply } from "../../src/limiter/protocol.ts";
+import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { policyWith } from "./schedule.ts";
 import { ObjectOf, World } from "./world.ts";
@@ -283,7 +284,7 @@ describe("an isolate that decides by itself", () => {
     expect(vi.mocked(console.error).mock.calls.length).toBeLessThan(30);
   });
 
-  it("keeps so many keys for an object that is silent, and no more", async () => {
+  it.runIf(isFull)("keeps so many keys for an object that is silent, and no more", async () => {
     const { object, ask, pass } = isolate();
     const policy = sharded(policyOf(1_000, "1h"));
     const counted = new Set<string>();

@@ -31,7 +31,6 @@ async function spendOn(keys: number): Promise<unknown[]> {
 
 it("an isolate reports that it drops spends of more keys than it keeps, once a second", async () => {
   vi.useFakeTimers({ toFake: ["Date", "setTimeout"], now: Date.UTC(2100, 0, 1) });
-  expect(await spendOn(mostOpen)).toEqual([]);
   expect(await spendOn(mostOpen + 5)).toEqual([{ event: "spends-dropped", policies: ["p"] }]);
   vi.useRealTimers();
 });

@@ -1,0 +1,86 @@
+/** The clock of an object's host steps back or forward. */
+import { expect, it } from "vitest";
+import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import type { Charge } from "../../../src/limiter/protocol.ts";
+import { type Decision, parseLimits } from "../../../src/strategies/index.ts";
+import { startMs, TestClock, TestObject } from "../../fakes/isolate.ts";
+import { MemoryStorage } from "../../fakes/memory-storage.ts";
+
+const charge = (limits: string, strategy = "fixed-window"): Charge => ({
+  policy: "p",
+  limits: parseLimits(limits, { policy: "p", strategy }),
+  cost: 1,
+});
+
+const check = ({ limiter }: TestObject, each: Charge, key = "k"): Decision | undefined =>
+  limiter.check({ key, charges: [each] }).decisions[0];
+
+const strategies = [
+  "fixed-window",
+  "sliding-log",
+  "sliding-window-counter",
+  "sliding-buckets",
+  "token-bucket",
+  "concurrency",
+];
+
+it.each(strategies)(
+  "after a clock step of an hour back, %s adds no quota and allows again after the reported wait",
+  async (strategy) => {
+    const object = new TestObject();
+    const each = charge("5/minute", strategy);
+    for (let spend = 0; spend < 5; spend++) check(object, each);
+    object.clock.nowMs = startMs - 3_600_000;
+    const denied = check(object, each);
+    expect(denied?.allowed).toBe(false);
+    await object.evict();
+    object.clock.nowMs = startMs - 3_600_000 + (denied?.retryAfterMs ?? 0);
+    expect(check(object, each)?.allowed).toBe(true);
+  },
+);
+
+it.each(strategies)(
+  "after a clock step of a day forward and back, %s still counts what was spent, for at most two windows",
+  (strategy) => {
+    const object = new TestObject();
+    const each = charge("5/minute", strategy);
+    check(object, each);
+    object.clock.nowMs = startMs + 86_400_000;
+    expect(object.remaining(each)).toBe(5);
+    check(object, each);
+    object.clock.nowMs = startMs + 1_000;
+    const { decisions } = object.limiter.look({ key: "k", charges: [each] });
+    // The spend of the day ahead is booked again at this instant.
+    expect(decisions[0]?.limits[0]).toMatchObject({ remaining: 4, allowed: true });
+    expect(decisions[0]?.limits[0]?.resetAfterMs).toBeLessThanOrEqual(2 * 60_000);
+  },
+);
+
+it("a clock step of an hour back during a burst delays no write", async () => {
+  // Timers do not follow the stepped clock.
+  const clock = new TestClock();
+  const storage = new MemoryStorage();
+  let stepMs = 0;
+  const start = (): Limiter =>
+    new Limiter({ storage, now: () => clock.nowMs + stepMs, after: clock.after });
+  const limiter = start();
+  const call = { key: "k", charges: [charge("10/day")] };
+  for (let spend = 0; spend < 5; spend++) {
+    if (spend === 3) stepMs = -3_600_000;
+    limiter.check(call);
+  }
+  await clock.pass(1_000);
+  expect(start().look(call).decisions[0]?.limits[0]?.remaining).toBe(5);
+});
+
+it("after a clock step of a day forward, an alarm sweeps idle keys and the object continues", async () => {
+  const object = new TestObject();
+  check(object, charge("5/week"));
+  check(object, charge("5/minute"), "short");
+  await object.clock.pass(1_000);
+  object.clock.nowMs = startMs + 86_400_000;
+  await object.limiter.alarm();
+  expect([...object.storage.rows.keys()]).toEqual(["k k"]);
+  object.clock.nowMs = startMs;
+  expect(object.remaining(charge("5/minute"), "short")).toBe(5);
+});
