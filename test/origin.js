@@ -1,4 +1,4 @@
-/** The origin of the tests: a second Worker that answers for every outbound request of the one under test. */
+/** The origin of the workerd tests: a second Worker, which answers every outbound request of the Worker under test. */
 export default {
   async fetch(request) {
     const url = new URL(request.url);
@@ -21,7 +21,7 @@ export default {
       case "/websocket":
         return echoSocket();
       case "/refusing":
-        return new Response("the origin's own", {
+        return new Response("the origin's denial", {
           status: 429,
           headers: { RateLimit: '"origin";r=0;t=7', "RateLimit-Policy": '"origin";q=1;w=7' },
         });
@@ -36,18 +36,18 @@ export default {
             "X-Kept": "1",
           },
         });
-      // As its query says: a status, and headers.
+      // The query sets the status and the headers.
       case "/answer": {
         const { status = 200, ...headers } = Object.fromEntries(url.searchParams);
         const body = ["204", "205", "304"].includes(status) ? null : "answered";
         return new Response(body, { status: Number(status), headers });
       }
-      // What an issuer of tokens publishes: in these tests what its URL says.
+      // The key set of a token issuer; the query sets its JSON and its status.
       case "/jwks":
         return new Response(url.searchParams.get("set"), {
           status: Number(url.searchParams.get("status") ?? 200),
         });
-      // Begins to answer long after anyone in these tests waits for it.
+      // Responds after every timeout of the tests.
       case "/slow":
         await scheduler.wait(60_000);
         return new Response("late");
@@ -64,7 +64,7 @@ export default {
   },
 };
 
-/** Three chunks, each written only when the one before has been taken. */
+/** Three chunks, each written only when the previous one has been read. */
 function ticks() {
   let tick = 0;
   return new ReadableStream({

@@ -191,7 +191,7 @@ describe("S10: an object that gives no answer in time", () => {
       statuses.push(await statusOf(each.response));
     }
     reject(new Error("too late"));
-    await Promise.all(begun.map(({ over }) => over()));
+    await Promise.all(begun.map(({ finished }) => finished()));
     return statuses;
   }
 

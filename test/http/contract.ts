@@ -1,4 +1,4 @@
-/** Whether what comes and goes below `CHECK_PATH` is as the OpenAPI document says. */
+/** Compares requests and responses at and below `CHECK_PATH` with the OpenAPI document. */
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { normalizedPath } from "../../src/config/index.ts";
 import document from "../../src/http/wire/openapi.json" with { type: "json" };
@@ -13,7 +13,7 @@ interface Parameter extends Field {
   readonly in: string;
 }
 
-interface Answer {
+interface DocumentedResponse {
   readonly headers?: Readonly<Record<string, Field>>;
   readonly content?: Content;
 }
@@ -26,21 +26,18 @@ interface Operation {
   readonly responses: Readonly<Record<string, object>>;
 }
 
-/** What is always there, of the body as such. */
-const ofBody = new Set(["content-type", "content-length"]);
+/** Headers that every response with a body has, and the document does not list. */
+const bodyHeaders = new Set(["content-type", "content-length"]);
 
 const paths = document.paths as Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
-const problem: Answer = {
-  headers: (resolved(document.components.responses.Forbidden) as Answer).headers ?? {},
+const problem: DocumentedResponse = {
+  headers: (resolved(document.components.responses.Forbidden) as DocumentedResponse).headers ?? {},
   content: document.components.responses.Forbidden.content,
 };
 
-/**
- * @param checkPath where the document is served
- * @throws with all that is not as the document says
- */
-export async function keepsContract(
+/** @throws Error that lists every difference from the document; nothing for a path outside `checkPath` */
+export async function expectContract(
   checkPath: string,
   { method, url, body }: { method: string; url: URL; body: unknown },
   response: Response,
@@ -48,26 +45,26 @@ export async function keepsContract(
   const path = normalizedPath(url.pathname);
   if (path !== checkPath && !path.startsWith(`${checkPath}/`)) return;
   const operations = paths[path.slice(checkPath.length) || "/"];
-  const spoken = method === "HEAD" ? "get" : method.toLowerCase();
-  const operation = operations?.[spoken];
-  const wrong = [
+  const documentedMethod = method === "HEAD" ? "get" : method.toLowerCase();
+  const operation = operations?.[documentedMethod];
+  const differences = [
     ...(operation === undefined
-      ? await wrongInRefusal(operations, method, response)
-      : await wrongInAnswer(operation, method, response)),
-    ...(operation !== undefined && response.ok ? wrongInRequest(operation, url, body) : []),
+      ? await differencesInRejection(operations, method, response)
+      : await differencesInResponse(operation, method, response)),
+    ...(operation !== undefined && response.ok ? differencesInRequest(operation, url, body) : []),
   ];
-  if (wrong.length === 0) return;
-  throw new Error(`${method} ${url.pathname} ${response.status}:\n${wrong.join("\n")}`);
+  if (differences.length === 0) return;
+  throw new Error(`${method} ${url.pathname} ${response.status}:\n${differences.join("\n")}`);
 }
 
-/** Of what the document does not tell of: there is no such path, or no such method there. */
-async function wrongInRefusal(
+/** For a path or a method that the document does not list. */
+async function differencesInRejection(
   operations: Readonly<Record<string, Operation>> | undefined,
   method: string,
   response: Response,
 ): Promise<string[]> {
   const { status, headers } = response;
-  // A broken configuration answers everything.
+  // An invalid configuration answers 500 on every path.
   const expected = status === 500 ? 500 : operations === undefined ? 404 : 405;
   const methods = Object.keys(operations ?? {}).flatMap((name) =>
     name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()],
@@ -76,41 +73,44 @@ async function wrongInRefusal(
   return [
     ...(status === expected ? [] : [`status: ${expected} expected`]),
     ...(headers.get("Allow") === allow ? [] : [`Allow: ${allow} expected`]),
-    ...wrongInHeaders({ ...problem.headers, Allow: { schema: {} } }, headers),
-    ...(await wrongInBody(problem.content, method, response)),
+    ...differencesInHeaders({ ...problem.headers, Allow: { schema: {} } }, headers),
+    ...(await differencesInBody(problem.content, method, response)),
   ];
 }
 
-async function wrongInAnswer(
+async function differencesInResponse(
   { responses }: Operation,
   method: string,
   response: Response,
 ): Promise<string[]> {
   const { status, headers } = response;
-  const written = responses[status] ?? responses[`${String(status)[0]}XX`];
-  if (written === undefined) return ["status: not in the document"];
-  const answer = resolved(written) as Answer;
+  const documented = responses[status] ?? responses[`${String(status)[0]}XX`];
+  if (documented === undefined) return ["status: not in the document"];
+  const expected = resolved(documented) as DocumentedResponse;
   return [
-    ...wrongInHeaders(answer.headers ?? {}, headers),
-    ...(await wrongInBody(answer.content, method, response)),
+    ...differencesInHeaders(expected.headers ?? {}, headers),
+    ...(await differencesInBody(expected.content, method, response)),
   ];
 }
 
-function wrongInHeaders(fields: Readonly<Record<string, object>>, headers: Headers): string[] {
+function differencesInHeaders(
+  fields: Readonly<Record<string, object>>,
+  headers: Headers,
+): string[] {
   const known = new Set(Object.keys(fields).map((name) => name.toLowerCase()));
-  const others = [...headers.keys()].filter((name) => !known.has(name) && !ofBody.has(name));
+  const others = [...headers.keys()].filter((name) => !known.has(name) && !bodyHeaders.has(name));
   return [
     ...others.map((name) => `${name}: not in the document`),
-    ...Object.entries(fields).flatMap(([name, written]) => {
-      const { required, schema } = resolved(written) as Field;
+    ...Object.entries(fields).flatMap(([name, field]) => {
+      const { required, schema } = resolved(field) as Field;
       const text = headers.get(name);
       if (text === null) return required === true ? [`${name}: missing`] : [];
-      return wrongInValue(schema, valueOf(schema, text)).map((each) => `${name}: ${each}`);
+      return differencesInValue(schema, valueOf(schema, text)).map((each) => `${name}: ${each}`);
     }),
   ];
 }
 
-async function wrongInBody(
+async function differencesInBody(
   content: Content | undefined,
   method: string,
   response: Response,
@@ -124,52 +124,55 @@ async function wrongInBody(
   }
   const schema = (content[type] ?? content["*/*"])?.schema;
   if (schema === undefined) return [`Content-Type: ${type} is not in the document`];
-  if (method === "HEAD") return text === "" ? [] : ["body: one for HEAD"];
+  if (method === "HEAD") return text === "" ? [] : ["body: not empty for HEAD"];
   const value: unknown = /[/+]json$/.test(type) ? JSON.parse(text) : text;
-  const isOfStatus = type !== "application/problem+json" || statusIn(value) === response.status;
-  return [...wrongInValue(schema, value), ...(isOfStatus ? [] : ["status: another in the body"])];
+  const hasStatus = type !== "application/problem+json" || statusIn(value) === response.status;
+  return [
+    ...differencesInValue(schema, value),
+    ...(hasStatus ? [] : ["status: differs in the body"]),
+  ];
 }
 
 const statusIn = (value: unknown): unknown =>
   typeof value === "object" && value !== null && "status" in value ? value.status : undefined;
 
-/** Of a request that was accepted: the document would have said so. */
-function wrongInRequest(operation: Operation, url: URL, body: unknown): string[] {
+/** An accepted request must match the document. */
+function differencesInRequest(operation: Operation, url: URL, body: unknown): string[] {
   const parameters = (operation.parameters ?? []).map((each) => resolved(each) as Parameter);
-  const ofQuery = parameters.filter((each) => each.in === "query");
-  const names = new Set(ofQuery.map(({ name }) => name));
+  const queryParameters = parameters.filter((each) => each.in === "query");
+  const names = new Set(queryParameters.map(({ name }) => name));
   const schema = operation.requestBody?.content["application/json"]?.schema;
   return [
     ...[...new Set(url.searchParams.keys())].flatMap((name) =>
-      names.has(name) ? [] : [`asked ${name}: not in the document`],
+      names.has(name) ? [] : [`query ${name}: not in the document`],
     ),
-    ...ofQuery.flatMap(({ name, schema: asked }) => {
+    ...queryParameters.flatMap(({ name, schema: parameter }) => {
       const texts = url.searchParams.getAll(name);
       if (texts.length === 0) return [];
-      const isList = (resolved(asked) as Schema).type === "array";
-      const value = isList ? texts : valueOf(asked, texts[0] ?? "");
-      return wrongInValue(asked, value).map((each) => `asked ${name}: ${each}`);
+      const isList = (resolved(parameter) as Schema).type === "array";
+      const value = isList ? texts : valueOf(parameter, texts[0] ?? "");
+      return differencesInValue(parameter, value).map((each) => `query ${name}: ${each}`);
     }),
     ...(schema === undefined || typeof body !== "string"
       ? []
-      : wrongInValue(schema, JSON.parse(body)).map((each) => `asked: ${each}`)),
+      : differencesInValue(schema, JSON.parse(body)).map((each) => `request body: ${each}`)),
   ];
 }
 
-/** A text as the value that a schema is for. */
+/** Converts a text to an integer where the schema expects one. */
 const valueOf = (schema: Schema, text: string): unknown =>
   (resolved(schema) as Schema).type === "integer" && /^\d+$/.test(text) ? Number(text) : text;
 
-/** Schemas refer to one another by their place in the document. */
-function wrongInValue(schema: Schema, value: unknown): string[] {
-  const whole = { ...schema, components: document.components };
-  const { valid, errors } = new Validator(whole, "2020-12", false).validate(value);
+/** Passes `components` along, since schemas refer to each other by `$ref`. */
+function differencesInValue(schema: Schema, value: unknown): string[] {
+  const withComponents = { ...schema, components: document.components };
+  const { valid, errors } = new Validator(withComponents, "2020-12", false).validate(value);
   return valid ? [] : errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
 }
 
-/** What is written, or what it refers to. */
-function resolved(written: object): unknown {
-  if (!("$ref" in written)) return written;
-  const places = String(written.$ref).split("/").slice(1);
-  return places.reduce<unknown>((value, place) => Reflect.get(Object(value), place), document);
+/** Follows a `$ref`. */
+function resolved(node: object): unknown {
+  if (!("$ref" in node)) return node;
+  const names = String(node.$ref).split("/").slice(1);
+  return names.reduce<unknown>((value, name) => Reflect.get(Object(value), name), document);
 }

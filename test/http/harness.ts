@@ -1,58 +1,63 @@
 /**
- * A Headgate of a test's own: its variables, and keys that no other test can meet. Whatever it answers below its
- * `CHECK_PATH` is compared with the OpenAPI document.
+ * A Worker with the variables and keys of one test. Each response at or below its `CHECK_PATH` is compared with the OpenAPI
+ * document.
  */
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import {
+  createExecutionContext,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import worker from "../../src/index.ts";
-import { keepsContract } from "./contract.ts";
+import worker, { type RateLimiter } from "../../src/index.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
+import { expectContract } from "./contract.ts";
 
 export const token = "the-tests-token";
 
 type Init = RequestInit<IncomingRequestCfProperties>;
 
 export interface Headgate {
-  /** Sends a request whose answer is not the end of it. */
-  readonly begin: (path: string, init?: Init) => Begun;
-  /** Sends a request to the proxy, or to any other path. */
+  /** Sends a request, and returns before its response and the work after it are complete. */
+  readonly begin: (path: string, init?: Init) => StartedRequest;
+  /** Sends a request, and waits for the work after its response. */
   readonly send: (path: string, init?: Init) => Promise<Response>;
   /** Sends a request to `/check` with the tests' token. */
   readonly check: (method: string, path: string, body?: unknown) => Promise<Response>;
 }
 
-interface Begun {
+interface StartedRequest {
   readonly response: Promise<Response>;
-  /** Resolves when nothing goes on any more after the answer. */
-  readonly over: () => Promise<void>;
+  /** Resolves when all work after the response is done. */
+  readonly finished: () => Promise<void>;
 }
 
-/** @param variables beside an origin, a bearer token and a secret that makes all keys the test's own */
+/** @param variables in addition to an origin, a check token and a random `KEY_SECRET`, which no other test shares */
 export function headgate(variables: Record<string, unknown>): Headgate {
-  const own = {
+  const testEnv = {
     ...env,
     ORIGIN: "https://origin.example",
     CHECK_TOKENS: token,
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
-  const written = variables["CHECK_PATH"];
-  const checkPath = typeof written === "string" ? written : "/check";
-  const begin = (path: string, init?: Init): Begun => {
+  const configuredPath = variables["CHECK_PATH"];
+  const checkPath = typeof configuredPath === "string" ? configuredPath : "/check";
+  const begin = (path: string, init?: Init): StartedRequest => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
-    const answered = async (): Promise<Response> => {
-      const answer = await worker.fetch(request, own, ctx);
-      await keepsContract(checkPath, { method: request.method, url, body: init?.body }, answer);
-      return answer;
+    const fetchAndCompare = async (): Promise<Response> => {
+      const response = await worker.fetch(request, testEnv, ctx);
+      await expectContract(checkPath, { method: request.method, url, body: init?.body }, response);
+      return response;
     };
-    return { response: answered(), over: () => waitOnExecutionContext(ctx) };
+    return { response: fetchAndCompare(), finished: () => waitOnExecutionContext(ctx) };
   };
   const send = async (path: string, init?: Init): Promise<Response> => {
-    const { response, over } = begin(path, init);
-    const answer = await response;
-    await over();
-    return answer;
+    const started = begin(path, init);
+    const response = await started.response;
+    await started.finished();
+    return response;
   };
   const check = (method: string, path: string, body?: unknown): Promise<Response> =>
     send(path, {
@@ -63,13 +68,37 @@ export function headgate(variables: Record<string, unknown>): Headgate {
   return { begin, send, check };
 }
 
-/** A request's headers when it comes from this address. */
+/** The init of a request from this address. */
 export const from = (address: string): { headers: Record<string, string> } => ({
   headers: { "CF-Connecting-IP": address },
 });
 
-export const statusOf = async (answer: Promise<Response>): Promise<number> => {
-  const response = await answer;
+export const statusOf = async (responding: Promise<Response>): Promise<number> => {
+  const response = await responding;
   await response.body?.cancel();
   return response.status;
 };
+
+/**
+ * Adds 999 reservations to the key of a first one, so that the key has as many as it may.
+ * @param first the response of `/check/reserve`
+ * @param settings of the added reservations
+ */
+export async function fillReservations(
+  first: Response,
+  { policy = "filler", isDryRun = false, ttlMs = 86_400_000 } = {},
+) {
+  const { id } = await first.json<{ id: string }>();
+  const [, partitionKey = ""] = id.split(".");
+  const object = env.RATE_LIMITER.getByName(partitionKey);
+  const charge = { policy, limits: parseLimits("1000000/hour"), cost: 1, isDryRun };
+  // Calls inside the object, since 999 RPC calls take seconds.
+  await runInDurableObject(object, async (instance: RateLimiter) => {
+    for (let index = 0; index < 999; index++) {
+      const call = { key: partitionKey, charges: [charge], id: String(index), ttlMs, isDryRun };
+      // oxlint-disable-next-line no-await-in-loop
+      await instance.reserve(call);
+    }
+  });
+  return { object, partitionKey };
+}

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { from, headgate, statusOf } from "../harness.ts";
+import { fillReservations, from, type Headgate, headgate, statusOf } from "../harness.ts";
 
 const startMs = Date.UTC(2100, 0, 1);
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
@@ -8,11 +8,13 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
-const visitor = from("203.0.113.7");
+const setTime = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
+const address = "203.0.113.7";
+const visitor = from(address);
 const strict = { name: "p", limits: "1/minute", strategy: "fixed-window" };
 
-const factsOf = (response: Response, ...names: string[]): (string | number | null)[] => [
+/** The status of a response, and the values of these fields. */
+const statusAndFields = (response: Response, ...names: string[]): (string | number | null)[] => [
   response.status,
   ...names.map((name) => response.headers.get(name)),
 ];
@@ -20,19 +22,15 @@ const factsOf = (response: Response, ...names: string[]): (string | number | nul
 describe("a ban", () => {
   const banned = { ...strict, ban: { after: 2, within: "10m", for: "1h" } };
 
-  it("is told by its own problem type, with how long it lasts", async () => {
+  it("a denial by a ban has its own problem type and the ban's duration in Retry-After", async () => {
     const { send } = headgate({ POLICIES: [banned] });
     await statusOf(send("/", visitor));
     const first = await send("/", visitor);
     expect(await first.json()).toMatchObject({ type: expect.stringMatching(/#quota-exceeded$/) });
     const second = await send("/", visitor);
-    expect(factsOf(second, "Retry-After", "RateLimit", "Content-Type", "Cache-Control")).toEqual([
-      429,
-      "3600",
-      '"p";r=0;t=60',
-      "application/problem+json",
-      "no-store",
-    ]);
+    expect(
+      statusAndFields(second, "Retry-After", "RateLimit", "Content-Type", "Cache-Control"),
+    ).toEqual([429, "3600", '"p";r=0;t=60', "application/problem+json", "no-store"]);
     expect(await second.json()).toEqual({
       type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
       title: "Abnormal Usage Detected",
@@ -43,15 +41,15 @@ describe("a ban", () => {
     });
   });
 
-  it("refuses when no limit would: none is violated, and RateLimit lists none", async () => {
+  it("a ban denies although no limit is violated, and RateLimit is then absent", async () => {
     const { send } = headgate({ POLICIES: [banned] });
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
       await statusOf(send("/", visitor));
     }
-    at(1_800_000);
+    setTime(1_800_000);
     const response = await send("/", visitor);
-    expect(factsOf(response, "Retry-After", "RateLimit", "RateLimit-Policy")).toEqual([
+    expect(statusAndFields(response, "Retry-After", "RateLimit", "RateLimit-Policy")).toEqual([
       429,
       "1800",
       null,
@@ -59,13 +57,13 @@ describe("a ban", () => {
     ]);
     expect(await response.json()).toMatchObject({ "violated-policies": [] });
     expect(await statusOf(send("/", from("203.0.113.8")))).toBe(200);
-    at(3_600_000);
+    setTime(3_600_000);
     expect(await statusOf(send("/", visitor))).toBe(200);
   });
 
-  it("is one of /check too, which tells it, looks at it and lifts it", async () => {
+  it("/check starts, reports and lifts bans", async () => {
     const { send, check } = headgate({ POLICIES: [{ ...strict, ban: "10m" }] });
-    const key = "203.0.113.7";
+    const key = address;
     await statusOf(check("POST", "/check", { key }));
     const denied = await check("POST", "/check", { key });
     expect(await denied.json()).toMatchObject({
@@ -75,7 +73,7 @@ describe("a ban", () => {
       violated: ["p"],
       headers: { "Retry-After": "600" },
     });
-    at(60_000);
+    setTime(60_000);
     expect(await statusOf(send("/", visitor))).toBe(429);
     const looked = await check("GET", `/check?key=${key}`);
     expect(await looked.json()).toMatchObject({
@@ -90,43 +88,39 @@ describe("a ban", () => {
 });
 
 describe("onDeny", () => {
-  it("answers with a status and a body of its own, and the fields of a denial", async () => {
+  it("onDeny sets status, body and Content-Type of a denial, which keeps its rate limit fields", async () => {
     const onDeny = { status: 503, body: "<p>Later!</p>", contentType: "text/html; charset=utf-8" };
     const { send } = headgate({ POLICIES: [{ ...strict, onDeny }] });
     expect(await statusOf(send("/", visitor))).toBe(200);
     const response = await send("/", visitor);
-    expect(factsOf(response, "Content-Type", "Retry-After", "RateLimit", "Cache-Control")).toEqual([
-      503,
-      "text/html; charset=utf-8",
-      "60",
-      '"p";r=0;t=60',
-      "no-store",
-    ]);
+    expect(
+      statusAndFields(response, "Content-Type", "Retry-After", "RateLimit", "Cache-Control"),
+    ).toEqual([503, "text/html; charset=utf-8", "60", '"p";r=0;t=60', "no-store"]);
     expect(await response.text()).toBe("<p>Later!</p>");
   });
 
-  it("keeps the problem details without a body, under its status", async () => {
+  it("onDeny without a body answers problem details with its status", async () => {
     const { send } = headgate({ POLICIES: [{ ...strict, onDeny: { status: 403 } }] });
     await statusOf(send("/", visitor));
     const response = await send("/", visitor);
-    expect(factsOf(response, "Content-Type")).toEqual([403, "application/problem+json"]);
+    expect(statusAndFields(response, "Content-Type")).toEqual([403, "application/problem+json"]);
     expect(await response.json()).toMatchObject({ status: 403, title: "Quota Exceeded" });
   });
 
-  it("is plain text with 429 where only a body is given, and empty where that is", async () => {
+  it("onDeny with only a body, even an empty one, answers 429 as text/plain", async () => {
     for (const body of ["Slow down, naïve one", ""]) {
       const { send } = headgate({ POLICIES: [{ ...strict, onDeny: { body } }] });
       // oxlint-disable-next-line no-await-in-loop
       await statusOf(send("/", visitor));
       // oxlint-disable-next-line no-await-in-loop
       const response = await send("/", visitor);
-      expect(factsOf(response, "Content-Type")).toEqual([429, "text/plain; charset=utf-8"]);
+      expect(statusAndFields(response, "Content-Type")).toEqual([429, "text/plain; charset=utf-8"]);
       // oxlint-disable-next-line no-await-in-loop
       expect(await response.text()).toBe(body);
     }
   });
 
-  it("is that of the first policy that denies and has one; who is on a list gets none", async () => {
+  it("the first denying policy with onDeny sets the response; blocklist denials ignore onDeny", async () => {
     const policies = [
       { ...strict, name: "wide", limits: "9/minute", onDeny: { status: 418 } },
       { ...strict, name: "plain" },
@@ -142,7 +136,7 @@ describe("onDeny", () => {
 describe("a dry run", () => {
   const shadow = { ...strict, name: "shadow", dryRun: true };
 
-  it("refuses nothing, and is absent from the fields", async () => {
+  it("a dry run denies nothing and is absent from the RateLimit fields", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { send } = headgate({ POLICIES: [{ ...strict, limits: "3/minute" }, shadow] });
     const answers = [];
@@ -151,7 +145,7 @@ describe("a dry run", () => {
       const response = await send("/", visitor);
       // oxlint-disable-next-line no-await-in-loop
       await response.body?.cancel();
-      answers.push(factsOf(response, "RateLimit-Policy", "RateLimit"));
+      answers.push(statusAndFields(response, "RateLimit-Policy", "RateLimit"));
     }
     const policy = '"p";q=3;w=60';
     expect(answers).toEqual([
@@ -162,17 +156,17 @@ describe("a dry run", () => {
     ]);
   });
 
-  it("alone has no fields at all", async () => {
+  it("a dry run without other policies sends no RateLimit fields", async () => {
     const { send } = headgate({ POLICIES: [shadow] });
     const response = await send("/", visitor);
     await response.body?.cancel();
-    expect(factsOf(response, "RateLimit-Policy", "RateLimit")).toEqual([200, null, null]);
+    expect(statusAndFields(response, "RateLimit-Policy", "RateLimit")).toEqual([200, null, null]);
   });
 
   it.for([
-    ["on the key of a policy that is enforced", "ip"],
+    ["on the key of an enforced policy", "ip"],
     ["on a key of its own", "global"],
-  ])("logs what it would have denied, %s, and no key", async ([, key]) => {
+  ])("a dry run logs each denial with a key pseudonym, %s", async ([, key]) => {
     const warn = vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { send, check } = headgate({
       POLICIES: [
@@ -196,7 +190,7 @@ describe("a dry run", () => {
     expect(await looked.json()).toMatchObject({ limits: [{ remaining: 0 }] });
   });
 
-  it("neither delays, bans, refuses who is listed, nor asks for a key", async () => {
+  it("a dry run never delays, bans, applies its blocklist or requires a key", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const wait = vi.spyOn(scheduler, "wait").mockResolvedValue(undefined);
     const queue = { limit: 1, window: "1m", strategy: "leaky-bucket" };
@@ -217,7 +211,7 @@ describe("a dry run", () => {
     expect([statuses, wait.mock.calls]).toEqual([[200, 200, 200, 200], []]);
   });
 
-  it("lets in under /check too, which names what it would have denied", async () => {
+  it("/check allows under a dry run, and names the limits that would have denied", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { check } = headgate({ POLICIES: [shadow] });
     const spend = { key: "203.0.113.7" };
@@ -233,7 +227,7 @@ describe("a dry run", () => {
     });
   });
 
-  it("admits while its object gives no answer, whatever it does on errors", async () => {
+  it("a dry run with onError = closed allows requests when the object is unavailable", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
@@ -243,5 +237,100 @@ describe("a dry run", () => {
       RATE_LIMITER: { getByName: () => ({ check: call }) },
     });
     expect(await statusOf(send("/", visitor))).toBe(200);
+  });
+});
+
+/** A Worker whose key has 1,000 open reservations, the most that a key may have. */
+async function withFullKey(policies: readonly object[], more: object = {}): Promise<Headgate> {
+  const own = headgate({
+    ...more,
+    POLICIES: [...policies, { name: "opener", match: { path: "/none" }, limits: "9/hour" }],
+  });
+  const reservation = { policy: "opener", key: address, cost: 1, ttlMs: 86_400_000 };
+  await fillReservations(await own.check("POST", "/check/reserve", reservation));
+  return own;
+}
+
+const slots = { limit: 5_000, window: "1m", strategy: "concurrency" };
+const quota = { name: "quota", limits: "9/hour", strategy: "fixed-window" };
+
+describe("a key with 1,000 open reservations", () => {
+  it("a key with 1,000 open reservations is denied another, with Retry-After: 1", async () => {
+    const { send } = await withFullKey([{ name: "slots", limits: slots }]);
+    const response = await send("/", visitor);
+    expect([response.status, response.headers.get("Retry-After")]).toEqual([429, "1"]);
+    expect(await response.json()).toEqual({
+      type: "about:blank",
+      title: "Too Many Requests",
+      status: 429,
+      detail: "Too many requests of this key are in flight. Retry in 1 second.",
+      reason: "reservations",
+    });
+  });
+
+  it("a denial for too many reservations charges no policy", async () => {
+    const { send, check } = await withFullKey([{ name: "slots", limits: slots }, quota]);
+    expect(await statusOf(send("/", visitor))).toBe(429);
+    const response = await check("GET", `/check?policy=quota&key=${address}`);
+    expect(await response.json()).toMatchObject({ limits: [{ remaining: 9 }] });
+  });
+
+  it("a denial for too many reservations is logged with the first enforced policy that reserves", async () => {
+    const lines: string[] = [];
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
+    const shadow = { name: "shadow", limits: slots, dryRun: true };
+    const more = { ...quota, name: "more", limits: slots };
+    const policies = [shadow, { name: "slots", limits: slots }, more];
+    const { send } = await withFullKey(policies, { LOG_DENIALS: true });
+    expect(await statusOf(send("/", visitor))).toBe(429);
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        event: "request-denied",
+        policy: "slots",
+        reason: "reservations",
+        violated: [],
+        key: expect.stringMatching(/^[\w-]{16}$/) as string,
+        retryAfterMs: 1_000,
+      },
+    ]);
+  });
+
+  it("a key with 1,000 open reservations is allowed when only a dry run would reserve", async () => {
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const shadow = { name: "slots", limits: slots, dryRun: true };
+    const { send } = await withFullKey([shadow, quota]);
+    const response = await send("/", visitor);
+    await response.body?.cancel();
+    expect([response.status, response.headers.get("RateLimit")]).toEqual([
+      200,
+      '"quota";r=8;t=3600',
+    ]);
+    const alone = await withFullKey([shadow]);
+    expect(await statusOf(alone.send("/", visitor))).toBe(200);
+  });
+});
+
+describe("reservations of dry runs", () => {
+  it("a reservation of an enforced policy replaces the oldest reservation of a dry run, whose charge becomes final", async () => {
+    vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const own = headgate({
+      POLICIES: [
+        { ...quota, name: "watch", limits: "5000/hour", count: { status: ["401"] }, dryRun: true },
+        { ...quota, name: "slots", match: { path: "/slots" }, limits: slots },
+      ],
+    });
+    const reservation = { policy: "watch", key: address, cost: 1, ttlMs: 86_400_000 };
+    const { object, partitionKey } = await fillReservations(
+      await own.check("POST", "/check/reserve", reservation),
+      { policy: "watch", isDryRun: true, ttlMs: 9_000 },
+    );
+    expect(await statusOf(own.send("/slots", visitor))).toBe(200);
+    expect(await object.settle({ key: partitionKey, id: "0", cost: 0 })).toEqual({
+      settled: false,
+    });
+    expect(await object.settle({ key: partitionKey, id: "998", cost: 0 })).toEqual({
+      settled: true,
+    });
   });
 });

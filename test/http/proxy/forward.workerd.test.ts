@@ -164,7 +164,7 @@ describe("a request within the limits", () => {
   it("adds its fields to those of an origin that speaks them, and leaves older forms alone", async () => {
     const { send } = headgate(three);
     const spoken = await send("/refusing", visitor);
-    expect([spoken.status, await spoken.text()]).toEqual([429, "the origin's own"]);
+    expect([spoken.status, await spoken.text()]).toEqual([429, "the origin's denial"]);
     expect(spoken.headers.get("RateLimit")).toBe('"origin";r=0;t=7, "default";r=2;t=60');
     const older = await send("/draft-6", visitor);
     expect(older.headers.get("RateLimit")).toBe("limit=10, remaining=5, reset=3");

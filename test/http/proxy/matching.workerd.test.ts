@@ -3,51 +3,54 @@ import { from, headgate, statusOf, token } from "../harness.ts";
 
 const visitor = from("203.0.113.7");
 
-/** A visitor who has spent a policy of this match by a request, and may send others. */
-async function spent(match: object, path: string, method = "GET") {
+/** Exhausts a policy with this match by one request, and returns a function that sends further requests. */
+async function exhausted(match: object, path: string, method = "GET") {
   const { send } = headgate({
     POLICIES: [{ name: "a", match, limits: "1/hour", strategy: "fixed-window" }],
   });
-  const ask = (target: string, init: RequestInit<IncomingRequestCfProperties> = {}) =>
+  const request = (target: string, init: RequestInit<IncomingRequestCfProperties> = {}) =>
     statusOf(send(target, { ...visitor, ...init }));
-  expect(await ask(path, { method })).toBe(200);
-  return ask;
+  expect(await request(path, { method })).toBe(200);
+  return request;
 }
 
+/** The different statuses of these responses. */
 const statusesOf = async (answers: readonly Promise<number>[]): Promise<number[]> => [
   ...new Set(await Promise.all(answers)),
 ];
 
-describe("K09: a policy of a path", () => {
-  it("is met by every spelling of it", async () => {
-    const ask = await spent({ path: "/api" }, "/api");
+describe("K09: a policy with a path", () => {
+  it("K09: a policy with a path matches every spelling of it", async () => {
+    const request = await exhausted({ path: "/api" }, "/api");
     const spellings =
       String.raw`/api/ //api ///api /api// /%61pi /%61%70%69 /a%70i/ /./api /a/../api
       /a/%2e%2e/api /a/%2E./api /api/. /api/x/.. /api?x=1 /api/? /api#x \api`
         .split(/\s+/)
         .map((path) => `https://headgate.example${path}`);
-    expect(await statusesOf(spellings.map((path) => ask(path)))).toEqual([429]);
+    expect(await statusesOf(spellings.map((path) => request(path)))).toEqual([429]);
     const encoded = ["/API", "/x/..%2fapi", "/api;x=1", "/x%5c..%5capi", "/%2e%2e%2fapi"];
-    expect(await statusesOf(encoded.map((path) => ask(path)))).toEqual([429]);
+    expect(await statusesOf(encoded.map((path) => request(path)))).toEqual([429]);
     const others = ["/apis", "/api/x", "/api%2Fx", "/%2561pi"];
-    expect(await statusesOf(others.map((path) => ask(path)))).toEqual([200]);
+    expect(await statusesOf(others.map((path) => request(path)))).toEqual([200]);
   });
 
-  it("with a wildcard is met by all that is below it, and the path itself", async () => {
-    const ask = await spent({ path: "/api/*" }, "/api/users");
+  it("K09: a path with a wildcard matches everything below it and the path itself", async () => {
+    const request = await exhausted({ path: "/api/*" }, "/api/users");
     const below = ["/api", "/api/", "/api//users", "/%61pi/x/y", "/api/a%2Fb", "/x/../api/1"];
-    expect(await statusesOf(below.map((path) => ask(path)))).toEqual([429]);
-    expect(await statusesOf(["/", "/apis/1", "/x/api/1"].map((path) => ask(path)))).toEqual([200]);
+    expect(await statusesOf(below.map((path) => request(path)))).toEqual([429]);
+    expect(await statusesOf(["/", "/apis/1", "/x/api/1"].map((path) => request(path)))).toEqual([
+      200,
+    ]);
   });
 
-  it("with pathMatching = exact is met by the path as it is received, and by no other", async () => {
-    const ask = await spent({ path: "/api", pathMatching: "exact" }, "/api");
-    expect(await statusesOf(["/api", "/x/../api"].map((path) => ask(path)))).toEqual([429]);
+  it("K09: pathMatching = exact matches only the path as received", async () => {
+    const request = await exhausted({ path: "/api", pathMatching: "exact" }, "/api");
+    expect(await statusesOf(["/api", "/x/../api"].map((path) => request(path)))).toEqual([429]);
     const others = ["/API", "/api/", "//api", "/%61pi", "/api;x=1", "/x/..%2fapi"];
-    expect(await statusesOf(others.map((path) => ask(path)))).toEqual([200]);
+    expect(await statusesOf(others.map((path) => request(path)))).toEqual([200]);
   });
 
-  it("leaves the path that is sent to the origin as it is", async () => {
+  it("K09: matching does not change the path that the origin receives", async () => {
     const { send } = headgate({
       POLICIES: [{ name: "a", match: { path: "/api" }, limits: "9/s" }],
     });
@@ -59,10 +62,10 @@ describe("K09: a policy of a path", () => {
   });
 });
 
-describe("a key by path", () => {
+describe("a path key", () => {
   const policy = { name: "a", match: { path: "/api/*" }, key: ["ip", "path"], limits: "9/hour" };
 
-  it("is charged alike by the proxy, by /check and by /check/forward", async () => {
+  it("the proxy, /check and /check/forward charge one state for all spellings of a path key", async () => {
     const { send, check } = headgate({ POLICIES: [policy] });
     expect(await statusOf(send("/x/..%2fAPI/Users;a=1", visitor))).toBe(200);
     const key = ["203.0.113.7", "//api/%55sers/"];
@@ -80,22 +83,22 @@ describe("a key by path", () => {
     expect(forwarded.headers.get("RateLimit")).toMatch(/^"a";r=6;/);
   });
 
-  it("is told from another by the case of what the wildcard stands for", async () => {
+  it("in a path key, case matters only in the text that the wildcard matches", async () => {
     const { send } = headgate({ POLICIES: [policy] });
-    const left = async (path: string): Promise<string | null> => {
+    const remainingAfter = async (path: string): Promise<string | null> => {
       const response = await send(path, visitor);
       await response.body?.cancel();
       return response.headers.get("RateLimit")?.split(";")[1] ?? null;
     };
-    expect(await left("/api/users")).toBe("r=8");
-    expect(await left("/API/users")).toBe("r=7");
-    expect(await left("/api/Users")).toBe("r=8");
+    expect(await remainingAfter("/api/users")).toBe("r=8");
+    expect(await remainingAfter("/API/users")).toBe("r=7");
+    expect(await remainingAfter("/api/Users")).toBe("r=8");
   });
 });
 
 describe("a path that a gateway describes", () => {
-  // The gateway sends it on as it is; the URL parser has resolved it in the URL.
-  it("is matched before URL parsing too", async () => {
+  // The gateway forwards the path unparsed, while URL parsing resolves its dot segments.
+  it("/check/forward matches the path before and after URL parsing", async () => {
     const match = { path: "/files/:name" };
     const { send } = headgate({ POLICIES: [{ name: "a", match, limits: "9/hour" }] });
     const policyOf = async (uri: string): Promise<string | null> => {
@@ -109,55 +112,55 @@ describe("a path that a gateway describes", () => {
   });
 });
 
-describe("K12: a policy of methods", () => {
-  it("for GET is met by HEAD, and by either in lower case", async () => {
-    const ask = await spent({ methods: ["get"] }, "/");
-    const methods = ["GET", "HEAD", "get", "head"].map((method) => ask("/", { method }));
+describe("K12: a policy with methods", () => {
+  it("K12: a policy for GET matches HEAD too, and both in lower case", async () => {
+    const request = await exhausted({ methods: ["get"] }, "/");
+    const methods = ["GET", "HEAD", "get", "head"].map((method) => request("/", { method }));
     expect(await statusesOf(methods)).toEqual([429]);
     const others = ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"].map((method) =>
-      ask("/", { method }),
+      request("/", { method }),
     );
     expect(await statusesOf(others)).toEqual([200]);
   });
 
-  it("for POST is not dodged by its spelling, by a body or by a claim of another method", async () => {
-    const ask = await spent({ methods: ["POST"] }, "/", "POST");
+  it("K12: neither spelling, body nor X-HTTP-Method-Override evades a policy for POST", async () => {
+    const request = await exhausted({ methods: ["POST"] }, "/", "POST");
     const override = { ...visitor.headers, "X-HTTP-Method-Override": "GET" };
     expect(
       await statusesOf([
-        ask("/", { method: "post" }),
-        ask("/", { method: "POST", body: "x" }),
-        ask("/", { method: "POST", headers: override }),
+        request("/", { method: "post" }),
+        request("/", { method: "POST", body: "x" }),
+        request("/", { method: "POST", headers: override }),
       ]),
     ).toEqual([429]);
   });
 
-  it("for PATCH is met by patch, which fetch sends as it is written", async () => {
-    const ask = await spent({ methods: ["PATCH"] }, "/", "PATCH");
-    expect(await ask("/", { method: "patch" })).toBe(429);
+  it("K12: a policy for PATCH matches patch, whose case fetch keeps", async () => {
+    const request = await exhausted({ methods: ["PATCH"] }, "/", "PATCH");
+    expect(await request("/", { method: "patch" })).toBe(429);
   });
 
-  it("may be for one that only few servers know", async () => {
-    const ask = await spent({ methods: ["propfind"] }, "/", "PROPFIND");
-    expect(await ask("/", { method: "PROPFIND" })).toBe(429);
-    expect(await ask("/", { method: "GET" })).toBe(200);
+  it("K12: a policy may match a rare method such as PROPFIND", async () => {
+    const request = await exhausted({ methods: ["propfind"] }, "/", "PROPFIND");
+    expect(await request("/", { method: "PROPFIND" })).toBe(429);
+    expect(await request("/", { method: "GET" })).toBe(200);
   });
 
-  it("without methods is met by all of them", async () => {
-    const ask = await spent({ path: "/a" }, "/a");
+  it("K12: a policy without methods matches all methods", async () => {
+    const request = await exhausted({ path: "/a" }, "/a");
     const methods = ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"];
-    expect(await statusesOf(methods.map((method) => ask("/a", { method })))).toEqual([429]);
+    expect(await statusesOf(methods.map((method) => request("/a", { method })))).toEqual([429]);
   });
 
-  it("cannot be met by a method that is none: the platform refuses it", () => {
+  it("K12: the platform rejects invalid methods before any policy", () => {
     for (const method of ["patchy", "G ET", "GET\r\n", "FOO"]) {
       expect(() => new Request("https://h.example/", { method })).toThrow(TypeError);
     }
   });
 });
 
-describe("a policy of headers", () => {
-  it("is met by their presence or their exact value, by names in any case", async () => {
+describe("a policy with headers", () => {
+  it("a policy matches headers by presence or exact value, with names in any case", async () => {
     const { send } = headgate({
       POLICIES: [
         { name: "free", match: { header: { "X-Plan": "free" } }, limits: "1/hour" },
@@ -175,5 +178,96 @@ describe("a policy of headers", () => {
     expect(await policiesOf({ "X-Beta": "" })).toBe('"beta";q=2;w=3600');
     const both = await policiesOf({ "X-PLAN": "free", "X-BETA": "1" });
     expect(both).toBe('"free";q=1;w=3600, "beta";q=2;w=3600');
+  });
+});
+
+const strategy = "fixed-window";
+
+describe("several policies", () => {
+  it("only policies that match path, method and host of the request are charged", async () => {
+    const { send } = headgate({
+      POLICIES: [
+        { name: "writes", match: { methods: ["POST"], path: "/items/*" }, limits: "1/minute" },
+        { name: "other-host", match: { host: "*.other.example" }, limits: "1/minute" },
+      ],
+    });
+    const reading = await send("/items/1", visitor);
+    expect(reading.headers.has("RateLimit")).toBe(false);
+    const write = { ...visitor, method: "POST" };
+    expect(await statusOf(send("/items/1", write))).toBe(200);
+    expect(await statusOf(send("/%69tems//1/", write))).toBe(429);
+    const there = await send("https://a.other.example/", visitor);
+    expect(there.headers.get("RateLimit-Policy")).toBe('"other-host";q=1;w=60');
+  });
+
+  it("policies with one key are decided together, and none is charged when one denies", async () => {
+    const { send, check } = headgate({
+      POLICIES: [
+        { name: "short", limits: "1/minute", strategy },
+        { name: "long", limits: "10/hour", strategy },
+      ],
+    });
+    const admitted = await send("/", visitor);
+    expect(admitted.headers.get("RateLimit")).toBe('"short";r=0;t=60, "long";r=9;t=3600');
+    const denied = await send("/", visitor);
+    expect(denied.headers.get("RateLimit")).toBe('"short";r=0;t=60');
+    expect(await denied.json()).toMatchObject({ "violated-policies": ["short"] });
+    const long = await check("GET", "/check?policy=long&key=203.0.113.7");
+    expect(await long.json()).toMatchObject({ limits: [{ remaining: 9 }] });
+  });
+
+  it("when a policy denies, policies with other keys refund what they have spent", async () => {
+    const { send, check } = headgate({
+      POLICIES: [
+        { name: "each", key: "ip", limits: "5/minute", strategy },
+        { name: "everyone", key: "global", limits: "1/minute", strategy },
+      ],
+    });
+    expect(await statusOf(send("/", visitor))).toBe(200);
+    const denied = await send("/", from("203.0.113.8"));
+    expect(denied.headers.get("RateLimit-Policy")).toBe('"each";q=5;w=60, "everyone";q=1;w=60');
+    expect(await denied.json()).toMatchObject({ "violated-policies": ["everyone"] });
+    const each = await check("GET", "/check?policy=each&key=203.0.113.8");
+    expect(await each.json()).toMatchObject({ limits: [{ remaining: 5, resetAfterMs: 0 }] });
+  });
+});
+
+describe("keys of the proxy", () => {
+  it("each value of a header key has its own limit, and requests without the header share one", async () => {
+    const { send } = headgate({ LIMITS: "1/minute", KEY: "header:X-Api-Key" });
+    const sendAs = (key: string): Promise<number> =>
+      statusOf(send("/", { headers: { "X-Api-Key": key } }));
+    expect([await sendAs("a"), await sendAs("b"), await sendAs("a")]).toEqual([200, 200, 429]);
+    expect([await statusOf(send("/")), await statusOf(send("/other"))]).toEqual([200, 429]);
+  });
+
+  it("keys of two headers differ when either differs, and no value can imitate two", async () => {
+    const { send } = headgate({ LIMITS: "1/minute", KEY: "header:a, header:b" });
+    const sendAs = (a: string, b: string): Promise<number> =>
+      statusOf(send("/", { headers: { a, b } }));
+    expect([await sendAs("x", "y"), await sendAs("x", "z"), await sendAs("x", "y")]).toEqual([
+      200, 200, 429,
+    ]);
+    expect([await sendAs('x","y', "z"), await sendAs("x", 'y","z')]).toEqual([200, 200]);
+  });
+
+  it("all spellings of a path are one key", async () => {
+    const { send } = headgate({ LIMITS: "1/minute", KEY: "path" });
+    expect(await statusOf(send("/a"))).toBe(200);
+    const spellings = ["/a/", "https://headgate.example//a", "/%61", "/b/../a"];
+    const statuses = await Promise.all(spellings.map((path) => statusOf(send(path))));
+    expect(statuses).toEqual([429, 429, 429, 429]);
+    expect(await statusOf(send("/A"))).toBe(200);
+  });
+
+  it("forwarded header fields do not change an address key", async () => {
+    const { send } = headgate({ LIMITS: "1/minute" });
+    const sendForged = (header: string, value: string): Promise<number> =>
+      statusOf(send("/", { headers: { ...visitor.headers, [header]: value } }));
+    expect(await statusOf(send("/", visitor))).toBe(200);
+    expect(await sendForged("X-Forwarded-For", "198.51.100.1")).toBe(429);
+    expect(await sendForged("Forwarded", "for=198.51.100.1")).toBe(429);
+    expect(await sendForged("True-Client-IP", "198.51.100.1")).toBe(429);
+    expect(await sendForged("Connection", "CF-Connecting-IP")).toBe(429);
   });
 });

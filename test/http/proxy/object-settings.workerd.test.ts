@@ -5,8 +5,8 @@ import { parseConfig } from "../../../src/config/index.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
-/** The names of the rows that each of the shards has, when all is written. */
-async function rowsOfShards(shards: number): Promise<string[][]> {
+/** The names of the stored rows of each shard, after all rows are written. */
+async function storedRows(shards: number): Promise<string[][]> {
   await evictAllDurableObjects();
   const names = Array.from({ length: shards }, (_, shard) => `${shard}-of-${shards}`);
   return Promise.all(
@@ -20,8 +20,8 @@ async function rowsOfShards(shards: number): Promise<string[][]> {
 
 const strict = { limits: "5/hour", strategy: "fixed-window" };
 
-describe("keys of a sharded policy", () => {
-  it("share the objects that the policy says, and are charged each for itself", async () => {
+describe("a sharded policy", () => {
+  it("the keys of a policy with 3 shards are stored in 3 objects, and each has its own limit", async () => {
     const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded", shards: 3 };
     const { send } = headgate({ POLICIES: [policy] });
     const addresses = Array.from({ length: 30 }, (_, index) => `192.0.2.${index}`);
@@ -32,13 +32,13 @@ describe("keys of a sharded policy", () => {
       );
       expect(new Set(statuses)).toEqual(new Set([round < 5 ? 200 : 429]));
     }
-    const rows = await rowsOfShards(3);
+    const rows = await storedRows(3);
     expect(rows.flat()).toHaveLength(30);
     expect(Math.min(...rows.map((each) => each.length))).toBeGreaterThan(0);
     expect(rows.flat().every((name) => /^k [\w-]{43}$/.test(name))).toBe(true);
   });
 
-  it("are the same for the proxy and for /check", async () => {
+  it("the proxy and /check charge one state of a sharded policy", async () => {
     const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded" };
     const { send, check } = headgate({ POLICIES: [policy] });
     await statusOf(send("/", from("192.0.2.1")));
@@ -49,7 +49,7 @@ describe("keys of a sharded policy", () => {
     expect(await after.json()).toMatchObject({ limits: [{ remaining: 5 }] });
   });
 
-  it("are decided all or nothing with those of other policies in the same objects, or in others", async () => {
+  it("sharded and unsharded policies on one key are charged all or nothing", async () => {
     const sharded = { objects: "sharded", shards: 7 };
     const policies = [
       { name: "a", key: "ip", ...strict, ...sharded },
@@ -63,32 +63,32 @@ describe("keys of a sharded policy", () => {
       statuses.push(await statusOf(send("/", from("192.0.2.1"))));
     }
     expect(statuses).toEqual([200, 200, 429, 429]);
-    for (const [name, left] of [
+    for (const [name, remaining] of [
       ["a", 3],
       ["b", 0],
       ["c", 1],
     ] as const) {
       // oxlint-disable no-await-in-loop
       const response = await check("GET", `/check?policy=${name}&key=192.0.2.1`);
-      expect(await response.json()).toMatchObject({ limits: [{ remaining: left }] });
+      expect(await response.json()).toMatchObject({ limits: [{ remaining }] });
       // oxlint-enable no-await-in-loop
     }
   });
 });
 
-it("limits that a call brings are always of shared objects: their keys come in any number", async () => {
+it("ad hoc limits of a check always use the 32 shared objects", async () => {
   const { check } = headgate({ LIMITS: "5/hour" });
-  const before = (await rowsOfShards(32)).flat().length;
+  const before = (await storedRows(32)).flat().length;
   for (let key = 0; key < 10; key++) {
     // oxlint-disable-next-line no-await-in-loop
     await check("POST", "/check", { key: `tenant-${key}`, limits: "5/hour" });
   }
-  expect((await rowsOfShards(32)).flat()).toHaveLength(before + 10);
+  expect((await storedRows(32)).flat()).toHaveLength(before + 10);
 });
 
-it("a count that is confirmed is on disk when its answer is there", async () => {
+it("with durability = confirmed, a spend is stored when its response arrives", async () => {
   const policy = {
-    name: "sure",
+    name: "confirmed",
     key: "ip",
     ...strict,
     objects: "sharded",
@@ -103,11 +103,11 @@ it("a count that is confirmed is on disk when its answer is there", async () => 
       env.RATE_LIMITER.getByName("0-of-1"),
       (_, { storage }) => {
         const [[name = ""] = []] = storage.kv.list({ prefix: "k " });
-        // Another, that has nothing in memory.
+        // A second limiter reads the rows, since it has nothing in memory.
         const after = () => () => undefined;
         const limiter = new Limiter({ storage, now: () => Date.now(), after });
         const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};
-        const charges = [{ policy: "sure", limits: limits ?? [], cost: 1 }];
+        const charges = [{ policy: "confirmed", limits: limits ?? [], cost: 1 }];
         return limiter.look({ key: name.slice(2), charges }).decisions[0]?.limits[0]?.remaining;
       },
     );

@@ -4,26 +4,26 @@ import { from, headgate, statusOf } from "../harness.ts";
 const visitor = from("203.0.113.7");
 const queue = { limit: 20, window: "1s", strategy: "leaky-bucket" };
 
-/** Ahead of the real clock, which alarms follow. All is decided at one instant. */
+/** One instant for all decisions; ahead of the real clock, which alarms use. */
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) }));
 afterEach(() => {
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
 
-/** The waits that are asked for, each of them over at once. */
-const waitsOf = async (act: () => Promise<unknown>): Promise<number[]> => {
+/** Ends every wait at once, and returns the waits in milliseconds. */
+const waitsDuring = async (act: () => Promise<unknown>): Promise<number[]> => {
   const wait = vi.spyOn(scheduler, "wait").mockResolvedValue(undefined);
   await act();
   return wait.mock.calls.map(([delayMs]) => delayMs).toSorted((a, b) => a - b);
 };
 
 describe("a queue of 20 per second", () => {
-  it("holds each of three requests at once until its slot", async () => {
+  it("a queue of 20 per second delays three requests at once by 0, 50 and 100 ms", async () => {
     const { send } = headgate({ LIMITS: queue });
     const three = [1, 2, 3].map(() => () => statusOf(send("/", visitor)));
     let statuses: number[] = [];
-    const waits = await waitsOf(async () => {
+    const waits = await waitsDuring(async () => {
       statuses = await Promise.all(three.map((each) => each()));
     });
     expect([statuses, waits]).toEqual([
@@ -32,7 +32,7 @@ describe("a queue of 20 per second", () => {
     ]);
   });
 
-  it("tells /check how long to hold a request; who only looks takes no slot", async () => {
+  it("/check returns the delay of a queue, and a look takes no slot", async () => {
     const { check } = headgate({ LIMITS: queue });
     const delayOf = async (cost: number): Promise<number> => {
       const response = await check("POST", "/check", { key: "203.0.113.7", cost });
@@ -43,40 +43,40 @@ describe("a queue of 20 per second", () => {
     ]);
   });
 
-  it("sends a request on when its wait is over, and not before", async () => {
-    const { promise: slot, resolve: open } = Promise.withResolvers<void>();
-    const { promise: asked, resolve: ask } = Promise.withResolvers<number>();
+  it("a queued request is forwarded only when its wait ends", async () => {
+    const { promise: wait, resolve: endWait } = Promise.withResolvers<void>();
+    const { promise: delay, resolve: onDelay } = Promise.withResolvers<number>();
     vi.spyOn(scheduler, "wait").mockImplementation((delayMs) => {
-      ask(delayMs);
-      return slot;
+      onDelay(delayMs);
+      return wait;
     });
     const forwarded = vi.spyOn(globalThis, "fetch");
     const { send } = headgate({ LIMITS: queue });
     expect(await statusOf(send("/first", visitor))).toBe(200);
     const second = send("/second", visitor);
-    expect(await asked).toBe(50);
+    expect(await delay).toBe(50);
     expect(forwarded).toHaveBeenCalledTimes(1);
-    open();
+    endWait();
     expect(await (await second).json()).toMatchObject({ url: "https://origin.example/second" });
     expect(forwarded).toHaveBeenCalledTimes(2);
   });
 
-  it("lets requests leave in the order of their slots", async () => {
+  it("queued requests are forwarded in the order of their slots", async () => {
     const { send } = headgate({ LIMITS: { ...queue, burst: 5 } });
-    const left: (string | null)[] = [];
+    const rateLimits: (string | null)[] = [];
     const requests = [1, 2, 3].map(async () => {
       const { headers } = await send("/", visitor);
-      left.push(headers.get("RateLimit"));
+      rateLimits.push(headers.get("RateLimit"));
     });
     await Promise.all(requests);
-    expect(left.map((each) => each?.slice(0, 13))).toEqual(
+    expect(rateLimits.map((each) => each?.slice(0, 13))).toEqual(
       [5, 4, 3].map((each) => `"default";r=${each}`),
     );
   });
 
-  it("refuses at once what finds no slot, and holds nothing for it", async () => {
+  it("a request without a slot in the queue is denied without waiting", async () => {
     const { send } = headgate({ LIMITS: { ...queue, burst: 1 } });
-    const waits = await waitsOf(async () => {
+    const waits = await waitsDuring(async () => {
       const statuses = await Promise.all([1, 2, 3].map(() => statusOf(send("/", visitor))));
       expect(statuses.toSorted((a, b) => a - b)).toEqual([200, 200, 429]);
     });
@@ -85,43 +85,33 @@ describe("a queue of 20 per second", () => {
 });
 
 describe("queues of several policies", () => {
-  it("hold a request for the longest of their waits, once", async () => {
-    const policies = [
-      { name: "fast", limits: queue },
-      { name: "slow", key: "global", limits: { ...queue, limit: 5 } },
-      { name: "none", limits: "9/minute" },
-    ];
-    const { send } = headgate({ POLICIES: policies });
-    const waits = await waitsOf(async () => {
-      await send("/", visitor);
-      await send("/", visitor);
-    });
-    expect(waits).toEqual([200]);
-  });
+  const fast = { name: "fast", limits: queue };
+  const slow = { name: "slow", key: "global", limits: { ...queue, limit: 5 } };
 
-  it("hold a request for the longest of their waits, whichever policy comes first", async () => {
+  it.for([
+    [fast, slow, { name: "none", limits: "9/minute" }],
+    [slow, fast],
+  ])(
+    "a request waits once, for the longest delay of its queues, in any order",
+    async (policies) => {
+      const { send } = headgate({ POLICIES: policies });
+      const waits = await waitsDuring(async () => {
+        await send("/", visitor);
+        await send("/", visitor);
+      });
+      expect(waits).toEqual([200]);
+    },
+  );
+
+  it("a queue in dry run delays no request", async () => {
     const { send } = headgate({
       POLICIES: [
-        { name: "slow", key: "global", limits: { ...queue, limit: 5 } },
-        { name: "fast", limits: queue },
-      ],
-    });
-    const waits = await waitsOf(async () => {
-      await send("/", visitor);
-      await send("/", visitor);
-    });
-    expect(waits).toEqual([200]);
-  });
-
-  it("hold no request for the queue of a dry run", async () => {
-    const { send } = headgate({
-      POLICIES: [
-        { name: "tried-out", limits: queue, dryRun: true },
+        { name: "dry-run", limits: queue, dryRun: true },
         { name: "enforced", limits: "9/minute" },
       ],
     });
     const statuses: number[] = [];
-    const waits = await waitsOf(async () => {
+    const waits = await waitsDuring(async () => {
       for (let sent = 0; sent < 3; sent++) {
         // oxlint-disable-next-line no-await-in-loop
         statuses.push(await statusOf(send("/", visitor)));
@@ -130,14 +120,14 @@ describe("queues of several policies", () => {
     expect([statuses, waits]).toEqual([[200, 200, 200], []]);
   });
 
-  it("hold requests while the isolate decides by itself, too", async () => {
+  it("a queue delays requests also when the isolate decides locally", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const { send } = headgate({
       LIMITS: queue,
       RATE_LIMITER: { getByName: () => ({ check: call }) },
     });
-    const waits = await waitsOf(async () => {
+    const waits = await waitsDuring(async () => {
       await send("/", visitor);
       await send("/", visitor);
     });

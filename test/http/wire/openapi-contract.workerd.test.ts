@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import document from "../../../src/http/wire/openapi.json" with { type: "json" };
-import { keepsContract } from "../contract.ts";
+import { expectContract } from "../contract.ts";
 import { headgate, statusOf } from "../harness.ts";
 
 describe("GET /check/openapi.json", () => {
@@ -84,14 +84,14 @@ describe("S11: what the tests of /check compare each answer with", () => {
     headers: { RateLimit: '"default";r=4;t=1' },
   };
   const noStore = { "Cache-Control": "no-store" };
-  const looked: Parameters<typeof keepsContract>[1] = {
+  const looked: Parameters<typeof expectContract>[1] = {
     method: "GET",
     url: new URL("https://h.example/check?key=k"),
     body: null,
   };
   const found = async (body: unknown, init: ResponseInit = {}, asked = looked): Promise<string> => {
     const response = Response.json(body, { headers: noStore, ...init });
-    return keepsContract("/check", asked, response).then(
+    return expectContract("/check", asked, response).then(
       () => "nothing",
       ({ message }: Error) => message,
     );
