@@ -93,11 +93,10 @@ export async function fillReservations(
   const object = env.RATE_LIMITER.getByName(partitionKey);
   const charge = { policy, limits: parseLimits("1000000/hour"), cost: 1, isDryRun };
   // Calls inside the object, since 999 RPC calls take seconds.
-  await runInDurableObject(object, async (instance: RateLimiter) => {
+  await runInDurableObject(object, (instance: RateLimiter) => {
     for (let index = 0; index < 999; index++) {
       const call = { key: partitionKey, charges: [charge], id: String(index), ttlMs, isDryRun };
-      // oxlint-disable-next-line no-await-in-loop
-      await instance.reserve(call);
+      instance.reserve(call);
     }
   });
   return { object, partitionKey };

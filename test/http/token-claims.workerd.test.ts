@@ -1,4 +1,4 @@
-/** Claims as they stand in a token: numbers digit by digit, text that is valid, JSON of a bounded depth. */
+/** The claims of a token: exact numbers, valid UTF-8 and a bounded depth. */
 import { CompactSign } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { headgate, type Headgate, statusOf } from "./harness.ts";
@@ -13,7 +13,7 @@ const variables = (fields: object = {}): Record<string, unknown> => ({
 
 afterEach(() => void vi.restoreAllMocks());
 
-/** A request with a token of this payload, which need not be what JSON.stringify writes. */
+/** A request with a signed token of this payload, which may be any bytes. */
 async function withPayload(
   payload: string | Uint8Array,
 ): Promise<{ headers: Record<string, string> }> {
@@ -50,13 +50,13 @@ describe("a number in a token", () => {
     "-7",
     "1.5",
     "9007199254740991",
-  ])("%s is charged by exactly these digits", async (digits) => {
+  ])("the number %s in a token is a key of exactly these digits", async (digits) => {
     const gate = headgate(variables());
     expect(await sendAs(gate, `{"sub": ${digits}}`)).toBe(200);
     expect(await remainingOf(gate, digits)).toBe(4);
   });
 
-  it("beyond 2^53 is one user, and the next number is another one", async () => {
+  it("two numbers beyond 2^53 that differ by 1 are two keys", async () => {
     const gate = headgate(variables({ limits: "1/hour", onMissingKey: "deny" }));
     const statuses = [];
     for (const id of ["175928847299117063", "175928847299117064", "175928847299117063"]) {
@@ -66,13 +66,13 @@ describe("a number in a token", () => {
     expect(statuses).toEqual([200, 200, 429]);
   });
 
-  it("is compared digit by digit in allow, deny and overrides, in a list of claims too", async () => {
+  it("allow, deny and overrides compare the digits of a number, also in a list of claims", async () => {
     const id = "175928847299117063";
     const other = "175928847299117064";
-    const unlisted = headgate(variables({ deny: [id] }));
-    expect(await sendAs(unlisted, `{"sub":${id}}`)).toBe(403);
-    expect(await sendAs(unlisted, `{"sub":${other}}`)).toBe(200);
-    expect(await sendAs(unlisted, `{"sub":[${other},${id}]}`)).toBe(403);
+    const denying = headgate(variables({ deny: [id] }));
+    expect(await sendAs(denying, `{"sub":${id}}`)).toBe(403);
+    expect(await sendAs(denying, `{"sub":${other}}`)).toBe(200);
+    expect(await sendAs(denying, `{"sub":[${other},${id}]}`)).toBe(403);
     const allowed = headgate(variables({ limits: "1/hour", allow: [id] }));
     expect(await sendAs(allowed, `{"sub":${id}}`)).toBe(200);
     expect(await sendAs(allowed, `{"sub":${id}}`)).toBe(200);
@@ -89,7 +89,7 @@ describe("a number in a token", () => {
     expect(await limitFor(other)).toContain("q=5");
   });
 
-  it("of which the runtime does not report the digits is missing, which is one event", async () => {
+  it("a number whose digits the runtime does not report is a missing claim, reported once", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const parse = JSON.parse.bind(JSON);
     vi.spyOn(JSON, "parse").mockImplementation((text, reviver) =>
@@ -104,7 +104,7 @@ describe("a number in a token", () => {
   });
 });
 
-it("a token whose payload is not UTF-8 counts as missing, so that two users are not one", async () => {
+it("a token whose payload is not UTF-8 has no claims, so that two users never share a key", async () => {
   const gate = headgate(variables({ onMissingKey: "deny" }));
   const payload = utf8.encode('{"sub":"user-?"}');
   payload[payload.indexOf(0x3f)] = 0xff;
@@ -115,7 +115,7 @@ describe("a token of deeply nested JSON", () => {
   const nested = (depth: number): string => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const claims = (depth: number): string => `{"sub":"ann","deep":${nested(depth - 1)}}`;
 
-  it("is read up to 64 levels, and is a 400 that names the depth beyond them", async () => {
+  it("a token of 64 levels is read, and one of 65 is answered with a 400 that names the depth", async () => {
     const gate = headgate(variables({ onMissingKey: "deny" }));
     expect(await sendAs(gate, claims(64))).toBe(200);
     const response = await gate.send("/", await withPayload(claims(65)));
@@ -131,7 +131,7 @@ describe("a token of deeply nested JSON", () => {
     expect(await remainingOf(gate, "ann")).toBe(4);
   });
 
-  it("is a 400 whether the header or the payload is, and whether it is signed or not", async () => {
+  it("deep JSON in the header or the payload of a token is answered with 400, signed or not", async () => {
     const gate = headgate(variables());
     const deep = btoa(nested(9_000));
     const plain = btoa('{"alg":"HS256"}');
@@ -142,14 +142,14 @@ describe("a token of deeply nested JSON", () => {
     }
   });
 
-  it("is missing for a dry run, which refuses nobody, and not read where no policy asks for it", async () => {
+  it("a dry run ignores a token with deep JSON, and policies without claims do not read it", async () => {
     const dry = headgate(variables({ dryRun: true }));
     expect(await sendAs(dry, claims(65))).toBe(200);
-    const others = headgate({ ...variables({ key: "global" }) });
-    expect(await sendAs(others, claims(65))).toBe(200);
+    const withoutClaims = headgate({ ...variables({ key: "global" }) });
+    expect(await sendAs(withoutClaims, claims(65))).toBe(200);
   });
 
-  it("is a 400 for a gateway that asks about such a request", async () => {
+  it("/check/forward answers 400 for a token with deep JSON", async () => {
     const { send } = headgate(variables());
     const { headers } = await withPayload(claims(65));
     const response = await send("/check/forward", {

@@ -37,7 +37,7 @@ interface Signing {
 const hs256 = (text = secret): Signing => ({ alg: "HS256", key: utf8.encode(text) });
 const es256 = (pair = ec): Signing => ({ alg: "ES256", key: pair.privateKey });
 
-/** Good for a minute, unless the claims say when. */
+/** A signed token; it expires in a minute unless the claims have `exp` or `nbf`. */
 const signed = ({ key, ...header }: Signing, claims: JWTPayload): Promise<string> =>
   new SignJWT({ ...("exp" in claims || "nbf" in claims ? {} : { exp: inSeconds(60) }), ...claims })
     .setProtectedHeader(header)
@@ -49,7 +49,7 @@ const withToken = (token: string, scheme = "Bearer"): { headers: Record<string, 
   headers: { Authorization: `${scheme} ${token}` },
 });
 
-/** The statuses of requests with these tokens, one after the other; null: none. */
+/** The statuses of successive requests with these tokens; null sends no token. */
 async function statusesOf({ send }: Headgate, tokens: readonly (string | null)[]) {
   const statuses = [];
   for (const token of tokens) {
@@ -59,7 +59,7 @@ async function statusesOf({ send }: Headgate, tokens: readonly (string | null)[]
   return statuses;
 }
 
-/** Whether each of these tokens is taken for one of its user's: others are refused for want of it. */
+/** Whether each of these tokens is verified: without a verified `sub` a request is denied. */
 async function areVerified(variables: object, tokens: readonly string[]): Promise<boolean[]> {
   const own = headgate({
     POLICIES: [{ ...policy, limits: "100/hour", onMissingKey: "deny" }],
@@ -68,19 +68,19 @@ async function areVerified(variables: object, tokens: readonly string[]): Promis
   return (await statusesOf(own, tokens)).map((status) => status === 200);
 }
 
-describe("a key of a verified claim", () => {
-  it("charges each user apart, wherever from, and those without one together", async () => {
+describe("a key by claim", () => {
+  it("each verified user has an own limit, and requests without a valid token share one", async () => {
     const gate = headgate({ POLICIES: [policy], JWT_KEY: secret });
     const ann = await signed(hs256(), { sub: "ann" });
     const annLater = await signed(hs256(), { sub: "ann", exp: inSeconds(90) });
     const bob = await signed(hs256(), { sub: "bob" });
-    const nobody = await signed(hs256(), {});
+    const noSubject = await signed(hs256(), {});
     const forged = await signed(hs256("another secret, thirty-two bytes long"), { sub: "eve" });
-    const tokens = [ann, bob, annLater, nobody, forged, null, "nonsense"];
+    const tokens = [ann, bob, annLater, noSubject, forged, null, "nonsense"];
     expect(await statusesOf(gate, tokens)).toEqual([200, 200, 429, 200, 429, 429, 429]);
   });
 
-  it("takes texts, numbers and booleans, and nothing else", async () => {
+  it("texts, numbers and booleans are key values; lists, objects and absent claims are missing", async () => {
     const gate = headgate({ POLICIES: [{ ...policy, key: "jwt:org" }], JWT_KEY: secret });
     const tokens = [
       { org: 7 },
@@ -90,18 +90,18 @@ describe("a key of a verified claim", () => {
       { org: { id: 7 } },
       {},
     ];
-    const made = await Promise.all(tokens.map((claims) => signed(hs256(), claims)));
-    expect(await statusesOf(gate, made)).toEqual([200, 429, 200, 200, 429, 429]);
+    const signedTokens = await Promise.all(tokens.map((claims) => signed(hs256(), claims)));
+    expect(await statusesOf(gate, signedTokens)).toEqual([200, 429, 200, 200, 429, 429]);
   });
 
-  it("is what /check names", async () => {
+  it("/check reaches the state of a claim key by the claim's value", async () => {
     const { send, check } = headgate({ POLICIES: [policy], JWT_KEY: secret });
     await statusOf(send("/", withToken(await signed(hs256(), { sub: "ann" }))));
     const look = await check("GET", "/check?key=ann");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 0 }] });
   });
 
-  it("verifies a token once for all policies of a request, and not at all for none of them", async () => {
+  it("a token is verified once for all policies, and never when no policy uses claims", async () => {
     const verify = vi.spyOn(crypto.subtle, "verify");
     const { send } = headgate({
       POLICIES: [
@@ -119,7 +119,7 @@ describe("a key of a verified claim", () => {
 });
 
 describe("a token", () => {
-  it("is read from Authorization alone, its scheme in any case, and only when there is one", async () => {
+  it("a token is read only from a single Authorization: Bearer, with the scheme in any case", async () => {
     const { send } = headgate({
       POLICIES: [{ ...policy, limits: "9/hour", onMissingKey: "deny" }],
       JWT_KEY: secret,
@@ -138,7 +138,7 @@ describe("a token", () => {
     expect(statuses).toEqual([200, 200, 403, 403, 403, 403]);
   });
 
-  it("counts only between nbf and exp", async () => {
+  it("a token is valid only between nbf and exp", async () => {
     const times: JWTPayload[] = [
       { exp: inSeconds(-1) },
       { exp: inSeconds(60) },
@@ -150,7 +150,7 @@ describe("a token", () => {
     expect(verified).toEqual([false, true, false, true]);
   });
 
-  it("counts only by the issuer and for the audience that are set", async () => {
+  it("a token is valid only from JWT_ISSUER and for JWT_AUDIENCE", async () => {
     const variables = {
       JWT_KEY: secret,
       JWT_ISSUER: "https://id.example.com/",
@@ -175,7 +175,7 @@ describe("a token", () => {
     ]);
   });
 
-  it("is verified by a public key as PEM or JWK, for the algorithm of that key alone", async () => {
+  it("a public key as PEM or JWK verifies only tokens of its own algorithm", async () => {
     const claims = { sub: "ann" };
     const pem = await exportSPKI(rsa.publicKey);
     const none = new UnsecuredJWT({ ...claims, exp: inSeconds(60) }).encode();
@@ -183,27 +183,27 @@ describe("a token", () => {
       await signed({ alg: "RS256", key: rsa.privateKey }, claims),
       await signed(es256(), claims),
       await signed(es256(otherEc), claims),
-      // The public key as if it were a secret, in the forms in which it is known.
+      // The public key used as an HS256 secret, as PEM and as JWK.
       await signed(hs256(pem), claims),
       await signed(hs256(JSON.stringify(await exportJWK(ec.publicKey))), claims),
       none,
       `${none}AAAA`,
     ];
-    const no = [false, false, false, false, false];
-    const byRsa = [true, false, ...no];
-    const byEc = [false, true, ...no];
+    const allFalse = [false, false, false, false, false];
+    const byRsa = [true, false, ...allFalse];
+    const byEc = [false, true, ...allFalse];
     expect(await areVerified({ JWT_KEY: pem }, tokens)).toEqual(byRsa);
     expect(await areVerified({ JWT_KEY: await exportJWK(rsa.publicKey) }, tokens)).toEqual(byRsa);
     expect(await areVerified({ JWT_KEY: await exportSPKI(ec.publicKey) }, tokens)).toEqual(byEc);
     const jwk = JSON.stringify({ ...(await exportJWK(ec.publicKey)), alg: "ES256", use: "sig" });
     expect(await areVerified({ JWT_KEY: jwk }, tokens)).toEqual(byEc);
-    expect(await areVerified({ JWT_KEY: secret }, tokens)).toEqual([false, false, ...no]);
+    expect(await areVerified({ JWT_KEY: secret }, tokens)).toEqual([false, false, ...allFalse]);
   });
 
-  it("is never more than missing, whatever it is made of", async () => {
+  it("a malformed token counts as missing and is not logged", async () => {
     const good = await signed(hs256(), { sub: "ann" });
     const [header = "", payload = "", signature = ""] = good.split(".");
-    const odd = [
+    const malformed = [
       ".",
       "..",
       "...",
@@ -219,11 +219,11 @@ describe("a token", () => {
       "%00.%ff.ü",
     ];
     const errors = vi.spyOn(console, "error");
-    expect(await areVerified({ JWT_KEY: secret }, odd)).toEqual(odd.map(() => false));
+    expect(await areVerified({ JWT_KEY: secret }, malformed)).toEqual(malformed.map(() => false));
     expect(errors).not.toHaveBeenCalled();
   });
 
-  it("K08: is told in no answer and no line of the log", async () => {
+  it("K08: no response and no log line contains a token, its claims or the secret", async () => {
     const logs = (["log", "warn", "error"] as const).map((level) =>
       vi.spyOn(console, level).mockReturnValue(undefined),
     );
@@ -235,17 +235,18 @@ describe("a token", () => {
     const response = await send("/", {
       headers: { ...withToken(token).headers, ...from("192.0.2.1").headers },
     });
-    const told = [await response.text(), JSON.stringify([...response.headers])];
-    told.push(JSON.stringify(logs.flatMap((log) => log.mock.calls)));
+    const outputs = [await response.text(), JSON.stringify([...response.headers])];
+    outputs.push(JSON.stringify(logs.flatMap((log) => log.mock.calls)));
     expect(response.status).toBe(403);
-    expect(told[0]).toContain('"missing_parts":["jwt:org"]');
-    for (const each of [token, "canary-sub", secret]) expect(told.join("\n")).not.toContain(each);
+    expect(outputs[0]).toContain('"missing_parts":["jwt:org"]');
+    for (const each of [token, "canary-sub", secret])
+      expect(outputs.join("\n")).not.toContain(each);
   });
 });
 
-describe("the keys of an issuer", () => {
-  /** Where the test's origin publishes this. */
-  const published = (set: unknown, status = 200): string =>
+describe("JWT_JWKS_URL", () => {
+  /** A URL at which the test origin answers with this key set. */
+  const keySetUrl = (set: unknown, status = 200): string =>
     `https://id.example/jwks?${new URLSearchParams({
       set: typeof set === "string" ? set : JSON.stringify(set),
       status: String(status),
@@ -256,7 +257,7 @@ describe("the keys of an issuer", () => {
     ...(kid !== undefined && { kid }),
   });
 
-  it("are fetched once, and verify by kid, or each in turn where a token names none", async () => {
+  it("the key set is fetched once; a token is verified by its kid, or by any key without one", async () => {
     const fetches = vi.spyOn(globalThis, "fetch");
     const keys = [await jwk(rsa, "a"), await jwk(ec, "b"), await jwk(otherEc, "c")];
     const claims = { sub: "ann" };
@@ -269,7 +270,7 @@ describe("the keys of an issuer", () => {
       signed(hs256(), claims),
       signed(es256(otherEc), { ...claims, exp: inSeconds(-1) }),
     ]);
-    expect(await areVerified({ JWT_JWKS_URL: published({ keys }) }, tokens)).toEqual([
+    expect(await areVerified({ JWT_JWKS_URL: keySetUrl({ keys }) }, tokens)).toEqual([
       true,
       true,
       true,
@@ -278,46 +279,43 @@ describe("the keys of an issuer", () => {
       false,
       false,
     ]);
-    const ofIssuer = fetches.mock.calls.filter(([url]) => url === published({ keys }));
-    expect(ofIssuer).toHaveLength(1);
+    const keySetFetches = fetches.mock.calls.filter(([url]) => url === keySetUrl({ keys }));
+    expect(keySetFetches).toHaveLength(1);
   });
 
   it.for<[string, string]>([
-    ["an error", published({ keys: [] }, 500)],
-    ["a redirect", published({ keys: [] }, 302)],
-    ["no JSON", published("<html>")],
-    ["no set of keys", published({ key: 1 })],
-    ["nothing", "https://id.example/unreachable"],
-  ])(
-    "that come as %s are an event, and tokens are missing until there are some",
-    async ([, url]) => {
-      const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
-      const gate = headgate({ POLICIES: [policy], JWT_JWKS_URL: url });
-      const ann = await signed(es256(), { sub: "ann" });
-      const bob = await signed(es256(), { sub: "bob" });
-      expect(await statusesOf(gate, [ann, bob, null])).toEqual([200, 429, 429]);
-      // Not asked again by every request, and not told again.
-      expect(errors.mock.calls).toEqual([
-        [expect.stringMatching(/^\{"event":"token-key-unavailable","error":"KeyUnavailable: /)],
-      ]);
-      expect(JSON.stringify(errors.mock.calls)).not.toContain(ann);
-    },
-  );
+    ["an error", keySetUrl({ keys: [] }, 500)],
+    ["a redirect", keySetUrl({ keys: [] }, 302)],
+    ["invalid JSON", keySetUrl("<html>")],
+    ["JSON without keys", keySetUrl({ key: 1 })],
+    ["no response", "https://id.example/unreachable"],
+  ])("%s instead of the key set is reported once, and tokens count as missing", async ([, url]) => {
+    const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const gate = headgate({ POLICIES: [policy], JWT_JWKS_URL: url });
+    const ann = await signed(es256(), { sub: "ann" });
+    const bob = await signed(es256(), { sub: "bob" });
+    expect(await statusesOf(gate, [ann, bob, null])).toEqual([200, 429, 429]);
+    // The cooldown prevents a fetch and a report for each request.
+    expect(errors.mock.calls).toEqual([
+      [expect.stringMatching(/^\{"event":"token-key-unavailable","error":"KeyUnavailable: /)],
+    ]);
+    expect(JSON.stringify(errors.mock.calls)).not.toContain(ann);
+  });
 
-  it("of which none fits is the token's fault, and no event", async () => {
+  it("a token whose kid is not in the key set is not reported", async () => {
     const errors = vi.spyOn(console, "error");
-    const url = published({ keys: [await jwk(otherEc, "c")] });
+    const url = keySetUrl({ keys: [await jwk(otherEc, "c")] });
     const token = await signed({ ...es256(), kid: "b" }, { sub: "ann" });
     expect(await areVerified({ JWT_JWKS_URL: url }, [token, token])).toEqual([false, false]);
     expect(errors).not.toHaveBeenCalled();
   });
 
-  it("are asked again when it was in vain a while ago", async () => {
+  it("the key set is fetched again 5 seconds after a failed fetch", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const down = vi.spyOn(globalThis, "fetch").mockRejectedValueOnce(new Error("down"));
     const gate = headgate({
       POLICIES: [{ ...policy, limits: "9/hour", onMissingKey: "deny" }],
-      JWT_JWKS_URL: published({ keys: [await jwk(ec)] }),
+      JWT_JWKS_URL: keySetUrl({ keys: [await jwk(ec)] }),
     });
     const token = await signed(es256(), { sub: "ann" });
     expect(await statusesOf(gate, [token, token])).toEqual([403, 403]);
@@ -328,8 +326,8 @@ describe("the keys of an issuer", () => {
   });
 });
 
-describe("a key that only looks like one", () => {
-  it("is an event, and every token is missing", async () => {
+describe("an invalid JWT_KEY", () => {
+  it("a JWT_KEY that cannot be imported is reported, and every token counts as missing", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const x = "A".repeat(43);
     const JWT_KEY = { kty: "EC", crv: "P-256", x, y: x };

@@ -21,7 +21,7 @@ import {
   advertisedWaitMs,
 } from "../wire/rate-limit-fields.ts";
 
-/** What denials depend on beside the request. */
+/** The circumstances of a denial, beside the request itself. */
 export interface DenialContext {
   readonly runtime: Runtime;
   readonly waitUntil: WaitUntil;

@@ -10,7 +10,7 @@ import { resolveKey } from "../../policies/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 import { isKeyDenial, type KeyDenial, withoutDryRunDenials } from "./denial.ts";
 
-/** What the policies of an announced request know about its client. */
+/** The keys of an announced request that may deny its preflight. */
 export interface AnnouncedRequest {
   /** The policies whose blocklists contain the client. */
   readonly blocked: readonly KeyDenial[];

@@ -3,7 +3,7 @@ import { headgate, statusOf } from "../harness.ts";
 
 type Headers = Record<string, string>;
 
-/** The statuses of requests with these headers, one after the other, against a limit of one per hour. */
+/** The statuses of successive requests with these headers, under a limit of one per hour and address. */
 async function statusesOf(fields: object, requests: readonly Headers[]): Promise<number[]> {
   const policy = { name: "a", limits: "1/hour", strategy: "fixed-window", ...fields };
   const { send } = headgate({ POLICIES: [policy] });
@@ -21,7 +21,7 @@ const forwarded = (...hops: string[]): Headers => ({
   "X-Forwarded-For": hops.join(", "),
 });
 
-describe("K01: who connects", () => {
+describe("K01: the connecting address", () => {
   const forgeries: Headers[] = [
     { "X-Forwarded-For": "203.0.113.1" },
     { "X-Forwarded-For": "203.0.113.1, 203.0.113.2" },
@@ -35,20 +35,20 @@ describe("K01: who connects", () => {
     { Connection: "CF-Connecting-IP" },
   ];
 
-  it("is charged, whatever else a request says of where it is from", async () => {
+  it("K01: CF-Connecting-IP is charged, whatever other address fields a request has", async () => {
     const requests = [{}, ...forgeries].map((forged) => ({ ...at("192.0.2.1"), ...forged }));
     const statuses = await statusesOf({}, requests);
     expect(statuses).toEqual([200, ...forgeries.map(() => 429)]);
   });
 
-  it("is unknown without the edge's word, and shares with all others unknown", async () => {
+  it("K01: requests without CF-Connecting-IP share one limit", async () => {
     const statuses = await statusesOf({}, forgeries);
     expect(statuses).toEqual([200, ...forgeries.slice(1).map(() => 429)]);
   });
 });
 
 describe("K02: an IPv6 network", () => {
-  it("is one visitor in every spelling, and another network is another", async () => {
+  it("K02: an IPv6 /64 network is one visitor in every spelling", async () => {
     expect(
       await statusesOf({}, [
         at("2001:db8:0:1::1"),
@@ -66,12 +66,15 @@ describe("K02: an IPv6 network", () => {
     [56, "2001:db8:0:ff::1", "2001:db8:0:100::1"],
     [60, "2001:db8:0:f::1", "2001:db8:0:10::1"],
     [128, "2001:DB8:0::1", "2001:db8::2"],
-  ])("is as large as ipv6Prefix = %i says", async ([ipv6Prefix, within, beyond]) => {
-    const requests = [at("2001:db8::1"), at(within), at(beyond)];
-    expect(await statusesOf({ ipv6Prefix }, requests)).toEqual([200, 429, 200]);
-  });
+  ])(
+    "K02: ipv6Prefix = %i sets the size of a visitor's network",
+    async ([ipv6Prefix, within, beyond]) => {
+      const requests = [at("2001:db8::1"), at(within), at(beyond)];
+      expect(await statusesOf({ ipv6Prefix }, requests)).toEqual([200, 429, 200]);
+    },
+  );
 
-  it("is what /check takes an address for, by the policy's own prefix", async () => {
+  it("K02: /check groups an IPv6 address by the policy's ipv6Prefix", async () => {
     const policy = { name: "a", limits: "3/hour", strategy: "fixed-window", ipv6Prefix: 48 };
     const { send, check } = headgate({ POLICIES: [policy] });
     await statusOf(send("/", { headers: at("2001:db8:1:2::3") }));
@@ -85,7 +88,7 @@ describe("K02: an IPv6 network", () => {
 });
 
 describe("K03: an IPv4 address", () => {
-  it("is one visitor mapped into IPv6, behind NAT64 and by itself", async () => {
+  it("K03: an IPv4 address is one visitor, whether plain, IPv4-mapped or behind NAT64", async () => {
     expect(
       await statusesOf({}, [
         at("1.2.3.4"),
@@ -98,7 +101,7 @@ describe("K03: an IPv4 address", () => {
     ).toEqual([200, 429, 429, 429, 429, 429]);
   });
 
-  it("is apart from others however mapped, and from IPv6 that only ends like it", async () => {
+  it("K03: different IPv4 addresses stay different when mapped, and from IPv6 with an IPv4 ending", async () => {
     const requests = ["::ffff:1.2.3.4", "::ffff:1.2.3.5", "64:ff9b::1.2.3.6", "2001:db8::1.2.3.4"];
     for (const ipv6Prefix of [32, 64, 128]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -109,36 +112,39 @@ describe("K03: an IPv4 address", () => {
 });
 
 describe("K11: Workers of other zones", () => {
-  const all = "2a06:98c0:3600::103";
+  const workersAddress = "2a06:98c0:3600::103";
 
-  it("come from one address, and are told apart by their zone", async () => {
-    const from = (zone: string, address = all): Headers => ({ ...at(address), "CF-Worker": zone });
+  it("K11: Workers of other zones share one address and are distinguished by zone", async () => {
+    const fromZone = (zone: string, address = workersAddress): Headers => ({
+      ...at(address),
+      "CF-Worker": zone,
+    });
     expect(
       await statusesOf({}, [
-        from("one.example"),
-        from("two.example"),
-        from("one.example"),
-        from("ONE.example"),
-        from("two.example", "2A06:98C0:3600:0:0:0:0:103"),
-        at(all),
-        at(all),
+        fromZone("one.example"),
+        fromZone("two.example"),
+        fromZone("one.example"),
+        fromZone("ONE.example"),
+        fromZone("two.example", "2A06:98C0:3600:0:0:0:0:103"),
+        at(workersAddress),
+        at(workersAddress),
       ]),
     ).toEqual([200, 200, 429, 429, 429, 200, 429]);
   });
 
-  it("are one another's neighbours in no other way: an address beside theirs has no zone", async () => {
-    const beside = (zone: string): Headers => ({
+  it("K11: CF-Worker is ignored for every other address", async () => {
+    const neighbour = (zone: string): Headers => ({
       ...at("2a06:98c0:3600::104"),
       "CF-Worker": zone,
     });
-    expect(await statusesOf({}, [beside("one.example"), beside("two.example")])).toEqual([
+    expect(await statusesOf({}, [neighbour("one.example"), neighbour("two.example")])).toEqual([
       200, 429,
     ]);
   });
 });
 
 describe("trustedProxies", () => {
-  it("takes the n-th address from the right, whatever a client put before it", async () => {
+  it("trustedProxies = n takes the n-th address from the right, whatever precedes it", async () => {
     const requests = [
       forwarded("203.0.113.1", "192.0.2.1"),
       forwarded("6.6.6.6", "203.0.113.1", "192.0.2.2"),
@@ -148,7 +154,7 @@ describe("trustedProxies", () => {
     expect(await statusesOf({ trustedProxies: 2 }, requests)).toEqual([200, 429, 429, 200]);
   });
 
-  it("of 1 is the last of them, with or without space", async () => {
+  it("trustedProxies = 1 takes the last address, with or without spaces", async () => {
     const requests = [
       forwarded("203.0.113.1"),
       { "X-Forwarded-For": "9.9.9.9,203.0.113.1" },
@@ -158,7 +164,7 @@ describe("trustedProxies", () => {
     expect(await statusesOf({ trustedProxies: 1 }, requests)).toEqual([200, 429, 429, 200]);
   });
 
-  it("finds no visitor in a list that is shorter, absent, or has no address there", async () => {
+  it("with trustedProxies, a list that is shorter, absent or without address there is a missing key part", async () => {
     const requests = [
       forwarded("203.0.113.1"),
       forwarded("203.0.113.2"),
@@ -187,7 +193,7 @@ describe("trustedProxies", () => {
       ["[2001:db8::1]", "[2001:db8::2]:443", '"[2001:DB8::3]"', '"[2001:db8:0:0::4]:80"'],
     ],
   ] as const)(
-    "charges %s, also where a proxy writes it with a port: %j",
+    "with trustedProxies, %s is charged also when written with a port: %j",
     async ([plain, written]) => {
       const requests = [plain, ...written].map((each) => forwarded(each, "192.0.2.1"));
       const statuses = await statusesOf({ trustedProxies: 2, onMissingKey: "skip" }, requests);
@@ -195,13 +201,13 @@ describe("trustedProxies", () => {
     },
   );
 
-  it("charges two visitors apart whose addresses are written with a port", async () => {
+  it("with trustedProxies, two addresses with ports are two visitors", async () => {
     const requests = ["203.0.113.7:1000", "203.0.113.8:1000", "203.0.113.7:2000"];
     const visitors = requests.map((each) => forwarded(each));
     expect(await statusesOf({ trustedProxies: 1 }, visitors)).toEqual([200, 200, 429]);
   });
 
-  it("groups IPv6 like any address, and knows no Workers", async () => {
+  it("with trustedProxies, IPv6 is grouped by prefix and CF-Worker is ignored", async () => {
     const requests = [
       forwarded("2001:db8::1"),
       forwarded("2001:db8::2"),

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "../harness.ts";
 
 const visitor = from("203.0.113.7");
@@ -12,8 +12,8 @@ interface Received {
   body: string;
 }
 
-describe("a request within the limits", () => {
-  it("reaches the origin with method, path, query, headers and body as they were", async () => {
+describe("an allowed request", () => {
+  it("an allowed request reaches the origin with unchanged method, path, query, headers and body", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/a%2Fb/%41?q=%20x&q=2", {
       method: "PUT",
@@ -30,7 +30,7 @@ describe("a request within the limits", () => {
     });
   });
 
-  it("brings back the RateLimit fields, counting down", async () => {
+  it("the RateLimit fields of successive responses count down", async () => {
     const { send } = headgate(three);
     const fields = [];
     for (let request = 0; request < 3; request++) {
@@ -45,7 +45,7 @@ describe("a request within the limits", () => {
     ]);
   });
 
-  it("streams the answer chunk by chunk", async () => {
+  it("the origin's response body is streamed chunk by chunk", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/ticks", visitor);
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
@@ -57,7 +57,7 @@ describe("a request within the limits", () => {
     ]);
   });
 
-  it("streams the body up while the answer comes down", async () => {
+  it("a request body is streamed while its response already arrives", async () => {
     const { send } = headgate(unlimited);
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const answer = send("/upload", { ...visitor, method: "POST", body: readable });
@@ -66,13 +66,13 @@ describe("a request within the limits", () => {
     await writer.write(utf8.encode("first "));
     const response = await answer;
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    // The body is not complete, and yet its beginning has been there and back.
+    // The origin echoes the first chunk before the request body is complete.
     expect((await reader?.read())?.value).toBe("first ");
     await Promise.all([writer.write(utf8.encode("second")), writer.close()]);
     expect((await reader?.read())?.value).toBe("second");
   });
 
-  it("may be a WebSocket, which is passed through and counted once", async () => {
+  it("a WebSocket is forwarded and charged once", async () => {
     const { send } = headgate(three);
     const response = await send("/websocket", {
       headers: { ...visitor.headers, Upgrade: "websocket" },
@@ -88,7 +88,7 @@ describe("a request within the limits", () => {
     expect((await send("/", visitor)).headers.get("RateLimit")).toBe('"default";r=1;t=60');
   });
 
-  it("keeps its method where it asks for an upgrade that only a GET can have", async () => {
+  it("a DELETE with Upgrade is forwarded as DELETE without the upgrade", async () => {
     const { send } = headgate(unlimited);
     const headers = { ...visitor.headers, Upgrade: "websocket" };
     const response = await send("/a", { method: "DELETE", headers });
@@ -97,7 +97,7 @@ describe("a request within the limits", () => {
     expect(received.headers).not.toHaveProperty("upgrade");
   });
 
-  it("passes redirects on instead of following them, without RateLimit fields", async () => {
+  it("redirects and 304 are passed on without RateLimit fields", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/redirect", visitor);
     expect([response.status, response.headers.get("Location")]).toEqual([302, "/elsewhere"]);
@@ -111,9 +111,9 @@ describe("a request within the limits", () => {
     [599, 599],
     [600, 502],
     [999, 502],
-  ] as const)("answers an origin's status %i with %i", async ([status, expected]) => {
+  ] as const)("the origin's status %i is answered with %i", async ([status, expected]) => {
     const { send } = headgate(unlimited);
-    // No Response of a test's own may have the other statuses.
+    // The constructor of Response accepts only statuses from 200 to 599.
     const answer =
       expected === status
         ? new Response("x", { status })
@@ -123,13 +123,13 @@ describe("a request within the limits", () => {
     origin.mockRestore();
   });
 
-  it("keeps every Set-Cookie", async () => {
+  it("every Set-Cookie field of the origin is kept", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/cookies", visitor);
     expect(response.headers.getSetCookie()).toEqual(["a=1; Path=/", "b=2; Path=/"]);
   });
 
-  it("loses the fields that are meant for one hop, in both directions", async () => {
+  it("hop-by-hop fields are removed in both directions", async () => {
     const { send } = headgate({ ...unlimited, ORIGIN_SECRET: "from-headgate" });
     const sent = await send("/", {
       headers: {
@@ -153,7 +153,7 @@ describe("a request within the limits", () => {
     ]);
   });
 
-  it("removes a forged X-Headgate-Secret where no ORIGIN_SECRET is set", async () => {
+  it("a forged X-Headgate-Secret is removed also without ORIGIN_SECRET", async () => {
     const { send } = headgate(unlimited);
     const headers = { ...visitor.headers, "X-Headgate-Secret": "forged" };
     const received = await (await send("/", { headers })).json<Received>();
@@ -161,16 +161,16 @@ describe("a request within the limits", () => {
     expect(received.headers).not.toHaveProperty("x-headgate-secret");
   });
 
-  it("adds its fields to those of an origin that speaks them, and leaves older forms alone", async () => {
+  it("RateLimit fields are appended to those of the origin, except to older formats", async () => {
     const { send } = headgate(three);
-    const spoken = await send("/refusing", visitor);
-    expect([spoken.status, await spoken.text()]).toEqual([429, "the origin's denial"]);
-    expect(spoken.headers.get("RateLimit")).toBe('"origin";r=0;t=7, "default";r=2;t=60');
+    const current = await send("/refusing", visitor);
+    expect([current.status, await current.text()]).toEqual([429, "the origin's denial"]);
+    expect(current.headers.get("RateLimit")).toBe('"origin";r=0;t=7, "default";r=2;t=60');
     const older = await send("/draft-6", visitor);
     expect(older.headers.get("RateLimit")).toBe("limit=10, remaining=5, reset=3");
   });
 
-  it("counts a HEAD like a GET", async () => {
+  it("a HEAD request is charged like a GET request", async () => {
     const { send } = headgate(three);
     const response = await send("/", { ...visitor, method: "HEAD" });
     expect(response.headers.get("RateLimit")).toBe('"default";r=2;t=60');
@@ -178,8 +178,8 @@ describe("a request within the limits", () => {
   });
 });
 
-describe("a request beyond the limits", () => {
-  it("is refused with 429, the wait and what was violated, in problem details", async () => {
+describe("a denied request", () => {
+  it("a denial is 429 problem details with the wait and the violated limits", async () => {
     const { send } = headgate({ LIMITS: "1/minute; 100/hour", STRATEGY: "fixed-window" });
     await send("/", visitor);
     const response = await send("/", visitor);
@@ -202,7 +202,7 @@ describe("a request beyond the limits", () => {
     });
   });
 
-  it("does not reach the origin, and its body is not read", async () => {
+  it("a denied request does not reach the origin, and its body is not read", async () => {
     const { send } = headgate({ LIMITS: "1/minute" });
     await send("/", visitor);
     let pulls = 0;
@@ -211,7 +211,7 @@ describe("a request beyond the limits", () => {
     expect(pulls).toBe(0);
   });
 
-  it("leaves other visitors alone", async () => {
+  it("a denial does not affect other visitors", async () => {
     const { send } = headgate({ LIMITS: "1/minute" });
     expect(await statusOf(send("/", visitor))).toBe(200);
     expect(await statusOf(send("/", visitor))).toBe(429);
@@ -219,14 +219,14 @@ describe("a request beyond the limits", () => {
   });
 });
 
-describe("an origin", () => {
-  it("that cannot be reached is a 502", async () => {
+describe("ORIGIN", () => {
+  it("an unreachable origin is answered with 502", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/unreachable", visitor);
     expect(await response.json()).toMatchObject({ status: 502, title: "Bad Gateway" });
   });
 
-  it("that is not set is a 404 that says so", async () => {
+  it("without ORIGIN every request is answered with a 404 that names the variable", async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "" });
     const response = await send("/", visitor);
     const { status, detail } = await response.json<{ status: number; detail: string }>();
@@ -234,32 +234,83 @@ describe("an origin", () => {
     expect(detail).toContain("ORIGIN is not set");
   });
 
-  it("on the request's own host is a loop, and refused without being charged", async () => {
+  it("an ORIGIN on the request's own host is answered with 508 and not charged", async () => {
     const { send, check } = headgate({ ...three, ORIGIN: "http://headgate.example" });
     expect(await statusOf(send("/", visitor))).toBe(508);
     const look = await check("GET", "/check?key=203.0.113.7");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 3 }] });
   });
 
-  it("on another port of the request's own host is no loop", async () => {
+  it("an ORIGIN on another port of the request's host is no loop", async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "https://headgate.example:8443" });
     const response = await send("/x", visitor);
     expect(await response.json()).toMatchObject({ url: "https://headgate.example:8443/x" });
     expect(await statusOf(send("https://headgate.example:8443/x", visitor))).toBe(508);
   });
 
-  it('behind a route is fetched under the request\'s own URL: ORIGIN = "route"', async () => {
+  it('with ORIGIN = "route" the request\'s own URL is fetched', async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "route" });
     const response = await send("/path?q=1", visitor);
     expect(await response.json()).toMatchObject({ url: "https://headgate.example/path?q=1" });
   });
 
-  it("with a port of its own is asked at that port, whatever the request's was", async () => {
+  it("the port of ORIGIN replaces the port of the request", async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "http://origin.example:8080" });
     const response = await send("https://headgate.example:8443/x", visitor);
     expect(await response.json()).toMatchObject({ url: "http://origin.example:8080/x" });
     const plain = headgate({ ...unlimited, ORIGIN: "https://origin.example" });
     const other = await plain.send("https://headgate.example:8443/x", visitor);
     expect(await other.json()).toMatchObject({ url: "https://origin.example/x" });
+  });
+});
+
+describe("forwarding fields", () => {
+  const receivedFields = async (headers: Record<string, string>): Promise<Record<string, string>> =>
+    (await (await headgate(unlimited).send("/echo", { headers })).json<Received>()).headers;
+
+  it("the origin receives X-Forwarded-*, Forwarded and Via", async () => {
+    const headers = { ...visitor.headers, "X-Forwarded-For": "192.0.2.1", Forwarded: "for=a" };
+    expect(await receivedFields(headers)).toMatchObject({
+      "x-forwarded-for": "192.0.2.1, 203.0.113.7",
+      "x-forwarded-proto": "https",
+      "x-forwarded-host": "headgate.example",
+      forwarded: 'for=a, for=203.0.113.7;host="headgate.example";proto=https',
+      via: expect.stringMatching(/^1\.1 headgate-[\w-]{8}$/),
+    });
+  });
+
+  it("Via differs between deployments, so that one may forward to another", async () => {
+    const first = await receivedFields(visitor.headers);
+    const second = await receivedFields({ ...visitor.headers, Via: first["via"] ?? "" });
+    const [before, added] = (second["via"] ?? "").split(", ");
+    expect(before).toBe(first["via"]);
+    expect(added).not.toBe(before);
+  });
+});
+
+describe("ORIGIN_TIMEOUT", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("an origin that has not responded within ORIGIN_TIMEOUT is answered with 504", async () => {
+    const { send } = headgate({ ...unlimited, ORIGIN_TIMEOUT: "100ms" });
+    const response = await send("/slow", visitor);
+    expect(response.status).toBe(504);
+    expect(response.headers.get("Proxy-Status")).toMatch(/;error=http_response_timeout$/);
+    expect(await response.json()).toMatchObject({ type: "about:blank", title: "Gateway Timeout" });
+  });
+
+  it("ORIGIN_TIMEOUT does not bound the duration of a response body", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const { send } = headgate({ ...unlimited, ORIGIN_TIMEOUT: "30s" });
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const answer = send("/upload", { ...visitor, method: "POST", body: readable });
+    const writer = writable.getWriter();
+    await writer.write(new TextEncoder().encode("first "));
+    const response = await answer;
+    const text = response.text();
+    vi.advanceTimersByTime(60_000);
+    await writer.write(new TextEncoder().encode("second"));
+    await writer.close();
+    expect(await text).toBe("first second");
   });
 });

@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 const strict = { name: "p", limits: "1/hour", strategy: "fixed-window" };
 const secret = "a secret of at least thirty-two bytes";
 
-const bearing = async (claims: Record<string, unknown>): Promise<Record<string, string>> => {
+const bearer = async (claims: Record<string, unknown>): Promise<Record<string, string>> => {
   const token = new SignJWT({ sub: "u1", ...claims }).setProtectedHeader({ alg: "HS256" });
   return { Authorization: `Bearer ${await token.sign(new TextEncoder().encode(secret))}` };
 };
@@ -16,10 +16,10 @@ const bearing = async (claims: Record<string, unknown>): Promise<Record<string, 
 type Headers = Record<string, string>;
 const at = (address: string): Headers => from(address).headers;
 
-/** What requests with these headers are told of the quota, one after the other: `q` and `r`, or the status. */
-async function toldTo(fields: object, requests: readonly Headers[]): Promise<string[]> {
+/** For successive requests with these headers: remaining and limit of the RateLimit fields, or the status. */
+async function quotaOrStatus(fields: object, requests: readonly Headers[]): Promise<string[]> {
   const { send } = headgate({ POLICIES: [{ ...strict, ...fields }], JWT_KEY: secret });
-  const told = [];
+  const results = [];
   for (const headers of requests) {
     // oxlint-disable-next-line no-await-in-loop
     const response = await send("/", { headers });
@@ -27,25 +27,25 @@ async function toldTo(fields: object, requests: readonly Headers[]): Promise<str
     await response.body?.cancel();
     const [, q] = /q=(\d+)/.exec(response.headers.get("RateLimit-Policy") ?? "") ?? [];
     const [, r] = /r=(\d+)/.exec(response.headers.get("RateLimit") ?? "") ?? [];
-    const isTold = response.status === 200 && q !== undefined;
-    told.push(isTold ? `${r} of ${q}` : String(response.status));
+    const hasQuota = response.status === 200 && q !== undefined;
+    results.push(hasQuota ? `${r} of ${q}` : String(response.status));
   }
-  return told;
+  return results;
 }
 
 describe("an override", () => {
-  it("by key has limits of its own; others have the policy's", async () => {
+  it("an override by key replaces the limits of that key only", async () => {
     const overrides = [{ key: "partner-42", limits: "5/hour" }];
     const keys = ["partner-42", "partner-42", "partner-4", "partner-4", "PARTNER-42"];
     expect(
-      await toldTo(
+      await quotaOrStatus(
         { key: "header:x-partner", overrides },
         keys.map((key) => ({ "X-Partner": key })),
       ),
     ).toEqual(["4 of 5", "3 of 5", "0 of 1", "429", "0 of 1"]);
   });
 
-  it("by an address or a network holds for who comes from there, whatever is charged", async () => {
+  it("an override by address or network applies to visitors from there, whatever the key is", async () => {
     const overrides = [
       { key: "203.0.113.7", limits: "9/hour" },
       { key: "203.0.113.0/24", limits: "5/hour" },
@@ -58,7 +58,7 @@ describe("an override", () => {
       "2001:db8:9::1",
       "9.9.9.9",
     ];
-    expect(await toldTo({ overrides }, requests.map(at))).toEqual([
+    expect(await quotaOrStatus({ overrides }, requests.map(at))).toEqual([
       "8 of 9",
       "4 of 5",
       "4 of 5",
@@ -66,7 +66,7 @@ describe("an override", () => {
       "0 of 1",
     ]);
     const users = requests.map((address, index) => ({ ...at(address), "X-User": `u${index}` }));
-    expect(await toldTo({ key: "header:x-user", overrides }, users)).toEqual([
+    expect(await quotaOrStatus({ key: "header:x-user", overrides }, users)).toEqual([
       "8 of 9",
       "4 of 5",
       "4 of 5",
@@ -75,24 +75,24 @@ describe("an override", () => {
     ]);
   });
 
-  it("by a claim holds for who brings it, signed; the first that holds is the one", async () => {
+  it("an override by claim applies to a verified token, and the first matching override wins", async () => {
     const overrides = [
       { when: "jwt:plan=pro", limits: "10/hour" },
       { when: "jwt:plan=pro*", limits: "8/hour" },
       { when: "jwt:roles=staff", limits: "6/hour" },
       { when: "jwt:seats=3", limits: "3/hour" },
     ];
-    const forged = await bearing({ plan: "pro" });
+    const forged = await bearer({ plan: "pro" });
     const requests = [
-      await bearing({ plan: "pro" }),
-      await bearing({ sub: "u2", plan: "pro-annual" }),
-      await bearing({ sub: "u3", roles: ["dev", "staff"] }),
-      await bearing({ sub: "u4", seats: 3 }),
-      await bearing({ sub: "u5", plan: "free" }),
+      await bearer({ plan: "pro" }),
+      await bearer({ sub: "u2", plan: "pro-annual" }),
+      await bearer({ sub: "u3", roles: ["dev", "staff"] }),
+      await bearer({ sub: "u4", seats: 3 }),
+      await bearer({ sub: "u5", plan: "free" }),
       { Authorization: `${forged["Authorization"] ?? ""}x` },
       {},
     ];
-    expect(await toldTo({ key: "jwt:sub", overrides }, requests)).toEqual([
+    expect(await quotaOrStatus({ key: "jwt:sub", overrides }, requests)).toEqual([
       "9 of 10",
       "7 of 8",
       "5 of 6",
@@ -103,15 +103,15 @@ describe("an override", () => {
     ]);
   });
 
-  it("keeps what a key has spent when its plan changes, as the window is the same", async () => {
+  it("a key keeps what it has spent when another override with the same window applies", async () => {
     const overrides = [{ when: "jwt:plan=pro", limits: "10/hour" }];
     const requests = [
-      await bearing({ plan: "pro" }),
-      await bearing({ plan: "pro" }),
-      await bearing({ plan: "free" }),
-      await bearing({ plan: "pro" }),
+      await bearer({ plan: "pro" }),
+      await bearer({ plan: "pro" }),
+      await bearer({ plan: "free" }),
+      await bearer({ plan: "pro" }),
     ];
-    expect(await toldTo({ key: "jwt:sub", limits: "3/hour", overrides }, requests)).toEqual([
+    expect(await quotaOrStatus({ key: "jwt:sub", limits: "3/hour", overrides }, requests)).toEqual([
       "9 of 10",
       "8 of 10",
       "0 of 3",
@@ -119,18 +119,22 @@ describe("an override", () => {
     ]);
   });
 
-  it("of a key of several parts names all of them", async () => {
+  it("an override for a key of several parts must match all of them", async () => {
     const overrides = [{ key: ["acme-*", "203.0.113.0/24"], limits: "5/hour" }];
     const requests = [
-      { ...(await bearing({ tenant: "acme-1" })), ...at("203.0.113.7") },
-      { ...(await bearing({ tenant: "acme-1" })), ...at("203.0.114.7") },
-      { ...(await bearing({ tenant: "other" })), ...at("203.0.113.7") },
+      { ...(await bearer({ tenant: "acme-1" })), ...at("203.0.113.7") },
+      { ...(await bearer({ tenant: "acme-1" })), ...at("203.0.114.7") },
+      { ...(await bearer({ tenant: "other" })), ...at("203.0.113.7") },
     ];
     const key = ["jwt:tenant", "ip"];
-    expect(await toldTo({ key, overrides }, requests)).toEqual(["4 of 5", "0 of 1", "0 of 1"]);
+    expect(await quotaOrStatus({ key, overrides }, requests)).toEqual([
+      "4 of 5",
+      "0 of 1",
+      "0 of 1",
+    ]);
   });
 
-  it("holds under /check for the same key, and a condition for what is in the key", async () => {
+  it("overrides apply under /check, with conditions on the parts of the key", async () => {
     const { send, check } = headgate({
       POLICIES: [
         { ...strict, overrides: [{ key: "203.0.113.0/24", limits: "5/hour" }] },
@@ -154,18 +158,24 @@ describe("an override", () => {
   });
 });
 
-describe("the lists of a policy", () => {
+describe("an allowlist and a blocklist", () => {
   const lists = {
     allow: ["203.0.113.0/24", "10.0.0.1"],
     deny: ["203.0.113.66", "2001:db8:6::/48"],
   };
 
-  it("let in uncharged, and without fields, or refuse before anything is charged", async () => {
+  it("an allowlisted request is not charged and has no RateLimit fields; a blocklisted one is denied", async () => {
     const requests = ["203.0.113.7", "203.0.113.7", "203.0.113.66", "2001:db8:6:1::1", "9.9.9.9"];
-    expect(await toldTo(lists, requests.map(at))).toEqual(["200", "200", "403", "403", "0 of 1"]);
+    expect(await quotaOrStatus(lists, requests.map(at))).toEqual([
+      "200",
+      "200",
+      "403",
+      "403",
+      "0 of 1",
+    ]);
   });
 
-  it("refuse with problem details that do not name the entry that matched", async () => {
+  it("the problem details of a blocklist denial do not name the matching entry", async () => {
     const { send } = headgate({ POLICIES: [{ ...strict, ...lists }] });
     const response = await send("/", from("203.0.113.66"));
     expect([response.status, response.headers.get("RateLimit")]).toEqual([403, null]);
@@ -178,7 +188,7 @@ describe("the lists of a policy", () => {
     });
   });
 
-  it("are of that policy alone: others charge who is allowed by it, and are not asked for who is refused", async () => {
+  it("an allowlist exempts from its own policy only; a blocklist denial charges no policy", async () => {
     const { send, check } = headgate({
       POLICIES: [
         { ...strict, ...lists },
@@ -192,7 +202,7 @@ describe("the lists of a policy", () => {
     expect(await other.json()).toMatchObject({ limits: [{ remaining: 2 }] });
   });
 
-  it("hold for keys as for addresses, and for requests that lack a part of the key", async () => {
+  it("lists match keys and addresses, and also requests without a key part", async () => {
     const fields = {
       key: "header:x-key",
       onMissingKey: "deny",
@@ -206,15 +216,15 @@ describe("the lists of a policy", () => {
       { ...at("10.1.2.3") },
       { ...at("9.9.9.9") },
     ];
-    expect(await toldTo(fields, requests)).toEqual(["200", "403", "0 of 1", "200", "403"]);
+    expect(await quotaOrStatus(fields, requests)).toEqual(["200", "403", "0 of 1", "200", "403"]);
   });
 
-  it("are told under /check while the object gives no answer, too", async () => {
+  it("/check applies lists even when the object is unavailable", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
-    const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const reject = (): Promise<never> => Promise.reject(new Error("gone"));
     const { check } = headgate({
       POLICIES: [{ ...strict, ...lists, onError: "closed" }],
-      RATE_LIMITER: { getByName: () => ({ look: call, check: call }) },
+      RATE_LIMITER: { getByName: () => ({ look: reject, check: reject }) },
     });
     const allowed = await check("POST", "/check", { key: "203.0.113.7" });
     expect(await allowed.json()).toMatchObject({ allowed: true, limits: [{ remaining: 1 }] });
@@ -224,23 +234,23 @@ describe("the lists of a policy", () => {
     vi.restoreAllMocks();
   });
 
-  it("are told under /check, where nothing is spent", async () => {
+  it("/check applies lists and charges nothing for their keys", async () => {
     const { check } = headgate({ POLICIES: [{ ...strict, ...lists }] });
-    const ask = async (key: string, method = "POST", path = "/check"): Promise<unknown> =>
+    const checkKey = async (key: string, method = "POST", path = "/check"): Promise<unknown> =>
       (await check(method, path, { key, ...(path !== "/check" && { ttlMs: 1_000 }) })).json();
-    const listed = { cost: 1, bannedForMs: 0, violated: [], headers: {} };
+    const unlimited = { cost: 1, bannedForMs: 0, violated: [], headers: {} };
     for (let time = 0; time < 2; time++) {
       // oxlint-disable-next-line no-await-in-loop
-      expect(await ask("203.0.113.7")).toMatchObject({
-        ...listed,
+      expect(await checkKey("203.0.113.7")).toMatchObject({
+        ...unlimited,
         allowed: true,
         retryAfterMs: 0,
         limits: [{ remaining: 1 }],
       });
     }
-    const refused = { ...listed, allowed: false, retryAfterMs: null };
-    expect(await ask("203.0.113.66")).toMatchObject(refused);
-    expect(await ask("203.0.113.66", "POST", "/check/reserve")).toMatchObject({
+    const refused = { ...unlimited, allowed: false, retryAfterMs: null };
+    expect(await checkKey("203.0.113.66")).toMatchObject(refused);
+    expect(await checkKey("203.0.113.66", "POST", "/check/reserve")).toMatchObject({
       ...refused,
       id: null,
     });

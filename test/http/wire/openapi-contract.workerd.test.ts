@@ -122,10 +122,10 @@ describe("S11: what the tests of /check compare each answer with", () => {
 
   it("finds what was accepted although the document would not have", async () => {
     const url = new URL("https://h.example/check?key=k&colour=red&cost=1000001");
-    expect(await found(answer, {}, { ...looked, url })).toMatch(/asked colour.*\n.*asked cost/);
+    expect(await found(answer, {}, { ...looked, url })).toMatch(/query colour.*\n.*query cost/);
     const body = '{"key": 5}';
     const posted = { method: "POST", url: new URL("https://h.example/check"), body };
-    expect(await found(answer, {}, { ...looked, ...posted })).toMatch(/asked/);
+    expect(await found(answer, {}, { ...looked, ...posted })).toMatch(/request body/);
   });
 
   it("finds a path that is not in it, and an Allow that leaves out a method", async () => {
