@@ -263,7 +263,7 @@ describe("a key with 1,000 open reservations", () => {
       type: "about:blank",
       title: "Too Many Requests",
       status: 429,
-      detail: "Too many requests of this key are in flight. Retry in 1 second.",
+      detail: "Too many requests for this key are in flight. Retry in 1 second.",
       reason: "reservations",
     });
   });
