@@ -1,9 +1,9 @@
 /**
- * Days, weeks, months and years as the clocks of a time zone show them. A period begins at the first instant of its
- * first day: where the clocks skip midnight, when they skip it; where midnight comes twice, the first time. Periods
- * follow one another without a gap, so that each instant is in one.
+ * Days, weeks, months and years in a time zone. A period begins at the first instant of its first day. If the clocks skip
+ * midnight, that is the instant of the change; if midnight comes twice, it is the first one. Every instant is in exactly
+ * one period.
  */
-// Dates are computed here, of instants that are given; none asks what time it is.
+// `Date` is used for arithmetic only; nothing here reads the clock.
 // oxlint-disable no-restricted-globals
 import { bisect } from "./integers.ts";
 import type { Period } from "./strategy.ts";
@@ -12,7 +12,7 @@ import { offsetMs } from "./time-zones.ts";
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** The greatest length of each while no clocks are changed. */
+/** The greatest length of each period without a clock change. */
 export const longestPeriodMs: Readonly<Record<Period, number>> = {
   day: dayMs,
   week: 7 * dayMs,
@@ -25,23 +25,18 @@ export interface Span {
   readonly endMs: number;
 }
 
-/** The spans last asked for, by time zone: requests of one time ask for the same ones, one decision several times. */
-const remembered: Readonly<Record<Period, Map<string, Span>>> = {
-  day: new Map(),
-  week: new Map(),
-  month: new Map(),
-  year: new Map(),
-};
-const mostRemembered = 1_000;
+/** The latest period by kind and time zone. Most requests, and every step of one decision, need the same one. */
+const cachedSpans = new Map<string, Span>();
+const mostCachedSpans = 4_000;
 
-/** The period that holds an instant. */
+/** The period that contains an instant. */
 export function periodAt(period: Period, timezone: string, atMs: number): Span {
-  const spans = remembered[period];
-  const known = spans.get(timezone);
-  if (known !== undefined && atMs >= known.startMs && atMs < known.endMs) return known;
+  const key = `${period} ${timezone}`;
+  const cached = cachedSpans.get(key);
+  if (cached !== undefined && atMs >= cached.startMs && atMs < cached.endMs) return cached;
   const span = spanAt(period, timezone, atMs);
-  if (spans.size >= mostRemembered) spans.clear();
-  spans.set(timezone, span);
+  if (cachedSpans.size >= mostCachedSpans) cachedSpans.clear();
+  cachedSpans.set(key, span);
   return span;
 }
 
@@ -50,11 +45,11 @@ function spanAt(period: Period, timezone: string, atMs: number): Span {
   const nextMs = nextFirstDay(period, firstDayMs);
   const endMs = firstInstant(timezone, nextMs);
   if (atMs < endMs) return { startMs: firstInstant(timezone, firstDayMs), endMs };
-  // Clocks that were set back across midnight show the last day again: it has ended all the same.
+  // The clocks were set back across midnight and show the last day again, but its period has ended.
   return { startMs: endMs, endMs: firstInstant(timezone, nextFirstDay(period, nextMs)) };
 }
 
-/** What clocks show at an instant, as if it were UTC: all local times and days below are written so. */
+/** The local time at an instant. Local times and days are represented as the UTC instant that shows the same time. */
 const localTime = (timezone: string, atMs: number): number => atMs + offsetMs(timezone, atMs);
 
 function firstDay(period: Period, localMs: number): number {
@@ -75,13 +70,13 @@ function firstDay(period: Period, localMs: number): number {
   }
 }
 
-/** Half a day beyond the longest period is within the next one, be this one the longest or the shortest. */
+/** Half a day beyond the longest length is within the next period, whatever the length of this one. */
 const nextFirstDay = (period: Period, firstDayMs: number): number =>
   firstDay(period, firstDayMs + longestPeriodMs[period] + dayMs / 2);
 
-/** The first instant at which the clocks show this midnight or, where they skip it, what comes after it. */
+/** The first instant at which the clocks show a midnight, or a later time if they skip it. */
 function firstInstant(timezone: string, midnightMs: number): number {
-  // No offset is beyond 15 hours, and no clock is changed twice in two days.
+  // No offset exceeds 15 hours, and no clock changes twice in two days.
   const beforeMs = offsetMs(timezone, midnightMs - 15 * hourMs);
   const afterMs = offsetMs(timezone, midnightMs + 15 * hourMs);
   const earlier = midnightMs - Math.max(beforeMs, afterMs);

@@ -1,20 +1,26 @@
-/** The engine of Headgate, pure: limits, strategies and the meter that decides them. */
-export type { Meter } from "./meter.ts";
-export { longestWaitMs } from "./metered-limit.ts";
+/** The pure rate limiting engine: limits, strategies, and the meter that decides them. */
+export {
+  changesByDenial,
+  defaultStrategy,
+  holdsSlots,
+  mostStoredBytesOf,
+  strategies,
+  windowMsAt,
+} from "./compiled-limit.ts";
 export { isCount } from "./integers.ts";
-export { attachSegments, detachSegments } from "./snapshot.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
-export { createMeter } from "./meter.ts";
-export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
-export type { LimitDefaults, LimitInput } from "./limits.ts";
 export {
   acceptedName,
   acceptedStrategy,
+  type LimitDefaults,
   limitFields,
+  type LimitInput,
   namePattern,
   parseLimits,
   readLimits,
 } from "./limits.ts";
+export { createMeter, type Meter } from "./meter.ts";
+export { longestWaitMs } from "./metered-limit.ts";
 export {
   acceptedDuration,
   acceptedNotation,
@@ -22,14 +28,7 @@ export {
   formatWindow,
   parseDuration,
 } from "./notation.ts";
-export type { ConfigProblem } from "../validation/problems.ts";
-export { ConfigProblems, describeProblem } from "../validation/problems.ts";
-export {
-  changesByDenial,
-  defaultStrategy,
-  mostStoredBytesOf,
-  holdsSlots,
-  strategies,
-  windowMsAt,
-} from "./compiled-limit.ts";
-export type { Decision, Limit, LimitDecision, StoredState, Strategy } from "./strategy.ts";
+export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
+export { attachSegments, detachSegments } from "./snapshot.ts";
+export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
+export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";

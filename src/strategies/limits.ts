@@ -1,4 +1,4 @@
-/** Limits as people write them -> limits that cannot be wrong. All problems are reported at once. */
+/** Parses and validates written limits. All problems are reported at once. */
 import * as v from "valibot";
 import { unitsSchema } from "./integers.ts";
 import {
@@ -22,7 +22,7 @@ import {
 import { defaultStrategy, mostStoredBytesOf, compiledLimit, strategies } from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
 
-/** A limit as written: the fields all limits have, and those of its strategy. */
+/** A limit as written: the fields that all limits have, and those of its strategy. */
 export interface LimitInput {
   readonly limit: number;
   readonly window: string;
@@ -32,15 +32,15 @@ export interface LimitInput {
 }
 
 export interface LimitDefaults {
-  /** For limits that name no strategy; `sliding-window-counter` when left out. */
+  /** The strategy of limits that name none; `sliding-window-counter` by default. */
   readonly strategy?: string;
-  /** The name of the policy, from which limits without a name take theirs; `default` when left out. */
+  /** The name of the policy, from which unnamed limits derive theirs; `default` by default. */
   readonly policy?: string;
 }
 
 const mostLimits = 16;
 const acceptedCount = `from 1 to ${mostLimits} limits`;
-/** A row of storage holds 2 MB: a policy's states are one row, with some room for what stands around them. */
+/** A policy's states share one storage row of at most 2 MB; the rest of the row needs some room. */
 const mostStoredBytes = 1_900_000;
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const acceptedName =
@@ -59,15 +59,23 @@ const limitEntries = {
 
 /** The names of all fields of limits, of every strategy. */
 export const limitFields: readonly string[] = [
-  ...new Set(
-    [limitEntries, ...[...strategies.values()].map(({ options }) => options)].flatMap((entries) =>
-      Object.keys(entries),
-    ),
-  ),
+  ...new Set([
+    ...Object.keys(limitEntries),
+    ...[...strategies.values()].flatMap(({ options }) => Object.keys(options)),
+  ]),
 ];
 
-/** A limit whose name is not settled yet, and where it was written. */
-interface Draft {
+/** A limit as written, and where. */
+interface WrittenLimit {
+  readonly field: string;
+  /** The value that problems quote. */
+  readonly written: unknown;
+  /** The fields, or any other value if they are invalid. */
+  readonly value: unknown;
+}
+
+/** A valid limit that may have no name yet. */
+interface LimitDraft {
   readonly field: string;
   readonly written: unknown;
   readonly limit: Omit<Limit, "name"> & { readonly name: string | undefined };
@@ -89,7 +97,7 @@ export function parseLimits(
   return limits;
 }
 
-/** Like `parseLimits`, for values of any shape: hands every problem to `report` and answers the limits without one. */
+/** Like `parseLimits` for a value of any shape. Passes every problem to `report`, and returns the valid limits. */
 export function readLimits(
   input: unknown,
   defaults: LimitDefaults,
@@ -105,12 +113,12 @@ export function readLimits(
   const { strategy = defaultStrategy } = defaults;
   if (!strategies.has(strategy)) reportAt("strategy", strategy, acceptedStrategy);
   const known = strategies.has(strategy) ? strategy : defaultStrategy;
-  // A copy has no empty places, which would be passed over.
+  // `flatMap` skips the empty places of a sparse array; a copy has none.
   const drafts = Array.from(items).flatMap((item, index) => {
     const field = Array.isArray(input) ? `[${index}]` : "";
     return typeof item === "string"
       ? readNotation(item, field, known, reportAt)
-      : readFields(item, item, field, known, reportAt);
+      : readFields({ field, written: item, value: item }, known, reportAt);
   });
   if (drafts.length > mostLimits) {
     reportAt("", input, acceptedCount);
@@ -124,7 +132,7 @@ export function readLimits(
     const accepted = `limits whose states together take at most ${mostStoredBytes} bytes; these take ${storedBytes}`;
     reportAt("", input, accepted);
   }
-  return named(drafts, defaults.policy ?? "default", reportAt);
+  return nameLimits(drafts, defaults.policy ?? "default", reportAt);
 }
 
 function readNotation(
@@ -132,84 +140,81 @@ function readNotation(
   field: string,
   defaultName: string,
   reportAt: ReportAt,
-): Draft[] {
+): LimitDraft[] {
   const parts = splitNotation(text);
-  if (parts.includes(null)) reportAt(field, text, acceptedNotation + withoutLimit(text));
+  if (parts.includes(null)) reportAt(field, text, acceptedNotation + unlimitedHint(text));
   return parts.flatMap((part) => {
     if (part === null) return [];
     const limit = parseUnits(part.limit);
-    const note = Number.isNaN(limit)
-      ? `, in digits such as 100 or 1_000${withoutLimit(part.limit)}`
+    const hint = Number.isNaN(limit)
+      ? `, in digits such as 100 or 1_000${unlimitedHint(part.limit)}`
       : "";
     const reportPart: ReportAt = (place, value, accepted) =>
-      reportAt(place, value, accepted + (place === joinPath(field, "limit") ? note : ""));
-    // A problem in a part quotes the whole part: its pieces say little on their own.
-    return readFields({ limit, window: part.window }, part.text, field, defaultName, reportPart);
+      reportAt(place, value, accepted + (place === joinPath(field, "limit") ? hint : ""));
+    const value = { limit, window: part.window };
+    return readFields({ field, written: part.text, value }, defaultName, reportPart);
   });
 }
 
-/** What to do instead of writing "unlimited"; nothing for any other text. */
-const withoutLimit = (text: string): string =>
+/** The advice for a text such as "unlimited"; "" for any other text. */
+const unlimitedHint = (text: string): string =>
   /^\s*(?:unlimited|infinity|inf|none|off)\s*$/i.test(text)
     ? "; where nothing is to be limited, leave the policy out, or list in allow who is exempt"
     : "";
 
 function readFields(
-  value: unknown,
-  written: unknown,
-  field: string,
+  { field, written, value }: WrittenLimit,
   defaultName: string,
   reportAt: ReportAt,
-): Draft[] {
+): LimitDraft[] {
   if (!isRecord(value)) {
     reportAt(field, written, `${acceptedNotation}, or an object of fields`);
     return [];
   }
-  const place = (within: string, wrong: unknown, accepted: string): void =>
+  // A problem in notation quotes the whole part: its pieces say little on their own.
+  const reportField = (within: string, wrong: unknown, accepted: string): void =>
     reportAt(joinPath(field, within), value === written ? wrong : written, accepted);
-  const isOfCalendar = isOnlyOfCalendar(parseWindow(asText(value["window"])));
-  const implied = isOfCalendar ? calendarStrategy : defaultName;
-  const asked = value["strategy"] === undefined ? implied : value["strategy"];
-  const isMisnamed = isOfCalendar && asked !== calendarStrategy;
-  if (isMisnamed) place("strategy", asked, acceptedForCalendar);
-  const align = value["align"] === undefined ? "calendar" : value["align"];
-  const input: Record<string, unknown> = isOfCalendar
+  const isCalendar = isCalendarOnly(parseWindow(asText(value["window"])));
+  const impliedName = isCalendar ? calendarStrategy : defaultName;
+  const { strategy: strategyName = impliedName, align = "calendar" } = value;
+  const isMisnamed = isCalendar && strategyName !== calendarStrategy;
+  if (isMisnamed) reportField("strategy", strategyName, acceptedForCalendar);
+  const input: Record<string, unknown> = isCalendar
     ? { ...value, align, strategy: calendarStrategy }
-    : { ...value, strategy: asked };
+    : { ...value, strategy: strategyName };
   const strategy = strategies.get(asText(input["strategy"]));
-  // Of an unknown strategy no option can be called wrong.
+  // An unknown strategy may have any options.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
   for (const problem of problemsFromIssues("", "", parsed.issues ?? [])) {
-    place(problem.field, problem.value, problem.accepted);
+    reportField(problem.field, problem.value, problem.accepted);
   }
   if (!parsed.success || strategy === undefined || isMisnamed) return [];
   const { name, window, ...rest } = parsed.output;
-  const limit = unnamed(rest, window);
+  const limit = unnamedLimit(rest, window);
   const problem = strategy.problem(strategy.complete(limit));
   if (problem === null) return [{ field, written, limit: { ...limit, name } }];
-  place(problem.field, input[problem.field], problem.accepted);
+  reportField(problem.field, input[problem.field], problem.accepted);
   return [];
 }
 
 const calendarStrategy = "fixed-window";
 const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;
 
-/** Whether a window can be nothing but the calendar's: months and years have no fixed length. */
-const isOnlyOfCalendar = (window: WrittenWindow | null): boolean =>
+/** Whether a window is a calendar period in any case: months and years have no fixed length. */
+const isCalendarOnly = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
-/** A limit without its name yet. Only of a calendar window it matters what it is one of. */
-function unnamed(
-  fieldsOfLimit: { readonly limit: number; readonly strategy: string },
+/** A limit without its name yet. Only a calendar window keeps its period. */
+function unnamedLimit(
+  options: { readonly limit: number; readonly strategy: string },
   window: string,
 ): Limit {
   const parsed = parseWindow(window);
   const { windowMs, period } = parsed ?? { windowMs: 0 };
-  const isOfCalendar =
-    isOnlyOfCalendar(parsed) || Reflect.get(fieldsOfLimit, "align") === "calendar";
-  const ofCalendar = isOfCalendar && period !== undefined ? { period } : {};
-  return { ...fieldsOfLimit, name: "", windowMs, ...ofCalendar };
+  const isCalendar = isCalendarOnly(parsed) || Reflect.get(options, "align") === "calendar";
+  const periodOfCalendar = isCalendar && period !== undefined ? { period } : {};
+  return { ...options, name: "", windowMs, ...periodOfCalendar };
 }
 
 function anyOption(input: object): v.ObjectEntries {
@@ -217,27 +222,26 @@ function anyOption(input: object): v.ObjectEntries {
   return Object.fromEntries(others.map((name) => [name, v.unknown()]));
 }
 
-/** Gives every limit its name (design: policy's own when alone) and refuses two that could not be told apart. */
-function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Limit[] {
-  const short = ({ limit }: Draft): string =>
+/** Names the limits (design section 5), and reports limits of equal identity or name. */
+function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: ReportAt): Limit[] {
+  const shortName = ({ limit }: LimitDraft): string =>
     limit.name ??
     (drafts.length === 1 ? policy : `${policy}.${limit.limit}-per-${formatWindow(limit)}`);
-  const shortNames = drafts.map(short);
+  const shortNames = drafts.map(shortName);
   const names = new Set<string>();
   const identities = new Set<string>();
   return drafts.map((draft, index) => {
-    const isShared = shortNames.filter((name) => name === shortNames[index]).length > 1;
-    const isDistinguished = isShared && draft.limit.name === undefined;
-    const longer = isDistinguished ? `${short(draft)}.${draft.limit.strategy}` : short(draft);
-    const name = isDistinguished ? untaken(longer, names) : longer;
+    const short = shortName(draft);
+    const isShared = shortNames.some((name, other) => other !== index && name === short);
+    const name =
+      isShared && draft.limit.name === undefined
+        ? freeName(`${short}.${draft.limit.strategy}`, names)
+        : short;
     const limit: Limit = { ...draft.limit, name };
-    const identity = compiledLimit(limit).identity;
+    const { identity } = compiledLimit(limit);
     if (identities.has(identity)) {
-      reportAt(
-        draft.field,
-        draft.written,
-        "limits that differ in window, strategy or options from one another",
-      );
+      const accepted = "limits that differ in window, strategy or options from one another";
+      reportAt(draft.field, draft.written, accepted);
     } else if (names.has(name)) {
       reportAt(joinPath(draft.field, "name"), name, "a name that no other limit of the policy has");
     }
@@ -247,8 +251,8 @@ function named(drafts: readonly Draft[], policy: string, reportAt: ReportAt): Li
   });
 }
 
-/** Limits of equal strategies differ in their options, which have no short name: they are numbered. */
-function untaken(name: string, taken: ReadonlySet<string>): string {
+/** A free name. Limits of one strategy and window differ only in options, which have no short name, so it adds a number. */
+function freeName(name: string, taken: ReadonlySet<string>): string {
   let free = name;
   for (let number = 2; taken.has(free); number++) free = `${name}.${number}`;
   return free;

@@ -1,4 +1,4 @@
-/** The text forms of durations and limits: `"30s"`, `"10/minute"`, `"10 per 2 minutes"`, `"100/hour; 5/second"`. */
+/** Durations and limits as text: `"30s"`, `"10/minute"`, `"10 per 2 minutes"`, `"100/hour; 5/second"`. */
 import { longestPeriodMs } from "./calendar.ts";
 import type { Limit, Period } from "./strategy.ts";
 
@@ -32,7 +32,7 @@ const periodOf = new Map<string, Period>(
   periods.flatMap(([period, , ...names]) => names.map((name) => [name, period] as const)),
 );
 
-/** Ten years: a bound on everything, and room for exact arithmetic. */
+/** Ten years, which keeps arithmetic exact. */
 const longestDurationMs = 3_650 * day;
 
 export const acceptedDuration =
@@ -48,13 +48,13 @@ interface Quantity {
   readonly unit: string;
 }
 
-/** A unit alone is one of it. */
+/** A count and a unit. The count is 1 if there is only a unit. */
 function parseQuantity(text: string): Quantity | null {
   const [, count = "1", unit] = /^(\d{1,15})?\s*([a-z]+)$/i.exec(text.trim()) ?? [];
   return unit === undefined ? null : { count: Number(count), unit: unit.toLowerCase() };
 }
 
-/** Milliseconds, or null when the text is not a duration. */
+/** The duration in milliseconds; null if the text is not a duration from 1 ms to 10 years. */
 export function parseDuration(text: string): number | null {
   const quantity = parseQuantity(text);
   const unit = millisecondsOf.get(quantity?.unit ?? "");
@@ -63,10 +63,10 @@ export function parseDuration(text: string): number | null {
   return milliseconds >= 1 && milliseconds <= longestDurationMs ? milliseconds : null;
 }
 
-/** A window as written: how long, and of which calendar period it is one, if it is. */
+/** A window as written: its length, and its calendar period if it can be one. */
 export type WrittenWindow = Pick<Limit, "windowMs" | "period">;
 
-/** Null when the text is neither a duration nor one of a calendar's periods. */
+/** Null if the text is neither a duration nor a calendar period. */
 export function parseWindow(text: string): WrittenWindow | null {
   const quantity = parseQuantity(text);
   const period = quantity?.count === 1 ? periodOf.get(quantity.unit) : undefined;
@@ -75,26 +75,26 @@ export function parseWindow(text: string): WrittenWindow | null {
   return windowMs === null ? null : { windowMs };
 }
 
-/** The shortest text for a window: `1mo` for the calendar's month, or a duration. */
+/** The shortest text for a window: `1mo` for a calendar month, else a duration. */
 export function formatWindow({ windowMs, period }: WrittenWindow): string {
   const [, symbol] = periods.find(([name]) => name === period) ?? [];
   return symbol ?? formatDuration(windowMs);
 }
 
-/** The shortest text for a duration, in its largest whole unit: 60000 is `1m`, 90000 is `90s`. */
+/** A duration in its largest whole unit: 60000 is `1m`, 90000 is `90s`. */
 export function formatDuration(milliseconds: number): string {
   const [unit, symbol] = units.find(([size]) => milliseconds % size === 0) ?? [1, "ms"];
   return `${milliseconds / unit}${symbol}`;
 }
 
-/** A limit as written; its parts are not yet known to be right. */
+/** A limit in notation, whose parts are not validated yet. */
 export interface NotationPart {
   readonly text: string;
   readonly limit: string;
   readonly window: string;
 }
 
-/** The limits in a text, or null for a part that has not the form of a limit. A `;` may end the text. */
+/** The limits in a text, with null for each part that does not have the form of a limit. A final `;` is ignored. */
 export function splitNotation(text: string): (NotationPart | null)[] {
   const parts = text.replace(/;\s*$/, "").split(/[;,|]/);
   return parts.map((part) => {
@@ -104,14 +104,14 @@ export function splitNotation(text: string): (NotationPart | null)[] {
   });
 }
 
-/** A number, the word "requests" or none, and a window. */
+/** A number, optionally the word "requests", and a window. */
 const limitForm = /^([^\s/]+)(?:\s+req(?:uest)?s?)?\s*(?:\/|\bper\b)\s*(\S.*)$/is;
 
-/** Units as notation has them: digits, with `_` between any two as in TOML; NaN for anything else. */
+/** A number of units in digits, which may be separated by `_` as in TOML; NaN for any other text. */
 export function parseUnits(text: string): number {
   const digits = /^\d+(?:_\d+)*$/.test(text) ? text.replaceAll("_", "") : "";
   return digits !== "" && digits.length <= mostDigits ? Number(digits) : Number.NaN;
 }
 
-/** Enough for the greatest number of units; all numbers of so many digits are finite. */
+/** Enough for the greatest number of units, and small enough for every number to be finite. */
 const mostDigits = 16;

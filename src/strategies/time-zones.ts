@@ -1,24 +1,24 @@
 /** Time zones by name: their canonical spelling, and their offsets from UTC. */
-// Offsets are computed of instants that are given; none asks what time it is.
+// `Intl` formats given instants only; nothing here reads the clock.
 // oxlint-disable no-restricted-globals
 
-/** The canonical spelling of each name that was read, by the name in lower case. Only names that the runtime knows are kept: about 600. */
+/** Canonical spellings by name in lower case. Only names that the runtime knows are cached: about 600. */
 const spellings = new Map<string, string>();
 
 /**
- * The same spelling for every letter case of a name; null for a name that the runtime does not know. Offsets such as
- * `+01:00` are not names. An alias such as `Asia/Kolkata` stays an alias: the zone that it stands for differs between
- * runtimes, and stored states are found by the name.
+ * The canonical spelling of a name in any letter case; null for a name that the runtime does not know, and for offsets
+ * such as `+01:00`. An alias such as `Asia/Kolkata` stays an alias: runtimes differ in the zone they resolve it to, and
+ * the name is part of the identity of stored states.
  */
 export function canonicalTimeZone(name: string): string | null {
-  // Some letters beyond ASCII are letters of ASCII in lower case.
+  // Without this check, a non-ASCII letter such as the Kelvin sign would become an ASCII letter in lower case.
   if (!/^[a-z][a-z0-9_/+-]*$/i.test(name)) return null;
   const folded = name.toLowerCase();
   const known = spellings.get(folded);
   if (known !== undefined) return known;
   const zone = zoneOf(folded);
   if (zone === null) return null;
-  // The runtime reports the spelling of a zone, but not that of an alias.
+  // For an alias, the runtime reports the zone instead of the alias's spelling.
   const spelling = zone.toLowerCase() === folded ? zone : capitalized(folded);
   spellings.set(folded, spelling);
   return spelling;
@@ -41,20 +41,20 @@ const capitalized = (folded: string): string =>
       return `${first}${second.charAt(0).toUpperCase()}${second.slice(1)}`;
     });
 
-/** A short word at the beginning, but for `Etc`, and the abbreviations that aliases have elsewhere. */
+/** Words written in capitals: a short first word other than `Etc`, and abbreviations within aliases. */
 const inCapitals =
   /^(?!etc)[a-z]{2,3}(?![a-z])|(?<![a-z])(?:act|cdt|chat|edt|gmt|in|lhi|mdt|nsw|pdt|su|uct|utc)(?![a-z])/g;
 
-/** The names with a capital within a word. */
+/** Names with a capital letter within a word. */
 const compounds = /(?<=\/)(Baja|Comod|De|Easter)(island|noronha|norte|rivadavia|sur)$/;
 
-/** Each takes 30 to 50 KB, and takes about 0.1 ms to make again. */
+/** A formatter takes 30 to 50 KB of memory and about 0.1 ms to create. */
 const mostFormatters = 32;
 const formatters = new Map<string, Intl.DateTimeFormat>();
 
-/** What the clocks of a time zone show at an instant, less what they show in UTC. */
+/** The offset of a time zone from UTC at an instant. */
 export function offsetMs(timezone: string, atMs: number): number {
-  // As in "5/19/2026, GMT-08:00"; "GMT" alone is UTC.
+  // The text is such as "5/19/2026, GMT-08:00"; "GMT" alone is UTC.
   const text = formatterFor(timezone.toLowerCase()).format(atMs);
   const [, sign, hours, minutes, seconds = 0] =
     /GMT([+-])(\d\d):(\d\d)(?::(\d\d))?$/.exec(text) ?? [];
@@ -62,7 +62,7 @@ export function offsetMs(timezone: string, atMs: number): number {
   return sign === undefined ? 0 : sign === "-" ? -offset : offset;
 }
 
-/** The least recently used one makes room for another. */
+/** Evicts the least recently used formatter. */
 function formatterFor(folded: string): Intl.DateTimeFormat {
   const known = formatters.get(folded);
   const formatter =

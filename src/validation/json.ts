@@ -1,12 +1,12 @@
-/** JSON from outside, with a bound on its depth: what walks a value by recursion cannot exhaust the stack then. */
+/** JSON from outside, limited in depth, so that recursive code cannot exhaust the stack. */
 
-/** No request, token or variable that Headgate reads needs more than a dozen levels. */
+/** Requests, tokens and variables need at most a dozen levels. */
 export const mostJsonDepth = 64;
 
-/** JSON, or what begins like JSON, whose objects and lists are nested too deep. */
+/** The error for a text whose objects and arrays are nested too deep. */
 export class JsonTooDeep extends SyntaxError {
   override readonly name = "JsonTooDeep";
-  /** Where the first level too many begins, in UTF-16 units, counted from 1. */
+  /** The position of the first bracket that is too deep, in UTF-16 units, counted from 1. */
   readonly position: number;
 
   constructor(position: number) {
@@ -23,16 +23,15 @@ type Reviver = (
 ) => unknown;
 
 /**
- * The value of a JSON text.
- * @param reviver as that of `JSON.parse`
- * @throws JsonTooDeep when it is nested too deep; SyntaxError when it is not JSON
+ * Like `JSON.parse`, with a limit on depth.
+ * @throws JsonTooDeep if the text is nested too deep; SyntaxError if it is not JSON
  */
 export function parseJson(text: string, reviver?: Reviver): unknown {
   refuseDeepJson(text);
   return JSON.parse(text, reviver) as unknown;
 }
 
-/** @throws JsonTooDeep when a text is nested too deep, whether it is JSON or not */
+/** @throws JsonTooDeep if a text is nested too deep, whether it is JSON or not */
 export function refuseDeepJson(text: string): void {
   let depth = 0;
   let isInString = false;

@@ -1,17 +1,17 @@
-/** What is wrong with a value from outside: each problem names the place, the value and what is accepted there. */
+/** Validation of values from outside. Each problem names the place, the value found and the values accepted there. */
 import { closestMatch } from "leven";
 import * as v from "valibot";
 
 export interface ConfigProblem {
-  /** The variable, as in `POLICIES`; empty where limits were parsed on their own. */
+  /** The variable, such as `POLICIES`; empty for limits that are parsed on their own. */
   readonly variable: string;
-  /** The place within it, as in `[0].limits[1].window`; empty for the whole. */
+  /** The path within the variable, such as `[0].limits[1].window`; empty for the whole variable. */
   readonly field: string;
   readonly value: unknown;
   readonly accepted: string;
 }
 
-/** All that is wrong, at once. */
+/** All problems of one input. */
 export class ConfigProblems extends Error {
   override readonly name = "ConfigProblems";
   readonly problems: readonly ConfigProblem[];
@@ -29,7 +29,7 @@ export function describeProblem({ variable, field, value, accepted }: ConfigProb
   return `${place} ${state}: accepted is ${accepted}`;
 }
 
-/** `a` and `b` as one path: `limits[0]` and `window` make `limits[0].window`. */
+/** Joins two paths: `limits[0]` and `window` make `limits[0].window`. */
 export function joinPath(a: string, b: string): string {
   return a === "" || b === "" || b.startsWith("[") ? a + b : `${a}.${b}`;
 }
@@ -41,7 +41,7 @@ function quote(value: unknown): string {
   return text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text;
 }
 
-/** As JSON, which nearly everything that a variable can hold has. */
+/** The value as JSON; the name of its type if it has no JSON form. */
 export function jsonOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
@@ -51,8 +51,8 @@ export function jsonOf(value: unknown): string {
 }
 
 /**
- * An object of exactly these fields. Every field too many is a problem, where valibot's own strict objects tell of the
- * first; a field has one problem, and one that is missing is asked for in the words of its own schema.
+ * A schema of objects with exactly these fields. It reports every unknown field (valibot's `strictObject` reports only the
+ * first) and one problem for each field. For a missing field, the problem has the message of the field's own schema.
  */
 export function fields<const Entries extends v.ObjectEntries>(
   entries: Entries,
@@ -60,8 +60,8 @@ export function fields<const Entries extends v.ObjectEntries>(
   const names = Object.keys(entries);
   const schema = v.object(entries, (issue) => {
     const missing = entries[String(issue.path?.at(-1)?.key)];
-    const [asked] = missing === undefined ? [] : (v.safeParse(missing, undefined).issues ?? []);
-    return asked?.message ?? "a value";
+    const issues = missing === undefined ? [] : (v.safeParse(missing, undefined).issues ?? []);
+    return issues[0]?.message ?? "a value";
   });
   return v.pipe(
     v.custom<Record<string, unknown>>(isRecord, "an object of fields"),
@@ -82,29 +82,29 @@ export function fields<const Entries extends v.ObjectEntries>(
   );
 }
 
-/** What is accepted instead of a field of an unknown name. */
+/** The accepted values for an unknown field: the known fields, with a suggestion. */
 export const acceptedFields = (name: string, known: readonly string[]): string =>
   `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
 
-/** `; did you mean limits?`, or nothing where no known name is near. */
+/** A suggestion such as `; did you mean limits?`; "" if no known name is near. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const near = nearestName(name, known);
   return near === null ? "" : `; did you mean ${near}?`;
 }
 
-/** The same for the first field of an object that is near a known one without being it. */
+/** The first suggestion for an unknown field of an object; "" if there is none. */
 export const didYouMeanField = (value: unknown, known: readonly string[]): string =>
   Object.keys(isRecord(value) ? value : {})
     .filter((name) => !known.includes(name))
     .map((name) => didYouMean(name, known))
     .find((suggestion) => suggestion !== "") ?? "";
 
-/** No name is longer. */
+/** Longer names get no suggestion. */
 const longestName = 64;
 
 /**
- * The known name that was probably meant: the nearest of those that differ in a third of their letters at most. Case,
- * separators and plurals do not count. Null where none is near.
+ * The known name that was probably meant: the nearest one that differs in at most a third of its letters; null if there is
+ * none. Case, separators and plurals are ignored.
  */
 export function nearestName(name: string, known: readonly string[]): string | null {
   if (name.length > longestName) return null;
@@ -113,25 +113,25 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   const candidates = [...names.keys()].toReversed();
   const maxDistance = Math.max(1, Math.floor((written.length + 1) / 3));
   const near =
-    candidates.find((each) => inOrder(each) === inOrder(written)) ??
+    candidates.find((each) => sortedLetters(each) === sortedLetters(written)) ??
     closestMatch(written, candidates, { maxDistance });
   return near === undefined ? null : (names.get(near) ?? null);
 }
 
-/** The same for texts that differ in the order of their letters only: swapped letters are two changes to the distance. */
-const inOrder = (text: string): string => text.split("").toSorted().join("");
+/** Equal for names with the same letters. The distance counts swapped letters twice. */
+const sortedLetters = (text: string): string => text.split("").toSorted().join("");
 
 const letters = (name: string): string =>
   name.toLowerCase().replace(/[_-]/g, "").replace(/ies$/, "y").replace(/s$/, "");
 
-/** Whether a value has fields, as a list has not. */
+/** Whether a value is an object and not an array. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A text as it is, and no text of anything else. */
+/** The value if it is a string; otherwise "". */
 export const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
-/** The issues of a schema as problems. The schema's messages say what is accepted. */
+/** The issues of a schema as problems. The messages of the schema are the accepted values. */
 export function problemsFromIssues(
   variable: string,
   field: string,
@@ -140,7 +140,7 @@ export function problemsFromIssues(
   return issues.map((issue) => ({
     variable,
     field: joinPath(field, pathOf(issue)),
-    // Of a field that is missing the input is the whole object.
+    // The input of an issue about a missing field is the whole object.
     value: issue.path === undefined ? issue.input : issue.path.at(-1)?.value,
     accepted: issue.message,
   }));
