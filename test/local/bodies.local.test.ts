@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
 import { bodyOf, type Client, type Exchange, type Proxied, startProxied } from "./proxied.ts";
 
-/** One whose bodies are followed to their end, and one whose bodies are left alone. */
+/** A policy that follows bodies to their end, and one that does not. */
 const policies = [
   { name: "slots", limits: [{ limit: 3, window: "1h", strategy: "concurrency" }] },
   { name: "plain", limits: "1000000/hour" },
@@ -27,7 +27,7 @@ const text = "All of it is passed on as it is, to the last byte. ".repeat(100);
 const next = randomFrom(5);
 const large = Buffer.from(Array.from({ length: 5_000_000 }, () => next() * 256));
 
-/** Fields that are of the connection, or of this limiter. */
+/** Fields of the connection, and fields that Headgate adds. */
 const isOwn = (name: string): boolean => /^(?:connection|keep-alive|ratelimit.*)$/.test(name);
 
 async function passedOn({ answer: coming }: Client): Promise<unknown> {
@@ -47,7 +47,7 @@ type Answering = (response: ServerResponse) => unknown;
 const gzipped = gzipSync(text);
 const answers: [string, Answering, string?][] = [
   [
-    "of a length that is told",
+    "with a Content-Length",
     (response) => response.setHeader("Content-Length", text.length).end(text),
   ],
   ["in chunks", (response) => (response.write(text), response.end(text))],
@@ -78,7 +78,7 @@ const answers: [string, Answering, string?][] = [
         .end(brotliCompressSync(text)),
   ],
   [
-    "of which one part was asked for",
+    "of a range request",
     (response) =>
       response
         .writeHead(206, { "Content-Range": "bytes 0-4/100", "Content-Length": 5 })
@@ -90,36 +90,42 @@ const answers: [string, Answering, string?][] = [
   ],
   ["of 5 MB in chunks", (response) => (response.write(large), response.end())],
   ["of nothing", (response) => response.end()],
-  ["of nothing, which is told", (response) => response.setHeader("Content-Length", 0).end()],
-  ["of nothing: 204", (response) => response.writeHead(204, { ETag: '"c"' }).end()],
-  ["of nothing: 304", (response) => response.writeHead(304, { ETag: '"d"' }).end()],
   [
-    "of nothing: HEAD, with the length that it would have",
+    "of length 0 with a Content-Length",
+    (response) => response.setHeader("Content-Length", 0).end(),
+  ],
+  ["of a 204", (response) => response.writeHead(204, { ETag: '"c"' }).end()],
+  ["of a 304", (response) => response.writeHead(304, { ETag: '"d"' }).end()],
+  [
+    "of a HEAD request with the Content-Length of a GET",
     (response) => response.writeHead(200, { "Content-Length": 1_000, ETag: '"e"' }).end(),
     "HEAD",
   ],
   ["of a failure", (response) => response.writeHead(503, { "Retry-After": "7" }).end(text)],
 ];
 
-describe.each(["slots", "plain"])("with a policy of %s", (policy) => {
-  it.each(answers)("a body %s is passed on as it is", async (_, answering, method = "GET") => {
-    const { key, path } = own(policy);
-    // An instant of the test's own: two answers may else be of two seconds.
-    const answer = ({ response }: Exchange): unknown =>
-      answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
-    proxied.origin.answers.set(path, answer);
-    const asking = { method, headers: { "Accept-Encoding": "gzip, br" } };
-    const straight = await passedOn(proxied.askOrigin(path, asking));
-    expect(await passedOn(proxied.ask(path, key, asking))).toEqual(straight);
-    await proxied.leftIs(policy, key, policy === "slots" ? 3 : 999_999);
-  });
+describe.each(["slots", "plain"])("bodies through a policy of %s", (policy) => {
+  it.each(answers)(
+    "the proxy forwards a body %s unchanged",
+    async (_, answering, method = "GET") => {
+      const { key, path } = own(policy);
+      // A fixed `Date`: two responses could otherwise be of two seconds.
+      const answer = ({ response }: Exchange): unknown =>
+        answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
+      proxied.origin.answers.set(path, answer);
+      const request = { method, headers: { "Accept-Encoding": "gzip, br" } };
+      const straight = await passedOn(proxied.askOrigin(path, request));
+      expect(await passedOn(proxied.ask(path, key, request))).toEqual(straight);
+      await proxied.leftIs(policy, key, policy === "slots" ? 3 : 999_999);
+    },
+  );
 
-  it("events come as they are sent, one by one", async () => {
+  it("the proxy forwards server-sent events one by one, as the origin sends them", async () => {
     const { key, path } = own(policy);
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
     response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
-    // The head alone, before there is anything of the body.
+    // Wait for the head only, before the origin sends any of the body.
     const data = (await client.answer).iterator();
     for (const event of ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"]) {
       response.write(event);

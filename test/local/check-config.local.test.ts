@@ -17,7 +17,7 @@ const checkConfig = async (
 };
 
 describe("npm run check-config", () => {
-  it("reports every problem with variable, field, value and what is accepted", async () => {
+  it("npm run check-config reports every problem with its variable, field and value and with what is expected", async () => {
     const [exitCode, lines] = await checkConfig([
       'ORIGIN = "api.example.com"',
       'POLICIES = [{ name = "a", limits = ["0/minute", { limit = 5, window = "soon" }], extra = 1 }]',
@@ -39,7 +39,7 @@ describe("npm run check-config", () => {
     ]);
   });
 
-  it("is content with secrets that are set in the deployment, and sums up what holds", async () => {
+  it("npm run check-config -- --secrets-deployed needs no local secrets and prints the limits of each policy", async () => {
     expect(
       await checkConfig(
         [
@@ -52,7 +52,7 @@ describe("npm run check-config", () => {
     ).toEqual([0, ["The configuration is valid.", "  default: 100 per 1m, fixed-window"]]);
   });
 
-  it("takes a listed JWT_KEY for one that is set in the deployment, and asks for one that is not", async () => {
+  it("npm run check-config -- --secrets-deployed accepts a required JWT_KEY without a value, and reports one that is not required", async () => {
     const claimed = ['LIMITS = "100/minute"', 'KEY = "jwt:sub"'];
     const [exitCode, lines] = await checkConfig(claimed, "--secrets-deployed");
     expect([exitCode, lines]).toEqual([
@@ -60,8 +60,8 @@ describe("npm run check-config", () => {
       [expect.stringMatching(/^JWT_KEY is missing: accepted is a key .* in KEY$/)],
     ]);
     const file = join(folder, "wrangler.toml");
-    const listed = '"CHECK_TOKENS", "JWT_KEY"]';
-    writeFileSync(file, readFileSync(file, "utf8").replace('"CHECK_TOKENS"]', listed));
+    const required = '"CHECK_TOKENS", "JWT_KEY"]';
+    writeFileSync(file, readFileSync(file, "utf8").replace('"CHECK_TOKENS"]', required));
     const run = runNpm(folder, "run", "--silent", "check-config", "--", "--secrets-deployed");
     expect([await run.ended, run.output().trim().split("\n")]).toEqual([
       0,
@@ -69,7 +69,7 @@ describe("npm run check-config", () => {
     ]);
   });
 
-  it("writes windows as they are said, the calendar's too", async () => {
+  it("npm run check-config prints windows in the units of their notation, including calendar windows", async () => {
     const [, lines] = await checkConfig(
       ['LIMITS = "100/month; 7/90s; 5 per 120 seconds"'],
       "--secrets-deployed",
@@ -79,7 +79,7 @@ describe("npm run check-config", () => {
     );
   });
 
-  it("tells of exceptions and dry runs", async () => {
+  it("npm run check-config prints dry runs and the number of overrides, allow and deny entries", async () => {
     const [, lines] = await checkConfig(
       [
         'POLICIES = [{ name = "a", limits = "5/minute", dryRun = true, allow = ["10.0.0.0/8", "192.0.2.1"], overrides = [{ key = "203.0.113.7", limits = "9/s" }] }]',
@@ -91,7 +91,7 @@ describe("npm run check-config", () => {
     );
   });
 
-  it("warns of what should rather not be used, and is content all the same", async () => {
+  it("npm run check-config prints warnings and still exits with 0", async () => {
     const [exitCode, lines] = await checkConfig(
       [
         'POLICIES = [{ name = "a", limits = [{ limit = 5, window = "1m", strategy = "fixed-window", elastic = true }] }]',
@@ -110,7 +110,7 @@ describe("npm run check-config", () => {
     ]);
   });
 
-  it("measures each variable, which holds no more than 5 KB", async () => {
+  it("npm run check-config reports a variable that is larger than 5 KB", async () => {
     const names = Array.from(
       { length: 150 },
       (_, index) => `{ name = "policy-${index}", limits = "1/${index + 1}s" }`,
@@ -125,7 +125,7 @@ describe("npm run check-config", () => {
     ]);
   });
 
-  it("says clearly when there is nothing it can read", async () => {
+  it("npm run check-config names the line of invalid TOML, and the accepted options after an unknown one", async () => {
     const [exitCode, lines] = await checkConfig(["broken"]);
     expect([exitCode, lines]).toEqual([
       1,
@@ -138,7 +138,7 @@ describe("npm run check-config", () => {
     ]);
   });
 
-  it("refuses what is shipped before limits are set", async () => {
+  it("npm run check-config -- --secrets-deployed reports that the shipped configuration has no limits", async () => {
     const [exitCode, lines] = await checkConfig([], "--secrets-deployed");
     expect([exitCode, lines.join()]).toEqual([1, expect.stringMatching(/^POLICIES is missing: /)]);
   });

@@ -1,4 +1,4 @@
-/** A checkout of its own for tests that run npm's scripts: the sources as they are, and no `.dev.vars`. */
+/** A copy of the project without `.dev.vars`, for tests that run its npm scripts. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -9,9 +9,9 @@ import type { Readable } from "node:stream";
 
 export interface Checkout {
   readonly folder: string;
-  /** Puts lines under `[vars]` of its wrangler.toml. */
+  /** Writes lines under `[vars]` of its wrangler.toml. */
   readonly configure: (lines: readonly string[]) => void;
-  /** The token of `/check` that its `.dev.vars` has. */
+  /** The token of `/check` in its `.dev.vars`. */
   readonly checkToken: () => string;
   readonly remove: () => void;
 }
@@ -38,17 +38,17 @@ export function checkout(): Checkout {
 
 export interface Run {
   readonly npm: ChildProcessByStdio<null, Readable, Readable>;
-  /** All that was printed until now. */
+  /** Everything printed so far. */
   readonly output: () => string;
   readonly ended: Promise<number | null>;
 }
 
-/** Runs npm in a checkout, as a person would; nothing of what this process was given for its own run is passed on. */
+/** Runs npm in a folder, without the npm variables and secrets of this process. */
 export function runNpm(folder: string, ...words: string[]): Run {
   const env = { ...process.env };
   for (const name of Object.keys(env))
     if (/^(?:npm_|KEY_SECRET|CHECK_TOKENS)/i.test(name)) delete env[name];
-  // A group of its own, so that a Ctrl-C can be sent to it as a terminal would.
+  // A process group of its own, so that a test can interrupt it as Ctrl-C does.
   const npm = spawn("npm", words, {
     cwd: folder,
     env,
@@ -63,7 +63,10 @@ export function runNpm(folder: string, ...words: string[]): Run {
   return { npm, output: () => chunks.join(""), ended };
 }
 
-/** Resolves when a line has been printed; rejects with everything printed if the run ends before. */
+/**
+ * Resolves when the text has been printed.
+ * @throws Error with everything printed if the run ends first
+ */
 export async function printed(run: Run, text: string): Promise<void> {
   const { promise, resolve: found, reject } = Promise.withResolvers<void>();
   const look = (): void => {
@@ -76,7 +79,7 @@ export async function printed(run: Run, text: string): Promise<void> {
   await promise;
 }
 
-/** Runs `npm start` in a checkout until it says how to stop it. */
+/** Runs `npm start` until it prints how to stop it. */
 export async function started(folder: string, port: number): Promise<Run> {
   const run = runNpm(folder, "start", "--", "--port", String(port));
   await printed(run, "Stop with Ctrl-C.");

@@ -11,7 +11,7 @@ import { Agent, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 
-/** Headgate itself, and a list of what it answered to each key. */
+/** An entry module around Headgate that records its responses for each key. */
 const listing = `
 import headgate from "./index.js";
 export * from "./index.js";
@@ -29,7 +29,7 @@ export default {
 };
 `;
 
-/** Answers with the number of requests of the key that have reached it. */
+/** An origin that answers with the number of requests that it received for the key. */
 const counting = `
 const served = {};
 export default {
@@ -41,7 +41,7 @@ export default {
 };
 `;
 
-interface Listed {
+interface RecordedResponse {
   readonly atMs: number;
   readonly status: number;
   readonly retryAfter: string | null;
@@ -51,7 +51,7 @@ interface Served {
   readonly served: number;
 }
 
-/** As they come, but for what their makers say is needed to have them retry at all. */
+/** Default settings, except for what a client's documentation requires to enable retries. */
 const clients: {
   name: string;
   get: (url: URL, headers: Record<string, string>) => Promise<Served>;
@@ -79,7 +79,7 @@ const clients: {
   },
 ];
 
-/** Of Debian's packages. */
+/** A Debian package. */
 const hasUrllib3 = spawnSync("python3", ["-c", "import urllib3"]).status === 0;
 if (hasUrllib3) clients.push({ name: "urllib3", get: askedByUrllib3 });
 else console.warn("urllib3 is not tried: there is none for python3 here");
@@ -97,7 +97,7 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-clients-"));
 let workerd: Workerd;
 
 beforeAll(async () => {
-  // Longer than any of them would wait of itself before its first retry.
+  // Longer than each client's default delay before its first retry.
   const limits = '{ "limit": 1, "window": "2s", "strategy": "fixed-window" }';
   const vars = { LIMITS: limits, KEY: "header:X-Api-Key" };
   workerd = await startWorkerd(folder, vars, { entry: listing, origin: counting });
@@ -106,21 +106,23 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-describe.concurrent("R13: a client that is refused", () => {
+describe.concurrent("R13: retries of HTTP clients", () => {
   it.for(clients)(
-    "waits as it is told, and succeeds at the first retry: $name",
+    "R13: a denied client waits for Retry-After and succeeds at its first retry: $name",
     async ({ name, get }, { expect }) => {
       const headers = { "X-Api-Key": name };
       expect((await fetch(workerd.url, { headers })).status).toBe(200);
-      // The origin has seen the one before, and this one once.
+      // The origin has received the first request and one retry.
       expect(await get(workerd.url, headers)).toEqual({ served: 2 });
-      const listed = await (await fetch(workerd.url)).json<Record<string, Listed[]>>();
-      const [spent, refused, retried, ...others] = listed[name] ?? [];
+      const recordedResponses = await (
+        await fetch(workerd.url)
+      ).json<Record<string, RecordedResponse[]>>();
+      const [spent, refused, retried, ...others] = recordedResponses[name] ?? [];
       expect([spent?.status, refused?.status, retried?.status]).toEqual([200, 429, 200]);
       expect(others).toEqual([]);
       expect(refused?.retryAfter).toMatch(/^[12]$/);
       const waitedMs = (retried?.atMs ?? 0) - (refused?.atMs ?? 0);
-      // Timers and clocks are rounded, each to a millisecond.
+      // Timers and clocks are each rounded to a millisecond.
       expect(waitedMs).toBeGreaterThanOrEqual(Number(refused?.retryAfter) * 1_000 - 2);
     },
   );

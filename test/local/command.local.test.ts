@@ -39,7 +39,7 @@ const read = (...given: string[]): unknown => {
 };
 
 describe("the options of a command", () => {
-  it("are those of the command line, and their defaults", () => {
+  it("a command gets its options from the command line, or their defaults", () => {
     expect(read()).toEqual({ port: "8787", quick: false });
     expect(read("-p", "1", "--quick", "--only", "a", "--only=b")).toEqual({
       port: "1",
@@ -49,7 +49,7 @@ describe("the options of a command", () => {
   });
 
   it.each(["--nothing", "word", "--port"])(
-    "are refused with those that are accepted: %s",
+    "a command rejects an invalid command line and lists its options: %s",
     (word) => {
       expect(() => read(word)).toThrow("exit 1");
       expect(printed).toEqual([
@@ -60,15 +60,18 @@ describe("the options of a command", () => {
     },
   );
 
-  it.each(["--help", "-h"])("are printed with %s, even beside unknown ones", (word) => {
-    expect(() => read("--nothing", word)).toThrow("exit 0");
-    expect(printed).toEqual([helpOf(options)]);
-    expect(isHelp(word)).toBe(true);
-    expect(isHelp("--helpful")).toBe(false);
-  });
+  it.each(["--help", "-h"])(
+    "a command prints its help text for %s, even with unknown options",
+    (word) => {
+      expect(() => read("--nothing", word)).toThrow("exit 0");
+      expect(printed).toEqual([helpOf(options)]);
+      expect(isHelp(word)).toBe(true);
+      expect(isHelp("--helpful")).toBe(false);
+    },
+  );
 });
 
-it("the help text has a line for each option, with its value, its default, and whether it may be repeated", () => {
+it("the help text has a line for each option with its value, its default, and whether it may be repeated", () => {
   expect(helpOf(options, "npm start --")).toBe(
     [
       "Usage: npm start -- [options]",
@@ -82,15 +85,15 @@ it("the help text has a line for each option, with its value, its default, and w
   );
 });
 
-it("the command of the help text is the one of the npm script", () => {
+it("the help text names the npm command of the script", () => {
   const names = ["start", "deploy", undefined].map((name) =>
     commandLine({ npm_lifecycle_event: name }),
   );
   expect(names).toEqual(["npm start --", "npm run deploy --", "node <script>"]);
 });
 
-describe("a command that cannot go on", () => {
-  it("ends with its message and exit code 1 when the user can fix it", async () => {
+describe("the errors of a command", () => {
+  it("a command prints a CommandError without a stack trace and exits with 1", async () => {
     await expect(
       runCommand(() => {
         throw new CommandError("Port 1 is in use.");
@@ -101,13 +104,13 @@ describe("a command that cannot go on", () => {
     expect(printed.at(-1)).toBe("another message");
   });
 
-  it("shows the stack trace of a fault of the program", async () => {
+  it("a command throws any error that is not a CommandError", async () => {
     const fault = new TypeError("a fault");
     await expect(runCommand(() => Promise.reject(fault))).rejects.toBe(fault);
     expect(printed).toEqual([]);
   });
 });
 
-it("the message of an error that is none is its text", () => {
+it("the message of a thrown value that is no Error is its text", () => {
   expect([messageOf(new Error("a")), messageOf("b"), messageOf(3)]).toEqual(["a", "b", "3"]);
 });

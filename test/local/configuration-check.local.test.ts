@@ -15,7 +15,7 @@ const summed = (vars: Record<string, unknown>): string =>
   summary(parseConfig({ KEY_SECRET: secret, ...vars }));
 
 describe("the summary of a valid configuration", () => {
-  it("has a line for each policy, with its limits, and names what is not usual", () => {
+  it("the summary of a configuration has a line for each policy with its limits, dry run and key rules", () => {
     const policies = [
       { name: "a", limits: ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }] },
       { name: "d", limits: "6/s", dryRun: true },
@@ -38,7 +38,7 @@ describe("the summary of a valid configuration", () => {
     );
   });
 
-  it("says that only /check is served where there is no origin", () => {
+  it("the summary says that only /check is served when ORIGIN is not set", () => {
     const [first] = summed({ LIMITS: "5/s" }).split("\n");
     expect(first).toBe("The configuration is valid. ORIGIN is not set, so only /check is served.");
     const [other] = summed({ LIMITS: "5/s", ORIGIN: "https://api.example.com" }).split("\n");
@@ -93,19 +93,22 @@ describe("the check of a deployment", () => {
     ["POLICIES", "POLICIES_2"],
     ["POLICIES", "POLICIES_2", "POLICIES_3"],
     ["LIMITS"],
-  ])("accepts limits that are secrets, whose values it cannot read: %s %s %s", (...names) => {
-    const { config, problems } = findingsOf([], ["KEY_SECRET", ...names]);
-    expect(problems).toEqual([]);
-    const lines = summary(config ?? parseConfig({}))
-      .split("\n")
-      .slice(1);
-    const unread = names.map((name) => `  ${name}: a secret whose value is not available here`);
-    expect(lines).toEqual(
-      names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
-    );
-  });
+  ])(
+    "the check of a deployment accepts required secrets that set limits, without their values: %s %s %s",
+    (...names) => {
+      const { config, problems } = findingsOf([], ["KEY_SECRET", ...names]);
+      expect(problems).toEqual([]);
+      const lines = summary(config ?? parseConfig({}))
+        .split("\n")
+        .slice(1);
+      const unread = names.map((name) => `  ${name}: a secret whose value is not available here`);
+      expect(lines).toEqual(
+        names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
+      );
+    },
+  );
 
-  it("takes every listed secret for one that is set", () => {
+  it("the check of a deployment treats every required secret as set", () => {
     const names = ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET", "JWT_KEY"];
     const { config, problems } = findingsOf(['LIMITS = "5/s"', 'KEY = "jwt:sub"'], names);
     expect(problems).toEqual([]);
@@ -113,7 +116,7 @@ describe("the check of a deployment", () => {
     expect(config?.checkTokens).toHaveLength(1);
   });
 
-  it("reports each missing secret of a local run once", () => {
+  it("the check of a local run reports each missing secret once", () => {
     const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"'];
     const { problems } = findingsOf(vars, ["KEY_SECRET", "CHECK_TOKENS"], localVariables);
     expect(problems).toEqual([
@@ -123,7 +126,7 @@ describe("the check of a deployment", () => {
   });
 });
 
-it("the options of npm run deploy are printed with their values", () => {
+it("the help text of npm run deploy shows each option with its value", () => {
   expect(helpOf(deployOptions, "npm run deploy --")).toBe(
     `Usage: npm run deploy -- [options]
 

@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the environment of a command", () => {
-  it("is the top level when nothing names one", () => {
+  it("the environment of a command is the top level when nothing names one", () => {
     expect(configurationSource({}, {}, folder)).toEqual({
       file: "wrangler.toml",
       environment: "",
@@ -22,7 +22,7 @@ describe("the environment of a command", () => {
     });
   });
 
-  it("is the one of --env, before that of CLOUDFLARE_ENV", () => {
+  it("the environment of --env replaces that of CLOUDFLARE_ENV", () => {
     const processEnv = { CLOUDFLARE_ENV: "production" };
     const named = configurationSource({ env: "staging" }, processEnv, folder);
     expect([named.environment, named.environmentOption]).toEqual(["staging", "--env"]);
@@ -33,13 +33,13 @@ describe("the environment of a command", () => {
     ]);
   });
 
-  it("is the top level for an empty --env, whatever CLOUDFLARE_ENV names", () => {
+  it("an empty --env selects the top level, whatever CLOUDFLARE_ENV names", () => {
     expect(
       configurationSource({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment,
     ).toBe("");
   });
 
-  it("may stand in .env and .env.local, where the later file wins over the earlier one", () => {
+  it("CLOUDFLARE_ENV can be set in .env and .env.local, where the later file wins", () => {
     writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=first\n");
     expect(configurationSource({}, {}, folder).environment).toBe("first");
     writeFileSync(join(folder, ".env.local"), "CLOUDFLARE_ENV=second\n");
@@ -58,7 +58,7 @@ it("the configuration is the file that wrangler finds first, unless --config nam
   expect(configurationSource({ config: "other.toml" }, {}, folder).file).toBe("other.toml");
 });
 
-it("a variable of the command line may contain colons, and may be empty", () => {
+it("a variable of the command line can contain colons and can be empty", () => {
   const pairs = ["ORIGIN:http://127.0.0.1:9", "LIMITS:", "KEY"];
   expect(configurationSource({ var: pairs }, {}, folder).vars).toEqual({
     ORIGIN: "http://127.0.0.1:9",
@@ -67,7 +67,7 @@ it("a variable of the command line may contain colons, and may be empty", () => 
   });
 });
 
-describe("the words of npm run deploy", () => {
+describe("the options of npm run deploy", () => {
   it.each([
     [["--env", "staging"]],
     [["--env=staging"]],
@@ -75,11 +75,11 @@ describe("the words of npm run deploy", () => {
     [["-estaging"]],
     [["-e=staging"]],
     [["--dry-run", "--outdir", "dist", "-e", "staging"]],
-  ])("name the environment as wrangler reads it: %j", (words) => {
+  ])("npm run deploy reads the environment as wrangler does: %j", (words) => {
     expect(configurationSource(readDeployOptions(words), {}, folder).environment).toBe("staging");
   });
 
-  it("name the file and the secrets to upload, in each of wrangler's spellings", () => {
+  it("npm run deploy reads --config and --secrets-file in each of wrangler's spellings", () => {
     for (const words of [
       ["-c", "a.toml", "--secretsFile", "s.json"],
       ["--config=a.toml", "--secrets-file=s.json"],
@@ -90,7 +90,7 @@ describe("the words of npm run deploy", () => {
     }
   });
 
-  it("name variables: one or several after --var, and nothing after another option", () => {
+  it("npm run deploy reads one or more variables after --var, and none after another option", () => {
     const words = [
       "--var",
       "A:1",
@@ -105,18 +105,18 @@ describe("the words of npm run deploy", () => {
     expect(readDeployOptions(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
   });
 
-  it("are left to wrangler after two dashes", () => {
+  it("npm run deploy leaves arguments after -- to wrangler", () => {
     expect(readDeployOptions(["--var", "A:1", "--", "--env", "staging"])).toEqual({ var: ["A:1"] });
   });
 
   it.each([[["--env"]], [["-e"]], [["--var", "A:1", "--var"]], [["--config"]]])(
-    "need a value where an option needs one: %j",
+    "npm run deploy rejects an option without a value: %j",
     (words) => {
       expect(() => readDeployOptions(words)).toThrow(`${words.at(-1) ?? ""} needs a value.`);
     },
   );
 
-  it("cannot choose another folder, where wrangler would find other files than the check", () => {
+  it("npm run deploy rejects --cwd, which would make wrangler find other files than the check", () => {
     expect(() => readDeployOptions(["--cwd", "elsewhere"])).toThrow("--cwd is not supported");
   });
 });

@@ -6,7 +6,7 @@ const crash = (...options: string[]): Run =>
 
 const figures = /^\d+(?:, \d+){4}(?:; at most \d+ by a kill)?$/;
 
-it("npm run crash kills workerd under load, and what is let in keeps what each durability promises", async () => {
+it("npm run crash kills workerd under load, and no durability admits more than it promises", async () => {
   const run = crash("--kills", "5");
   const exitCode = await run.ended;
   const lines = run.output().trimEnd().split("\n");
@@ -25,7 +25,7 @@ it("npm run crash kills workerd under load, and what is let in keeps what each d
   expect(lines.filter((line) => /^(?:lost|last)/.test(line)).map((line) => line.slice(12))).toEqual(
     Array.from({ length: 4 }, () => expect.stringMatching(figures)),
   );
-  // By a kill a confirmed count loses nothing at all; the limit is reached all the same.
+  // With confirmed writes, a crash loses no spend, so the total is exactly the limit.
   expect(lines[2]).toMatch(/, 0 too many$/);
   expect(lines[3]).toMatch(/^lost {8}0, 0, 0, 0, 0;/);
   expect(exitCode).toBe(0);
@@ -34,7 +34,7 @@ it("npm run crash kills workerd under load, and what is let in keeps what each d
 it.each([
   ["--durability", "sure", 'expected "confirmed" or "relaxed"'],
   ["--kills", "0", "expected an integer from 1 to 999999999"],
-])("npm run crash refuses %s %s", async (option, value, expected) => {
+])("npm run crash rejects %s %s", async (option, value, expected) => {
   const run = crash(option, value);
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);

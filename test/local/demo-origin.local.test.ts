@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { startDemoOrigin } from "../../src/local/demo-origin.ts";
 
-it("the demo origin answers with what reached it, and with the first KB of a body", async () => {
+it("the demo origin responds with the request that it received and with the first KB of its body", async () => {
   const origin = await startDemoOrigin();
   const ask = async (path: string, body?: string): Promise<unknown> => {
     const response = await fetch(

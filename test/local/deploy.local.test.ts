@@ -34,14 +34,14 @@ const isUploaded = "--dry-run: exiting now.";
 describe("npm run deploy", () => {
   beforeEach(() => vi.stubEnv("CLOUDFLARE_ENV", undefined));
 
-  it("checks and deploys the environment of --env, whatever is wrong with production", async () => {
+  it("npm run deploy --env checks and deploys that environment, even if the top level has problems", async () => {
     write(["STRATEGY = 1"], 'ORIGIN = "https://staging.example.com"', 'LIMITS = "5/minute"');
     const [exitCode, output] = await deploy("--env", "staging");
     expect([exitCode, output]).toEqual([0, expect.stringContaining("https://staging.example.com")]);
     expect(output).toContain(isUploaded);
   });
 
-  it("deploys nothing when the environment of -e=staging has problems that production has not", async () => {
+  it("npm run deploy -e=staging deploys nothing if that environment has problems that the top level does not have", async () => {
     write(sound, 'LIMITS = "5/soon"');
     const [exitCode, output] = await deploy("-e=staging");
     expect([exitCode, output]).toEqual([
@@ -52,7 +52,7 @@ describe("npm run deploy", () => {
     expect(output).not.toContain(isUploaded);
   });
 
-  it("deploys the environment of CLOUDFLARE_ENV, with the variables and options of the command line", async () => {
+  it("npm run deploy uses the environment of CLOUDFLARE_ENV and forwards variables and options to wrangler", async () => {
     write(["STRATEGY = 1"], 'LIMITS = "5/soon"', 'KEY = "global"');
     vi.stubEnv("CLOUDFLARE_ENV", "staging");
     const [exitCode, output] = await deploy("--var", "LIMITS:7/minute", "--outdir", "built");
@@ -61,7 +61,7 @@ describe("npm run deploy", () => {
     expect(readFileSync(join(folder, "built/index.js"), "utf8")).toContain("RateLimiter");
   });
 
-  it("deploys what was checked when .env names an environment", async () => {
+  it("npm run deploy deploys the environment that .env names, which is the one that it checked", async () => {
     write(["STRATEGY = 1"], 'ORIGIN = "https://staging.example.com"', 'LIMITS = "5/minute"');
     writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=staging\n");
     const [, named] = await deploy();
@@ -71,7 +71,7 @@ describe("npm run deploy", () => {
     expect([exitCode, topLevel]).toEqual([1, expect.stringMatching(/^STRATEGY is 1: /m)]);
   });
 
-  it("checks the file of --config, and ends as wrangler ends", async () => {
+  it("npm run deploy checks the file of --config and exits with wrangler's exit code", async () => {
     write(["STRATEGY = 1"]);
     const shipped = readFileSync(join(folder, "wrangler.toml"), "utf8");
     const other = shipped.replace("STRATEGY = 1", 'LIMITS = "9/minute"');
@@ -80,7 +80,7 @@ describe("npm run deploy", () => {
     expect([exitCode, output]).toEqual([1, expect.stringContaining("Unknown argument: nonsense")]);
   });
 
-  it("prints its options and those of wrangler with --help, without a check", async () => {
+  it("npm run deploy -- --help prints its options and those of wrangler without a check", async () => {
     write(["STRATEGY = 1"]);
     const [exitCode, output] = await run("deploy", "--help");
     expect([exitCode, output]).toEqual([
@@ -93,7 +93,7 @@ describe("npm run deploy", () => {
   });
 });
 
-it("npm run check-config checks the environment of --env and that of CLOUDFLARE_ENV", async () => {
+it("npm run check-config checks the environment of --env, or else that of CLOUDFLARE_ENV", async () => {
   write(sound, 'LIMITS = "5/minute"');
   const options = ["--secrets-deployed"];
   const limits = /default: (\d+) per/;

@@ -20,8 +20,8 @@ const sourceIn = (env = ""): ConfigurationSource =>
 const file = (name = ".dev.vars"): string => join(folder, name);
 const text = (name?: string): string => readFileSync(file(name), "utf8");
 
-describe("npm start", () => {
-  it("makes two different random secrets where there is no .dev.vars, for their owner alone", () => {
+describe("npm start and .dev.vars", () => {
+  it("npm start generates two different secrets without .dev.vars, in a file that only its owner can read", () => {
     ensureDevVars(sourceIn());
     const made = parseEnv(text());
     expect(Object.keys(made).toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);
@@ -34,7 +34,7 @@ describe("npm start", () => {
     );
   });
 
-  it("keeps .dev.vars as it is where nothing is missing", () => {
+  it("npm start leaves a complete .dev.vars unchanged", () => {
     writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=b");
     ensureDevVars(sourceIn());
     expect(text()).toBe("KEY_SECRET=a\nCHECK_TOKENS=b");
@@ -44,16 +44,19 @@ describe("npm start", () => {
     ["an unterminated line", 'JWT_KEY="a"', 'JWT_KEY="a"\n# '],
     ["a terminated line", 'JWT_KEY="a"\n', 'JWT_KEY="a"\n# '],
     ["nothing", "", "# "],
-  ])("adds missing secrets to .dev.vars after %s, on lines of their own", (_, before, after) => {
-    writeFileSync(file(), before);
-    ensureDevVars(sourceIn());
-    expect(text().slice(0, after.length)).toBe(after);
-    const names = before === "" ? [] : ["JWT_KEY"];
-    const expected = ["CHECK_TOKENS", ...names, "KEY_SECRET"];
-    expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
-  });
+  ])(
+    "npm start appends missing secrets to .dev.vars on lines of their own after %s",
+    (_, before, after) => {
+      writeFileSync(file(), before);
+      ensureDevVars(sourceIn());
+      expect(text().slice(0, after.length)).toBe(after);
+      const names = before === "" ? [] : ["JWT_KEY"];
+      const expected = ["CHECK_TOKENS", ...names, "KEY_SECRET"];
+      expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
+    },
+  );
 
-  it("adds one secret where the other is set, and replaces an empty one", () => {
+  it("npm start generates only the missing secret, and replaces an empty one", () => {
     writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=\n");
     ensureDevVars(sourceIn());
     const { KEY_SECRET: key, CHECK_TOKENS: token } = parseEnv(text());
@@ -61,7 +64,7 @@ describe("npm start", () => {
     expect(token).toMatch(/^[\w-]{32}$/);
   });
 
-  it("adds secrets to the environment's own .dev.vars where there is one, else to the common one", () => {
+  it("npm start writes secrets to the environment's own .dev.vars if it exists, otherwise to the common one", () => {
     ensureDevVars(sourceIn("staging"));
     const common = text();
     expect(common).toContain("KEY_SECRET=");
@@ -74,7 +77,7 @@ describe("npm start", () => {
   });
 });
 
-it("the files of an environment are its own before the common one", () => {
+it("wrangler's files for an environment are its own .dev.vars before the common one", () => {
   expect(devVarsFiles(sourceIn())).toEqual([file()]);
   expect(devVarsFiles(sourceIn("staging"))).toEqual([file(".dev.vars.staging"), file()]);
   expect(devVarsFile(sourceIn("staging"))).toBe(file());
@@ -83,6 +86,6 @@ it("the files of an environment are its own before the common one", () => {
   expect(devVarsFile(sourceIn())).toBe(file());
 });
 
-it("a folder without .dev.vars has no secrets", () => {
+it("a folder without .dev.vars has no local secrets", () => {
   expect(readDevVars(sourceIn())).toEqual({});
 });

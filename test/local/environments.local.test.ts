@@ -15,7 +15,7 @@ let folder = "";
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "headgate-environments-"));
   writeFileSync(join(folder, "index.ts"), "");
-  // Without .dev.vars, wrangler reads secrets from the environment of the process.
+  // Without .dev.vars, wrangler reads secrets from the process environment.
   vi.stubEnv("KEY_SECRET", undefined);
   vi.stubEnv("CHECK_TOKENS", undefined);
 });
@@ -55,20 +55,20 @@ const file = (name: string): string => join(folder, name);
 const settingsOf = (values: SourceValues = {}): Settings =>
   readSettings(configurationSource({ config: file("wrangler.toml"), ...values }, {}, folder));
 
-/** The first limit that holds, and every problem. */
+/** The limit of the first policy, and every problem. */
 const found = (settings: Settings): [number | undefined, readonly string[]] => {
   const { config, problems } = checkConfiguration(settings, deployedVariables(settings));
   return [config?.policies[0]?.limits[0]?.limit, problems];
 };
 
 describe("an environment of wrangler.toml", () => {
-  it("is checked with its own variables", () => {
+  it("an environment is checked with its own variables", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     expect(found(settingsOf())).toEqual([100, []]);
     expect(found(settingsOf({ env: "staging" }))).toEqual([5, []]);
   });
 
-  it("is an error when it does not exist, which lists those that do", () => {
+  it("an unknown environment is an error that lists the environments of the file", () => {
     writeFileSync(file("wrangler.toml"), `${topLevel}${staging}[env.production]\n`);
     expect(() => settingsOf({ env: "stagin" })).toThrow(
       `--env: expected an environment of ${file("wrangler.toml")} ("staging", "production"), got "stagin"`,
@@ -83,14 +83,14 @@ describe("an environment of wrangler.toml", () => {
     );
   });
 
-  it("is an error when the file has no environments", () => {
+  it("an environment is an error if the file defines none", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(() => settingsOf({ env: "staging" })).toThrow(
       /^--env: expected no environment, because .*wrangler\.toml defines none, got "staging"$/,
     );
   });
 
-  it("needs variables and a binding of its own, because it inherits neither", () => {
+  it("an environment needs its own variables, secrets and binding, because it inherits none", () => {
     writeFileSync(file("wrangler.toml"), `${topLevel}[env.bare]\nroutes = []\n`);
     const settings = settingsOf({ env: "bare" });
     const { problems, warnings } = checkConfiguration(settings, deployedVariables(settings));
@@ -116,14 +116,14 @@ it("a top level without the binding of the Durable Objects is a problem", () => 
   ]);
 });
 
-it("a file that is missing, and one that is not TOML, are named with what is wrong", () => {
+it("a missing configuration file and invalid TOML are errors that name the file", () => {
   expect(() => settingsOf()).toThrow(`${file("wrangler.toml")} does not exist.`);
   writeFileSync(file("wrangler.toml"), "broken");
   expect(() => settingsOf()).toThrow(/wrangler\.toml:1: Invalid TOML/);
 });
 
 describe("variables and secrets", () => {
-  it("of a local run come from the environment's own .dev.vars, else from the common one", () => {
+  it("a local run reads secrets from the environment's own .dev.vars, or else from the common one", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     writeFileSync(file(".dev.vars"), `KEY_SECRET="${secret}"\n`);
     expect(localVariables(settingsOf({ env: "staging" }))["KEY_SECRET"]).toBe(secret);
@@ -136,7 +136,7 @@ describe("variables and secrets", () => {
     );
   });
 
-  it("of a local run may be replaced in .dev.vars, which a deployment does not read", () => {
+  it(".dev.vars replaces variables in a local run only", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     writeFileSync(file(".dev.vars"), `KEY_SECRET="${secret}"\nLIMITS="7/minute"\nORIGIN=""\n`);
     const settings = settingsOf();
@@ -152,7 +152,7 @@ describe("variables and secrets", () => {
     });
   });
 
-  it("of a deployment include those of the command line, as text", () => {
+  it("variables of the command line replace those of the file in a deployment, and are checked as text", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(found(settingsOf({ var: ["LIMITS:9/minute"] }))).toEqual([9, []]);
     const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
@@ -163,7 +163,7 @@ describe("variables and secrets", () => {
     ]);
   });
 
-  it("of a deployment include secrets that are uploaded with it, as JSON or as lines", () => {
+  it("a deployment includes the secrets of --secrets-file, in JSON or in the format of .dev.vars", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     const texts = [
       JSON.stringify({ KEY_SECRET: secret, JWT_KEY: secret }),
@@ -178,7 +178,7 @@ describe("variables and secrets", () => {
     expect(Object.keys(missing.uploadedSecrets)).toEqual([]);
   });
 
-  it("of a deployment are taken for set when they are listed and not at hand", () => {
+  it("a deployment treats required secrets without a local value as set", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     expect(Object.keys(deployedVariables(settingsOf({ env: "staging" }))).toSorted()).toEqual([
       "JWT_KEY",
@@ -195,8 +195,8 @@ describe("variables and secrets", () => {
   });
 });
 
-describe("the size of a variable", () => {
-  it("may be exactly 5 KB, in bytes and not in characters", () => {
+describe("the size limit of a variable", () => {
+  it("a variable may have exactly 5 KB, counted in bytes and not in characters", () => {
     expect(sizeProblems({ A: "x".repeat(5_120), B: "é".repeat(2_560) })).toEqual([]);
     expect(sizeProblems({ A: "x".repeat(5_121), B: `${"é".repeat(2_560)}x` })).toEqual([
       expect.stringMatching(/^A: expected at most 5120 bytes, got 5121;/),
@@ -204,7 +204,7 @@ describe("the size of a variable", () => {
     ]);
   });
 
-  it("is that of its JSON text where it is a list", () => {
+  it("the size of a list is that of its JSON text", () => {
     const list = [{ name: "x".repeat(5_120 - '[{"name":""}]'.length) }];
     expect(sizeProblems({ POLICIES: list })).toEqual([]);
     expect(sizeProblems({ POLICIES: [...list, 1] })).toEqual([

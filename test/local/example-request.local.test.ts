@@ -15,7 +15,7 @@ let server: Server;
 let url = "";
 const received: Request[] = [];
 
-/** Stands for local workerd: what the printed commands send is as it arrives there. */
+/** Stands in for local workerd and records what the printed commands send. */
 beforeAll(async () => {
   server = createServer(({ method = "", url: target = "", headers }, response) => {
     const fields = Object.entries(headers).map(([name, value]) => [name, String(value)] as const);
@@ -35,7 +35,7 @@ const limits = "5/minute";
 const base = { KEY_SECRET: "s".repeat(32), CHECK_TOKENS: "the-tests-token" };
 const jwt = { JWT_KEY: "s".repeat(32) };
 
-/** The commands that the welcome shows for these policies, and the configuration. */
+/** The commands that the banner shows for these policies, and their configuration. */
 function shown(policies: readonly object[], more: object = {}) {
   const config = parseConfig({ ...base, ...more, POLICIES: policies });
   const text = startMessage(url, { config, hasDemoOrigin: false, hasDemoLimits: false });
@@ -43,7 +43,7 @@ function shown(policies: readonly object[], more: object = {}) {
   return { config, commands };
 }
 
-/** The request that a command sends, from a shell. */
+/** The request that a command sends when a shell runs it. */
 async function sent(command: string): Promise<Request> {
   received.length = 0;
   await promisify(execFile)("sh", ["-c", command.replace(" -i ", " -s -i ")], { timeout: 10_000 });
@@ -52,7 +52,7 @@ async function sent(command: string): Promise<Request> {
   return request;
 }
 
-describe("the command that the welcome shows first", () => {
+describe("the first command of the banner", () => {
   it.for<[object, string]>([
     [{}, "GET http://127.0.0.1"],
     [{ match: { path: "/login", methods: ["POST"] } }, "POST http://127.0.0.1"],
@@ -80,7 +80,7 @@ describe("the command that the welcome shows first", () => {
     [{ key: "ip", trustedProxies: 3 }, "GET http://127.0.0.1"],
     [{ key: "global" }, "GET http://127.0.0.1"],
   ])(
-    "is charged by a policy with %j, for the key of the other commands",
+    "the first command is charged by a policy with %j, for the key of the other commands",
     async ([fields, start]) => {
       const { config, commands } = shown([{ name: "p", limits, onMissingKey: "deny", ...fields }]);
       const [command = "", ...others] = commands;
@@ -100,7 +100,7 @@ describe("the command that the welcome shows first", () => {
   const keyed = { limits, key: "jwt:sub", onMissingKey: "skip" };
   it.for<[string, readonly object[], string]>([
     [
-      "one whose key a command can have",
+      "the first policy whose key a command can have",
       [
         { ...keyed, name: "a" },
         { limits, name: "b" },
@@ -108,7 +108,7 @@ describe("the command that the welcome shows first", () => {
       "b",
     ],
     [
-      "the first of several",
+      "the first of several such policies",
       [
         { limits, name: "a" },
         { limits, name: "b", key: "global" },
@@ -116,7 +116,7 @@ describe("the command that the welcome shows first", () => {
       "a",
     ],
     [
-      "one whose key no command can have, where those without a key share one",
+      "a policy whose key no command can have, if requests without that key share one",
       [
         { limits, name: "a", key: "jwt:sub" },
         { limits, name: "b" },
@@ -124,24 +124,24 @@ describe("the command that the welcome shows first", () => {
       "a",
     ],
     [
-      "one that is enforced",
+      "an enforced policy rather than a dry run",
       [
         { limits, name: "a", dryRun: true },
         { limits, name: "b" },
       ],
       "b",
     ],
-    ["a dry run where there is no other", [{ limits, name: "a", dryRun: true }], "a"],
+    ["a dry run if there is no other policy", [{ limits, name: "a", dryRun: true }], "a"],
     [
-      "one that is not about /check itself",
+      "a policy that does not limit /check itself",
       [
         { limits, name: "a", match: { path: "/check/*" } },
         { limits, name: "b" },
       ],
       "b",
     ],
-    ["the only one, whatever it is", [{ ...keyed, name: "a" }], "a"],
-  ])("is for %s", async ([, policies, name]) => {
+    ["the only policy, even if no command is charged by it", [{ ...keyed, name: "a" }], "a"],
+  ])("the first command is for %s", async ([, policies, name]) => {
     const { commands } = shown(policies, jwt);
     const looked = await sent(commands[1] ?? "");
     expect(new URL(looked.url).searchParams.get("policy")).toBe(name);

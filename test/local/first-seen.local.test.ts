@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { runNpm } from "./checkout.ts";
 
-it("npm run first-seen tells keys per second with an object each and with shards", async () => {
+it("npm run first-seen prints keys per second for per-key objects and for shards", async () => {
   const run = runNpm(".", "run", "--silent", "first-seen", "--", "--rounds", "1", "--shards", "8");
   const exitCode = await run.ended;
   const figures = [

@@ -1,4 +1,4 @@
-/** One side of a WebSocket, frame by frame (RFC 6455), so that a test can end it in every way that there is. */
+/** One end of a WebSocket connection, frame by frame (RFC 6455), so that a test can end it in every possible way. */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request as requestOf } from "node:http";
@@ -7,15 +7,15 @@ import type { Duplex } from "node:stream";
 
 export const opcodes = { text: 1, binary: 2, close: 8 } as const;
 
-/** None that there is. */
-export const nonsense = 3;
+/** An opcode that the RFC reserves. */
+export const invalidOpcode = 3;
 
 export interface Frame {
   readonly opcode: number;
   readonly data: Buffer;
 }
 
-/** The frame by which one side closes. */
+/** A close frame. */
 export function closing(code: number, reason: string): Frame {
   const data = Buffer.concat([Buffer.alloc(2), Buffer.from(reason)]);
   data.writeUInt16BE(code);
@@ -28,10 +28,10 @@ export class Frames {
   readonly #arrived: Frame[] = [];
   readonly #awaited: ((frame: Frame) => void)[] = [];
   #unread: Buffer;
-  /** Resolves when the connection is gone, however it went. */
+  /** Resolves when the connection has ended in any way. */
   readonly gone: Promise<void>;
 
-  /** @param unread what has come after the handshake already */
+  /** @param unread bytes that arrived with the handshake */
   constructor(stream: Duplex, side: "client" | "server", unread: Buffer) {
     this.stream = stream;
     this.#isClient = side === "client";
@@ -45,7 +45,7 @@ export class Frames {
     this.#read();
   }
 
-  /** The frames that come, one after the other. */
+  /** The next frame received. */
   next(): Promise<Frame> {
     const arrived = this.#arrived.shift();
     if (arrived !== undefined) return Promise.resolve(arrived);
@@ -60,7 +60,7 @@ export class Frames {
     head[0] = 0x80 | opcode;
     head[1] = (this.#isClient ? 0x80 : 0) | (isLong ? 126 : payload.length);
     if (isLong) head.writeUInt16BE(payload.length, 2);
-    // A mask of zeros leaves the payload as it is.
+    // A zero mask leaves the payload unchanged.
     const mask = Buffer.alloc(this.#isClient ? 4 : 0);
     this.stream.write(Buffer.concat([head, mask, payload]));
   }
@@ -98,8 +98,8 @@ export class Frames {
 }
 
 /**
- * Upgrades, as a server does.
- * @param fields more lines of the answer
+ * Accepts an upgrade as a server.
+ * @param fields more header lines of the response
  */
 export function accepted(
   request: IncomingMessage,
@@ -123,7 +123,7 @@ export function accepted(
   return new Frames(stream, "server", unread);
 }
 
-/** Asks for an upgrade, as a client does, and gets it. */
+/** Upgrades a connection as a client. */
 export const upgraded = async (url: URL): Promise<Frames> => (await upgrade(url)).frames;
 
 interface Upgrade {
@@ -131,7 +131,7 @@ interface Upgrade {
   readonly frames: Frames;
 }
 
-/** The same, with the answer that upgraded it. */
+/** Upgrades a connection as a client, and returns the response too. */
 export async function upgrade(url: URL): Promise<Upgrade> {
   const request = requestOf(url.href, {
     agent: false,

@@ -15,7 +15,7 @@ const policies = [
   { name: "quick", limits: [{ ...queue, limit: 5, window: "1s" }] },
   { name: "impatient", limits: [queue], maxDelay: "1s" },
   { name: "login", limits: "5/minute", count: { status: ["401"] } },
-  { name: "held-login", limits: [slots, "5/minute"], count: { status: ["401"] } },
+  { name: "responses-login", limits: [slots, "5/minute"], count: { status: ["401"] } },
   {
     name: "priced",
     limits: "100/hour",
@@ -30,14 +30,14 @@ beforeAll(async () => {
 });
 
 let keys = 0;
-/** A key and a path that no other test has. */
+/** A key and a path that no other test uses. */
 const own = (policy: string): { policy: string; key: string; path: string } => {
   const key = `key-${(keys += 1)}`;
   return { policy, key, path: `/${policy}/${key}/` };
 };
 
-describe("a slot", () => {
-  it("is taken before the origin is asked, and free when the response has ended", async () => {
+describe("the slot of a request", () => {
+  it("a request takes its slot before the origin is called and frees it when the response has ended", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -50,18 +50,18 @@ describe("a slot", () => {
     expect(await proxied.left(policy, key)).toEqual([3, 99]);
   });
 
-  it("is what a fourth request at once is refused for, until one of the three is over", async () => {
+  it("a fourth concurrent request is denied for want of a slot until one of the three has ended", async () => {
     const { policy, key, path } = own("slots");
     const three = [1, 2, 3].map(() => proxied.ask(path, key));
-    const held = await Promise.all(three.map(() => proxied.origin.asked(path)));
+    const exchanges = await Promise.all(three.map(() => proxied.origin.asked(path)));
     const refused = await proxied.ask(path, key).answer;
     expect([refused.statusCode, refused.headers["retry-after"]]).toEqual([429, "1"]);
     expect(proxied.origin.timesAsked(path)).toBe(3);
-    held[0]?.response.end();
+    exchanges[0]?.response.end();
     await proxied.leftIs(policy, key, 1);
     const next = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
-    for (const each of [response, ...held.map((exchange) => exchange.response)]) each.end();
+    for (const each of [response, ...exchanges.map((exchange) => exchange.response)]) each.end();
     expect(await next.status()).toBe(200);
     await proxied.leftIs(policy, key, 3);
   });
@@ -69,7 +69,7 @@ describe("a slot", () => {
   it.each([
     ["204", 204],
     ["304", 304],
-  ])("is free at once after a %s, which has no body", async (_, status) => {
+  ])("a slot is free at once after a %s, which has no body", async (_, status) => {
     const { policy, key, path } = own("slots");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -78,7 +78,7 @@ describe("a slot", () => {
     await proxied.leftIs(policy, key, 3);
   });
 
-  it("is kept by a response that streams longer than the limit's window", async () => {
+  it("a response that streams for longer than the limit's window keeps its slot", async () => {
     const { policy, key, path } = own("brief");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -95,8 +95,8 @@ describe("a slot", () => {
   });
 });
 
-describe("a client that goes away", () => {
-  it("before the head leaves its slot free, its cost spent, and the origin's request aborted", async () => {
+describe("a client that disconnects", () => {
+  it("a client that disconnects before the head frees its slot and aborts the origin's request, and its cost stays spent", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.ask(path, key);
     const { over, response } = await proxied.origin.asked(path);
@@ -107,7 +107,7 @@ describe("a client that goes away", () => {
     expect(await proxied.left(policy, key)).toEqual([3, 99]);
   });
 
-  it("before the head without a word is noticed at the latest when it is to be answered", async () => {
+  it("a half-closed client before the head is noticed at the latest when the response is sent", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -117,25 +117,28 @@ describe("a client that goes away", () => {
   });
 
   it.each([
-    ["a body of a length that is told", 5, { "Content-Length": 1_000 }],
+    ["a body with a Content-Length", 5, { "Content-Length": 1_000 }],
     ["a body in chunks", 5, {}],
-    // So much that the platform passes it on.
-    ["a large body of a length that is told", 2_000_000, { "Content-Length": 5_000_000 }],
+    // Large enough that the platform forwards it in parts.
+    ["a large body with a Content-Length", 2_000_000, { "Content-Length": 5_000_000 }],
     ["a large body in chunks", 2_000_000, {}],
-  ])("in the midst of %s leaves its slot free, and the origin alone", async (_, bytes, headers) => {
-    const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response, over } = await proxied.origin.asked(path);
-    response.writeHead(200, headers).write(Buffer.alloc(bytes));
-    await client.took(bytes);
-    expect(await proxied.left(policy, key)).toEqual([2, 99]);
-    await client.leave("resetAndDestroy");
-    await over;
-    expect(response.writableFinished).toBe(false);
-    await proxied.leftIs(policy, key, 3);
-  });
+  ])(
+    "a client that disconnects during %s frees its slot, and the origin's other requests go on",
+    async (_, bytes, headers) => {
+      const { policy, key, path } = own("slots");
+      const client = proxied.ask(path, key);
+      const { response, over } = await proxied.origin.asked(path);
+      response.writeHead(200, headers).write(Buffer.alloc(bytes));
+      await client.took(bytes);
+      expect(await proxied.left(policy, key)).toEqual([2, 99]);
+      await client.leave("resetAndDestroy");
+      await over;
+      expect(response.writableFinished).toBe(false);
+      await proxied.leftIs(policy, key, 3);
+    },
+  );
 
-  it("in the midst of a body without a word is noticed when there is more for it", async () => {
+  it("a half-closed client during a body is noticed when more of the body is sent", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.ask(path, key);
     const { response, over } = await proxied.origin.asked(path);
@@ -149,7 +152,7 @@ describe("a client that goes away", () => {
   });
 
   it.each(["destroy", "resetAndDestroy"] as const)(
-    "in the midst of its own body leaves its slot free, and the origin alone: %s",
+    "a client that disconnects during its request body frees its slot, and the origin's other requests go on: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
       const client = proxied.ask(path, key, { method: "POST", body: "begun" });
@@ -163,7 +166,7 @@ describe("a client that goes away", () => {
   );
 
   it.each(["destroy", "resetAndDestroy"] as const)(
-    "with most of a large body unread leaves its slot free, and the origin alone: %s",
+    "a client that disconnects with most of a large body unread frees its slot, and the origin's other requests go on: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
       const client = proxied.ask(path, key);
@@ -178,8 +181,8 @@ describe("a client that goes away", () => {
     },
   );
 
-  it("in the midst of a response that does not count has not spent anything", async () => {
-    const { policy, key, path } = own("held-login");
+  it("a client that disconnects during a response that does not count is refunded", async () => {
+    const { policy, key, path } = own("responses-login");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
     response.write("welcome");
@@ -190,8 +193,8 @@ describe("a client that goes away", () => {
   });
 });
 
-describe("a client that goes away from a request that holds nothing", () => {
-  it("before the head has the origin's request aborted", async () => {
+describe("a client that disconnects without a slot or reservation", () => {
+  it("the origin's request is aborted when a client without a slot disconnects before the head", async () => {
     const { key, path } = own("plain");
     const client = proxied.ask(path, key);
     const { over, response } = await proxied.origin.asked(path);
@@ -200,7 +203,7 @@ describe("a client that goes away from a request that holds nothing", () => {
     expect(response.writableEnded).toBe(false);
   });
 
-  it("in the midst of a body has it aborted, too", async () => {
+  it("the origin's request is aborted when a client without a slot disconnects during the body", async () => {
     const { key, path } = own("plain");
     const client = proxied.ask(path, key);
     const { over, response } = await proxied.origin.asked(path);
@@ -212,33 +215,36 @@ describe("a client that goes away from a request that holds nothing", () => {
   });
 });
 
-describe("an origin", () => {
-  it("that dies before its head is a 502, and frees the slot", async () => {
+describe("an origin that fails", () => {
+  it("an origin that closes the connection before its head gives a 502 and frees the slot", async () => {
     const { policy, key, path } = own("slots");
-    // Where a connection was used before, it may be tried again.
+    // A request on a reused connection may be retried, so every attempt fails.
     proxied.origin.answers.set(path, ({ response }) => response.socket?.resetAndDestroy());
     expect(await proxied.ask(path, key).status()).toBe(502);
     await proxied.leftIs(policy, key, 3);
   });
 
   it.each([
-    ["of a length that is told", { "Content-Length": 1_000 }],
+    ["with a Content-Length", { "Content-Length": 1_000 }],
     ["in chunks", {}],
-  ])("that dies in the midst of a body %s is seen to, and frees the slot", async (_, headers) => {
-    const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
-    response.writeHead(200, headers).write("begun");
-    expect(await client.beginning()).toBe("begun");
-    const cut = new Promise(
-      (resolve) => void client.answer.then((each) => each.on("error", resolve)),
-    );
-    response.socket?.resetAndDestroy();
-    expect(await cut).toMatchObject({ code: "ECONNRESET" });
-    await proxied.leftIs(policy, key, 3);
-  });
+  ])(
+    "an origin that fails during a body %s ends the response and frees the slot",
+    async (_, headers) => {
+      const { policy, key, path } = own("slots");
+      const client = proxied.ask(path, key);
+      const { response } = await proxied.origin.asked(path);
+      response.writeHead(200, headers).write("begun");
+      expect(await client.beginning()).toBe("begun");
+      const cut = new Promise(
+        (resolve) => void client.answer.then((each) => each.on("error", resolve)),
+      );
+      response.socket?.resetAndDestroy();
+      expect(await cut).toMatchObject({ code: "ECONNRESET" });
+      await proxied.leftIs(policy, key, 3);
+    },
+  );
 
-  it("that cannot be reached is a 502, and frees the slot", async () => {
+  it("an unreachable origin gives a 502 and frees the slot", async () => {
     const { policy, key, path } = own("slots");
     const { origin } = proxied;
     const port = Number(new URL(origin.url).port);
@@ -249,10 +255,10 @@ describe("an origin", () => {
   });
 });
 
-describe("a thousand requests whose clients go away at any time", () => {
+describe("a thousand requests whose clients disconnect at random times", () => {
   const moments = ["at once", "before the head", "in the midst of the body", "after it", "never"];
 
-  it("leave every slot free, and nothing open at the origin", async () => {
+  it("a thousand requests with random disconnects leave every slot free and no request open at the origin", async () => {
     const { policy, key, path } = own("many");
     const next = randomFrom(7);
     const below = (most: number): number => Math.floor(next() * most);
@@ -299,8 +305,8 @@ describe("a thousand requests whose clients go away at any time", () => {
   });
 });
 
-describe("a queue", () => {
-  it("holds a request in the Worker until its slot", async () => {
+describe("a leaky-bucket queue", () => {
+  it("a queued request waits in the Worker for its departure slot", async () => {
     const { key, path } = own("quick");
     const startMs = performance.now();
     const { origin } = proxied;
@@ -315,7 +321,7 @@ describe("a queue", () => {
     expect(third).toBeGreaterThan(399);
   });
 
-  it("has its slot back from a client that goes away, and the origin is never asked", async () => {
+  it("a queued client that disconnects returns its departure slot, and its request never reaches the origin", async () => {
     const { policy, key, path } = own("queue");
     const first = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -329,7 +335,7 @@ describe("a queue", () => {
     expect(proxied.origin.timesAsked(path)).toBe(1);
   });
 
-  it("with a maxDelay refuses at once what would wait longer", async () => {
+  it("a request that would wait longer than maxDelay is denied at once", async () => {
     const { key, path } = own("impatient");
     const first = proxied.ask(path, key);
     (await proxied.origin.asked(path)).response.end();
@@ -339,8 +345,8 @@ describe("a queue", () => {
   });
 });
 
-describe("what a request costs by its response", () => {
-  it("lets no more than five of fifty wrong passwords at once through in a minute", async () => {
+describe("a cost that depends on the response", () => {
+  it("a policy that counts failed logins lets at most five of fifty concurrent wrong passwords through in a minute", async () => {
     const { policy, key, path } = own("login");
     proxied.origin.answers.set(path, ({ response }) => response.writeHead(401).end("wrong"));
     const statuses = await Promise.all(
@@ -352,7 +358,7 @@ describe("what a request costs by its response", () => {
     expect(await proxied.left(policy, key)).toEqual([0]);
   });
 
-  it("is nothing for a success, of which there may be any number", async () => {
+  it("a successful response costs nothing under a policy that counts failures, however many there are", async () => {
     const { policy, key, path } = own("login");
     proxied.origin.answers.set(path, ({ response }) => response.end("welcome"));
     for (let login = 0; login < 20; login++) {
@@ -363,7 +369,7 @@ describe("what a request costs by its response", () => {
     }
   });
 
-  it("stays as it was reserved for a client that leaves before the head", async () => {
+  it("a client that disconnects before the head is charged the reserved cost", async () => {
     const { policy, key, path } = own("login");
     const client = proxied.ask(path, key);
     const { over } = await proxied.origin.asked(path);
@@ -375,9 +381,9 @@ describe("what a request costs by its response", () => {
   it.each([
     ["less", "3", 97],
     ["more", "40", 60],
-    ["more than it may be", "900", 50],
-    ["nothing that is a number", "-5", 90],
-  ])("is what a header of it tells: %s", async (_, cost, left) => {
+    ["above the maximum", "900", 50],
+    ["not a number", "-5", 90],
+  ])("a response is charged the cost in its header: %s", async (_, cost, left) => {
     const { policy, key, path } = own("priced");
     const client = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);

@@ -49,7 +49,7 @@ const configurationFrom = (setup: LocalSetup): LiveConfiguration =>
 const kept = "! The configuration has problems, so the previous one stays in effect:\n";
 
 describe("an edit of the configuration", () => {
-  it("takes effect, and one line says what is in effect", async () => {
+  it("a valid edit takes effect and prints one line with what is in effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("7/hour");
     await configuration.update();
@@ -59,7 +59,7 @@ describe("an edit of the configuration", () => {
     ]);
   });
 
-  it("that changes no setting does nothing", async () => {
+  it("an edit that changes no setting does nothing", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("5/minute");
     await configuration.update();
@@ -74,14 +74,14 @@ describe("an edit of the configuration", () => {
       "a binding",
       { ...limited("5/minute"), wrangler: { name: "other" } as LocalSetup["wrangler"] },
     ],
-  ])("takes effect when it changes %s", async (_, setup) => {
+  ])("an edit takes effect when it changes %s", async (_, setup) => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => setup;
     await configuration.update();
     expect(setups).toEqual([setup]);
   });
 
-  it("with problems leaves the last valid configuration in effect, and so does one that cannot be read", async () => {
+  it("an edit with problems, or one that cannot be read, leaves the last valid configuration in effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => broken("LIMITS is bad", "KEY is bad");
     await configuration.update();
@@ -96,7 +96,7 @@ describe("an edit of the configuration", () => {
     ]);
   });
 
-  it("that repairs the configuration is confirmed, even where it changes nothing in the end", async () => {
+  it("an edit that corrects a rejected one is confirmed, even if the configuration is the same as before", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     for (const failing of [
       () => broken("bad"),
@@ -117,7 +117,7 @@ describe("an edit of the configuration", () => {
     }
   });
 
-  it("prints each warning once, when it is new", async () => {
+  it("each new warning is printed once", async () => {
     const configuration = configurationFrom(
       setupWith({ LIMITS: "5/minute" }, { warnings: ["old"] }),
     );
@@ -127,7 +127,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual(["! new"]);
   });
 
-  it("from problems to other problems shows those of the latest edit to clients", async () => {
+  it("an edit that replaces problems with other problems sends the new problems to the Worker", async () => {
     const configuration = configurationFrom(broken("first"));
     next = () => ({ ...broken("second"), variables: { LIMITS: "0/s" } });
     await configuration.update();
@@ -140,7 +140,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([expect.stringMatching(/^In effect now: /)]);
   });
 
-  it("that brings a problem to a valid configuration is rejected, such as an unknown variable", async () => {
+  it("an edit that adds a problem to a valid configuration is rejected, such as an unknown variable", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => setupWith({ LIMITS: "6/minute" }, { problems: ["unknown variable KEI"] });
     await configuration.update();
@@ -148,7 +148,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([`${kept}  unknown variable KEI`]);
   });
 
-  it("that keeps a problem takes effect, and the problem is printed again", async () => {
+  it("an edit that keeps an existing problem takes effect and prints the problem again", async () => {
     const short = { problems: ["KEY_SECRET is short"] };
     const configuration = configurationFrom(setupWith({ LIMITS: "5/minute" }, short));
     next = () => setupWith({ LIMITS: "6/minute" }, short);
@@ -160,7 +160,7 @@ describe("an edit of the configuration", () => {
     ]);
   });
 
-  it("that the Worker cannot run is undone, and a later one takes effect", async () => {
+  it("an edit that the Worker cannot run is undone, and a later edit takes effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     run = async (setup) => {
       setups.push(setup);
@@ -177,7 +177,7 @@ describe("an edit of the configuration", () => {
     expect(printed.at(-1)).toContain("default 8 per 1m");
   });
 
-  it("while the code is broken as well is reported, and later edits are still read", async () => {
+  it("an edit while the code does not compile is reported, and later edits take effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     run = () => Promise.reject(new CommandError("The Worker could not be built."));
     next = () => limited("6/minute");
@@ -188,7 +188,7 @@ describe("an edit of the configuration", () => {
     expect(setups).toEqual([limited("6/minute")]);
   });
 
-  it("during another edit's update is part of the next update, and the last one wins", async () => {
+  it("an edit during an update is part of the next update, and the last edit wins", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     const { promise: isLoaded, resolve: load } = Promise.withResolvers<void>();
     let running = 0;
@@ -209,7 +209,7 @@ describe("an edit of the configuration", () => {
     expect(setups.at(-1)).toEqual(limited("9/minute"));
   });
 
-  it("does not hide a fault of the program", async () => {
+  it("an update rejects with any error that is not a CommandError", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => {
       throw new TypeError("a fault");

@@ -42,7 +42,7 @@ const origin = 'ORIGIN = "https://api.example.com"';
 const limits = 'LIMITS = "7/minute"';
 
 describe("the setup of npm start", () => {
-  it("has a demo origin and demo limits where there are none", () => {
+  it("npm start uses a demo origin and demo limits when neither is set", () => {
     const setup = setupWith();
     expect(setup).toMatchObject({
       hasDemoOrigin: true,
@@ -59,7 +59,7 @@ describe("the setup of npm start", () => {
     expect(setup.config?.policies.map(({ name }) => name)).toEqual(["default"]);
   });
 
-  it("has each of them apart from the other", () => {
+  it("npm start uses the demo origin and the demo limits independently of each other", () => {
     const ownOrigin = setupWith(origin);
     expect(ownOrigin).toMatchObject({ hasDemoOrigin: false, hasDemoLimits: true });
     expect(ownOrigin.variables["ORIGIN"]).toBe("https://api.example.com");
@@ -70,14 +70,14 @@ describe("the setup of npm start", () => {
     expect(setupWith('ORIGIN = ""', limits).hasDemoOrigin).toBe(true);
   });
 
-  it("names the variables that are secrets", () => {
+  it("the setup of npm start names the variables that are secrets", () => {
     expect(setupWith(origin, limits).secretNames.toSorted()).toEqual([
       "CHECK_TOKENS",
       "KEY_SECRET",
     ]);
   });
 
-  it("warns of jurisdictions, which local workerd does not know", () => {
+  it("npm start warns that local workerd does not support jurisdictions", () => {
     const policy =
       'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';
     expect(setupWith(origin, policy).warnings).toEqual([
@@ -87,12 +87,12 @@ describe("the setup of npm start", () => {
     ]);
   });
 
-  it("has the problems of the variables, and no configuration", () => {
+  it("the setup of invalid variables has their problems and no configuration", () => {
     const setup = setupWith(origin, 'LIMITS = "0/minute"');
     expect([setup.config, setup.problems]).toEqual([null, [expect.stringMatching(/^LIMITS/)]]);
   });
 
-  it("is the same after an edit that changes no setting, and another after one that does", () => {
+  it("an edit that changes no setting leaves the setup the same, and any other edit changes it", () => {
     const setup = setupWith(origin, limits);
     expect(runsSameWorker(setup, setupWith(origin, "# a comment", limits))).toBe(true);
     expect(runsSameWorker(setup, setupWith(origin, 'LIMITS = "8/minute"'))).toBe(false);

@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What is answered to these bytes, before the connection is closed for them. */
+/** The response to these bytes, after which the connection is closed. */
 async function answerTo(bytes: string): Promise<Answer | undefined> {
   const { hostname, port } = workerd.url;
   const [answer] = await answersTo({ hostname, port: Number(port) }, bytes, 1_000);
@@ -47,9 +47,9 @@ const chunked = (target: string, body: string): string =>
   `POST ${target} HTTP/1.1\r\nHost: headgate.example\r\nAuthorization: Bearer ${token}\r\n` +
   `Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n${body}`;
 
-describe("a request of a host that is none", () => {
+describe("a request with an invalid host", () => {
   it.each(["a b", "[::1", "1.2.3.4.5", "a:99999", "a, b"])(
-    "is the client's fault, not Headgate's: %s",
+    "an invalid Host field gives a 400 and no Headgate error: %s",
     async (host) => {
       const answers = [await answerTo(get("/", host)), await answerTo(get("/check/nothing", host))];
       expect(answers.map((answer) => answer?.status)).toEqual([400, 400]);
@@ -58,8 +58,8 @@ describe("a request of a host that is none", () => {
   );
 });
 
-describe("a body that breaks off", () => {
-  it("is no JSON to /check", async () => {
+describe("a body that ends early", () => {
+  it("a /check body that ends early is invalid JSON", async () => {
     const answer = await answerTo(chunked("/check", '3\r\n{"k\r\nno length\r\n'));
     expect([answer?.status, answer?.headers.get("content-type")]).toEqual([
       400,
@@ -68,9 +68,9 @@ describe("a body that breaks off", () => {
   });
 });
 
-describe("a path with dots", () => {
+describe("a path with dot segments", () => {
   it.each(["/a/../check/health", "/%2e/check/health", "/a\\..\\check/health", "//check//health/"])(
-    "is Headgate's own where it leads there: %s",
+    "a path whose dot segments resolve to /check belongs to Headgate: %s",
     async (path) => {
       const answer = await answerTo(get(path));
       expect([answer?.status, answer?.body]).toEqual([200, '{"status":"ok"}']);
@@ -78,14 +78,14 @@ describe("a path with dots", () => {
   );
 
   it.each(["/check/../a", "/check/%2E./a"])(
-    "is the origin's where it leads out: %s",
+    "a path whose dot segments lead out of /check belongs to the origin: %s",
     async (path) => {
       expect((await answerTo(get(path)))?.body).toBe("GET /a");
     },
   );
 });
 
-it("a request of the whole server is answered here", async () => {
+it("an asterisk-form request for the whole server is answered by Headgate", async () => {
   const bytes = get("*").replace("GET", "OPTIONS");
   const answer = await answerTo(bytes);
   expect([answer?.status, answer?.body]).toEqual([204, ""]);
@@ -105,18 +105,18 @@ describe("the slot of a WebSocket", () => {
     "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
   it.each([
-    ["a frame of no kind", "\x83\x81\0\0\0\0a"],
-    ["a frame longer than any may be", "\x82\xff\0\0\0\x01\0\0\0\0 and so on"],
+    ["a frame with a reserved opcode", "\x83\x81\0\0\0\0a"],
+    ["a frame longer than the maximum", "\x82\xff\0\0\0\x01\0\0\0\0 and so on"],
     ["half a frame", "\x81\x8a\0\0\0\0ab"],
-    ["a close for a reason that there is not", "\x88\x82\0\0\0\0\xff\xff"],
-    ["a close with half a reason", "\x88\x81\0\0\0\0\x03"],
-  ])("is free again after %s", async (name, frame) => {
+    ["a close frame with an invalid status code", "\x88\x82\0\0\0\0\xff\xff"],
+    ["a close frame with half a status code", "\x88\x81\0\0\0\0\x03"],
+  ])("a WebSocket's slot is free again after %s", async (name, frame) => {
     const key = name.replaceAll(" ", "-");
     expect((await answerTo(upgrade(key) + frame))?.status).toBe(101);
     await expect.poll(() => freeSlots(key), { timeout: 5_000 }).toBe(3);
   });
 
-  it("is none where there is a body: what asks for one so is no upgrade", async () => {
+  it("an upgrade request with a body takes no WebSocket slot, because it is not an upgrade", async () => {
     const bytes = upgrade("body", "Transfer-Encoding: chunked\r\n");
     const answer = await answerTo(`${bytes}3\r\nabc\r\n0\r\n\r\n`);
     expect([answer?.status, answer?.body]).toEqual([200, "GET /slots"]);

@@ -16,11 +16,11 @@ interface Check {
   readonly vars?: readonly string[];
   /** Lines of `.dev.vars`. */
   readonly secrets?: readonly string[];
-  /** Names of required secrets, beside those that are required anyway. */
+  /** Names of more required secrets. */
   readonly required?: readonly string[];
 }
 
-/** The exit code and the lines of an npm script in a checkout of this configuration. */
+/** The exit code and the output lines of an npm script with this configuration. */
 async function outcomeOf(
   { vars = [], secrets, required = [] }: Check,
   ...words: string[]
@@ -68,11 +68,11 @@ describe("unknown variables", () => {
     "unknown variable REGION; EXTRA_VARS lists variables of your own",
   ];
 
-  it("are problems for npm run check-config", async () => {
+  it("npm run check-config reports unknown variables with a suggestion", async () => {
     expect(await checked({ vars }, deployed)).toEqual([1, lines]);
   });
 
-  it("are problems for npm run deploy, which deploys nothing", async () => {
+  it("npm run deploy deploys nothing if a variable is unknown", async () => {
     const [exitCode, printed] = await outcomeOf({ vars }, "deploy", "--", "--dry-run");
     expect([exitCode, printed.slice(0, lines.length)]).toEqual([1, lines]);
     expect(printed.at(-1)).toMatch(/^Nothing was deployed/);
@@ -80,7 +80,7 @@ describe("unknown variables", () => {
 });
 
 describe("npm start with unknown variables and short secrets", () => {
-  it("reports them as problems, and runs", async () => {
+  it("npm start reports unknown variables and short secrets, and still runs", async () => {
     configure([limits, 'STRATEGEY = "sliding-log"']);
     writeFileSync(devVars, 'KEY_SECRET="short"\n');
     const port = await freePort();
@@ -94,7 +94,7 @@ describe("npm start with unknown variables and short secrets", () => {
 });
 
 describe("variables outside of [vars]", () => {
-  it("are problems for npm run check-config, wherever they stand", async () => {
+  it("npm run check-config reports variables outside of [vars] in any section", async () => {
     configure([]);
     const file = join(folder, "wrangler.toml");
     const text = readFileSync(file, "utf8");
@@ -117,7 +117,7 @@ describe("variables outside of [vars]", () => {
     ]);
   });
 
-  it("are problems in wrangler.json too", async () => {
+  it("npm run check-config reports variables outside of vars in wrangler.jsonc too", async () => {
     const file = join(folder, "wrangler.jsonc");
     const config = {
       name: "headgate",
@@ -137,8 +137,8 @@ describe("variables outside of [vars]", () => {
   });
 });
 
-describe("secrets", () => {
-  it("are problems when they are short, also for a deployment where .dev.vars has them", async () => {
+describe("invalid secrets", () => {
+  it("short secrets in .dev.vars are problems, for a local run and for a deployment", async () => {
     const secrets = ['KEY_SECRET="short"', 'CHECK_TOKENS="shorter-than-16"'];
     const expected = [
       1,
@@ -151,7 +151,7 @@ describe("secrets", () => {
     expect(await checked({ vars: [limits], secrets }, deployed)).toEqual(expected);
   });
 
-  it("are problems when they are the placeholders of the example", async () => {
+  it("the placeholders of .dev.vars.example are rejected as secrets", async () => {
     const example = readFileSync(".dev.vars.example", "utf8");
     const secrets = example.split("\n").map((line) => line.replace(/^# (?=[A-Z_]+=)/, ""));
     const [exitCode, lines] = await checked({ vars: [limits], secrets });
@@ -165,7 +165,7 @@ describe("secrets", () => {
     ]);
   });
 
-  it("are problems when they are required and not set", async () => {
+  it("required secrets that are not set are problems", async () => {
     const check = { vars: [limits], secrets: goodSecrets, required: ["ORIGIN_SECRET", "POLICIES"] };
     const [exitCode, lines] = await checked(check);
     expect([exitCode, lines]).toEqual([
@@ -184,7 +184,7 @@ describe("POLICIES as a secret", () => {
   ];
   const overrides = [{ continues: "partners", overrides: [{ key: "sk_live_1", limits: "9/s" }] }];
 
-  it("is checked with its value in .dev.vars, without a demo", async () => {
+  it("npm run check-config checks POLICIES from .dev.vars and then uses no demo limits", async () => {
     const secrets = [
       ...goodSecrets,
       `POLICIES='${JSON.stringify(policies)}'`,
@@ -199,7 +199,7 @@ describe("POLICIES as a secret", () => {
     ]);
   });
 
-  it("does not appear in the problems that its value has", async () => {
+  it("problems in a secret POLICIES never quote its value", async () => {
     const broken = JSON.stringify([...policies, ...overrides]).replace("9/s", "0/s");
     const secrets = [...goodSecrets, `POLICIES='${broken}'`];
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
@@ -214,7 +214,7 @@ describe("POLICIES as a secret", () => {
     ]);
   });
 
-  it("is accepted for a deployment, which alone has its value", async () => {
+  it("a deployment accepts POLICIES as a secret without its value", async () => {
     expect(await checked({ required: ["POLICIES"] }, deployed)).toEqual([
       0,
       [
@@ -224,7 +224,7 @@ describe("POLICIES as a secret", () => {
     ]);
   });
 
-  it("is measured like a variable", async () => {
+  it("a secret POLICIES that is larger than 5 KB is a problem", async () => {
     const long = Array.from({ length: 200 }, (_, index) => ({ name: `p${index}`, limits: "1/s" }));
     const secrets = [...goodSecrets, `POLICIES='${JSON.stringify(long)}'`];
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
@@ -236,7 +236,7 @@ describe("POLICIES as a secret", () => {
 });
 
 describe("a fresh clone", () => {
-  it("passes npm run check-config, which says that the demo is in effect", async () => {
+  it("npm run check-config accepts a fresh clone and says that npm start uses demo limits", async () => {
     const [exitCode, lines] = await checked({});
     expect([exitCode, lines]).toEqual([
       0,
@@ -248,7 +248,7 @@ describe("a fresh clone", () => {
     ]);
   });
 
-  it("has no demo once a secret for policies is required", async () => {
+  it("a required POLICIES secret that is not set is a problem, and no demo limits apply", async () => {
     const [exitCode, lines] = await checked({ required: ["POLICIES"] });
     expect(exitCode).toBe(1);
     expect(lines.join("\n")).toMatch(/^POLICIES is missing/m);
@@ -257,7 +257,7 @@ describe("a fresh clone", () => {
 });
 
 describe("a limit that can never deny", () => {
-  it("is a warning of npm run check-config, which succeeds", async () => {
+  it("npm run check-config warns about a limit that can never deny, and still exits with 0", async () => {
     const vars = ['LIMITS = "10/second; 1000000000/minute"'];
     const [exitCode, lines] = await checked({ vars }, deployed);
     expect([exitCode, lines[0]]).toEqual([
@@ -268,7 +268,7 @@ describe("a limit that can never deny", () => {
 });
 
 describe("a broken value", () => {
-  it("is named with its variable, and JSON with the position of its error", async () => {
+  it("a problem names its variable, and for invalid JSON the line and column", async () => {
     const vars = [
       `LIMITS = '["10/minute" "5/second"]'`,
       'POLICIES_3 = [{ name = "a", limits = "1/s", limts = "5/s" }]',

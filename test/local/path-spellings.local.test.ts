@@ -1,6 +1,6 @@
 /**
- * No spelling of a path reaches a handler of a real origin without a charge: raw requests through Headgate in workerd, and
- * through nginx that asks Headgate, to nginx and Express with their default routing.
+ * Every spelling of a path that reaches a handler of a real origin is charged. The requests go through Headgate in
+ * workerd, and through nginx that asks Headgate. The origins are nginx and Express with their default routing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const token = "the-tests-token";
 const limit = 1_000_000;
-/** Each has one key by path, so that a spelling with a key of its own would be noticed. */
+/** Each policy has one key by path, so that the test notices a spelling with another key. */
 const policies = handlers.map(({ name, pattern }) => ({
   name,
   match: { path: pattern },
@@ -35,7 +35,7 @@ interface Reached {
   readonly sent: string;
 }
 
-/** Sends paths byte for byte, and returns those that have reached a handler, and how often each policy was charged. */
+/** Sends paths byte for byte. Returns those that reached a handler, and how often each policy was charged. */
 async function sendAll(front: string, paths: readonly { names: string; path: string }[]) {
   const { hostname, port, host } = new URL(front);
   const reached: Reached[] = [];
@@ -63,7 +63,7 @@ async function sendAll(front: string, paths: readonly { names: string; path: str
 
 const compositions = handlers.flatMap(({ path }) => compositionsOf(path));
 
-/** @param fewest how many must have reached each handler, so that the test proves something */
+/** @param fewest how many requests must have reached each handler */
 function expectAllCharged(reached: readonly Reached[], fewest: number): void {
   const uncharged = reached.filter(({ handler, charged }) => !charged.includes(handler));
   expect(uncharged.map(({ sent }) => sent)).toEqual([]);
@@ -80,7 +80,7 @@ describe.each([
   "every composition of two spellings, with %s as the origin",
   (_, start, isInstalled) => {
     it.skipIf(!isInstalled)(
-      "is charged by Headgate where it reaches a handler, and to one key",
+      "every spelling of a path that reaches a handler is charged by Headgate to one key",
       async () => {
         const origin = await start();
         const variables = {
@@ -109,14 +109,14 @@ describe.each([
     );
 
     it.skipIf(!nginx.isInstalled)(
-      "is charged where it reaches a handler through nginx that asks Headgate",
+      "every spelling of a path that reaches a handler through nginx is charged by Headgate",
       async () => {
         const origin = await start();
         const variables = { CHECK_TOKENS: token, POLICIES: JSON.stringify(policies) };
         const headgate = await startWorkerd(folder, variables);
         const gateway = await nginx.start({ headgate: headgate.url, origin: origin.url, token });
         try {
-          // Express decodes and resolves nothing of what nginx passes on as it was received.
+          // nginx forwards the path as received, and Express decodes little of it.
           expectAllCharged((await sendAll(gateway.url, compositions)).reached, 5);
         } finally {
           await gateway.close();

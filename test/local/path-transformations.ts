@@ -1,6 +1,6 @@
-/** Ways to rewrite a path that some origin undoes. */
+/** Ways to spell a path that some origin normalises. */
 
-/** A path as it is sent, for what was sent before. */
+/** Returns another spelling of a path. */
 type Transformation = (path: string) => string;
 
 const lastSegment = /[^/\\]*$/;
@@ -9,7 +9,7 @@ const encodedLetter = (letter: string): string => `%${letter.charCodeAt(0).toStr
 const inEachCase: Transformation = (path) =>
   path.replace(/%[0-9a-f]{2}|[a-z]/gi, (each) => (each.length === 1 ? each.toUpperCase() : each));
 
-/** By their names; those of one kind differ in where they apply. */
+/** Transformations by name. */
 export const transformations: ReadonlyMap<string, Transformation> = new Map([
   ["case", inEachCase],
   ["trailing slash", (path) => `${path}/`],
@@ -58,7 +58,7 @@ export interface Composed {
   readonly path: string;
 }
 
-/** Each alone, and every one after every other. */
+/** The path itself, each transformation of it, and each transformation after each other one. */
 export function compositionsOf(path: string): Composed[] {
   const all = [...transformations];
   return [

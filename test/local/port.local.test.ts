@@ -13,7 +13,7 @@ afterEach(async () => {
   );
 });
 
-/** @param port 0 for any */
+/** @param port 0 for any free port */
 async function listenOn(host: string, port = 0): Promise<number> {
   const server = createServer().listen({ host, port, ipv6Only: true });
   await once(server, "listening");
@@ -27,17 +27,17 @@ const hasIpv6 = await listenOn("::1").then(
   () => false,
 );
 
-describe("a port", () => {
+describe("the text of --port", () => {
   it.each([
     ["1", 1],
     ["8787", 8787],
     ["65535", 65_535],
-  ])("may be %s", (text, port) => {
+  ])("a port may be %s", (text, port) => {
     expect(readPort(text)).toBe(port);
   });
 
   it.each(["0", "-1", "65536", "99999", "100000", "abc", "", "8787x", "08787", "80.5", " 80"])(
-    "is not %j",
+    "%j is rejected as a port",
     (text) => {
       expect(() => readPort(text)).toThrow(
         `--port: expected a port from 1 to 65535, got "${text}"`,
@@ -46,7 +46,7 @@ describe("a port", () => {
   );
 });
 
-/** The port that the message suggests. */
+/** The port that the error message suggests. */
 async function suggestedBeside(port: number): Promise<number> {
   const message = await readFreePort(String(port)).then(
     () => "it was free",
@@ -58,33 +58,33 @@ async function suggestedBeside(port: number): Promise<number> {
 }
 
 describe("the port of npm start", () => {
-  it("is used when it is free on both addresses of localhost", async () => {
+  it("npm start uses a port that is free on both addresses of localhost", async () => {
     const port = await listenOn("127.0.0.1");
     servers.pop()?.close();
     expect(await readFreePort(String(port))).toBe(port);
   });
 
-  it("is refused when it is taken on 127.0.0.1, and the suggested port is free", async () => {
+  it("npm start rejects a port that is in use on 127.0.0.1 and suggests a free one", async () => {
     const suggested = await suggestedBeside(await listenOn("127.0.0.1"));
     expect(await readFreePort(String(suggested))).toBe(suggested);
   });
 
-  it.runIf(hasIpv6)("is refused when it is taken on ::1 alone", async () => {
+  it.runIf(hasIpv6)("npm start rejects a port that is in use on ::1 only", async () => {
     const suggested = await suggestedBeside(await listenOn("::1"));
     expect(await readFreePort(String(suggested))).toBe(suggested);
   });
 
-  it("is refused when it is taken on all addresses", async () => {
+  it("npm start rejects a port that is in use on all addresses", async () => {
     await suggestedBeside(await listenOn("0.0.0.0"));
   });
 
-  it("is never suggested while it is taken itself", async () => {
+  it("npm start never suggests a port that is in use", async () => {
     const port = await listenOn("127.0.0.1");
     await listenOn(hasIpv6 ? "::1" : "127.0.0.1", port + 1).catch(() => 0);
     expect(await suggestedBeside(port)).toBeGreaterThan(port + 1);
   });
 
-  it("has a port below 65536 suggested in place of the highest one", async () => {
+  it("npm start suggests a port below 65536 in place of the highest one", async () => {
     const port = await listenOn("127.0.0.1", 65_535).catch(() => 65_535);
     const suggested = await suggestedBeside(port);
     expect(suggested).toBeGreaterThanOrEqual(8_787);

@@ -1,4 +1,4 @@
-/** Headgate in front of an origin of which a test decides every step, and clients that may go away at any time. */
+/** Headgate in front of an origin that the test controls step by step, and clients that can disconnect at any time. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import {
@@ -15,11 +15,11 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { type Surroundings, startWorkerd, type Workerd } from "../tools/workerd.ts";
 
-/** What the origin was asked, which waits until the test answers. */
+/** A request at the origin, which waits until the test answers it. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Resolves when it is over for the origin: answered to the end, or without anyone to answer. */
+  /** Resolves when the response has ended or the connection is closed. */
   readonly over: Promise<unknown>;
 }
 
@@ -27,7 +27,7 @@ type Answering = (exchange: Exchange) => void;
 
 export class Origin {
   readonly server: Server;
-  /** What paths that begin so are answered at once; the longest that fits holds. */
+  /** Handlers that answer at once, by path prefix. The longest matching prefix wins. */
   readonly answers = new Map<string, Answering>();
   readonly #asked = new Map<string, Exchange[]>();
   readonly #awaited = new Map<string, Answering[]>();
@@ -48,7 +48,7 @@ export class Origin {
     await once(this.server, "listening");
   }
 
-  /** Cannot be reached from then on. */
+  /** Closes the server and all connections. */
   async close(): Promise<void> {
     const closed = once(this.server, "close");
     this.server.close();
@@ -56,7 +56,7 @@ export class Origin {
     await closed;
   }
 
-  /** What it is asked at a path, once for each time. */
+  /** The next request at a path, each returned once. */
   asked(path: string): Promise<Exchange> {
     const before = this.#asked.get(path)?.shift();
     if (before !== undefined) return Promise.resolve(before);
@@ -90,7 +90,7 @@ function listOf<Each>(lists: Map<string, Each[]>, name: string): Each[] {
 export interface Asking {
   readonly method?: string;
   readonly headers?: Record<string, string>;
-  /** The beginning of a body of which no more comes. */
+  /** The first part of a body that never ends. */
   readonly body?: string;
 }
 
@@ -110,7 +110,7 @@ export class Client {
     request.once("socket", (socket) => socket.once("connect", () => connect(socket)));
     request.once("response", resolve);
     request.on("error", reject);
-    // Who goes away on purpose waits for no answer.
+    // Tests that disconnect never await the response, which would be an unhandled rejection.
     answer.catch(() => undefined);
     if (body === undefined) request.end();
     else request.write(body);
@@ -123,7 +123,7 @@ export class Client {
     return answer.statusCode ?? 0;
   }
 
-  /** The status of the answer to an upgrade, which is 101 where the server switches protocols. */
+  /** The status of the response to an upgrade: 101 when the server switches protocols. */
   async upgraded(): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.#request.once("upgrade", ({ statusCode = 0 }, socket) => {
@@ -133,16 +133,16 @@ export class Client {
     return Promise.race([promise, this.status()]);
   }
 
-  /** The first bytes of the body, when they have come. */
+  /** The first bytes of the response body. */
   async beginning(): Promise<string> {
     const answer = await this.answer;
-    // It ends in the midst of the body when the client goes away.
+    // The body ends with an error when the client disconnects.
     answer.on("error", () => undefined);
     const [data] = (await once(answer, "data")) as [Buffer];
     return data.toString();
   }
 
-  /** Resolves when so much of the body has come. */
+  /** Resolves when this much of the body has arrived. */
   async took(bytes: number): Promise<void> {
     const answer = await this.answer;
     answer.on("error", () => undefined);
@@ -169,16 +169,16 @@ export interface Proxied {
   readonly workerd: Workerd;
   readonly ask: (path: string, key: string, asking?: Asking) => Client;
   readonly askOrigin: (path: string, asking: Asking) => Client;
-  /** What is left of each limit of a policy; a global one has no key. */
+  /** The remaining units of each limit of a policy. A global policy has an empty key. */
   readonly left: (policy: string, key: string) => Promise<number[]>;
-  /** Resolves when so much is left of the first limit. */
+  /** Resolves when the first limit has this many units remaining. */
   readonly leftIs: (policy: string, key: string, units: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 const token = "the-tests-token";
 
-/** Policies each have a folder of their name, and are counted by `X-Key`. */
+/** Starts Headgate with policies that each match the folder of their name and are keyed by `X-Key`. */
 export async function startProxied(
   policies: readonly { readonly name: string }[],
   codeFor: (origin: Origin) => Surroundings = () => ({}),

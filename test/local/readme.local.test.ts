@@ -14,7 +14,7 @@ const blocks: Block[] = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
   ([, language = "", text = ""]) => ({ language, text }),
 );
 
-/** The rows of the table of a policy's fields. */
+/** The rows of the README's table of policy fields. */
 const [, table = ""] = /^\| field of a policy [^\n]*\n[^\n]*\n([^]*?)^$/m.exec(readme) ?? [];
 const fields = table
   .trim()
@@ -41,7 +41,7 @@ afterAll(async () => {
 });
 
 describe("the README", () => {
-  it("shows commands that answer as it says, one after the other", () => {
+  it("the README's commands answer as it shows, one after the other", () => {
     const shown = blocks.filter(({ text }) => text.includes("curl ")).map(({ text }) => text);
     const script = shown.join("printf '\\036'\n").replaceAll("localhost:8787", `localhost:${port}`);
     const printedOut = execFileSync("bash", ["-euc", script], { cwd: folder, encoding: "utf8" });
@@ -58,12 +58,12 @@ describe("the README", () => {
     });
   });
 
-  // Of the Worker that binds Headgate see service.test.ts.
+  // service.local.test.ts runs the Worker that binds Headgate.
   const ours = blocks.filter(
     ({ language, text }) => language === "toml" && !text.includes("[[services]]"),
   );
 
-  it.each(ours)("shows configuration that is sound: %#", async ({ text }) => {
+  it.each(ours)("the README's configuration is valid: block %#", async ({ text }) => {
     configure(text.trim().split("\n"));
     const environment = /^\[env\.(\w+)\./m.exec(text)?.[1] ?? "";
     const options = ["--secrets-deployed", `--env=${environment}`];
@@ -74,18 +74,18 @@ describe("the README", () => {
     ]);
   });
 
-  it("tells of every field of a policy, and of no other", () => {
+  it("the README's table lists every field of a policy and no other", () => {
     const [accepted = ""] = problemsOf({ name: "a", limits: "1/hour", other: 1 });
     expect(fields.map(({ name }) => name).toSorted()).toEqual(
       accepted.replace("one of the fields ", "").split(", ").toSorted(),
     );
   });
 
-  it("shows an example of every field that is sound", async () => {
+  it("the README's example of every policy field is valid", async () => {
     const policies = fields.map(({ name, example }, index) => [
       "[[vars.POLICIES]]",
       ...(name === "name" ? [] : [`name = "example-${index}"`]),
-      // Of those that some fields are for.
+      // Limits that the other fields need.
       ...(name === "limits"
         ? []
         : [
@@ -104,9 +104,9 @@ describe("the README", () => {
     for (const { name, example } of fields) expect(example).toMatch(new RegExp(`^${name} = `));
   });
 
-  const told = fields.filter(({ fallback }) => fallback.startsWith("`"));
+  const fieldsWithDefault = fields.filter(({ fallback }) => fallback.startsWith("`"));
 
-  it.each(told)("tells the default of $name", ({ name, fallback }) => {
+  it.each(fieldsWithDefault)("the README states the default of $name", ({ name, fallback }) => {
     const policy = {
       name: "a",
       limits: "1/hour",
@@ -117,7 +117,7 @@ describe("the README", () => {
     expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));
   });
 
-  it("names scripts that there are, and leaves out none", () => {
+  it("the README names every npm script and no other", () => {
     const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
     const named = [...readme.matchAll(/npm (?:run )?([a-z][a-z:-]*)/g)].map(
       ([, name]) => name ?? "",
@@ -128,7 +128,7 @@ describe("the README", () => {
     );
   });
 
-  it("draws the folders that there are", () => {
+  it("the README's source tree shows every folder of src and no other", () => {
     const drawn = [...readme.matchAll(/^ {2}([a-z]+)\/ /gm)].map(([, name]) => name);
     const there = readdirSync("src", { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
@@ -137,7 +137,7 @@ describe("the README", () => {
   });
 });
 
-/** What is accepted in place of all that is wrong. */
+/** The expectation of each problem. */
 function problemsOf(written: object): string[] {
   const problems: string[] = [];
   readPolicy("", "", written, ({ accepted }) => problems.push(accepted));
@@ -149,7 +149,7 @@ function policyOf(written: object): unknown {
   return readPolicy("", "", written, () => undefined);
 }
 
-/** The block that follows the one which begins with these words: what its commands print. */
+/** The output block that follows the command block with this beginning. */
 function expectedAfter(words: string): string {
   const index = blocks.findIndex(({ text }) => text.startsWith(words));
   return blocks[index + 1]?.text ?? "";

@@ -1,4 +1,4 @@
-/** What stands behind the README's recipes: an origin that the tests control, and the identity provider of its users. */
+/** An origin that the tests of the recipes control, and the identity provider of its users. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
@@ -7,13 +7,13 @@ import { exportJWK, generateKeyPair, type GenerateKeyPairResult, SignJWT } from 
 export interface RecipeOrigin {
   readonly url: string;
   readonly keysUrl: string;
-  /** The bodies of all logins that have come so far. */
+  /** The bodies of all logins received so far. */
   readonly logins: readonly string[];
-  /** A token that the identity provider has signed, for as long as a run takes. */
+  /** A token that the identity provider signed, valid for longer than a test run. */
   readonly tokenOf: (claims: Claims) => Promise<string>;
-  /** The same, signed by somebody else. */
+  /** A token with a signature of another key. */
   readonly forgedTokenOf: (claims: Claims) => Promise<string>;
-  /** Sends the rest of a report, which until then has only begun. */
+  /** Sends the rest of a report whose response has begun. */
   readonly finish: (path: string) => void;
   readonly close: () => void;
 }
@@ -40,7 +40,7 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
         response.writeHead(body.endsWith("the right password") ? 200 : 401).end();
         return;
       }
-      // A model that takes as many tokens as it is asked to.
+      // A model that uses as many tokens as the request asks for.
       case "v1":
         if (/^\d+$/.test(name)) response.setHeader("X-Tokens-Used", name);
         response.writeHead(name === "broken" ? 503 : 200).end();

@@ -1,4 +1,6 @@
-/** The recipes of the README, as they stand there but for whose origin and whose keys they are: each meets its traffic. */
+/**
+ * Runs each recipe of the README with its traffic, with a local origin and local keys in place of the recipe's own.
+ */
 import { readFileSync } from "node:fs";
 import { Temporal } from "temporal-polyfill";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -6,7 +8,7 @@ import { checkout, freePort, type Run, started, stopped } from "./checkout.ts";
 import { type RecipeOrigin, startRecipeOrigin } from "./recipe-origin.ts";
 
 const [, section = ""] = /^## Recipes\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
-/** By their titles: all that is written of them. */
+/** The text of each recipe by its title. */
 const recipes = new Map(
   section
     .split(/^### /m)
@@ -38,7 +40,7 @@ async function stop(): Promise<void> {
   run = null;
 }
 
-/** `npm start` runs a recipe for the tests that are beside this call. */
+/** Runs `npm start` with a recipe for the tests in the same `describe`. */
 function serve(title: string): void {
   tried.push(title);
   beforeAll(async () => {
@@ -55,7 +57,7 @@ function serve(title: string): void {
 interface Sent {
   readonly method?: string;
   readonly body?: string;
-  /** From where it comes. */
+  /** The client's address. */
   readonly address?: string;
   readonly token?: string;
 }
@@ -116,7 +118,7 @@ describe("Login protection", () => {
   const login = (address: string, password: string): Promise<Answer> =>
     send("/login", { method: "POST", address, body: `${address}: ${password}` });
 
-  it("lets five of fifty wrong passwords at once through, and bans after twenty denials", async () => {
+  it("the login recipe lets five of fifty concurrent wrong passwords through, and bans after twenty denials", async () => {
     const address = "203.0.113.1";
     const answers = await many(50, () => login(address, "a guess"));
     expect(having(answers, 401)).toHaveLength(5);
@@ -127,7 +129,7 @@ describe("Login protection", () => {
     expect(banned.map(({ headers }) => headers.get("Retry-After"))).toContain("3600");
   });
 
-  it("takes nothing for right passwords", async () => {
+  it("the login recipe charges nothing for correct passwords", async () => {
     const statuses = [];
     for (let attempt = 0; attempt < 20; attempt++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -137,7 +139,7 @@ describe("Login protection", () => {
     await vi.waitFor(async () => expect(await remaining("login", "203.0.113.2")).toBe(5), 5_000);
   });
 
-  it("refuses the right password too during a ban, until the visitor is forgotten", async () => {
+  it("the login recipe denies even the correct password during a ban, until the key is deleted", async () => {
     const address = "203.0.113.3";
     await many(50, () => login(address, "a guess"));
     const refused = await login(address, "the right password");
@@ -153,13 +155,13 @@ describe("Login protection", () => {
 describe("Per-user API limits", () => {
   serve("Per-user API limits");
 
-  /** What is left of the thousand per hour after a request. */
+  /** The remaining units of the limit of a thousand per hour after a request. */
   const left = async (sent: Sent, path = "/api/things"): Promise<string | undefined> =>
     /^"user.1000-per-1h";r=(\d+);/.exec(
       (await send(path, sent)).headers.get("RateLimit") ?? "",
     )?.[1];
 
-  it("tells users apart by their token, wherever they come from", async () => {
+  it("the per-user recipe limits each user by token, from any address", async () => {
     const alice = await origin.tokenOf({ sub: "alice" });
     const bob = await origin.tokenOf({ sub: "bob" });
     expect(await left({ token: alice, address: "203.0.113.1" })).toBe("999");
@@ -167,7 +169,7 @@ describe("Per-user API limits", () => {
     expect(await left({ token: bob, address: "203.0.113.1" })).toBe("999");
   });
 
-  it("counts those without a valid token by their address", async () => {
+  it("the per-user recipe limits clients without a valid token by address", async () => {
     const address = "203.0.113.3";
     const forged = await origin.forgedTokenOf({ sub: "carol" });
     const ofAnother = await origin.tokenOf({ sub: "carol", aud: "https://other.example" });
@@ -177,7 +179,7 @@ describe("Per-user API limits", () => {
     expect(await left({ address: "203.0.113.4" })).toBe("999");
   });
 
-  it("lets only users search, and tells them of all three limits", async () => {
+  it("the per-user recipe denies a search without a token, and reports all three limits to users", async () => {
     const dave = { token: await origin.tokenOf({ sub: "dave" }) };
     const forged = { token: await origin.forgedTokenOf({ sub: "dave" }) };
     const refused = [await send("/api/search", {}), await send("/api/search", forged)];
@@ -190,7 +192,7 @@ describe("Per-user API limits", () => {
     ]);
   });
 
-  it("spends of both policies or of neither", async () => {
+  it("the per-user recipe charges both policies or neither", async () => {
     const erin = { token: await origin.tokenOf({ sub: "erin" }) };
     await check("POST", "", { policy: "search", key: "erin", cost: 30 });
     const { status, text } = await send("/api/search", erin);
@@ -201,7 +203,7 @@ describe("Per-user API limits", () => {
     expect(await remaining("user", "erin")).toBe(1_000);
   });
 
-  it("denies a user who is too fast, and nobody else", async () => {
+  it("the per-user recipe denies a user who is too fast, and no other user", async () => {
     const fast = { token: await origin.tokenOf({ sub: "fast" }) };
     const slow = { token: await origin.tokenOf({ sub: "slow" }) };
     const answers = await many(60, () => send("/api/things", fast));
@@ -214,7 +216,7 @@ describe("Per-user API limits", () => {
 describe("Per-plan limits", () => {
   serve("Per-plan limits");
 
-  it("lets pro users have ten times as much as all others", async () => {
+  it("the per-plan recipe allows pro users ten times as much as other users", async () => {
     const users: Sent[] = [
       { token: await origin.tokenOf({ sub: "pro", plan: "pro" }) },
       { token: await origin.tokenOf({ sub: "free", plan: "free" }) },
@@ -226,7 +228,7 @@ describe("Per-plan limits", () => {
     expect(policies).toEqual(['"plan";q=600;w=60', '"plan";q=60;w=60', '"plan";q=60;w=60']);
   });
 
-  it("keeps what is spent when a user changes plans", async () => {
+  it("the per-plan recipe keeps what a user has spent when the plan changes", async () => {
     const before = await origin.tokenOf({ sub: "upgrader", plan: "free" });
     const after = await origin.tokenOf({ sub: "upgrader", plan: "pro" });
     await many(60, () => send("/api/", { token: before }));
@@ -243,7 +245,7 @@ describe("LLM tokens, charged afterwards", () => {
   const leftIs = (user: string, tokens: number): Promise<void> =>
     vi.waitFor(async () => expect(await remaining("tokens", user)).toBe(tokens), 5_000);
 
-  it("reserves 1,000, and charges what the answer took once it is there", async () => {
+  it("the LLM recipe reserves 1,000 tokens and charges the tokens of the response once it is known", async () => {
     const { headers } = await ask("one", "9000");
     expect(headers.get("RateLimit")).toMatch(/^"tokens";r=49000;/);
     await leftIs("one", 41_000);
@@ -251,31 +253,31 @@ describe("LLM tokens, charged afterwards", () => {
     await leftIs("one", 40_988);
   });
 
-  it("charges what was reserved when nothing is told, and never more than 16,000", async () => {
+  it("the LLM recipe charges the reserved cost when the response names no cost, and at most 16,000", async () => {
     await ask("two", "none");
     await leftIs("two", 49_000);
     await ask("two", "1000000");
     await leftIs("two", 33_000);
   });
 
-  it("takes nothing for an answer that failed", async () => {
+  it("the LLM recipe charges nothing for a failed response", async () => {
     expect((await ask("three", "broken")).status).toBe(503);
     await leftIs("three", 50_000);
   });
 
-  it("lets the last answer leave a debt, which takes longer than the hour to pay", async () => {
+  it("the LLM recipe allows a last response to leave a debt, which takes longer than an hour to recover", async () => {
     await check("POST", "", { policy: "tokens", key: "four", cost: 49_000 });
     expect((await ask("four", "16000")).status).toBe(200);
     await leftIs("four", 0);
     const denied = await ask("four", "1");
     expect(denied.status).toBe(429);
-    // 49,000 and 16,000 are spent: an hour, and until a quarter of them is forgotten.
+    // 49,000 and 16,000 are spent. The wait is an hour plus the time until a quarter of them no longer counts.
     const waitSeconds = Number(denied.headers.get("Retry-After"));
     expect(waitSeconds).toBeGreaterThan(3_600 + 800);
     expect(waitSeconds).toBeLessThan(3_600 + 900);
   });
 
-  it("is for users alone", async () => {
+  it("the LLM recipe denies clients without a token", async () => {
     expect((await send("/v1/1", { method: "POST" })).status).toBe(403);
   });
 });
@@ -288,21 +290,21 @@ describe("Daily quota until local midnight", () => {
   const midnightAfter = (atMs: number): number =>
     berlinAt(atMs).add({ days: 1 }).startOfDay().epochMilliseconds;
 
-  it("tells how long this day is, and how long until midnight in Berlin", async () => {
+  it("the daily recipe reports how long this day is and how long it is until midnight in Berlin", async () => {
     const beforeMs = Date.now();
     const spent = await check("POST", "", { key: "203.0.113.1" });
     const afterMs = Date.now();
     const [limit] = (await spent.json<Decision>()).limits;
     const hours = [beforeMs, afterMs].map((atMs) => berlinAt(atMs).hoursInDay);
     expect(hours).toContain((limit?.windowMs ?? 0) / 3_600_000);
-    // Decided in between, be midnight itself there too.
+    // The decision lies between the two instants, even around midnight.
     const decided = [beforeMs, afterMs].map(
       (atMs) => midnightAfter(atMs) - (limit?.resetAfterMs ?? 0),
     );
     expect(decided.some((atMs) => atMs >= beforeMs && atMs <= afterMs)).toBe(true);
   });
 
-  it("tells clients the same in the RateLimit fields, in seconds", async () => {
+  it("the daily recipe reports the same wait in seconds in the RateLimit fields", async () => {
     const beforeMs = Date.now();
     const { headers } = await send("/", { address: "203.0.113.2" });
     const afterMs = Date.now();
@@ -313,7 +315,7 @@ describe("Daily quota until local midnight", () => {
     expect(decided.some((atMs) => atMs > beforeMs - 1000 && atMs <= afterMs)).toBe(true);
   });
 
-  it("denies what comes after the thousandth until then", async () => {
+  it("the daily recipe denies every request after the thousandth until midnight", async () => {
     await check("POST", "", { key: "203.0.113.3", cost: 1_000 });
     const { status, headers } = await send("/", { address: "203.0.113.3" });
     const [, seconds] = /^"daily";r=0;t=(\d+)$/.exec(headers.get("RateLimit") ?? "") ?? [];
@@ -327,7 +329,7 @@ describe("Concurrency cap", () => {
   const report = (path: string, address: string): Promise<Response> =>
     fetch(url + path, { headers: { "CF-Connecting-IP": address } });
 
-  it("sends two reports at a time, and the next once one of them has been sent", async () => {
+  it("the concurrency recipe sends two reports at a time, and the next once one has been sent", async () => {
     const address = "203.0.113.1";
     const first = await report("/reports/1", address);
     const second = await report("/reports/2", address);
@@ -353,7 +355,7 @@ describe("Shadow rollout of a new limit", () => {
   const [, line = ""] =
     /`(\{"event":.*\})`/.exec(recipes.get("Shadow rollout of a new limit") ?? "") ?? [];
 
-  it("refuses nobody and shows clients the old limit alone, but logs what it would refuse", async () => {
+  it("the shadow recipe denies nothing, shows clients only the old limit and logs what the new limit would deny", async () => {
     const answers = await many(25, () => send("/", { address: "203.0.113.1" }));
     expect(having(answers, 200)).toHaveLength(25);
     const policies = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
@@ -368,12 +370,12 @@ describe("Shadow rollout of a new limit", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("lets /check in too, and names the limit", async () => {
+  it("the shadow recipe lets /check allow too, and names the limit", async () => {
     await check("POST", "", { policy: "next", key: "203.0.113.2", cost: 20 });
     expect(await look("next", "203.0.113.2")).toMatchObject({ allowed: true, violated: ["next"] });
   });
 
-  it("leaves the old limit to refuse", async () => {
+  it("the shadow recipe still denies by the old limit", async () => {
     await check("POST", "", { policy: "api", key: "203.0.113.3", cost: 100 });
     const { status, text } = await send("/", { address: "203.0.113.3" });
     expect([status, JSON.parse(text)]).toEqual([
@@ -383,6 +385,6 @@ describe("Shadow rollout of a new limit", () => {
   });
 });
 
-it("every recipe of the README is tried", () => {
+it("these tests run every recipe of the README", () => {
   expect(tried).toEqual([...recipes.keys()]);
 });

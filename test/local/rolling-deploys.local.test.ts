@@ -1,4 +1,4 @@
-/** Two versions at once, as during a deploy: each understands the calls of the other, and what it has stored. */
+/** Runs two versions at once, as during a deploy. Each understands the other's calls and stored rows. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const limitOf = (strategy: string, fields: object = {}): object => ({
   ...fields,
 });
 
-/** A policy for each strategy and option that has a state of its own. */
+/** A policy for each strategy and option with a state of its own. */
 const strategies: Readonly<Record<string, object>> = {
   fixed: limitOf("fixed-window"),
   "fixed-clock": limitOf("fixed-window", { align: "clock" }),
@@ -86,40 +86,48 @@ describe.each<{ isolates: Version; objects: Version }>([
     }, 30_000);
     afterAll(() => running.kill());
 
-    /** A key of a test's own. */
+    /** A key that no other test uses. */
     const newKey = (): string => crypto.randomUUID();
 
-    it.each(Object.keys(strategies))("check, look, batch and forget by %s", async (policy) => {
-      const user = newKey();
-      const check = { policy, key: user, cost: 30 };
-      expect(await caller.post("", check)).toMatchObject({
-        allowed: true,
-        limits: [{ remaining: 70 }],
-      });
-      const { results } = await caller.post("/batch", {
-        checks: [check, { ...check, cost: 41 }, check],
-      });
-      expect(results?.map(({ allowed }) => allowed)).toEqual([true, false, true]);
-      expect(await caller.left(policy, user)).toBe(10);
-      expect(await caller.post("", check)).toMatchObject({ allowed: false });
-      expect(await caller.forget(policy, user)).toBe(204);
-      expect(await caller.left(policy, user)).toBe(100);
-    });
+    it.each(Object.keys(strategies))(
+      "check, look, batch and forget work across versions with %s",
+      async (policy) => {
+        const user = newKey();
+        const check = { policy, key: user, cost: 30 };
+        expect(await caller.post("", check)).toMatchObject({
+          allowed: true,
+          limits: [{ remaining: 70 }],
+        });
+        const { results } = await caller.post("/batch", {
+          checks: [check, { ...check, cost: 41 }, check],
+        });
+        expect(results?.map(({ allowed }) => allowed)).toEqual([true, false, true]);
+        expect(await caller.left(policy, user)).toBe(10);
+        expect(await caller.post("", check)).toMatchObject({ allowed: false });
+        expect(await caller.forget(policy, user)).toBe(204);
+        expect(await caller.left(policy, user)).toBe(100);
+      },
+    );
 
-    it.each(Object.keys(strategies))("reserve and settle by %s", async (policy) => {
-      const user = newKey();
-      const reserve = { policy, key: user, cost: 40, ttlMs: 60_000 };
-      const first = await caller.post("/reserve", reserve);
-      const second = await caller.post("/reserve", reserve);
-      expect(second).toMatchObject({ allowed: true, limits: [{ remaining: 20 }] });
-      expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: true });
-      expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: false });
-      expect(await caller.left(policy, user)).toBe(policy === "slots" ? 60 : 50);
-      await caller.post("/settle", { id: second.id, cost: 0 });
-      expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
-    });
+    it.each(Object.keys(strategies))(
+      "reserve and settle work across versions with %s",
+      async (policy) => {
+        const user = newKey();
+        const reserve = { policy, key: user, cost: 40, ttlMs: 60_000 };
+        const first = await caller.post("/reserve", reserve);
+        const second = await caller.post("/reserve", reserve);
+        expect(second).toMatchObject({ allowed: true, limits: [{ remaining: 20 }] });
+        expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: true });
+        expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({
+          settled: false,
+        });
+        expect(await caller.left(policy, user)).toBe(policy === "slots" ? 60 : 50);
+        await caller.post("/settle", { id: second.id, cost: 0 });
+        expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
+      },
+    );
 
-    it.each(["leased", "eventual"])("count each %s spend once", async (policy) => {
+    it.each(["leased", "eventual"])("each %s spend counts once across versions", async (policy) => {
       const user = newKey();
       const checks = Array.from({ length: 40 }, () => caller.post("", { policy, key: user }));
       const answers = await Promise.all(checks);
@@ -128,7 +136,7 @@ describe.each<{ isolates: Version; objects: Version }>([
       await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
     });
 
-    it("ban a key that is denied too often", async () => {
+    it("a key that is denied too often is banned across versions", async () => {
       const user = newKey();
       const check = { policy: "banning", key: user, cost: 1 };
       for (const allowed of [true, false, false]) {
@@ -139,7 +147,7 @@ describe.each<{ isolates: Version; objects: Version }>([
       expect(bannedForMs).toBeGreaterThan(3_500_000);
     });
 
-    it("give back what the first policy has spent when the second denies", async () => {
+    it("the spends of a first policy are refunded across versions when the second policy denies", async () => {
       const headers = { "x-tenant": newKey(), "x-user": newKey() };
       const statuses: number[] = [];
       for (let round = 0; round < 3; round++) {
@@ -156,12 +164,12 @@ describe.each<{ isolates: Version; objects: Version }>([
   },
 );
 
-it("either version reads what the other has stored, open reservations included", async () => {
+it("each version reads what the other has stored, including open reservations", async () => {
   const user = crypto.randomUUID();
   const names = Object.keys(strategies);
   const open = new Map<string, string>();
 
-  /** Settles what was reserved before, spends 10 units for good, and reserves 10 more. */
+  /** Settles the previous reservation, spends 10 units, and reserves 10 more. */
   const play = async (caller: Caller, policy: string): Promise<unknown> => {
     const { settled } = await caller.post("/settle", { id: open.get(policy) ?? "", cost: 0 });
     await caller.post("", { policy, key: user, cost: 10 });

@@ -6,7 +6,7 @@ import { checkout, freePort, started, stopped } from "./checkout.ts";
 const { folder, configure, remove } = checkout();
 afterAll(remove);
 
-it("npm start reads POLICIES from the secrets in .dev.vars, and adds no demo limit", async () => {
+it("npm start reads POLICIES from the secrets in .dev.vars and adds no demo limits", async () => {
   configure([]);
   const file = join(folder, "wrangler.toml");
   const names = '"KEY_SECRET", "CHECK_TOKENS", "POLICIES", "POLICIES_2"';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { checkout } from "./checkout.ts";
 
-/** The section of the README on other Workers, whose blocks are run as they stand. */
+/** The README's section on the service binding, whose code blocks these tests run unchanged. */
 const [, section = ""] =
   /^## From another Worker\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
 const blocks = [...section.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
@@ -21,7 +21,7 @@ const block = (language: string, words: string): string => {
 const configuration = block("toml", "[[services]]");
 const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: "the-tests-token" };
 
-/** Passes a call on, and answers what it throws. */
+/** A Worker that makes a call and returns what it throws. */
 const prying = `
 export default {
   async fetch(request, { HEADGATE }) {
@@ -93,7 +93,7 @@ const twentyMore = (apiKey: string): Promise<Answer[]> =>
 const complete = (apiKey: string, body: string): Promise<Answer> =>
   answerOf("assistant", "/complete", { method: "POST", headers: { "X-Api-Key": apiKey }, body });
 
-/** What is left after a check, of Headgate itself, that spends nothing unless it has a cost. */
+/** The remaining units that Headgate itself reports, after spending the given cost, or nothing without one. */
 async function remaining(body: object): Promise<number | undefined> {
   const { json } = await answerOf("headgate", "/check", {
     method: "POST",
@@ -103,8 +103,8 @@ async function remaining(body: object): Promise<number | undefined> {
   return (json as { limits: { remaining: number }[] }).limits[0]?.remaining;
 }
 
-describe("a Worker bound as the README says", () => {
-  it("checks before its work, and is let in up to the limit", async () => {
+describe("a Worker with the README's service binding", () => {
+  it("a Worker with a service binding can check before its work, and is allowed up to the limit", async () => {
     const [first, ...others] = [await search("one"), ...(await twentyMore("one"))];
     expect([first?.status, first?.json]).toEqual([200, { found: [] }]);
     expect(first?.headers.get("RateLimit")).toMatch(/^"search";r=19;t=\d+$/);
@@ -120,7 +120,7 @@ describe("a Worker bound as the README says", () => {
     expect(await remaining({ policy: "search", key: "another" })).toBe(19);
   });
 
-  it("reserves tokens, and gets back what it did not use", async () => {
+  it("a Worker with a service binding can reserve tokens and gets a refund of those not used", async () => {
     const tokens = { key: ["tokens", "one"], limits: "5000/hour" };
     const answer = await complete("one", "the words of a prompt");
     expect([answer.status, answer.json]).toEqual([
@@ -128,7 +128,7 @@ describe("a Worker bound as the README says", () => {
       { text: "prompt a of words the", tokens: 5 },
     ]);
     await expect.poll(() => remaining(tokens)).toBe(4_995);
-    // Fewer are left than an answer may take.
+    // Leaves fewer tokens than an answer may use.
     await remaining({ ...tokens, cost: 4_000 });
     const denied = await complete("one", "more words");
     expect([denied.status, denied.json]).toEqual([429, { violated: ["adhoc"] }]);
@@ -136,20 +136,20 @@ describe("a Worker bound as the README says", () => {
     expect(await remaining(tokens)).toBe(995);
   });
 
-  it("pays for all that it did use", async () => {
+  it("a Worker with a service binding is charged more than it reserved if it used more", async () => {
     const tokens = { key: ["tokens", "other"], limits: "5000/hour" };
     expect((await complete("other", "x ".repeat(999))).json).toMatchObject({ tokens: 1_000 });
     await expect.poll(() => remaining(tokens)).toBe(4_000);
   });
 });
 
-describe("what a call throws", () => {
+describe("errors of service calls", () => {
   const wrong = { method: "check", input: { key: 5, cost: -1 } };
   const names = /^Unprocessable Content: key: expected .*; cost: expected /;
   const thrownTo = async (date: string): Promise<unknown> =>
     (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
 
-  it("carries problem details from the compatibility date on that the README names", async () => {
+  it("a service call throws problem details from the compatibility date on that the README names", async () => {
     expect(section).toContain("before 2026-04-21");
     expect(await thrownTo("2026-04-21")).toEqual({
       message: expect.stringMatching(names),
@@ -165,11 +165,11 @@ describe("what a call throws", () => {
   });
 });
 
-describe("the declarations that the README makes for TypeScript", () => {
-  it("know what the service takes and answers, without Headgate's own environment", () => {
+describe("the TypeScript declarations that the README generates", () => {
+  it("the declarations describe the service's arguments and results without Headgate's own environment", () => {
     const caller = join(folder, "assistant");
     const command = block("bash", "tsc").trim();
-    // The README's folders stand side by side.
+    // The README's folders are siblings.
     const outDir = join(caller, "src/headgate");
     const made = command.replace("../assistant/src/headgate", outDir);
     expect(made).not.toBe(command);

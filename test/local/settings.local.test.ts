@@ -10,25 +10,25 @@ describe("the demo limits", () => {
     { ORIGIN: "https://api.example.com" },
     { PREFLIGHT_LIMITS: "5/minute" },
     { LIMITS: "", POLICIES: "" },
-  ])("are in effect where no variable sets limits: %j", (vars) => {
+  ])("the demo limits apply when no variable sets limits: %j", (vars) => {
     expect(usesDemoLimits({ ...settings, vars })).toBe(true);
   });
 
   it.for(["LIMITS", "STRATEGY", "KEY", "POLICIES", "POLICIES_2", "POLICIES_12", "POLICIES2"])(
-    "are not in effect where the variable %s is set",
+    "the demo limits do not apply when the variable %s is set",
     (name) => {
       expect(usesDemoLimits({ ...settings, vars: { [name]: "5/minute" } })).toBe(false);
     },
   );
 
   it.for(["POLICIES", "POLICIES_2", "LIMITS"])(
-    "are not in effect where the secret %s is set",
+    "the demo limits do not apply when the secret %s is set",
     (name) => {
       expect(usesDemoLimits({ ...settings, secrets: { [name]: policies } })).toBe(false);
     },
   );
 
-  it("are not in effect where POLICIES is a required secret that is not set yet", () => {
+  it("the demo limits do not apply when POLICIES is a required secret that is not set", () => {
     expect(
       usesDemoLimits({ ...settings, requiredSecrets: [...settings.requiredSecrets, "POLICIES"] }),
     ).toBe(false);

@@ -18,7 +18,7 @@ const policies = [
   { name: "one", match: { path: "/pair/*" }, key: "global", limits: [{ ...slots, limit: 1 }] },
 ];
 
-/** Objects that answer a decision only when the origin lets them, and settle only then. */
+/** Objects that complete a decision or a settlement only when the test's origin answers for it. */
 const entryFor = ({ url }: Origin): string => `
   import { RateLimiter as Own } from "./index.js";
   export * from "./index.js";
@@ -47,7 +47,7 @@ const entryFor = ({ url }: Origin): string => `
   }
 `;
 
-/** Asks an object itself: what Headgate takes for silent it does not ask for a while. */
+/** A Worker that calls an object directly. Headgate itself would skip an object that has just failed. */
 const other = `
   export default {
     async fetch(request, { RATE_LIMITER }) {
@@ -64,12 +64,12 @@ beforeAll(async () => {
   return proxied.close;
 });
 
-/** Objects answer at once, but for calls that a test has taken in hand. */
+/** Objects answer at once, except for calls that a test holds back. */
 beforeEach(() => void proxied.origin.answers.set("/objects/", ({ response }) => response.end()));
 afterEach(() => proxied.origin.answers.clear());
 
-/** The next such call, when the object has done what it was asked for. */
-const held = (call: string): Promise<Exchange> => {
+/** The next such call, once the object has executed it. */
+const pausedCall = (call: string): Promise<Exchange> => {
   const { promise, resolve } = Promise.withResolvers<Exchange>();
   proxied.origin.answers.set(`/objects/${call}`, resolve);
   return promise;
@@ -78,13 +78,13 @@ const held = (call: string): Promise<Exchange> => {
 const letDown = ({ response }: Exchange): unknown => response.writeHead(500).end();
 
 let keys = 0;
-/** A key and a path that no other test has. */
+/** A key and a path that no other test uses. */
 const own = (policy: string): { policy: string; key: string; path: string } => {
   const key = `key-${(keys += 1)}`;
   return { policy, key, path: `/${policy}/${key}/` };
 };
 
-/** How many slots a policy has left by the object that made a call. */
+/** The remaining slots of a policy, as the object of this call reports them. */
 async function slotsOf(policy: string, { request }: Exchange): Promise<number | undefined> {
   const key = request.url?.split("/").at(-1);
   const charges = [{ policy, limits: parseLimits([slots]), cost: 1 }];
@@ -97,16 +97,16 @@ async function slotsOf(policy: string, { request }: Exchange): Promise<number | 
 const allFree = (policy: string, call: Exchange): Promise<void> =>
   expect.poll(() => slotsOf(policy, call), { timeout: 10_000, interval: 10 }).toBe(3);
 
-/** It has gone away, and whatever comes to the Worker from now on finds it gone. */
+/** Disconnects the client. Any later request to the Worker finds it disconnected. */
 async function gone(client: Client): Promise<void> {
   await client.leave("resetAndDestroy");
   await proxied.left("plain", "any");
 }
 
-describe("a client that goes away while its object decides", () => {
-  it("has all given back once that is told, and the origin is never asked", async () => {
+describe("a client that disconnects during the object's decision", () => {
+  it("a client that disconnects during the decision is refunded, and the origin is never called", async () => {
     const { policy, key, path } = own("patient");
-    const decided = held("reserve/patient");
+    const decided = pausedCall("reserve/patient");
     const client = proxied.ask(path, key);
     const { response } = await decided;
     expect(await proxied.left(policy, key)).toEqual([2, 99]);
@@ -117,13 +117,13 @@ describe("a client that goes away while its object decides", () => {
     expect(proxied.origin.timesAsked(path)).toBe(0);
   });
 
-  it("gives up its place in a queue", async () => {
+  it("a client that disconnects during the decision returns its departure slot in the queue", async () => {
     const { policy, key, path } = own("queue");
     const first = proxied.ask(path, key);
     (await proxied.origin.asked(path)).response.end();
     expect(await first.status()).toBe(200);
     const [before = 0] = await proxied.left(policy, key);
-    const decided = held("check/queue");
+    const decided = pausedCall("check/queue");
     const second = proxied.ask(path, key);
     const { response } = await decided;
     expect(await proxied.left(policy, key)).toEqual([before - 1]);
@@ -134,12 +134,12 @@ describe("a client that goes away while its object decides", () => {
   });
 });
 
-describe("an object that answers too late", () => {
+describe("an object that answers after the deadline", () => {
   it.each(["open", "local"])(
-    "holds a slot for as long as the request goes on that was let in without it: %s",
+    "a late reply keeps its slot for as long as the request that was allowed without it runs: %s",
     async (policy) => {
       const { key, path } = own(policy);
-      const decided = held(`reserve/${policy}`);
+      const decided = pausedCall(`reserve/${policy}`);
       const client = proxied.ask(path, key);
       const [late, { response }] = [await decided, await proxied.origin.asked(path)];
       response.write("begun");
@@ -155,21 +155,24 @@ describe("an object that answers too late", () => {
     },
   );
 
-  it.each(["open", "local"])("has its slot back when all is over already: %s", async (policy) => {
-    const { key, path } = own(policy);
-    const decided = held(`reserve/${policy}`);
-    const client = proxied.ask(path, key);
-    const [late, { response }] = [await decided, await proxied.origin.asked(path)];
-    response.end("done");
-    expect(await client.status()).toBe(200);
-    expect(await slotsOf(policy, late)).toBe(2);
-    late.response.end();
-    await allFree(policy, late);
-  });
+  it.each(["open", "local"])(
+    "a late reply frees its slot if the request has ended: %s",
+    async (policy) => {
+      const { key, path } = own(policy);
+      const decided = pausedCall(`reserve/${policy}`);
+      const client = proxied.ask(path, key);
+      const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+      response.end("done");
+      expect(await client.status()).toBe(200);
+      expect(await slotsOf(policy, late)).toBe(2);
+      late.response.end();
+      await allFree(policy, late);
+    },
+  );
 
-  it("holds up nobody for a dry run, and has its slot back all the same", async () => {
+  it("a late reply of a dry run delays no request and frees its slot", async () => {
     const { policy, key, path } = own("watched");
-    const decided = held("reserve/watched");
+    const decided = pausedCall("reserve/watched");
     const client = proxied.ask(path, key);
     const [late, { response }] = [await decided, await proxied.origin.asked(path)];
     response.end("done");
@@ -179,9 +182,9 @@ describe("an object that answers too late", () => {
     await allFree(policy, late);
   });
 
-  it("has its slot back of who was refused for want of it", async () => {
+  it("a late reply frees its slot if the request was denied for want of it", async () => {
     const { policy, key, path } = own("closed");
-    const decided = held("reserve/closed");
+    const decided = pausedCall("reserve/closed");
     const client = proxied.ask(path, key);
     const late = await decided;
     expect(await client.status()).toBe(503);
@@ -193,7 +196,7 @@ describe("an object that answers too late", () => {
 });
 
 describe("while objects fail", () => {
-  it("an isolate counts slots by itself, and has them back when requests are over", async () => {
+  it("an isolate counts slots by itself while the object fails, and frees them when requests end", async () => {
     const { key, path } = own("local");
     proxied.origin.answers.set("/objects/reserve/local", letDown);
     const four = [1, 2, 3, 4].map(() => proxied.ask(path, key));
@@ -208,9 +211,9 @@ describe("while objects fail", () => {
     expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);
   });
 
-  it("a slot is given back at the second try", async () => {
+  it("a settlement that fails is retried, and then frees the slot", async () => {
     const { policy, key, path } = own("patient");
-    const failed = held("settle");
+    const failed = pausedCall("settle");
     const client = proxied.ask(path, key);
     (await proxied.origin.asked(path)).response.end();
     expect(await client.status()).toBe(200);
@@ -221,8 +224,8 @@ describe("while objects fail", () => {
   });
 });
 
-describe("of two keys of a request", () => {
-  it("the first has all back when the second denies", async () => {
+describe("a request with two keys", () => {
+  it("the first key is refunded when the second key denies", async () => {
     const { policy, key, path } = own("pair");
     const first = proxied.ask(path, key);
     const { response } = await proxied.origin.asked(path);
@@ -236,9 +239,9 @@ describe("of two keys of a request", () => {
     await proxied.leftIs("one", "", 1);
   });
 
-  it("both have all back when the client goes away between the two", async () => {
+  it("both keys are refunded when the client disconnects between the two calls", async () => {
     const { policy, key, path } = own("pair");
-    const decided = held("reserve/one");
+    const decided = pausedCall("reserve/one");
     const client = proxied.ask(path, key);
     const { response } = await decided;
     expect(await proxied.left(policy, key)).toEqual([2, 99]);

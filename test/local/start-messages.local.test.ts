@@ -29,8 +29,8 @@ const named = (count: number): unknown[] =>
 
 const line = (setup: LocalSetup, previous = setup): string => inEffectMessage(setup, previous);
 
-describe("the line about what is in effect", () => {
-  it("names each limit of each policy, and dry runs", () => {
+describe("the message after an edit", () => {
+  it("the message after an edit names each limit of each policy, and dry runs", () => {
     const policies = [
       { name: "login", limits: ["5/minute", "20/day"] },
       { name: "all", limits: "100/hour", dryRun: true },
@@ -40,7 +40,7 @@ describe("the line about what is in effect", () => {
     );
   });
 
-  it("names no more than five policies", () => {
+  it("the message after an edit names at most five policies", () => {
     const texts = [5, 6, 9].map((count) =>
       line(setupWith({ ORIGIN: "route", POLICIES: named(count) })),
     );
@@ -51,14 +51,14 @@ describe("the line about what is in effect", () => {
     ]);
   });
 
-  it("says where the demo stands in", () => {
+  it("the message after an edit says when demo limits or the demo origin are in effect", () => {
     const demo = { hasDemoOrigin: true, hasDemoLimits: true };
     expect(line(setupWith({ ORIGIN: "http://127.0.0.1:9", LIMITS: "5/10s" }, demo))).toBe(
       "In effect now: the demo limits: default 5 per 10s, in front of the demo origin.",
     );
   });
 
-  it("names secrets that have changed, without their values", () => {
+  it("the message after an edit names changed secrets without their values", () => {
     const previous = setupWith({ ORIGIN: "route", LIMITS: "5/s", CHECK_TOKENS: "a".repeat(20) });
     const setup = setupWith({
       ORIGIN: "route",
@@ -71,19 +71,19 @@ describe("the line about what is in effect", () => {
     );
   });
 
-  it("is empty without a configuration", () => {
+  it("the message after an edit is empty without a valid configuration", () => {
     expect(line({ ...setupWith({ LIMITS: "1/s" }), config: null })).toBe("");
   });
 });
 
-it("problems stand in lines of their own, below what follows from them", () => {
+it("the problems of an edit are printed on lines of their own below their consequence", () => {
   expect(rejectionMessage(["a", "b"])).toBe(
     "The configuration has problems, so the previous one stays in effect:\n  a\n  b",
   );
   expect(problemsMessage(["a"])).toBe("The configuration has problems:\n  a");
 });
 
-it("a Worker without a valid configuration says that it answers 500, and how to stop it", () => {
+it("the banner without a valid configuration says that every request gets 500 and how to stop", () => {
   expect(
     startMessage("http://localhost:1", { ...setupWith({ LIMITS: "1/s" }), config: null }),
   ).toMatch(

@@ -22,7 +22,7 @@ interface Process {
   readonly parent: number;
 }
 
-/** What runs; what has ended and only waits to be noticed by its parent does not. */
+/** Running processes, without those that have ended and that their parent has not reaped. */
 const running = (): Process[] =>
   execFileSync("ps", ["-A", "-o", "pid=,ppid=,stat="], { encoding: "utf8" })
     .trim()
@@ -31,7 +31,7 @@ const running = (): Process[] =>
     .filter(([, , state]) => !state?.startsWith("Z"))
     .map(([pid, parent]) => ({ pid: Number(pid), parent: Number(parent) }));
 
-/** npm, and everything that it has started. */
+/** The process ids of npm and of all its descendants. */
 const family = (): Set<number> => {
   const processes = running();
   const members = new Set([run.npm.pid ?? 0]);
@@ -63,7 +63,7 @@ afterAll(async () => {
 });
 
 describe("npm start in a fresh checkout", () => {
-  it("makes secrets that only their owner can read", () => {
+  it("npm start generates secrets that only their owner can read", () => {
     expect(checkToken().length).toBeGreaterThanOrEqual(32);
     expect(readFileSync(join(folder, ".dev.vars"), "utf8")).toMatch(/^KEY_SECRET=".{32}"$/m);
     expect(statSync(join(folder, ".dev.vars")).mode & 0o777).toBe(0o600);
@@ -77,12 +77,12 @@ describe("npm start in a fresh checkout", () => {
     }
     expect(responses[5]?.status).toBe(429);
     const waitSeconds = Number(responses[5]?.headers.get("Retry-After"));
-    // The wait is what is tested.
+    // The test verifies this wait.
     await setTimeout(waitSeconds * 1000);
     expect((await fetch(`${url}/hello`)).status).toBe(200);
   });
 
-  it("lives on with what its demo origin cannot hold", async () => {
+  it("npm start survives a request body that its demo origin does not store", async () => {
     const response = await fetch(`${url}/upload`, {
       method: "POST",
       body: new Uint8Array(5_000_000),
@@ -90,7 +90,7 @@ describe("npm start in a fresh checkout", () => {
     expect(await response.json()).toMatchObject({ sizeBytes: 5_000_000 });
   });
 
-  it("refuses a port that is taken, and one that is none", async () => {
+  it("npm start rejects a port that is in use and one that is invalid", async () => {
     const second = runNpm(folder, "start", "--", "--port", String(port));
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain(`Port ${port} is in use`);
@@ -99,7 +99,7 @@ describe("npm start in a fresh checkout", () => {
     expect(third.output()).toContain('--port: expected a port from 1 to 65535, got "65536"');
   });
 
-  it("prints its options with --help", async () => {
+  it("npm start -- --help prints its options", async () => {
     const help = runNpm(folder, "run", "--silent", "start", "--", "--help");
     expect([await help.ended, help.output()]).toEqual([
       0,
@@ -127,11 +127,11 @@ describe("an edit while npm start runs", () => {
     return `ORIGIN = "http://127.0.0.1:${originPort}"`;
   };
 
-  it("from the demo to an origin and limits of one's own takes effect, and every request is answered meanwhile", async () => {
-    const asking = new AbortController();
+  it("an edit from the demo to another origin and other limits takes effect, and every request meanwhile is answered", async () => {
+    const polling = new AbortController();
     const statuses: number[] = [];
-    const asked = (async () => {
-      while (!asking.signal.aborted) {
+    const pollingEnded = (async () => {
+      while (!polling.signal.aborted) {
         // oxlint-disable-next-line no-await-in-loop
         statuses.push((await fetch(`${url}/meanwhile`)).status);
         // oxlint-disable-next-line no-await-in-loop
@@ -143,8 +143,8 @@ describe("an edit while npm start runs", () => {
       [ownOrigin(), ...limits],
       "In effect now: default 1000 per 1h, in front of http",
     );
-    asking.abort();
-    await asked;
+    polling.abort();
+    await pollingEnded;
     expect(statuses.length).toBeGreaterThan(5);
     expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
     const response = await fetch(url);
@@ -152,7 +152,7 @@ describe("an edit while npm start runs", () => {
     expect(await response.text()).toBe("Hello from an origin of one's own.");
   });
 
-  it("of a limit's number keeps what was counted before it", async () => {
+  it("an edit of a limit's number keeps what was spent before it", async () => {
     const before = (await look("127.0.0.1")) as number;
     expect((await fetch(url)).status).toBe(200);
     const limits = ['LIMITS = "900/hour"', 'STRATEGY = "fixed-window"'];
@@ -160,7 +160,7 @@ describe("an edit while npm start runs", () => {
     expect(await look("127.0.0.1")).toBe(before - 1 - 100);
   });
 
-  it("that is broken leaves the last valid configuration in effect, and prints the problems", async () => {
+  it("an invalid edit leaves the last valid configuration in effect and prints its problems", async () => {
     const isServing = async (): Promise<void> => {
       const response = await fetch(url);
       expect(response.status).toBe(200);
@@ -176,7 +176,7 @@ describe("an edit while npm start runs", () => {
     expect(response.headers.get("RateLimit-Policy")).toBe('"default";q=800;w=3600');
   });
 
-  it("of a secret takes effect when the file is replaced by another under its name", async () => {
+  it("an edit of a secret takes effect when another file replaces .dev.vars", async () => {
     const file = join(folder, ".dev.vars");
     const token = "another-token-of-the-tests-in-32-bytes";
     const text = readFileSync(file, "utf8").replace(checkToken(), token);
@@ -187,7 +187,7 @@ describe("an edit while npm start runs", () => {
     expect((await fetch(`${url}/check?key=127.0.0.1`, { headers })).status).toBe(200);
   });
 
-  it("that the Worker cannot run is undone", async () => {
+  it("an edit that the Worker cannot run is undone", async () => {
     const file = join(folder, "wrangler.toml");
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace('class_name = "RateLimiter"', 'class_name = "Nothing"'));
@@ -195,19 +195,19 @@ describe("an edit while npm start runs", () => {
     expect((await fetch(url)).headers.get("RateLimit-Policy")).toBe('"default";q=800;w=3600');
   });
 
-  it("does not outlive npm: everything stops when npm alone is terminated", async () => {
+  it("every process ends when npm alone is terminated", async () => {
     const members = family();
     expect(members.size).toBeGreaterThan(3);
     process.kill(run.npm.pid ?? 0, "SIGTERM");
     await run.ended;
-    // What has been killed is there until it has been waited for.
+    // A killed process exists until its parent has reaped it.
     await vi.waitFor(() => expect(survivors(members)).toEqual([]), 5_000);
     await expect(fetch(url)).rejects.toThrow("fetch failed");
   });
 });
 
-describe("npm start with a configuration of one's own", () => {
-  it("uses it, and shows what the Worker logs", async () => {
+describe("npm start with a user's configuration", () => {
+  it("npm start uses the configuration and prints what the Worker logs", async () => {
     configure([
       'ORIGIN = "http://127.0.0.1:9"',
       'LIMITS = ["100/hour", { limit = 200, window = "1m", strategy = "fixed-window", elastic = true }]',
@@ -224,18 +224,18 @@ describe("npm start with a configuration of one's own", () => {
     expect(run.output()).not.toContain("[wrangler:info]");
   });
 
-  it("keeps its counts from one run to the next, and ends on Ctrl-C", async () => {
+  it("npm start keeps counters from one run to the next and ends on Ctrl-C", async () => {
     expect(await look("127.0.0.1")).toBe(99);
     const members = family();
     process.kill(-(run.npm.pid ?? 0), "SIGINT");
     await run.ended;
-    // What has been killed is there until it has been waited for.
+    // A killed process exists until its parent has reaped it.
     await vi.waitFor(() => expect(survivors(members)).toEqual([]), 5_000);
     await start();
     expect(await look("127.0.0.1")).toBe(99);
   });
 
-  it("says whose decisions are not the object's, since local workerd knows no jurisdictions", async () => {
+  it("npm start warns which policies onError decides because local workerd does not support jurisdictions", async () => {
     configure(
       ["eu", "us"].flatMap((jurisdiction) => [
         "[[vars.POLICIES]]",
@@ -252,7 +252,7 @@ describe("npm start with a configuration of one's own", () => {
     expect(statuses).toEqual([200, 429]);
   });
 
-  it("lists its problems and answers 500, until an edit corrects them", async () => {
+  it("npm start prints the problems of an invalid configuration and answers 500 until an edit corrects it", async () => {
     await stopped(run);
     configure(['LIMITS = "0/hour"', 'STRATEGY = "magic"']);
     await start();

@@ -1,4 +1,4 @@
-/** Headgate as it is deployed and as it was before, in one workerd. */
+/** Runs the bundle of this version and of the previous version in one workerd. */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundle, runWorkerd, type Running } from "../tools/workerd-process.ts";
@@ -6,7 +6,7 @@ import { bundle, runWorkerd, type Running } from "../tools/workerd-process.ts";
 export type Version = "current" | "previous";
 export const versions: readonly Version[] = ["current", "previous"];
 
-/** An isolate of one version, whose objects are of one version. */
+/** An isolate of one version that calls objects of one version. */
 export interface Pair {
   readonly isolates: Version;
   readonly objects: Version;
@@ -19,8 +19,8 @@ const origin = `export default { fetch: () => new Response("served") };`;
 export const token = "a-token-of-the-rolling-deploys";
 
 /**
- * Writes both versions into a folder, and a configuration for each version's isolates with either version's objects. What
- * objects store stays in the folder from one start to the next.
+ * Writes both versions into a folder, with a configuration for each pair of versions. The objects' storage in the
+ * folder lasts from one start to the next.
  */
 export function prepare(folder: string, policies: readonly object[]): void {
   bundle(join(folder, "current"));
@@ -80,11 +80,11 @@ const config :Workerd.Config = (
 );
 `;
 
-/** Starts both versions of isolates with objects of one version. */
+/** Starts isolates of both versions with objects of one version. */
 export const startWith = (folder: string, objects: Version): Promise<Running<Version>> =>
   runWorkerd(folder, { current: 0, previous: 0 }, { configuration: `${objects}.capnp` });
 
-/** What `/check` answers. */
+/** A response of `/check`. */
 export interface Answer {
   readonly [field: string]: unknown;
   readonly allowed?: boolean;
@@ -95,7 +95,7 @@ export interface Answer {
   readonly results?: readonly Answer[];
 }
 
-/** The calls of `/check` to isolates of one version. */
+/** Calls `/check` in isolates of one version. */
 export class Caller {
   readonly #url: string;
 
@@ -103,7 +103,10 @@ export class Caller {
     this.#url = `http://127.0.0.1:${running.ports[isolates]}`;
   }
 
-  /** A request for the origin. @returns its status */
+  /**
+   * Sends a request for the origin.
+   * @returns the status of the response
+   */
   async request(path: string, headers: Record<string, string>): Promise<number> {
     const response = await fetch(`${this.#url}${path}`, { headers });
     await response.arrayBuffer();
@@ -119,7 +122,7 @@ export class Caller {
     return response.json<Answer>();
   }
 
-  /** The units that are left of the first limit of a policy. */
+  /** The remaining units of the first limit of a policy. */
   async left(policy: string, key: string): Promise<number | undefined> {
     const query = new URLSearchParams({ policy, key }).toString();
     const headers = { authorization: `Bearer ${token}` };

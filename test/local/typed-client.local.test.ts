@@ -18,7 +18,7 @@ const token = "the-tests-token";
 const folder = mkdtempSync(join(tmpdir(), "headgate-client-"));
 let workerd: Workerd;
 
-/** A caller in a folder of its own, with the declarations that the README makes, and its client. */
+/** Writes a caller with the README's declarations and client into a folder of its own. */
 beforeAll(async () => {
   mkdirSync(join(folder, "src"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
@@ -37,14 +37,14 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** How TypeScript projects of today resolve modules. */
+/** Module resolutions of current TypeScript projects. */
 const resolutions = [
   { module: "nodenext", moduleResolution: "nodenext" },
   { module: "esnext", moduleResolution: "bundler" },
 ] as const;
 type Resolution = (typeof resolutions)[number];
 
-/** What the compiler reports about a file of the caller's. */
+/** The compiler's errors for a file of the caller. */
 function compiled(file: string, { module, moduleResolution }: Resolution, types = "node"): string {
   const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
   const found = ["--module", module, "--moduleResolution", moduleResolution];
@@ -53,7 +53,7 @@ function compiled(file: string, { module, moduleResolution }: Resolution, types 
   return spawnSync(resolve("node_modules/.bin/tsc"), words, options).stdout;
 }
 
-/** What a module prints that has the client at hand. */
+/** The output of a module that imports the client. */
 const printed = (code: string, bearer = token): unknown => {
   const script = `import { waitMsOf } from "./src/client.ts";\n${code}`;
   const HEADGATE_URL = new URL("/check", workerd.url).href;
@@ -62,15 +62,15 @@ const printed = (code: string, bearer = token): unknown => {
   return JSON.parse(execFileSync(process.execPath, words, { cwd: folder, env, encoding: "utf8" }));
 };
 
-describe("the typed client of the README", () => {
+describe("the README's typed client", () => {
   it.each(resolutions)(
-    "compiles without Headgate's own environment under $moduleResolution",
+    "the typed client compiles without Headgate's own environment under $moduleResolution",
     (resolution) => {
       expect(compiled("client.ts", resolution)).toBe("");
     },
   );
 
-  it("is let in up to the limit, and then told how long to wait", () => {
+  it("the typed client is allowed up to the limit and then gets the wait", () => {
     const waits = printed(`
       const waits = [await waitMsOf("k"), await waitMsOf("k"), await waitMsOf("k")];
       console.log(JSON.stringify(waits));`);
@@ -78,15 +78,15 @@ describe("the typed client of the README", () => {
     expect((waits as number[])[2]).toBeGreaterThan(3_590_000);
   });
 
-  it("is told of a problem", () => {
-    const told = `console.log(JSON.stringify(await waitMsOf("k").catch(({ message }) => message)));`;
-    expect(printed(told, "another")).toMatch(/^Unauthorized: A bearer token/);
+  it("the typed client gets problem details", () => {
+    const result = `console.log(JSON.stringify(await waitMsOf("k").catch(({ message }) => message)));`;
+    expect(printed(result, "another")).toMatch(/^Unauthorized: A bearer token/);
   });
 });
 
-describe("its types", () => {
+describe("the types of the README's client", () => {
   it.each(resolutions)(
-    "know what each route takes and answers under $moduleResolution",
+    "the types describe the arguments and results of each route under $moduleResolution",
     (resolution) => {
       writeFileSync(
         join(folder, "src/typed.ts"),
@@ -129,11 +129,14 @@ describe("its types", () => {
     },
   );
 
-  it.each(resolutions)("know what the service answers under $moduleResolution", (resolution) => {
-    const [, binding = ""] = /^`(Service<typeof import\(".+"\)\.Headgate>)`:$/m.exec(readme) ?? [];
-    writeFileSync(
-      join(folder, "src/bound.ts"),
-      `interface Env { readonly HEADGATE: ${binding} }
+  it.each(resolutions)(
+    "the types describe the results of the service under $moduleResolution",
+    (resolution) => {
+      const [, binding = ""] =
+        /^`(Service<typeof import\(".+"\)\.Headgate>)`:$/m.exec(readme) ?? [];
+      writeFileSync(
+        join(folder, "src/bound.ts"),
+        `interface Env { readonly HEADGATE: ${binding} }
       export async function use({ HEADGATE }: Env): Promise<unknown> {
         const { reason, violated } = await HEADGATE.check({ key: "k", attributes: { ip: "::1" } });
         // @ts-expect-error a reason that there is not
@@ -141,7 +144,8 @@ describe("its types", () => {
         const first: string | undefined = violated[0];
         return [reason === "ban", first];
       }`,
-    );
-    expect(compiled("bound.ts", resolution, "@cloudflare/workers-types")).toBe("");
-  });
+      );
+      expect(compiled("bound.ts", resolution, "@cloudflare/workers-types")).toBe("");
+    },
+  );
 });

@@ -23,11 +23,11 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Enough for a change to be seen and to be quiet for a second. */
+/** Long enough for a poll to see a change and for a quiet second after it. */
 const settle = (): unknown => vi.advanceTimersByTime(1_400);
 
 describe("a watched file", () => {
-  it("is reported once after its contents have changed", () => {
+  it("a file is reported once after its contents have changed", () => {
     settle();
     expect(changed).toHaveBeenCalledTimes(0);
     writeFileSync(file("a"), "2");
@@ -36,7 +36,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it("is reported when another file replaces it under its name", () => {
+  it("a file is reported when another file replaces it under its name", () => {
     writeFileSync(file("a.tmp"), "2");
     renameSync(file("a.tmp"), file("a"));
     settle();
@@ -47,7 +47,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("is reported when it is deleted, and when it comes back", () => {
+  it("a file is reported when it is deleted and when it is created again", () => {
     rmSync(file("a"));
     settle();
     expect(changed).toHaveBeenCalledTimes(1);
@@ -56,7 +56,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("is reported when it comes into being, and when it is emptied", () => {
+  it("a file is reported when it is created and when it is emptied", () => {
     writeFileSync(file("b"), "");
     settle();
     expect(changed).toHaveBeenCalledTimes(1);
@@ -65,14 +65,14 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("is not reported when only its times change, or when it is written as it was", () => {
+  it("a file is not reported when only its times change or the same contents are written", () => {
     utimesSync(file("a"), 1, 1);
     writeFileSync(file("a"), "1");
     settle();
     expect(changed).not.toHaveBeenCalled();
   });
 
-  it("is reported a second after the last of several quick changes", () => {
+  it("several quick changes are reported once, a second after the last", () => {
     for (let change = 0; change < 10; change++) {
       writeFileSync(file("a"), `change ${change}`);
       vi.advanceTimersByTime(900);
@@ -82,7 +82,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it("is not reported earlier than a second after a change, in which counters are stored", () => {
+  it("a change is not reported before a second has passed, in which counters are stored", () => {
     writeFileSync(file("a"), "2");
     vi.advanceTimersByTime(1_000);
     expect(changed).not.toHaveBeenCalled();
@@ -90,7 +90,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it("is not reported when it changes and changes back", () => {
+  it("a change that is reverted before a poll is not reported", () => {
     writeFileSync(file("a"), "2");
     vi.advanceTimersByTime(400);
     writeFileSync(file("a"), "1");
@@ -98,7 +98,7 @@ describe("a watched file", () => {
     expect(changed).not.toHaveBeenCalled();
   });
 
-  it("is no longer reported after the watch is closed", () => {
+  it("a change after the watch is closed is not reported", () => {
     watch?.close();
     writeFileSync(file("a"), "2");
     settle();

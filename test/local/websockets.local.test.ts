@@ -3,7 +3,15 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
-import { accepted, closing, type Frames, nonsense, opcodes, upgrade, upgraded } from "./frames.ts";
+import {
+  accepted,
+  closing,
+  type Frames,
+  invalidOpcode,
+  opcodes,
+  upgrade,
+  upgraded,
+} from "./frames.ts";
 import { type Proxied, startProxied } from "./proxied.ts";
 
 const slots = { limit: 3, window: "1h", strategy: "concurrency" };
@@ -16,9 +24,9 @@ const policies = [
 ];
 
 let proxied: Proxied;
-/** Whoever waits for the next upgrade at a path. */
+/** Callbacks that wait for the next upgrade at a path. */
 const awaited = new Map<string, (origin: Frames) => void>();
-/** What answers have beside what an upgrade needs. */
+/** Additional fields of the origin's upgrade response, by path. */
 const fields = new Map<string, readonly string[]>();
 
 beforeAll(async () => {
@@ -31,7 +39,7 @@ beforeAll(async () => {
     awaited.get(request.url ?? "")?.(origin);
   });
   return () => {
-    // The server knows of them no more.
+    // An upgraded connection no longer belongs to the server, which would leave it open.
     for (const stream of streams) stream.destroy();
     return proxied.close();
   };
@@ -61,20 +69,20 @@ async function opened(path: string): Promise<Both> {
 const socketOf = ({ stream }: Frames): Socket => stream as Socket;
 
 const bye = closing(4001, "bye");
-/** What is told of a side that has gone without a word, or talked nonsense. */
+/** The close code of a side that ended without a close frame or broke the protocol. */
 const gone = { opcode: opcodes.close };
 
 describe("a WebSocket with a slot", () => {
   it.each([["slots"], ["plain"]])(
-    "passes on what both sides say, as one without it does: %s",
+    "a WebSocket with a slot forwards what both sides send, as one without a slot does: %s",
     async (policy) => {
       const { path } = own(policy);
-      const { promise: asked, resolve } = Promise.withResolvers<Frames>();
+      const { promise: upgradedOrigin, resolve } = Promise.withResolvers<Frames>();
       awaited.set(path, resolve);
       const url = new URL(path, proxied.workerd.url);
       const client = new WebSocket(url.href.replace("http", "ws"), ["chat"]);
       client.binaryType = "arraybuffer";
-      const [origin] = await Promise.all([asked, once(client, "open")]);
+      const [origin] = await Promise.all([upgradedOrigin, once(client, "open")]);
       expect(client.protocol).toBe("chat");
       client.send("to the origin");
       client.send(new Uint8Array([1, 2, 3]));
@@ -98,7 +106,7 @@ describe("a WebSocket with a slot", () => {
   );
 
   it.each([["slots"], ["plain"]])(
-    "G01, G02: is answered without fields of one hop, and with the origin's own: %s",
+    "G01, G02: an upgrade response has the origin's own fields and no hop-by-hop fields: %s",
     async (policy) => {
       const { path } = own(policy);
       const ofOneHop = ["Connection: X-Private", "X-Private: 1", "Proxy-Authenticate: Basic"];
@@ -116,7 +124,7 @@ describe("a WebSocket with a slot", () => {
     },
   );
 
-  it("is refused when there is none left", async () => {
+  it("a WebSocket upgrade is denied when no slot is free", async () => {
     const { key, path } = own("slots");
     const three = [await opened(path), await opened(path), await opened(path)];
     expect(await proxied.left("slots", key)).toEqual([0]);
@@ -127,7 +135,7 @@ describe("a WebSocket with a slot", () => {
     await opened(path);
   });
 
-  it("keeps it for longer than the limit's window", async () => {
+  it("a WebSocket keeps its slot for longer than the limit's window", async () => {
     const { key, path } = own("brief");
     const { client, origin } = await opened(path);
     const untilMs = Date.now() + 2_500;
@@ -141,7 +149,7 @@ describe("a WebSocket with a slot", () => {
     await proxied.leftIs("brief", key, 3);
   });
 
-  it("keeps it until the origin has answered a client that closes, and said what it had to say", async () => {
+  it("a WebSocket keeps its slot until the origin has answered the client's close frame", async () => {
     const { key, path } = own("slots");
     const { client, origin } = await opened(path);
     client.close(4001, "bye");
@@ -155,35 +163,60 @@ describe("a WebSocket with a slot", () => {
   });
 });
 
-describe("a WebSocket's slot is free, and the other side told, when", () => {
+describe("the slot of a WebSocket is freed and the other side is closed", () => {
   it.each<[string, (both: Both) => unknown, keyof Both, object]>([
+    ["the origin sends a close frame", ({ origin }) => origin.close(4001, "bye"), "client", bye],
     [
-      "the origin closes, be it answered or not",
-      ({ origin }) => origin.close(4001, "bye"),
+      "the origin resets the connection",
+      ({ origin }) => socketOf(origin).resetAndDestroy(),
       "client",
-      bye,
+      gone,
     ],
-    ["the origin dies", ({ origin }) => socketOf(origin).resetAndDestroy(), "client", gone],
-    ["the origin hangs up", ({ origin }) => socketOf(origin).destroy(), "client", gone],
-    ["the origin talks nonsense", ({ origin }) => origin.send(nonsense, "?"), "client", gone],
-    ["the client dies", ({ client }) => socketOf(client).resetAndDestroy(), "origin", gone],
-    ["the client hangs up", ({ client }) => socketOf(client).destroy(), "origin", gone],
-    ["the client talks nonsense", ({ client }) => client.send(nonsense, "?"), "origin", gone],
-  ])("%s", async (_, end, other, told) => {
+    [
+      "the origin closes the connection",
+      ({ origin }) => socketOf(origin).destroy(),
+      "client",
+      gone,
+    ],
+    [
+      "the origin sends an invalid frame",
+      ({ origin }) => origin.send(invalidOpcode, "?"),
+      "client",
+      gone,
+    ],
+    [
+      "the client resets the connection",
+      ({ client }) => socketOf(client).resetAndDestroy(),
+      "origin",
+      gone,
+    ],
+    [
+      "the client closes the connection",
+      ({ client }) => socketOf(client).destroy(),
+      "origin",
+      gone,
+    ],
+    [
+      "the client sends an invalid frame",
+      ({ client }) => client.send(invalidOpcode, "?"),
+      "origin",
+      gone,
+    ],
+  ])("the slot is freed and the other side is closed after %s", async (_, end, other, expected) => {
     const { key, path } = own("slots");
     const both = await opened(path);
     expect(await proxied.left("slots", key)).toEqual([2]);
     end(both);
     await proxied.leftIs("slots", key, 3);
-    expect(await both[other].next()).toMatchObject(told);
+    expect(await both[other].next()).toMatchObject(expected);
   });
 
-  it("one of a hundred ends in any of these ways while both are talking", async () => {
+  it("each of a hundred WebSockets that end in any way while both sides send frees its slot", async () => {
     const { key, path } = own("many");
     const next = randomFrom(11);
     const ends: ((frames: Frames) => unknown)[] = [
       (frames) => frames.close(1000, ""),
-      (frames) => frames.send(nonsense, "?"),
+      (frames) => frames.send(invalidOpcode, "?"),
       (frames) => socketOf(frames).destroy(),
       (frames) => socketOf(frames).resetAndDestroy(),
     ];
@@ -198,7 +231,7 @@ describe("a WebSocket's slot is free, and the other side told, when", () => {
       end?.(isClient ? client : origin);
       origin.send(opcodes.text, "too late");
       client.send(opcodes.text, "too late");
-      // As servers do.
+      // A server closes the connection after the close frames.
       if (isClient) origin.close(1000, "");
     };
     await Promise.all(Array.from({ length: 100 }, (_, number) => session(number)));

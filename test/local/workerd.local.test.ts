@@ -29,10 +29,10 @@ async function remaining(method: "GET" | "POST", key: string): Promise<number | 
   return decision.limits[0]?.remaining;
 }
 
-it("counts on where it was when it is killed and started again", async () => {
+it("workerd keeps counters when it is killed and started again", async () => {
   expect(await remaining("POST", "198.51.100.1")).toBe(9);
   expect(await remaining("POST", "198.51.100.1")).toBe(8);
-  // What was spent is written without making the answer wait.
+  // Spends are written up to a second after the response.
   await setTimeout(1_500);
   await workerd.kill();
   await expect(fetch(workerd.url)).rejects.toThrow("fetch failed");
@@ -41,7 +41,7 @@ it("counts on where it was when it is killed and started again", async () => {
   expect(await remaining("POST", "198.51.100.1")).toBe(7);
 });
 
-it("counts what reaches the origin since the last start", async () => {
+it("the origin's count starts from zero at each start", async () => {
   const before = await workerd.served();
   expect((await fetch(workerd.url)).status).toBe(200);
   expect(await workerd.served()).toBe(before + 1);
@@ -49,7 +49,7 @@ it("counts what reaches the origin since the last start", async () => {
   expect(await workerd.served()).toBe(0);
 });
 
-it("ends with the process that started it, however that one ends", async () => {
+it("workerd ends with the process that started it, however that process ends", async () => {
   const script = `
     import { startWorkerd } from "./test/tools/workerd.ts";
     const workerd = await startWorkerd(process.argv[1], { LIMITS: "1/s" });

@@ -15,11 +15,14 @@ it.each<[NodeJS.Platform, Record<string, string>, string[]]>([
   ["win32", { APPDATA: join(home, "data") }, ["data", "xdg.config", ".wrangler", "registry"]],
   ["linux", { XDG_CONFIG_HOME: join(home, "chosen") }, ["chosen", ".wrangler", "registry"]],
   ["linux", { WRANGLER_REGISTRY_PATH: join(home, "other") }, ["other"]],
-])("the registry of local Workers is that of wrangler dev on %s with %j", (platform, env, path) => {
-  expect(devRegistryPath(env, home, platform)).toBe(join(home, ...path));
-});
+])(
+  "local Workers register in the same folder as wrangler dev on %s with %j",
+  (platform, env, path) => {
+    expect(devRegistryPath(env, home, platform)).toBe(join(home, ...path));
+  },
+);
 
-it("the registry of local Workers is in ~/.wrangler where that folder exists", () => {
+it("local Workers register in ~/.wrangler if that folder exists", () => {
   const legacy = join(home, "old");
   mkdirSync(join(legacy, ".wrangler"), { recursive: true });
   const path = devRegistryPath({ XDG_CONFIG_HOME: home }, legacy, "linux");
