@@ -15,20 +15,13 @@ export class JsonTooDeep extends SyntaxError {
   }
 }
 
-type Reviver = (
-  this: unknown,
-  key: string,
-  value: unknown,
-  context?: { source?: string },
-) => unknown;
-
 /**
  * Like `JSON.parse`, with a limit on depth.
  * @throws JsonTooDeep if the text is nested too deep; SyntaxError if it is not JSON
  */
-export function parseJson(text: string, reviver?: Reviver): unknown {
+export function parseJson(text: string): unknown {
   refuseDeepJson(text);
-  return JSON.parse(text, reviver) as unknown;
+  return JSON.parse(text) as unknown;
 }
 
 /** @throws JsonTooDeep if a text is nested too deep, whether it is JSON or not */

@@ -69,7 +69,7 @@ async function areVerified(variables: object, tokens: readonly string[]): Promis
 }
 
 describe("a key by claim", () => {
-  it("each verified user has an own limit, and requests without a valid token share one", async () => {
+  it("each verified user has its own limit, and requests without a valid token share one", async () => {
     const gate = headgate({ POLICIES: [policy], JWT_KEY: secret });
     const ann = await signed(hs256(), { sub: "ann" });
     const annLater = await signed(hs256(), { sub: "ann", exp: inSeconds(90) });

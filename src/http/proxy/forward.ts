@@ -10,7 +10,7 @@ import { validUrlOf, urlOf } from "../attributes.ts";
 const secretField = "X-Headgate-Secret";
 
 /** The value of `Allow`. Methods that are not listed are forwarded too, except TRACE and CONNECT. */
-export const forwardable = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+export const allowedMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** Rejects, before any policy is charged, requests that cannot be forwarded. */
 export function rejectUnforwardable(
@@ -22,7 +22,7 @@ export function rejectUnforwardable(
     const { origin } = config;
     const { method, headers } = c.req.raw;
     if (!isForwardable(method)) {
-      return problemResponse({ kind: "method-not-allowed", allowed: forwardable });
+      return problemResponse({ kind: "method-not-allowed", allowed: allowedMethods });
     }
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
     // A fetch of the Worker's own host would reach the Worker again. Only `ORIGIN = "route"` reaches the zone's origin.
@@ -35,7 +35,7 @@ export function rejectUnforwardable(
       return problemResponse({ kind: "loop" });
     }
     if (forwardsLeft(c.req.raw) === 0) {
-      return c.body(null, 204, { Allow: forwardable.join(", ") });
+      return c.body(null, 204, { Allow: allowedMethods.join(", ") });
     }
     return next();
   };

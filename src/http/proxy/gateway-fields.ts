@@ -17,11 +17,11 @@ const hopByHop = [
   "Upgrade",
 ];
 
-const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
+const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 
 export function removeHopByHop(headers: Headers): void {
   const nominated = membersOf(headers, "Connection");
-  for (const name of [...hopByHop, ...nominated]) if (token.test(name)) headers.delete(name);
+  for (const name of [...hopByHop, ...nominated]) if (fieldName.test(name)) headers.delete(name);
 }
 
 /** Whether `Via` names this deployment: the request has passed it before. */

@@ -67,7 +67,7 @@ export class InFlight {
 
   /**
    * A client that goes away before its turn gets everything refunded. Afterwards its slots are released, and its costs are
-   * settled as far as the response has revealed them.
+   * settled as far as the response has stated them.
    */
   #watchClient(signal: AbortSignal): void {
     const leave = (): void => {
@@ -102,7 +102,7 @@ export class InFlight {
     }
   }
 
-  /** Settles when the response begins, which reveals its cost; when it holds slots, when it ends. */
+  /** Settles when the response begins, which states its cost. A response that holds slots is settled when it ends. */
   #settleWith(response: Response): Response {
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
     const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));

@@ -1,4 +1,4 @@
-/** Marks responses: Headgate's own by `Proxy-Status` (RFC 9209), and all of them by CORS fields for scripts. */
+/** The marks of responses: `Proxy-Status` (RFC 9209) on Headgate's own, and CORS fields that let scripts read them. */
 import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../../config/index.ts";
@@ -7,7 +7,7 @@ import { legacyNames } from "../wire/legacy-headers.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 
 /** Scripts can read these fields only if `Access-Control-Expose-Headers` names them (Fetch, section 3.3.4). */
-const exposed = ["RateLimit", "RateLimit-Policy", "Retry-After"];
+const exposedFields = ["RateLimit", "RateLimit-Policy", "Retry-After"];
 const legacyFieldNames = (headers: Headers): string[] =>
   legacyNames.filter((name) => headers.has(name));
 
@@ -42,7 +42,7 @@ function exposeRateLimitFields(headers: Headers): void {
   const areAllExposed =
     names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
   const missing = [
-    ...exposed.filter((name) => headers.has(name)),
+    ...exposedFields.filter((name) => headers.has(name)),
     ...legacyFieldNames(headers),
   ].filter((name) => !names.has(name.toLowerCase()));
   if (areAllExposed || missing.length === 0) return;
@@ -59,6 +59,6 @@ function allowOrigin(headers: Headers, origin: string | undefined, origins: Allo
   if (origins.kind === "list") headers.set("Access-Control-Allow-Credentials", "true");
   headers.set(
     "Access-Control-Expose-Headers",
-    [...exposed, ...legacyFieldNames(headers)].join(", "),
+    [...exposedFields, ...legacyFieldNames(headers)].join(", "),
   );
 }

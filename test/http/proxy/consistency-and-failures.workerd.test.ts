@@ -114,7 +114,7 @@ const unavailable = {
   getByName: () => ({ check: reject, look: reject, refund: reject, forget: reject }),
 };
 
-/** A Headgate whose objects reject every call. */
+/** A Worker whose objects reject every call. */
 const withoutObjects = (onError: string): ReturnType<typeof headgate> => {
   return headgate({
     POLICIES: [{ name: "p", limits: "2/minute", strategy: "fixed-window", onError }],
@@ -212,7 +212,7 @@ describe("an internal error", () => {
 });
 
 describe("a client that goes away before the decision", () => {
-  it("a client that goes away before the decision leaves the Worker running until it is known", async () => {
+  it("the Worker runs until the decision is known, although the client has gone away before it", async () => {
     const called = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<never>();
     const check = (): Promise<never> => {

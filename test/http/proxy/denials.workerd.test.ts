@@ -312,7 +312,7 @@ describe("a key with 1,000 open reservations", () => {
 });
 
 describe("reservations of dry runs", () => {
-  it("a reservation of an enforced policy replaces the oldest reservation of a dry run, whose charge becomes final", async () => {
+  it("an enforced policy's reservation replaces one of a dry run, whose charge becomes final", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const own = headgate({
       POLICIES: [

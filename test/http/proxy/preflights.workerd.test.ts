@@ -1,4 +1,4 @@
-/** Preflights: their own limits, and the deny lists and bans of the policies for the request that they announce. */
+/** CORS preflights: their own limits, and the blocklists and bans of the policies for the announced request. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf, token } from "../harness.ts";
 
