@@ -96,7 +96,10 @@ function fetchedKeys(url: URL, cooldown: Cooldown): JWTVerifyGetKey {
   return createRemoteJWKSet(url, {
     timeoutDuration: keySetTimeoutMs,
     [customFetch]: async (from, init) => {
-      if (cooldown.isOn) throw new Error("asked in vain a moment ago");
+      if (cooldown.isOn)
+        throw new Error(
+          `skipped: the last fetch of the key set failed less than ${cooldownMs / 1_000} seconds ago`,
+        );
       return fetch(from, init);
     },
   });
