@@ -203,7 +203,7 @@ describe("a policy with count", () => {
 });
 
 describe("a login policy", () => {
-  it("of 50 wrong passwords at once 5 reach the origin, and no successful login is charged", async () => {
+  it("5 of 50 wrong passwords at once reach the origin, and no successful login is charged", async () => {
     const login = { ...log, limits: "5/minute", count: { status: ["401"] } };
     const { send } = headgate({ POLICIES: [login] });
     const sendFor = (status: number): Promise<number> =>

@@ -247,7 +247,7 @@ describe("LOG_DENIALS", () => {
     ]);
   });
 
-  it("of 30 denials at once 10 are logged, and the others are counted within a second", async () => {
+  it("10 of 30 denials at once are logged, and the others are counted within a second", async () => {
     const toFake = ["Date", "setTimeout", "clearTimeout"] as const;
     vi.useFakeTimers({ toFake: [...toFake], now: Date.UTC(2100, 0, 1) });
     const own = logging([policy]);
