@@ -1,12 +1,13 @@
-/** What sliding, token and leaky buckets do, and slots in flight, told as timelines. */
+/** Timelines of sliding buckets, token buckets, leaky buckets and concurrency slots. */
 import { describe, expect, test } from "vitest";
-import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
+import type { LimitInput } from "../../src/strategies/index.ts";
+import { meterOf } from "./meters.ts";
 import { at, expectTimeline } from "./timeline.ts";
 
-describe("sliding-buckets: an hour in minutes", () => {
+describe("timelines of sliding buckets: an hour in minutes", () => {
   const anHour = { limit: 240, window: "1h", buckets: 60 };
 
-  test("what is kept counts until the minute it was spent in is an hour old", () => {
+  test("edge keep counts a unit until the end of its minute is one hour old", () => {
     expectTimeline(anHour, "sliding-buckets", [
       ["10:00:01", 100, true, 140],
       ["10:00:59", 100, true, 40],
@@ -18,7 +19,7 @@ describe("sliding-buckets: an hour in minutes", () => {
     ]);
   });
 
-  test("with dropped edges it is forgotten with the minute: up to a minute too early", () => {
+  test("edge drop no longer counts a unit up to one minute too early", () => {
     expectTimeline({ ...anHour, edge: "drop" }, "sliding-buckets", [
       ["10:00:59", 240, true, 0],
       ["10:59:59.999", 1, false, 0, 1],
@@ -27,7 +28,7 @@ describe("sliding-buckets: an hour in minutes", () => {
     ]);
   });
 
-  test("cannot be doubled at the hour, as a window by the clock can", () => {
+  test("sliding buckets do not admit 2 × limit at the hour, unlike clock-aligned windows", () => {
     expectTimeline(anHour, "sliding-buckets", [
       ["10:59:59", 240, true, 0],
       ["11:00:00", 1, false, 0, 60 * 60_000],
@@ -40,28 +41,29 @@ describe("sliding-buckets: an hour in minutes", () => {
     ]);
   });
 
-  test("are as many as the precision says, or the most up to 60 that divide the window", () => {
-    const identities = (limit: LimitInput): unknown => {
-      const meter = createMeter(parseLimits({ ...limit, strategy: "sliding-buckets" }));
+  test("the number of sliding buckets follows precision, and defaults to the greatest divisor of the window up to 60", () => {
+    const snapshotOf = (limit: LimitInput): unknown => {
+      const meter = meterOf(limit, "sliding-buckets");
       meter.consume(1, at("0:00"));
       return JSON.stringify(meter.snapshot());
     };
     const [by60, by12, by7] = ["1h", "12ms", "7s"].map((window) => ({ limit: 5, window }));
-    if (by60 === undefined || by12 === undefined || by7 === undefined) throw new Error("three");
-    expect(identities(by60)).toBe(identities({ ...by60, precision: "1m" }));
-    expect(identities(by12)).toBe(identities({ ...by12, buckets: 12 }));
-    expect(identities(by7)).toBe(identities({ ...by7, buckets: 56 }));
+    if (by60 === undefined || by12 === undefined || by7 === undefined)
+      throw new Error("expected three limits");
+    expect(snapshotOf(by60)).toBe(snapshotOf({ ...by60, precision: "1m" }));
+    expect(snapshotOf(by12)).toBe(snapshotOf({ ...by12, buckets: 12 }));
+    expect(snapshotOf(by7)).toBe(snapshotOf({ ...by7, buckets: 56 }));
   });
 });
 
-describe("token-bucket", () => {
-  test("a burst is let in at once; then a token comes with every sixth second", () => {
+describe("timelines of token buckets", () => {
+  test("a token bucket of 10 per minute admits its burst at once, then one request every 6 s", () => {
     expectTimeline({ limit: 10, window: "1m", burst: 20 }, "token-bucket", [
       ["0:00", 20, true, 0],
       ["0:00", 1, false, 0, 6_000],
       ["0:05.999", 1, false, 0, 1],
       ["0:06", 1, true, 0],
-      // A part of a token is no token, and is not lost.
+      // A fraction of a token allows no request and is not lost.
       ["0:13.500", 1, true, 0],
       ["0:13.500", 1, false, 0, 4_500],
       ["0:18", 1, true, 0],
@@ -70,7 +72,7 @@ describe("token-bucket", () => {
     ]);
   });
 
-  test("tokens by interval come all at once, a minute after the spend that found the bucket full", () => {
+  test("an interval refill adds all tokens at once, one window after the spend that found the bucket full", () => {
     expectTimeline({ limit: 10, window: "1m", refill: "interval" }, "token-bucket", [
       ["0:30", 3, true, 7],
       ["1:10", 7, true, 0],
@@ -78,14 +80,14 @@ describe("token-bucket", () => {
       ["1:30", 10, true, 0],
       ["2:29.999", 1, false, 0, 1],
       ["2:30", 4, true, 6],
-      // Full again at 3:30: the beat is forgotten, and begins anew with the next spend.
+      // The bucket is full at 3:30, so the grid ends and restarts with the next spend.
       ["3:45", 10, true, 0],
       ["4:44.999", 1, false, 0, 1],
       ["4:45", 1, true, 9],
     ]);
   });
 
-  test("a small refill by interval takes several of them to fill a large bucket", () => {
+  test("several interval refills fill a bucket whose burst exceeds the limit", () => {
     expectTimeline({ limit: 2, window: "1s", burst: 5, refill: "interval" }, "token-bucket", [
       ["0:00", 5, true, 0],
       ["0:00.500", 3, false, 0, 1_500],
@@ -96,40 +98,43 @@ describe("token-bucket", () => {
     ]);
   });
 
-  test.each(["continuous", "interval"])("an idle time banks no more than a burst: %s", (refill) => {
-    expectTimeline({ limit: 3, window: "1m", refill }, "token-bucket", [
-      ["0:00:00", 3, true, 0],
-      ["1:00:00", 1, true, 2],
-      ["1:00:00", 1, true, 1],
-      ["1:00:00", 1, true, 0],
-      ["1:00:00", 1, false, 0],
-      // The hour is spent: it does not pay out again.
-      ["1:00:01", 1, false, 0],
-      ["9:00:00", 3, true, 0],
-      ["9:00:00", 1, false, 0],
-    ]);
-  });
+  test.each(["continuous", "interval"])(
+    "an idle bucket never holds more than its burst (%s)",
+    (refill) => {
+      expectTimeline({ limit: 3, window: "1m", refill }, "token-bucket", [
+        ["0:00:00", 3, true, 0],
+        ["1:00:00", 1, true, 2],
+        ["1:00:00", 1, true, 1],
+        ["1:00:00", 1, true, 0],
+        ["1:00:00", 1, false, 0],
+        // The idle hour does not refill the bucket twice.
+        ["1:00:01", 1, false, 0],
+        ["9:00:00", 3, true, 0],
+        ["9:00:00", 1, false, 0],
+      ]);
+    },
+  );
 });
 
-describe("leaky-bucket as a queue", () => {
+describe("timelines of a leaky-bucket queue", () => {
   type Departure = readonly [time: string, cost: number, delayMs: number | "denied"];
 
   function expectDepartures(limit: LimitInput, rows: readonly Departure[]): void {
-    const meter = createMeter(parseLimits(limit, { strategy: "leaky-bucket" }));
-    const told = rows.map(([time, cost]): Departure => {
+    const meter = meterOf(limit, "leaky-bucket");
+    const actual = rows.map(([time, cost]): Departure => {
       const { allowed, delayMs } = meter.consume(cost, at(time));
       return [time, cost, allowed ? delayMs : "denied"];
     });
-    expect(told).toEqual(rows);
+    expect(actual).toEqual(rows);
   }
 
-  test("who finds it idle goes at once; those after them wait for their slots in turn", () => {
+  test("a request departs at once from an idle queue, and later requests wait for the following slots", () => {
     expectDepartures({ limit: 2, window: "1s", burst: 3 }, [
       ["0:00", 1, 0],
       ["0:00", 1, 500],
       ["0:00.100", 1, 900],
       ["0:00.200", 1, 1_300],
-      // Slots at 0:02 and after would be a wait of more than 1.5 seconds.
+      // The next slot is at 0:02, which is a wait of more than 1.5 s.
       ["0:00.200", 1, "denied"],
       ["0:00.499", 1, "denied"],
       ["0:00.500", 1, 1_500],
@@ -138,7 +143,7 @@ describe("leaky-bucket as a queue", () => {
     ]);
   });
 
-  test("a request takes a slot for each unit, and waits for the first", () => {
+  test("a request takes one departure slot per unit, and delayMs is the wait until its first slot", () => {
     expectDepartures({ limit: 10, window: "1s" }, [
       ["0:00", 4, 0],
       ["0:00", 5, 400],
@@ -149,13 +154,13 @@ describe("leaky-bucket as a queue", () => {
     ]);
   });
 
-  test("the wait that a denial tells is the one after which there is room", () => {
+  test("retryAfterMs of a queue is the least wait after which the request is admitted", () => {
     expectTimeline({ limit: 3, window: "1s" }, "leaky-bucket", [
       ["0:00", 4, true, 0],
       ["0:00", 1, false, 0, 334],
       ["0:00.333", 1, false, 0, 1],
       ["0:00.334", 1, true, 0],
-      // The slot after it is no later for the third of a millisecond that was waited too long.
+      // Rounding the wait up to 334 ms does not delay the next slot.
       ["0:00.666", 1, false, 0, 1],
       ["0:00.667", 1, true, 0],
       ["0:00.667", 4, false, 0, 1_333],
@@ -163,9 +168,8 @@ describe("leaky-bucket as a queue", () => {
     ]);
   });
 
-  test("slots of a third of a second do not drift", () => {
-    const limits = parseLimits({ limit: 3, window: "1s", burst: 3_000, strategy: "leaky-bucket" });
-    const meter = createMeter(limits);
+  test("departure slots one third of a second apart do not drift", () => {
+    const meter = meterOf({ limit: 3, window: "1s", burst: 3_000 }, "leaky-bucket");
     const delays = Array.from({ length: 3_001 }, () => meter.consume(1, at("0:00")).delayMs);
     expect(delays).toEqual(delays.map((_, index) => Math.ceil((index * 1_000) / 3)));
     expect(meter.consume(1, at("0:00")).allowed).toBe(false);
@@ -173,8 +177,8 @@ describe("leaky-bucket as a queue", () => {
   });
 });
 
-describe("leaky-bucket as a police", () => {
-  test("lets nothing wait, and denies what would overflow", () => {
+describe("timelines of a leaky bucket in police mode", () => {
+  test("a policing bucket delays no request and denies those that would overflow it", () => {
     expectTimeline({ limit: 10, window: "1m", burst: 3, mode: "police" }, "leaky-bucket", [
       ["0:00", 3, true, 0],
       ["0:00", 1, false, 0, 6_000],
@@ -186,12 +190,9 @@ describe("leaky-bucket as a police", () => {
   });
 });
 
-describe("concurrency", () => {
-  const meterOf = () =>
-    createMeter(parseLimits({ limit: 2, window: "30s", strategy: "concurrency" }));
-
-  test("holds a slot until it is given back", () => {
-    const meter = meterOf();
+describe("timelines of concurrency slots", () => {
+  test("a request holds its slot until the refund", () => {
+    const meter = meterOf({ limit: 2, window: "30s", strategy: "concurrency" });
     expect(meter.consume(1, at("0:00")).allowed).toBe(true);
     expect(meter.consume(1, at("0:01")).allowed).toBe(true);
     expect(meter.consume(1, at("0:02"))).toMatchObject({ allowed: false, retryAfterMs: 28_000 });
@@ -200,8 +201,8 @@ describe("concurrency", () => {
     expect(meter.consume(1, at("0:03"))).toMatchObject({ allowed: false, retryAfterMs: 27_000 });
   });
 
-  test("takes it back when its lease is over, and what is given back then is no one else's", () => {
-    const meter = meterOf();
+  test("a slot is freed at the end of the window, and a later refund does not free the slot of another request", () => {
+    const meter = meterOf({ limit: 2, window: "30s", strategy: "concurrency" });
     meter.consume(2, at("0:00"));
     expect(meter.consume(1, at("0:29.999")).allowed).toBe(false);
     expect(meter.consume(2, at("0:30")).allowed).toBe(true);

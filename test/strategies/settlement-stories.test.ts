@@ -1,4 +1,4 @@
-/** Law 10 in stories: drained quotas, what each exception promises, and what reservations take in storage. */
+/** Law 10 by example: quotas after many reservations, the declared exceptions, and the storage of reservations. */
 import { describe, expect, test, vi } from "vitest";
 import {
   createMeter,
@@ -7,24 +7,18 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
-import { withoutReservations, Trace } from "./reservation-traces.ts";
-import { expectSame, remainingOf } from "./meters.ts";
+import { randomFrom } from "../random.ts";
+import { dayMs, expectSame, limitFrom, meterOf, minuteMs, remainingAt, stored } from "./meters.ts";
+import { Trace, withoutReservations } from "./reservation-traces.ts";
 
 const startMs = Date.UTC(2026, 2, 1);
-const minuteMs = 60_000;
 
-const limitsOf = (limit: LimitInput) => parseLimits(limit);
-
-/** Numbers from 0 up to a bound, the same each time. */
 function randomBelow(seed: number): (bound: number) => number {
-  let state = seed;
-  return (bound) => {
-    state = (state * 48_271) % 2_147_483_647;
-    return state % bound;
-  };
+  const random = randomFrom(seed);
+  return (bound) => Math.floor(random() * bound);
 }
 
-const everyForm: readonly (LimitInput & { readonly burst?: number })[] = [
+const limitForms: readonly (LimitInput & { readonly burst?: number })[] = [
   { strategy: "fixed-window", limit: 100, window: "1m" },
   { strategy: "fixed-window", align: "clock", limit: 100, window: "1m" },
   { strategy: "fixed-window", align: "calendar", limit: 100, window: "1d" },
@@ -38,23 +32,21 @@ const everyForm: readonly (LimitInput & { readonly burst?: number })[] = [
   { strategy: "token-bucket", refill: "interval", limit: 100, window: "1m" },
   { strategy: "leaky-bucket", mode: "police", limit: 100, window: "1m" },
   { strategy: "concurrency", limit: 100, window: "1m" },
-].map((form) => ({ ...form, name: "limit" }));
+].map((limit) => ({ ...limit, name: "limit" }));
 
 const burstOf = (limit: LimitInput & { readonly burst?: number }, burst: number) =>
   limit.burst === undefined ? {} : { burst };
 
-const titled = everyForm.map((limit) => {
+const titledForms = limitForms.map((limit) => {
   const { name: _, limit: units, window, strategy, ...options } = { ...limit };
   return { title: [strategy, ...Object.values(options), `${units}/${window}`].join(" "), limit };
 });
 
-const remainingAt = (meter: Meter, nowMs: number): number => remainingOf(meter.look(1, nowMs));
-
-describe("a window that a request opens", () => {
+describe("reservations in a window that a request opens", () => {
   test.each(["fixed-window", "sliding-window-counter"])(
-    "is whole after uncounted requests that overlapped: %s",
+    "overlapping reservations that are all settled to 0 leave the full quota (%s)",
     (strategy) => {
-      const meter = createMeter(limitsOf({ limit: 100, window: "1m", strategy }));
+      const meter = meterOf({ limit: 100, window: "1m", strategy });
       const ttlMs = 10_000;
       const reserve = (atMs: number): void => {
         expect(meter.reserve({ cost: 1, ttlMs }, startMs + atMs).allowed).toBe(true);
@@ -70,8 +62,8 @@ describe("a window that a request opens", () => {
     },
   );
 
-  test("opens at the earliest spend that is left", () => {
-    const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" });
+  test("settling the first reservation to 0 moves the window to the earliest remaining spend", () => {
+    const limits = parseLimits({ limit: 10, window: "1m", strategy: "fixed-window" });
     const meter = createMeter(limits);
     const ttlMs = 50_000;
     meter.reserve({ cost: 1, ttlMs }, startMs);
@@ -90,8 +82,8 @@ describe("a window that a request opens", () => {
     expect(settle(startMs + 5_000, 0)).toBe(9_000);
   });
 
-  test("stays where it is when a reservation of it is settled after its end", () => {
-    const limits = limitsOf({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
+  test("a settlement after the end of a counter's bucket does not move the buckets", () => {
+    const limits = parseLimits({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
     const meter = createMeter(limits);
     const ttlMs = 600_000;
     meter.reserve({ cost: 6, ttlMs }, startMs);
@@ -110,20 +102,20 @@ describe("a window that a request opens", () => {
     return atMs + (limits[0]?.resetAfterMs ?? 0) - minuteMs;
   };
 
-  test("opens no later than the earliest spend that is left, after plain refunds of the first ones", () => {
-    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+  test("after refunds without reservations, the window opens no later than the earliest remaining spend", () => {
+    const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     for (const atMs of [1, 2, 3, 4, 5]) meter.consume(1, startMs + atMs);
     meter.refund(1, startMs + 1, startMs + 6);
     expect(openedAt(meter, 6)).toBe(2);
     meter.consume(1, startMs + 7);
     for (const atMs of [2, 3]) meter.refund(1, startMs + atMs, startMs + 8);
-    // What was spent at 4 is not known to be the next.
+    // The meter does not know that the next spend was at 4 ms.
     expect(openedAt(meter, 8)).toBe(3);
     expect(remainingAt(meter, startMs + 8)).toBe(7);
   });
 
-  test("stays where it is while a late booking may be older than the next open reservation", () => {
-    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+  test("the window does not move while a late booking may be older than the next open reservation", () => {
+    const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     const ttlMs = 10_000;
     meter.reserve({ cost: 1, ttlMs }, startMs + 5);
     meter.book(1, startMs + 3, startMs + 6);
@@ -134,18 +126,18 @@ describe("a window that a request opens", () => {
     expect([openedAt(meter, 9), remainingAt(meter, startMs + 9)]).toEqual([5, 9]);
   });
 
-  test("counts what a reservation has spent whose time is up as spent for good", () => {
+  test("a reservation that is never settled counts as spent after ttlMs", () => {
     for (const form of [
       { strategy: "fixed-window" },
       { strategy: "token-bucket", refill: "interval" },
     ]) {
-      const meter = createMeter(limitsOf({ limit: 10, window: "1m", ...form }));
+      const meter = meterOf({ limit: 10, window: "1m", ...form });
       meter.reserve({ cost: 1, ttlMs: 1_000 }, startMs);
       const ttlMs = 30_000;
       for (const atMs of [500, 5_000]) meter.reserve({ cost: 1, ttlMs }, startMs + atMs);
       const restored = createMeter(
-        limitsOf({ limit: 10, window: "1m", ...form }),
-        JSON.parse(JSON.stringify(meter.snapshot())),
+        parseLimits({ limit: 10, window: "1m", ...form }),
+        stored(meter),
       );
       for (const each of [meter, restored]) {
         each.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 500, ttlMs }, startMs + 6_000);
@@ -155,8 +147,8 @@ describe("a window that a request opens", () => {
     }
   });
 
-  test("returns nothing of a fixed window that is over, and leaves the next one alone", () => {
-    const meter = createMeter(limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" }));
+  test("a settlement after the end of a fixed window refunds nothing and leaves the next window unchanged", () => {
+    const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     const ttlMs = 600_000;
     meter.reserve({ cost: 6, ttlMs }, startMs);
     meter.consume(4, startMs + minuteMs);
@@ -168,9 +160,9 @@ describe("a window that a request opens", () => {
   });
 });
 
-describe.each(titled)("$title", ({ limit }) => {
-  test("has lost nothing after 2,000 uncounted requests with 20 in flight", () => {
-    const trace = new Trace(limitsOf(limit), startMs);
+describe.each(titledForms)("reservations of $title", ({ limit }) => {
+  test("2,000 reservations settled to 0, 20 of them open at a time, leave the full quota", () => {
+    const trace = new Trace(parseLimits(limit), startMs);
     const below = randomBelow(7);
     let denied = 0;
     for (let request = 0; request < 2_000; request++) {
@@ -187,13 +179,8 @@ describe.each(titled)("$title", ({ limit }) => {
     expect(remainingAt(trace.meter, trace.nowMs)).toBe(100);
   });
 
-  test("decides as if nothing had been reserved after 1,000 in flight, settled in any order", () => {
-    const [one] = limitsOf({
-      ...limit,
-      limit: 3_000,
-      ...burstOf(limit, 4_000),
-    });
-    if (one === undefined) throw new Error("one limit was asked for");
+  test("1,000 open reservations settled in any order leave the same decisions as without reservations", () => {
+    const one = limitFrom({ ...limit, limit: 3_000, ...burstOf(limit, 4_000) });
     const trace = new Trace([one], startMs);
     const below = randomBelow(11);
     for (let spend = 0; spend < 1_000; spend++) {
@@ -203,7 +190,7 @@ describe.each(titled)("$title", ({ limit }) => {
       if (below(200) === 0) trace.restart();
     }
     expect(trace.mostOpen).toBe(1_000);
-    const withoutReservationsAlike = (): void => {
+    const expectNoOtherEffect = (): void => {
       const other = withoutReservations(one, trace);
       for (const waitMs of [0, 1, 77, 1_000, 20_000, 59_000, 70_000, 130_000]) {
         const atMs = trace.nowMs + waitMs;
@@ -215,23 +202,23 @@ describe.each(titled)("$title", ({ limit }) => {
       const spend = trace.open[below(left)];
       const actualCost = [0, 0, 1, below(4)][below(4)] ?? 0;
       if (spend !== undefined) trace.settle(spend, actualCost);
-      if (left % 100 === 0) withoutReservationsAlike();
+      if (left % 100 === 0) expectNoOtherEffect();
       if (left % 300 === 0) trace.restart();
     }
     expect(trace.open).toEqual([]);
     expect(Math.min(...Object.values(trace.settled))).toBeGreaterThan(50);
-    withoutReservationsAlike();
+    expectNoOtherEffect();
   });
 
   test.each([1, 10, 1_000])(
-    "takes at most 24 bytes of storage for each of %i reservations",
+    "each of %i open reservations takes at most 24 bytes of stored row",
     (count) => {
-      const limits = limitsOf({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
+      const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
       const [reserving, spending] = [createMeter(limits), createMeter(limits)];
       for (let each = 0; each < count; each++) {
         const nowMs = startMs + each * 13;
-        expect(reserving.reserve({ cost: 1, ttlMs: 86_400_000 }, nowMs).allowed).toBe(true);
-        // A lease that is as long leaves the same runs.
+        expect(reserving.reserve({ cost: 1, ttlMs: dayMs }, nowMs).allowed).toBe(true);
+        // Slots last for the window in both meters, so both logs have the same runs.
         spending.consume(1, nowMs);
       }
       const bytesOf = (meter: Meter): number => JSON.stringify(meter.snapshot()).length;
@@ -239,8 +226,8 @@ describe.each(titled)("$title", ({ limit }) => {
     },
   );
 
-  test("keeps nothing of reservations that are settled, or whose time is up", () => {
-    const limits = limitsOf({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
+  test("the snapshot keeps no data of settled reservations or after ttlMs", () => {
+    const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
     const [reserving, spending] = [createMeter(limits), createMeter(limits)];
     const openTexts = (meter: Meter): number =>
       JSON.stringify(meter.snapshot()).split('"+"').length - 1;
@@ -261,12 +248,12 @@ describe.each(titled)("$title", ({ limit }) => {
   });
 });
 
-describe.each(titled)("a limit whose number changes: $title", ({ limit }) => {
-  test("takes a live state over without writing or reading it", () => {
+describe.each(titledForms)("withLimits with another number of units: $title", ({ limit }) => {
+  test("withLimits neither stores nor revives a live state when only the number of units changes", () => {
     const strategy = strategies.get(limit.strategy ?? "");
-    if (strategy === undefined) throw new Error("the strategy is registered");
-    const [few, many] = [4_000, 6_000].map((units) => limitsOf({ ...limit, limit: units }));
-    if (few === undefined || many === undefined) throw new Error("two were asked for");
+    if (strategy === undefined) throw new Error("expected a registered strategy");
+    const [few, many] = [4_000, 6_000].map((units) => parseLimits({ ...limit, limit: units }));
+    if (few === undefined || many === undefined) throw new Error("expected two lists of limits");
     let meter = createMeter(many);
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + unit);
     const nowMs = startMs + 2_000;
@@ -285,16 +272,21 @@ describe.each(titled)("a limit whose number changes: $title", ({ limit }) => {
     }
     expect([store.mock.calls.length, revive.mock.calls.length]).toEqual([0, 0]);
     vi.restoreAllMocks();
-    // A debt is rounded up, by less than a unit each time.
+    // The used units are rounded up once, by less than one unit.
     expect(used).toBeGreaterThan(0);
     expect(usedOf(meter)).toBeGreaterThanOrEqual(used);
     expect(usedOf(meter)).toBeLessThanOrEqual(used + 1);
   });
 });
 
-describe("the declared exceptions", () => {
-  test("an elastic window gives back units, and still lasts from the reservation on", () => {
-    const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window", elastic: true });
+describe("the declared exceptions of law 10", () => {
+  test("a settlement in an elastic window refunds units but keeps the restart of the window", () => {
+    const limits = parseLimits({
+      limit: 10,
+      window: "1m",
+      strategy: "fixed-window",
+      elastic: true,
+    });
     const meter = createMeter(limits);
     const ttlMs = 30_000;
     meter.consume(1, startMs);
@@ -306,8 +298,8 @@ describe("the declared exceptions", () => {
     });
   });
 
-  test("an interval bucket gives back what still counts after a refill, and keeps its periods", () => {
-    const limits = limitsOf({
+  test("a settlement after an interval refill refunds the units still owed and keeps the grid", () => {
+    const limits = parseLimits({
       limit: 10,
       window: "1m",
       burst: 100,
@@ -321,7 +313,7 @@ describe("the declared exceptions", () => {
     for (let unit = 0; unit < 50; unit++) {
       meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + unit, ttlMs }, startMs + 61_000);
     }
-    // 51 were owed, 10 of which came in after a minute; at the least 0 are left of 41.
+    // Of 51 units owed, the refill returned 10 and the settlements the other 41.
     expect(meter.look(1, startMs + 61_000).limits[0]).toMatchObject({ remaining: 100 });
     meter.consume(1, startMs + 61_000);
     expect(remainingAt(meter, startMs + 61_000)).toBe(99);

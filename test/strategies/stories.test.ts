@@ -1,10 +1,10 @@
-/** What each strategy does, told as timelines. */
+/** Timelines of window strategies and of several limits on one key. */
 import { describe, expect, test } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { at, expectTimeline } from "./timeline.ts";
 
-describe("fixed-window", () => {
-  test("a window opens with the first request and lasts its full length", () => {
+describe("timelines of fixed windows", () => {
+  test("a fixed window opens with the first request and lasts its full length", () => {
     expectTimeline("10/minute", "fixed-window", [
       ["0:45", 1, true, 9],
       ["1:00", 4, true, 5],
@@ -18,7 +18,7 @@ describe("fixed-window", () => {
     ]);
   });
 
-  test("ten at the end of a window and ten at the start of the next make twenty at once", () => {
+  test("a fixed window admits 2 × limit across a boundary", () => {
     expectTimeline("10/minute", "fixed-window", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
@@ -28,7 +28,7 @@ describe("fixed-window", () => {
     ]);
   });
 
-  test("after an idle time the next window opens with the request that ends it", () => {
+  test("after an idle time the next fixed window opens with the next request", () => {
     expectTimeline("2/minute", "fixed-window", [
       ["0:00", 2, true, 0],
       ["1:30", 1, true, 1],
@@ -38,10 +38,10 @@ describe("fixed-window", () => {
     ]);
   });
 
-  const byTheClock = { limit: 5, window: "1m", align: "clock" };
+  const clockAligned = { limit: 5, window: "1m", align: "clock" };
 
-  test("windows by the clock begin with the minute: five late in one and five early in the next", () => {
-    expectTimeline(byTheClock, "fixed-window", [
+  test("clock-aligned windows of one minute begin with each minute", () => {
+    expectTimeline(clockAligned, "fixed-window", [
       ["11:00:40", 5, true, 0],
       ["11:00:59.999", 1, false, 0, 1],
       ["11:01:15", 5, true, 0],
@@ -51,11 +51,11 @@ describe("fixed-window", () => {
     ]);
   });
 
-  test("an elastic window is over only when nobody has asked for all of its length", () => {
+  test("an elastic window ends only after its full length without a request", () => {
     expectTimeline({ limit: 2, window: "1m", elastic: true }, "fixed-window", [
       ["0:00", 1, true, 1],
       ["0:30", 1, true, 0],
-      // The minute begins again with every request, be it denied.
+      // A denied request restarts the minute too.
       ["1:29", 1, false, 0, 60_000],
       ["2:28.999", 1, false, 0, 60_000],
       ["2:29", 0, true, 0],
@@ -64,15 +64,15 @@ describe("fixed-window", () => {
   });
 });
 
-describe("sliding-log", () => {
-  test("every unit leaves exactly one window after it was spent", () => {
+describe("timelines of a sliding log", () => {
+  test("each unit of a sliding log counts for exactly one window", () => {
     expectTimeline("10/minute", "sliding-log", [
       ["0:10", 1, true, 9],
       ["0:20", 2, true, 7],
       ["0:30", 4, true, 3],
       ["0:50", 3, true, 0],
       ["1:09.999", 1, false, 0, 1],
-      // The unit of 0:10 has left; those of 0:20 will at 1:20.
+      // The unit of 0:10 no longer counts; those of 0:20 count until 1:20.
       ["1:11", 1, true, 0],
       ["1:12", 1, false, 0, 8_000],
       ["1:12", 3, false, 0, 18_000],
@@ -81,7 +81,7 @@ describe("sliding-log", () => {
     ]);
   });
 
-  test("one a second and five a minute on one key: each denies in its turn", () => {
+  test("limits of 1 per second and 5 per minute on one key each deny in turn", () => {
     expectTimeline("1/second; 5/minute", "sliding-log", [
       ["0:00", 1, true],
       ["0:00", 1, false, 0, 1_000],
@@ -94,7 +94,7 @@ describe("sliding-log", () => {
     ]);
   });
 
-  test("no burst gets through where a fixed window would end", () => {
+  test("a sliding log admits no burst across the boundary of a fixed window", () => {
     expectTimeline("10/minute", "sliding-log", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
@@ -106,11 +106,11 @@ describe("sliding-log", () => {
   });
 });
 
-describe("sliding-window-counter", () => {
-  test("the bucket before counts by the part of it that the last minute still covers", () => {
+describe("timelines of a sliding window counter", () => {
+  test("the previous bucket counts by the part of it that the last minute overlaps", () => {
     expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
-      // 30 s into the bucket half of the 40 still count.
+      // 30 s into the current bucket, half of the 40 units count.
       ["1:30", 80, true, 0],
       // 40 × 30/60 + 80 = 100
       ["1:30", 1, false, 0, 1],
@@ -119,12 +119,12 @@ describe("sliding-window-counter", () => {
     expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
       ["1:30", 80, true, 0],
-      // 40 × 20/60 + 80 = 93.3, counted as 93; this one makes 94.
+      // 40 × 20/60 + 80 = 93.3, counted as 93; this request makes 94.
       ["1:40", 1, true, 6],
     ]);
   });
 
-  test("a full bucket after a full one admits twice the limit in one window at worst", () => {
+  test("two full buckets of a counter in succession admit at most 2 × limit in one window", () => {
     expectTimeline("10/minute", "sliding-window-counter", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
@@ -133,7 +133,7 @@ describe("sliding-window-counter", () => {
     ]);
   });
 
-  test("two windows after it opened a bucket is forgotten", () => {
+  test("a counter's bucket no longer counts two windows after it opened", () => {
     expectTimeline("10/minute", "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:30", 1, false, 0, 1],
@@ -143,7 +143,7 @@ describe("sliding-window-counter", () => {
     ]);
   });
 
-  test("buckets by the clock begin with the minute", () => {
+  test("clock-aligned buckets of a counter begin with each minute", () => {
     expectTimeline({ limit: 10, window: "1m", align: "clock" }, "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:00", 1, false, 0, 1],
@@ -154,9 +154,9 @@ describe("sliding-window-counter", () => {
   });
 });
 
-describe("every strategy that counts by windows", () => {
+describe("timelines of all window strategies", () => {
   test.each(["fixed-window", "sliding-log"])(
-    "a limit of 1 admits one per window: %s",
+    "a limit of 1 admits one request per window (%s)",
     (strategy) => {
       expectTimeline("1/second", strategy, [
         ["0:00", 1, true, 0],
@@ -168,7 +168,7 @@ describe("every strategy that counts by windows", () => {
     },
   );
 
-  test("a limit of 1 as a counter: a whole unit is gone as soon as less than all of it counts", () => {
+  test("a counter with limit 1 admits the next request as soon as the previous unit weighs less than 1", () => {
     expectTimeline("1/second", "sliding-window-counter", [
       ["0:00", 1, true, 0],
       ["0:01", 1, false, 0, 1],
@@ -177,10 +177,10 @@ describe("every strategy that counts by windows", () => {
     ]);
   });
 
-  const counting = ["fixed-window", "sliding-log", "sliding-window-counter"];
+  const windowStrategies = ["fixed-window", "sliding-log", "sliding-window-counter"];
 
-  test.each(counting)(
-    "what costs more than the limit never fits and spends nothing: %s",
+  test.each(windowStrategies)(
+    "a cost above the limit never fits and spends nothing (%s)",
     (strategy) => {
       expectTimeline("5/minute", strategy, [
         ["0:00", 6, false, 5, null],
@@ -190,7 +190,7 @@ describe("every strategy that counts by windows", () => {
     },
   );
 
-  test.each(counting)("a cost of 0 looks and spends nothing: %s", (strategy) => {
+  test.each(windowStrategies)("a cost of 0 is allowed and spends nothing (%s)", (strategy) => {
     expectTimeline("2/minute", strategy, [
       ["0:00", 0, true, 2, 0],
       ["0:00", 2, true, 0],
@@ -200,8 +200,8 @@ describe("every strategy that counts by windows", () => {
   });
 });
 
-describe("several limits on one key", () => {
-  const meterOf = () =>
+describe("decisions of several limits on one key", () => {
+  const twoLimits = () =>
     createMeter(
       parseLimits(
         [
@@ -226,8 +226,8 @@ describe("several limits on one key", () => {
     windowMs: 1_000,
   };
 
-  test("all spend what all allow", () => {
-    expect(meterOf().consume(2, at("0:00"))).toStrictEqual({
+  test("all limits spend the cost when all of them allow it", () => {
+    expect(twoLimits().consume(2, at("0:00"))).toStrictEqual({
       allowed: true,
       cost: 2,
       delayMs: 0,
@@ -254,8 +254,8 @@ describe("several limits on one key", () => {
     });
   });
 
-  test("none is charged for what one denies, and each says what it alone would have said", () => {
-    const meter = meterOf();
+  test("no limit spends when one denies, and each LimitDecision states whether that limit alone would have allowed", () => {
+    const meter = twoLimits();
     meter.consume(1, at("0:00"));
     meter.consume(1, at("0:00.400"));
     expect(meter.consume(1, at("0:00.700"))).toStrictEqual({
@@ -285,8 +285,8 @@ describe("several limits on one key", () => {
     });
   });
 
-  test("the longest wait is told, and none at all when one limit can never admit", () => {
-    const meter = meterOf();
+  test("retryAfterMs is the longest wait, and null when one limit can never allow the cost", () => {
+    const meter = twoLimits();
     for (let second = 0; second < 5; second++) meter.consume(2, at(`0:0${second}`));
     expect(meter.look(2, at("0:04.500"))).toMatchObject({
       allowed: false,
@@ -300,7 +300,7 @@ describe("several limits on one key", () => {
     });
   });
 
-  test("the order of the limits is the order of the answer", () => {
+  test("a decision lists the limits in the order of the policy", () => {
     const meter = createMeter(parseLimits("1/second; 7/hour; 5/minute", { policy: "api" }));
     expect(meter.look(1, at("0:00")).limits.map((limit) => limit.name)).toEqual([
       "api.1-per-1s",
