@@ -1,13 +1,11 @@
-/** Windows by the calendar of a time zone, told as timelines and beside another reading of the same calendars. */
+/** Calendar windows in a time zone: timelines, and a comparison with Temporal. */
 import * as fc from "fast-check";
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, test } from "vitest";
 import { periodAt } from "../../src/strategies/calendar.ts";
-import { createMeter, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
+import type { LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame } from "./meters.ts";
-
-const hourMs = 3_600_000;
+import { expectSame, hourMs, meterOf } from "./meters.ts";
 
 type Row = readonly [
   time: string,
@@ -17,20 +15,20 @@ type Row = readonly [
   windowHours: number,
 ];
 
-/** Times are UTC; waits and windows are told in hours. */
+/** Times are in UTC; waits and windows are in hours. */
 function expectCalendar(limit: LimitInput | string, rows: readonly Row[]): void {
-  const meter = createMeter(parseLimits(limit));
-  const told = rows.map(([time, cost]): Row => {
+  const meter = meterOf(limit);
+  const actual = rows.map(([time, cost]): Row => {
     const { allowed, retryAfterMs, limits } = meter.consume(cost, Date.parse(time));
     const windowMs = limits[0]?.windowMs ?? Number.NaN;
     const waitHours = retryAfterMs === null ? null : retryAfterMs / hourMs;
     return [time, cost, allowed, waitHours, windowMs / hourMs];
   });
-  expect(told).toEqual(rows);
+  expect(actual).toEqual(rows);
 }
 
-describe("a quota for each calendar period", () => {
-  test("begins at local midnight, and its day is as long as the clocks make it", () => {
+describe("calendar windows", () => {
+  test("a calendar day begins at local midnight and has 23 or 25 hours when clocks change", () => {
     const perDay = { limit: 5, window: "1d", align: "calendar", timezone: "America/New_York" };
     expectCalendar({ ...perDay, strategy: "fixed-window" }, [
       ["2026-03-07T12:00:00Z", 5, true, 0, 24],
@@ -44,7 +42,7 @@ describe("a quota for each calendar period", () => {
     ]);
   });
 
-  test("of a month is what the word month means", () => {
+  test('the notation "1000/month" means calendar months', () => {
     expectCalendar("1000/month", [
       ["2026-01-31T23:00:00Z", 1_000, true, 0, 31 * 24],
       ["2026-01-31T23:00:00Z", 1, false, 1, 31 * 24],
@@ -54,7 +52,7 @@ describe("a quota for each calendar period", () => {
     ]);
   });
 
-  test("of a week begins on Monday, and of a year with January", () => {
+  test("a calendar week begins on Monday, and a calendar year on 1 January", () => {
     const perWeek = { limit: 1, window: "1w", align: "calendar", strategy: "fixed-window" };
     expectCalendar(perWeek, [
       ["2026-11-22T23:00:00Z", 1, true, 0, 7 * 24],
@@ -69,7 +67,7 @@ describe("a quota for each calendar period", () => {
     ]);
   });
 
-  test("begins when the clocks skip midnight, and the first time that they show it twice", () => {
+  test("a day begins at the first instant after a skipped midnight, and at the first of two midnights", () => {
     const perDay = { limit: 1, window: "1d", align: "calendar", strategy: "fixed-window" };
     // In Cairo midnight was followed by one o'clock on 26 April 2024.
     expectCalendar({ ...perDay, timezone: "Africa/Cairo" }, [
@@ -85,7 +83,7 @@ describe("a quota for each calendar period", () => {
   });
 });
 
-describe("the period that holds an instant", () => {
+describe("the calendar period of an instant", () => {
   const zones = [
     "UTC",
     "Africa/Cairo",
@@ -110,7 +108,7 @@ describe("the period that holds an instant", () => {
   const instant = fc.integer({ min: Date.UTC(2012, 0, 1), max: Date.UTC(2036, 0, 1) });
   const zone = fc.constantFrom(...zones);
 
-  /** The first instant of a day, as Temporal has it. */
+  /** The first instant of a day, from Temporal. */
   const firstInstant = (day: Temporal.PlainDate, timezone: string): number =>
     day.toZonedDateTime(timezone).epochMilliseconds;
 
@@ -121,25 +119,27 @@ describe("the period that holds an instant", () => {
     year: (day: Temporal.PlainDate) => day.with({ month: 1, day: 1 }),
   };
 
-  test.each(["day", "week", "month", "year"] as const)("is the same as Temporal's: %s", (period) =>
-    forAll(
-      [instant, zone],
-      (atMs, timezone) => {
-        const today = Temporal.Instant.fromEpochMilliseconds(atMs)
-          .toZonedDateTimeISO(timezone)
-          .toPlainDate();
-        const first = firstDays[period](today);
-        expectSame(periodAt(period, timezone, atMs), {
-          startMs: firstInstant(first, timezone),
-          endMs: firstInstant(first.add({ [`${period}s`]: 1 }), timezone),
-        });
-      },
-      3_000,
-    )(),
+  test.each(["day", "week", "month", "year"] as const)(
+    "the calendar period of an instant equals Temporal's (%s)",
+    (period) =>
+      forAll(
+        [instant, zone],
+        (atMs, timezone) => {
+          const today = Temporal.Instant.fromEpochMilliseconds(atMs)
+            .toZonedDateTimeISO(timezone)
+            .toPlainDate();
+          const first = firstDays[period](today);
+          expectSame(periodAt(period, timezone, atMs), {
+            startMs: firstInstant(first, timezone),
+            endMs: firstInstant(first.add({ [`${period}s`]: 1 }), timezone),
+          });
+        },
+        750,
+      )(),
   );
 
   test(
-    "follows the one before it without a gap",
+    "calendar periods follow each other without gaps",
     forAll(
       [instant, zone, fc.constantFrom("day", "week", "month", "year")],
       (atMs, timezone, period) => {

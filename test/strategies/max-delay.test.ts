@@ -1,3 +1,4 @@
+/** `maxDelay` bounds the wait in a leaky-bucket queue. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -9,6 +10,7 @@ import {
   withMaxDelay,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
+import { startMs } from "./meters.ts";
 
 const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: number): Limit[] => [
   ...withMaxDelay(
@@ -17,7 +19,7 @@ const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: num
   ),
 ];
 
-/** Slots of W/L each, in units of 1/L ms: integers, and nothing else. */
+/** Slots of W/L each, counted in units of 1/L ms, so that all numbers are integers. */
 class NaiveQueue {
   #freeAt = 0;
   readonly #limit: number;
@@ -30,17 +32,17 @@ class NaiveQueue {
     this.#most = Math.min(burst * windowMs, maxDelayMs * limit);
   }
 
-  /** How long a request would wait, in 1/L ms. */
+  /** The wait for the first slot, in 1/L ms. */
   wait(nowMs: number): number {
     return Math.max(0, this.#freeAt - nowMs * this.#limit);
   }
 
-  /** Whether the last unit would wait no longer than so long. */
+  /** Whether the last unit waits at most as long as burst and maxDelay allow. */
   admits(cost: number, nowMs: number): boolean {
     return this.wait(nowMs) + (cost - 1) * this.#slot <= this.#most;
   }
 
-  /** Null where it never fits. */
+  /** @returns null if the cost never fits */
   retryAfterMs(cost: number, nowMs: number): number | null {
     const excess = this.wait(nowMs) + (cost - 1) * this.#slot - this.#most;
     if ((cost - 1) * this.#slot > this.#most) return null;
@@ -54,23 +56,21 @@ class NaiveQueue {
   }
 }
 
-const startMs = Date.UTC(2026, 0, 1);
-
 const only = ({ limits }: { limits: LimitDecision[] }): LimitDecision => {
   const [limit] = limits;
-  if (limit === undefined) throw new Error("one limit was asked for");
+  if (limit === undefined) throw new Error("expected one limit");
   return limit;
 };
 
-function expectAsCounted(meter: Meter, naive: NaiveQueue, cost: number, nowMs: number): void {
+function expectLikeNaive(meter: Meter, naive: NaiveQueue, cost: number, nowMs: number): void {
   const allowed = naive.admits(cost, nowMs);
   const retryAfterMs = naive.retryAfterMs(cost, nowMs);
   const delayMs = allowed ? naive.admit(cost, nowMs) : 0;
   expect(meter.consume(cost, nowMs)).toMatchObject({ allowed, retryAfterMs, delayMs });
 }
 
-describe("a queue in which nobody waits longer than so long", () => {
-  it("takes 4 at once of 2 per second, where a wait of 1.5 s is the longest", () => {
+describe("a queue with maxDelay", () => {
+  it("a queue of 2 per second with maxDelay 1.5 s has capacity 4", () => {
     const meter = createMeter(queueOf(2, 1_000, 10, 1_500));
     const delays = [0, 500, 1_000, 1_500].map(() => meter.consume(1, startMs).delayMs);
     expect(delays).toEqual([0, 500, 1_000, 1_500]);
@@ -79,7 +79,7 @@ describe("a queue in which nobody waits longer than so long", () => {
     expect(only(denied)).toMatchObject({ capacity: 4, remaining: 0 });
   });
 
-  it("lets in a wait between two slots, to the millisecond", () => {
+  it("a request is admitted from the first millisecond at which its wait is at most maxDelay", () => {
     const meter = createMeter(queueOf(1, 1_000, 10, 1_500));
     meter.consume(1, startMs);
     meter.consume(1, startMs);
@@ -87,20 +87,20 @@ describe("a queue in which nobody waits longer than so long", () => {
     expect(meter.consume(1, startMs + 500)).toMatchObject({ allowed: true, delayMs: 1_500 });
   });
 
-  it("holds nobody where the longest wait is shorter than any slot", () => {
+  it("a queue whose maxDelay is shorter than one slot delays requests by at most maxDelay", () => {
     const meter = createMeter(queueOf(1, 60_000, 10, 1));
     expect(meter.consume(1, startMs)).toMatchObject({ allowed: true, delayMs: 0 });
     expect(meter.look(1, startMs)).toMatchObject({ allowed: false, retryAfterMs: 59_999 });
     expect(meter.consume(1, startMs + 59_999)).toMatchObject({ allowed: true, delayMs: 1 });
   });
 
-  it("is bounded by its burst where that is less", () => {
+  it("the burst bounds the queue when it allows a shorter wait than maxDelay", () => {
     const meter = createMeter(queueOf(1, 1_000, 2, 3_600_000));
     const allowed = [1, 2, 3, 4].map(() => meter.consume(1, startMs).allowed);
     expect(allowed).toEqual([true, true, true, false]);
   });
 
-  it("keeps what is spent when the longest wait changes", () => {
+  it("spent units stay spent when maxDelay changes", () => {
     const before = createMeter(queueOf(1, 1_000, 10, 5_000));
     for (let request = 0; request < 4; request++) before.consume(1, startMs);
     const after = createMeter(queueOf(1, 1_000, 10, 4_000), before.snapshot());
@@ -109,7 +109,7 @@ describe("a queue in which nobody waits longer than so long", () => {
   });
 
   it(
-    "decides as slots counted one by one",
+    "a queue with maxDelay decides like slots counted one by one",
     forAll(
       [
         fc.integer({ min: 1, max: 7 }),
@@ -131,7 +131,7 @@ describe("a queue in which nobody waits longer than so long", () => {
           const { remaining, capacity } = only(meter.look(1, nowMs));
           expect(remaining === 0 || naive.admits(remaining, nowMs)).toBe(true);
           expect(remaining < capacity && naive.admits(remaining + 1, nowMs)).toBe(false);
-          expectAsCounted(meter, naive, cost, nowMs);
+          expectLikeNaive(meter, naive, cost, nowMs);
         }
       },
     ),

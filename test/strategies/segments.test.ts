@@ -1,4 +1,4 @@
-/** Long logs: what is sealed is stored once, and a correction in the midst changes what it must and no more. */
+/** Long logs are stored in sealed segments; a correction changes as few of them as possible. */
 import { serialize } from "node:v8";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -12,22 +12,18 @@ import {
   strategies,
 } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./meters.ts";
-
-const startMs = Date.UTC(2026, 2, 14);
+import { expectSame, limitFrom, packed, remainders, remainingAt, startMs } from "./meters.ts";
 
 const limitsOf = (text: string, strategy = "sliding-log") => parseLimits(text, { strategy });
 
-const remainingAt = (meter: Meter, nowMs: number): number => remainingOf(meter.look(1, nowMs));
-
-/** A meter that has spent one unit every so often. */
+/** A meter that has spent `count` single units, `stepMs` apart. */
 function spentEvery(stepMs: number, count: number, limits: readonly Limit[]): Meter {
   const meter = createMeter(limits);
   for (let unit = 0; unit < count; unit++) meter.consume(1, startMs + unit * stepMs);
   return meter;
 }
 
-/** The texts of what the snapshot of a single limit holds: sealed segments, then what still changes. */
+/** The texts in the snapshot of a single limit: sealed segments, then the tail. */
 function textsOf(meter: Meter): string[] {
   const [, , state] = meter.snapshot() as [number, number, [string, number, string | string[]]];
   return [state[2]].flat();
@@ -35,10 +31,10 @@ function textsOf(meter: Meter): string[] {
 
 const sealedOf = (meter: Meter): string[] => textsOf(meter).slice(0, -1);
 
-describe("a long log", () => {
+describe("the segments of a long log", () => {
   const limits = limitsOf("10000 per 100 seconds");
 
-  test("seals what it holds in segments, which are the same whenever they are written", () => {
+  test("a sealed segment is stored as the same text in every later snapshot", () => {
     const meter = spentEvery(10, 4_000, limits);
     const before = sealedOf(meter);
     expect(before.length).toBeGreaterThan(5);
@@ -48,7 +44,7 @@ describe("a long log", () => {
     expect(after.length).toBe(before.length + 2);
   });
 
-  test("drops a segment once none of it counts, and not before", () => {
+  test("a segment is dropped at the instant at which its last unit stops counting", () => {
     const meter = spentEvery(10, 4_000, limits);
     const [first, second] = sealedOf(meter);
     const lastOfFirstMs = startMs + 511 * 10;
@@ -58,17 +54,17 @@ describe("a long log", () => {
     expect(sealedOf(meter)[0]).toBe(second);
   });
 
-  test("knows its segments when it is revived", () => {
+  test("a restored log keeps its segments", () => {
     const meter = spentEvery(10, 4_000, limits);
     meter.refund(1, startMs + 20_000, startMs + 40_000);
-    const revived = createMeter(limits, structuredClone(meter.snapshot()));
-    expect(revived.refused).toBeNull();
-    expect(textsOf(revived)).toEqual(textsOf(meter));
-    for (const each of [meter, revived]) each.book(2, startMs + 30_005, startMs + 41_000);
-    expect(textsOf(revived)).toEqual(textsOf(meter));
+    const restored = createMeter(limits, structuredClone(meter.snapshot()));
+    expect(restored.refused).toBeNull();
+    expect(textsOf(restored)).toEqual(textsOf(meter));
+    for (const each of [meter, restored]) each.book(2, startMs + 30_005, startMs + 41_000);
+    expect(textsOf(restored)).toEqual(textsOf(meter));
   });
 
-  test("changes one segment where it is corrected in its midst", () => {
+  test("a correction in the middle of a log changes one segment", () => {
     const meter = spentEvery(10, 4_000, limits);
     const before = sealedOf(meter);
     meter.refund(1, startMs + 20_000, startMs + 40_000);
@@ -79,7 +75,7 @@ describe("a long log", () => {
     expect(sealedOf(meter).filter((text) => !before.includes(text))).toHaveLength(2);
   });
 
-  test("splits a segment that has grown to more than twice its size", () => {
+  test("a segment that grows to more than twice its size is split", () => {
     const meter = spentEvery(10_000, 9, limitsOf("100000 per 1000 seconds"));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + 100_000 + unit * 100);
     const before = sealedOf(meter).length;
@@ -89,7 +85,7 @@ describe("a long log", () => {
     expect(createMeter(limitsOf("100000 per 1000 seconds"), meter.snapshot()).refused).toBeNull();
   });
 
-  test("that is given back but for a few needs no segments any more", () => {
+  test("a log with few units left after refunds has no segments", () => {
     const slots = limitsOf("10000 per 100 seconds", "concurrency");
     const meter = spentEvery(10, 4_000, slots);
     for (let unit = 0; unit < 3_990; unit++) {
@@ -102,10 +98,9 @@ describe("a long log", () => {
   });
 
   test.each([2, 100, 512, 513, 1_000, 5_000])(
-    "of %i units over ten years takes no more bytes than its strategy says",
+    "a log of %i units over ten years takes less than mostStoredBytes",
     (units) => {
-      const [limit] = limitsOf(`${units} per 3650 days`);
-      if (limit === undefined) throw new Error("one limit was asked for");
+      const limit = limitFrom(`${units} per 3650 days`, "sliding-log");
       const meter = spentEvery(Math.floor(limit.windowMs / units), units, [limit]);
       expect(remainingAt(meter, startMs + limit.windowMs - 1)).toBe(0);
       const most = strategies.get("sliding-log")?.mostStoredBytes(limit);
@@ -113,32 +108,24 @@ describe("a long log", () => {
     },
   );
 
-  test("that was stored as one text is read, and stored in segments from then on", () => {
+  test("a long log that was stored as one text is read, and then stored in segments", () => {
     const strategy = strategies.get("sliding-log");
     const long = spentEvery(1, 3_000, limits);
-    const text = wholeText(3_000);
-    const [limit] = limits;
-    const state = limit && strategy?.restore(limit, text, startMs + 2_999);
+    // One unit in each of 3,000 milliseconds: the age of the first run, then step and units of each run.
+    const text = packed(2_999, 1, ...Array.from({ length: 2 * 2_999 }, () => 1));
+    const limit = limitFrom("10000 per 100 seconds", "sliding-log");
+    const state = strategy?.restore(limit, text, startMs + 2_999);
     expect(state).not.toBeNull();
-    expect(limit && strategy?.store(limit, state, startMs + 2_999)).toEqual(textsOf(long));
+    expect(strategy?.store(limit, state, startMs + 2_999)).toEqual(textsOf(long));
   });
 });
 
-/** One unit in each of so many milliseconds, the last of them now, in one text. */
-function wholeText(count: number): string {
-  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  let age = "";
-  let rest = count - 1;
-  for (; rest >= 32; rest = Math.floor(rest / 32)) age += digits.charAt(32 + (rest % 32));
-  return `${age}${digits.charAt(rest)}B${"BB".repeat(count - 1)}`;
-}
-
-describe("a short log", () => {
+describe("a log of few units", () => {
   test.each([
     ["sliding-log", 100],
     ["sliding-log", 256],
     ["concurrency", 256],
-  ])("%s of %i has no segments, however long it is used", (strategy, limit) => {
+  ])("a %s of %i units has no segments after 3,000 spends", (strategy, limit) => {
     const meter = createMeter(limitsOf(`${limit} per ${limit} seconds`, strategy));
     let most = 0;
     for (let unit = 0; unit < 3_000; unit++) {
@@ -148,7 +135,7 @@ describe("a short log", () => {
     expect(most).toBe(1);
   });
 
-  test("that was long has none either, once few of it count", () => {
+  test("a long log has no segments once few of its units count", () => {
     const meter = spentEvery(10, 4_000, limitsOf("10000 per 100 seconds"));
     meter.look(1, startMs + 139_000);
     meter.consume(1, startMs + 137_500);
@@ -157,38 +144,38 @@ describe("a short log", () => {
   });
 });
 
-describe("stored segments", () => {
-  const [limit] = limitsOf("10000 per 100 seconds");
+describe("the validation of stored segments", () => {
+  const limit = limitFrom("10000 per 100 seconds", "sliding-log");
   const strategy = strategies.get("sliding-log");
   const seenMs = startMs + 20_000;
-  const texts = textsOf(spentEvery(10, 2_001, limit === undefined ? [] : [limit]));
-  const revive = (stored: unknown): unknown => limit && strategy?.restore(limit, stored, seenMs);
+  const texts = textsOf(spentEvery(10, 2_001, [limit]));
+  const restoreLog = (value: unknown): unknown => strategy?.restore(limit, value, seenMs);
   const [first = "", second = "", third = ""] = texts;
   const tail = texts.at(-1) ?? "";
 
-  test("are revived", () => {
+  test("valid stored segments are restored", () => {
     expect(texts).toHaveLength(4);
-    const state = revive(texts);
+    const state = restoreLog(texts);
     expect(state).not.toBeNull();
-    expect(limit && strategy?.store(limit, state, seenMs)).toEqual(texts);
+    expect(strategy?.store(limit, state, seenMs)).toEqual(texts);
   });
 
   test.each([
-    ["are none", []],
+    ["are empty", []],
     ["have no tail", [first, second, third]],
     ["have an empty tail", [first, second, third, ""]],
     ["have nothing before the tail", [tail]],
     ["are in another order", [second, first, third, tail]],
-    ["are there twice", [first, first, second, third, tail]],
-    ["are empty", [first, "", second, third, tail]],
-    ["lack an end", [first.slice(0, -1), second, third, tail]],
-    ["have a number among them", [first, 2, third, tail]],
-    ["have a list among them", [first, [second], third, tail]],
-    ["go on after the latest time seen", [first, second, third, `A${"BB".repeat(9)}`]],
-    ["hold other characters", [`${first}!`, second, third, tail]],
-    ["are too long for a segment", [first + "BB".repeat(2_000), tail]],
-  ])("that %s are refused", (_title, stored) => {
-    expect(revive(stored)).toBeNull();
+    ["contain a segment twice", [first, first, second, third, tail]],
+    ["contain an empty segment", [first, "", second, third, tail]],
+    ["contain a truncated segment", [first.slice(0, -1), second, third, tail]],
+    ["contain a number", [first, 2, third, tail]],
+    ["contain a list", [first, [second], third, tail]],
+    ["continue after the latest time seen", [first, second, third, `A${"BB".repeat(9)}`]],
+    ["contain a character outside the alphabet", [`${first}!`, second, third, tail]],
+    ["contain a segment that is too long", [first + "BB".repeat(2_000), tail]],
+  ])("stored segments that %s are refused", (_title, stored) => {
+    expect(restoreLog(stored)).toBeNull();
   });
 });
 
@@ -199,7 +186,8 @@ describe("segments in rows of their own", () => {
     ...limitsOf("10000 per 200 seconds", "concurrency"),
   ];
 
-  function keeper() {
+  /** Numbers texts like rows of storage. */
+  function segmentRows() {
     const texts: string[] = [];
     const numberOf = (text: string): number => {
       const known = texts.indexOf(text);
@@ -208,15 +196,15 @@ describe("segments in rows of their own", () => {
     return { texts, numberOf, textOf: (number: number) => texts[number] };
   }
 
-  test("are found again, whether their limits are given or not", () => {
+  test("detached segments are attached again, with and without their limits", () => {
     const meter = createMeter(limits.filter((_, index) => index !== 1));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + unit);
-    const { texts, numberOf, textOf } = keeper();
+    const { texts, numberOf, textOf } = segmentRows();
     const snapshot = meter.snapshot();
     const copy = structuredClone(snapshot);
     const detached: unknown = JSON.parse(JSON.stringify(detachSegments(snapshot, numberOf)));
     expect(snapshot).toStrictEqual(copy);
-    // Both limits were spent at the same instants.
+    // Both logs hold the same instants, so they share their segments.
     expect(texts).toHaveLength(3);
     expect(JSON.stringify(detached).length).toBeLessThan(2_500);
     const attached = attachSegments(detached, textOf);
@@ -229,66 +217,71 @@ describe("segments in rows of their own", () => {
     );
   });
 
-  test("that are lost cost the state of their limit, and no other", () => {
+  test("a lost segment resets the state of its own limit only", () => {
     const meter = createMeter(limits);
     meter.book(1, startMs, startMs);
     for (let unit = 0; unit < 2_000; unit++) meter.book(1, startMs + unit, startMs + unit);
-    const { numberOf, textOf } = keeper();
+    const { numberOf, textOf } = segmentRows();
     const detached = detachSegments(meter.snapshot(), numberOf);
     const attached = attachSegments(detached, (number) =>
       number === 1 ? undefined : textOf(number),
     );
     const found = createMeter(limits, attached);
     expect(found.refused).not.toBeNull();
-    expect(found.look(1, startMs + 2_000).limits.map(({ remaining }) => remaining)).toEqual([
-      10_000, 0, 10_000,
-    ]);
-    // Nor is a number passed on, which may stand for something else by then.
+    expect(remainders(found, startMs + 2_000)).toEqual([10_000, 0, 10_000]);
+    // The snapshot no longer holds the number, which a later segment may get.
     const foreign = createMeter([], attached);
     expect(foreign.refused).not.toBeNull();
     expect(createMeter(limits, foreign.snapshot()).refused).toBeNull();
   });
 
   test(
-    "are none of what is no snapshot",
-    forAll([fc.anything({ withNullPrototype: true, withSparseArray: true })], (rubbish) => {
-      const wrapped = [rubbish, [2, startMs, rubbish], [2, startMs, ["x", 5, rubbish]]];
-      for (const value of wrapped) {
-        detachSegments(value, () => 7);
+    "detachSegments and attachSegments accept any value without throwing",
+    forAll([fc.anything({ withNullPrototype: true, withSparseArray: true })], (value) => {
+      const snapshots = [value, [2, startMs, value], [2, startMs, ["x", 5, value]]];
+      for (const each of snapshots) {
+        detachSegments(each, () => 7);
         createMeter(
           limits,
-          attachSegments(value, () => undefined),
+          attachSegments(each, () => undefined),
         );
         createMeter(
           limits,
-          attachSegments(value, () => "BB"),
+          attachSegments(each, () => "BB"),
         );
       }
     }),
   );
 });
 
-describe("a long log that is corrected at random", () => {
-  const [limit] = limitsOf("5000 per 3 seconds", "concurrency");
+describe("a long log with random corrections", () => {
+  const limit = limitFrom("5000 per 3 seconds", "concurrency");
   const strategy = strategies.get("concurrency");
 
+  interface LogVersion {
+    readonly log: unknown;
+    /** The units that count, by instant. */
+    readonly runs: Map<number, number>;
+    readonly nowMs: number;
+  }
+
   const move = fc.record({
-    kind: fc.constantFrom("spend", "spend", "book", "refund", "refund", "drain", "revive", "back"),
+    kind: fc.constantFrom("spend", "spend", "book", "refund", "refund", "drain", "restore", "back"),
     idleMs: fc.constantFrom(0, 0, 1, 1, 5, 40, 300, 1_200),
     place: fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
     count: fc.integer({ min: 1, max: 400 }),
   });
 
   test(
-    "answers as a plain list of its units would, and so do its older versions",
+    "a long log and its earlier versions decide like a plain list of units",
     forAll(
       [fc.integer({ min: 0, max: 2_500 }), fc.array(move, { maxLength: 25 })],
       (filled, moves) => {
-        if (limit === undefined || strategy === undefined) throw new Error("no log to test");
+        if (strategy === undefined) throw new Error("expected a registered strategy");
         let nowMs = startMs;
         let log = strategy.fresh();
         let runs = new Map<number, number>();
-        const versions: { log: unknown; runs: Map<number, number>; nowMs: number }[] = [];
+        const versions: LogVersion[] = [];
         const spend = (atMs: number): void => {
           log = strategy.spend(limit, log, 1, atMs, nowMs);
           if (nowMs - atMs < limit.windowMs) runs.set(atMs, (runs.get(atMs) ?? 0) + 1);
@@ -314,7 +307,7 @@ describe("a long log that is corrected at random", () => {
           if (kind === "drain")
             for (const atMs of instants.slice(from, from + 2 * count))
               while (runs.has(atMs)) refund(atMs);
-          if (kind === "revive") {
+          if (kind === "restore") {
             const stored = structuredClone(strategy.store(limit, log, nowMs));
             log = strategy.restore(limit, stored, nowMs);
             expectSame(strategy.store(limit, log, nowMs), stored);
@@ -324,39 +317,39 @@ describe("a long log that is corrected at random", () => {
             ({ log, runs, nowMs } = { ...version, runs: new Map(version.runs) });
         }
         versions.push({ log, runs, nowMs });
-        for (const version of versions) expectAsTold(limit, version);
+        for (const version of versions) expectLikeList(version);
       },
-      150,
+      40,
     ),
   );
 
-  function expectAsTold(
-    its: Limit,
-    { log, runs, nowMs }: { log: unknown; runs: Map<number, number>; nowMs: number },
-  ): void {
+  function expectLikeList({ log, runs, nowMs }: LogVersion): void {
     if (strategy === undefined) return;
     const all = [...runs]
-      .filter(([atMs]) => nowMs - atMs < its.windowMs)
+      .filter(([atMs]) => nowMs - atMs < limit.windowMs)
       .toSorted(([a], [b]) => a - b);
     for (const atMs of [nowMs, nowMs + 700, nowMs + 2_999]) {
       const used = all.reduce(
-        (sum, [at, units]) => sum + (atMs - at < its.windowMs ? units : 0),
+        (sum, [at, units]) => sum + (atMs - at < limit.windowMs ? units : 0),
         0,
       );
-      expectSame(strategy.used(its, log, atMs), used);
+      expectSame(strategy.used(limit, log, atMs), used);
     }
-    const used = strategy.used(its, log, nowMs);
+    const used = strategy.used(limit, log, nowMs);
     for (const part of [0, 0.3, 0.7, 1]) {
       const leaving = Math.ceil(part * used);
       if (leaving === 0) continue;
       let left = leaving;
       const last = all.find(([, units]) => (left -= units) <= 0);
-      // A cost for which so many have to leave.
-      const cost = its.limit - used + leaving;
-      expectSame(strategy.waitMs(its, log, cost, nowMs), (last?.[0] ?? 0) + its.windowMs - nowMs);
+      // This cost fits when so many units have stopped counting.
+      const cost = limit.limit - used + leaving;
+      expectSame(
+        strategy.waitMs(limit, log, cost, nowMs),
+        (last?.[0] ?? 0) + limit.windowMs - nowMs,
+      );
     }
-    const stored = [strategy.store(its, log, nowMs)].flat();
+    const stored = [strategy.store(limit, log, nowMs)].flat();
     expectSame(all.length > 256 || stored.length === 1, true);
-    expectSame(stored.join("").length <= strategy.mostStoredBytes(its), true);
+    expectSame(stored.join("").length <= strategy.mostStoredBytes(limit), true);
   }
 });

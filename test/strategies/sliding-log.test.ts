@@ -1,16 +1,12 @@
-/** What only a log can get wrong: its size, what its versions share, and corrections in its midst. */
+/** The sliding log: its size, structure sharing between versions, and corrections in its middle. */
 import { serialize } from "node:v8";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import { expectSame, remainingOf } from "./meters.ts";
-
-const startMs = Date.UTC(2026, 2, 14);
+import { expectSame, limitFrom, packed, remainingAt, startMs } from "./meters.ts";
 
 const limitsOf = (text: string) => parseLimits(text, { strategy: "sliding-log" });
-
-const remainingAt = (meter: Meter, nowMs: number): number => remainingOf(meter.look(1, nowMs));
 
 /** The bytes that a snapshot takes in storage. */
 const sizeOf = (meter: Meter): number => serialize(meter.snapshot()).byteLength;
@@ -25,8 +21,8 @@ describe("a log of 100,000 units", () => {
     return meter;
   }
 
-  // Were the whole log walked or copied at each decision, this would take minutes.
-  test("is filled unit by unit, and goes on one for one", () => {
+  // This would take minutes if each decision walked or copied the whole log.
+  test("a full log of 100,000 units admits one unit for each that leaves", () => {
     const meter = full();
     expect(meter.look(1, startMs + 99_999)).toMatchObject({
       allowed: false,
@@ -34,18 +30,18 @@ describe("a log of 100,000 units", () => {
       limits: [{ remaining: 0, replenishAfterMs: 1, resetAfterMs: 100_000 }],
     });
     expect(meter.look(50_000, startMs + 99_999).retryAfterMs).toBe(50_000);
-    let surprises = 0;
+    let wrongDecisions = 0;
     for (let offsetMs = 100_000; offsetMs < 250_000; offsetMs++) {
-      if (meter.consume(2, startMs + offsetMs).allowed) surprises++;
-      if (!meter.consume(1, startMs + offsetMs).allowed) surprises++;
+      if (meter.consume(2, startMs + offsetMs).allowed) wrongDecisions++;
+      if (!meter.consume(1, startMs + offsetMs).allowed) wrongDecisions++;
     }
-    expect(surprises).toBe(0);
+    expect(wrongDecisions).toBe(0);
     expect(remainingAt(meter, startMs + 249_999)).toBe(0);
     expect(remainingAt(meter, startMs + 349_998)).toBe(99_999);
     expect(meter.idleAtMs()).toBe(startMs + 349_999);
   });
 
-  test("is stored in a few bytes for each instant, and none for what counts no more", () => {
+  test("a log is stored in at most 3 bytes per instant, and units that no longer count take none", () => {
     const meter = full();
     expect(sizeOf(meter)).toBeLessThan(3 * 100_000);
     for (let offsetMs = 100_000; offsetMs < 250_000; offsetMs++)
@@ -55,18 +51,17 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(100);
   });
 
-  test("takes no more bytes than its strategy says, over the longest window there is", () => {
-    const [limit] = limitsOf("100000 per 3650 days");
-    const strategy = strategies.get("sliding-log");
-    if (limit === undefined || strategy === undefined) throw new Error("no log to test");
+  test("a full log over the longest window takes less than mostStoredBytes", () => {
+    const limit = limitFrom("100000 per 3650 days", "sliding-log");
+    const mostBytes = strategies.get("sliding-log")?.mostStoredBytes(limit) ?? 0;
     const stepMs = limit.windowMs / limit.limit;
     const meter = createMeter([limit]);
     for (let step = 0; step < limit.limit; step++) meter.consume(1, startMs + step * stepMs);
     expect(remainingAt(meter, startMs + limit.windowMs - 1)).toBe(0);
-    expect(sizeOf(meter)).toBeLessThan(strategy.mostStoredBytes(limit));
+    expect(sizeOf(meter)).toBeLessThan(mostBytes);
   });
 
-  test("is stored as one run for each instant, however many units it has", () => {
+  test("a log stores one run per instant, independent of the number of units", () => {
     const meter = createMeter(limits);
     for (let unit = 0; unit < 100_000; unit++) {
       meter.consume(1, startMs + 10_000 * Math.floor(unit / 10_000));
@@ -75,19 +70,19 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(150);
   });
 
-  test("decides the same when revived", () => {
+  test("a full log decides the same after it is restored", () => {
     const meter = full();
-    const revived = createMeter(limits, structuredClone(meter.snapshot()));
+    const restored = createMeter(limits, structuredClone(meter.snapshot()));
     for (const offsetMs of [100_000, 100_001, 130_000, 199_998, 199_999]) {
-      expect(revived.consume(7, startMs + offsetMs)).toStrictEqual(
+      expect(restored.consume(7, startMs + offsetMs)).toStrictEqual(
         meter.consume(7, startMs + offsetMs),
       );
     }
   });
 });
 
-describe("two meters made of one snapshot", () => {
-  test("do not hear of one another", () => {
+describe("meters that share parts of a log", () => {
+  test("two meters created from one snapshot do not affect each other", () => {
     const limits = limitsOf("10/minute");
     const meter = createMeter(limits);
     for (let offsetMs = 0; offsetMs < 5; offsetMs++) meter.consume(1, startMs + offsetMs);
@@ -105,7 +100,7 @@ describe("two meters made of one snapshot", () => {
     expect(other.look(5, startMs + 50).retryAfterMs).toBe(60_000 - 48);
   });
 
-  test("nor does one of what it only looks at with units held", () => {
+  test("a look with held units does not affect later decisions", () => {
     const limits = limitsOf("10/minute");
     const [disturbed, undisturbed] = [createMeter(limits), createMeter(limits)];
     for (let step = 0; step < 12; step++) {
@@ -125,8 +120,8 @@ const spentAt = (...offsetsMs: number[]): Meter => {
   return meter;
 };
 
-/** When each of the units that count will have left, in milliseconds since the start. */
-function leavingAt(meter: Meter, nowMs: number): number[] {
+/** The instants at which the counted units stop counting, in milliseconds since the start. */
+function endsOf(meter: Meter, nowMs: number): number[] {
   const counted = 10 - remainingAt(meter, nowMs);
   return Array.from({ length: counted }, (_, index) => {
     const waitMs = meter.look(10 - counted + index + 1, nowMs).retryAfterMs ?? Number.NaN;
@@ -134,27 +129,27 @@ function leavingAt(meter: Meter, nowMs: number): number[] {
   });
 }
 
-describe("a booking in the past", () => {
-  test("counts from then on, wherever it falls", () => {
+describe("a late booking in a sliding log", () => {
+  test("a booking counts from its own instant, before, between and at earlier spends", () => {
     const meter = spentAt(100, 300, 500);
     meter.book(2, startMs + 200, startMs + 600);
     meter.book(1, startMs + 300, startMs + 600);
     meter.book(1, startMs + 50, startMs + 600);
     meter.book(1, startMs + 550, startMs + 600);
-    expect(leavingAt(meter, startMs + 600)).toEqual([
+    expect(endsOf(meter, startMs + 600)).toEqual([
       1_050, 1_100, 1_200, 1_200, 1_300, 1_300, 1_500, 1_550,
     ]);
   });
 
-  test("that is a window old counts no more, and one a millisecond younger does", () => {
+  test("a booking one window old does not count, and one a millisecond younger does", () => {
     const meter = spentAt(500);
     meter.book(1, startMs, startMs + 1_000);
     expect(remainingAt(meter, startMs + 1_000)).toBe(9);
     meter.book(1, startMs + 1, startMs + 1_000);
-    expect(leavingAt(meter, startMs + 1_000)).toEqual([1_001, 1_500]);
+    expect(endsOf(meter, startMs + 1_000)).toEqual([1_001, 1_500]);
   });
 
-  test("of more than there is room for delays what comes after", () => {
+  test("a booking beyond the limit leaves a debt that delays later requests", () => {
     const meter = spentAt(100, 300);
     meter.book(15, startMs + 200, startMs + 400);
     expect(meter.look(1, startMs + 400)).toMatchObject({ allowed: false, retryAfterMs: 800 });
@@ -163,56 +158,41 @@ describe("a booking in the past", () => {
   });
 });
 
-describe("a refund", () => {
-  test("in the midst leaves the others where they are", () => {
+describe("a refund to a sliding log", () => {
+  test("a refund in the middle of a log leaves the other runs unchanged", () => {
     const meter = spentAt(100, 200, 200, 200, 300);
     meter.refund(2, startMs + 200, startMs + 400);
-    expect(leavingAt(meter, startMs + 400)).toEqual([1_100, 1_200, 1_300]);
+    expect(endsOf(meter, startMs + 400)).toEqual([1_100, 1_200, 1_300]);
     meter.refund(1, startMs + 200, startMs + 400);
-    expect(leavingAt(meter, startMs + 400)).toEqual([1_100, 1_300]);
+    expect(endsOf(meter, startMs + 400)).toEqual([1_100, 1_300]);
     meter.refund(1, startMs + 100, startMs + 400);
     meter.refund(1, startMs + 300, startMs + 400);
-    expect(leavingAt(meter, startMs + 400)).toEqual([]);
+    expect(endsOf(meter, startMs + 400)).toEqual([]);
     expect(meter.idleAtMs()).toBe(0);
   });
 
-  test("of what counts no more gives nothing back", () => {
+  test("a refund of a unit that no longer counts returns nothing", () => {
     const meter = spentAt(100, 300);
     meter.refund(1, startMs + 100, startMs + 1_100);
-    expect(leavingAt(meter, startMs + 1_100)).toEqual([1_300]);
+    expect(endsOf(meter, startMs + 1_100)).toEqual([1_300]);
   });
 
-  test("of a spend whose clock lagged is taken from where it was counted", () => {
+  test("a refund of a spend with a lagging clock is taken from the instant at which it counts", () => {
     const meter = spentAt(500);
     expect(meter.consume(2, startMs + 200).allowed).toBe(true);
-    expect(leavingAt(meter, startMs + 500)).toEqual([1_500, 1_500, 1_500]);
+    expect(endsOf(meter, startMs + 500)).toEqual([1_500, 1_500, 1_500]);
     meter.refund(2, startMs + 200, startMs + 600);
-    expect(leavingAt(meter, startMs + 600)).toEqual([1_500]);
+    expect(endsOf(meter, startMs + 600)).toEqual([1_500]);
   });
 });
 
-describe("a stored log", () => {
-  const [limit] = limitsOf("6/minute");
+describe("the validation of a stored log", () => {
+  const limit = limitFrom("6/minute", "sliding-log");
   const strategy = strategies.get("sliding-log");
   const seenMs = 1_000;
-  const revive = (stored: unknown): unknown =>
-    limit === undefined ? undefined : strategy?.restore(limit, stored, seenMs);
+  const restoreLog = (value: unknown): unknown => strategy?.restore(limit, value, seenMs);
 
-  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  /** Five bits a character, the lowest first; the sixth says that more follow. */
-  const written = (integers: readonly number[]): string =>
-    integers
-      .flatMap((integer) =>
-        integer
-          .toString(32)
-          .split("")
-          .toReversed()
-          .map((digit, index, all) => parseInt(digit, 32) + (index + 1 < all.length ? 32 : 0)),
-      )
-      .map((value) => digits.charAt(value))
-      .join("");
-
-  // The age of the first run and its units, then step and units of each other.
+  // The integers are the age and units of the first run, then the step and units of each further run.
   test.each([
     ["without runs", []],
     ["with a run", [990, 2]],
@@ -220,41 +200,41 @@ describe("a stored log", () => {
     ["with two runs", [990, 2, 5, 1]],
     ["with integers of several characters", [990, 1_000_000, 480, 33]],
     ["with a run at the latest time seen", [990, 2, 990, 7]],
-  ])("%s is revived", (_title, integers) => {
-    const state = revive(written(integers));
+  ])("a stored log %s is restored", (_title, integers) => {
+    const state = restoreLog(packed(...integers));
     expect(state).not.toBeNull();
-    expect(limit && strategy?.store(limit, state, seenMs)).toBe(written(integers));
+    expect(strategy?.store(limit, state, seenMs)).toBe(packed(...integers));
   });
 
   test.each([
-    ["ends within a run", written([990, 2, 5])],
-    ["ends within an integer", `${written([990, 2, 5])}-`],
-    ["holds a run without units", written([990, 0])],
-    ["holds a run without units after another", written([990, 2, 5, 0])],
-    ["holds an instant twice", written([990, 2, 0, 1])],
-    ["begins before the epoch", written([1_001, 1])],
-    ["goes on after the latest time seen", written([990, 2, 991, 7])],
-    ["holds more units than a number does", `${written([990])}${"_".repeat(10)}P`],
-    ["holds an integer without end", `${written([990])}${"g".repeat(20)}B`],
-    ["holds another character", `${written([990, 2])}!B`],
-  ])("that %s is refused", (_title, text) => {
-    expect(revive(text)).toBeNull();
+    ["ends within a run", packed(990, 2, 5)],
+    ["ends within an integer", `${packed(990, 2, 5)}-`],
+    ["contains a run of 0 units", packed(990, 0)],
+    ["contains a later run of 0 units", packed(990, 2, 5, 0)],
+    ["contains an instant twice", packed(990, 2, 0, 1)],
+    ["begins before the epoch", packed(1_001, 1)],
+    ["continues after the latest time seen", packed(990, 2, 991, 7)],
+    ["contains more units than a safe integer", `${packed(990)}${"_".repeat(10)}P`],
+    ["contains an endless integer", `${packed(990)}${"g".repeat(20)}B`],
+    ["contains a character outside the alphabet", `${packed(990, 2)}!B`],
+  ])("a stored log that %s is refused", (_title, text) => {
+    expect(restoreLog(text)).toBeNull();
   });
 
-  test("that is no text is refused", () => {
-    for (const stored of [[10, 2], { 0: 10, 1: 2 }, new Uint8Array([10, 2]), null, 990]) {
-      expect(revive(stored)).toBeNull();
+  test("a stored log that is not a string is refused", () => {
+    for (const value of [[10, 2], { 0: 10, 1: 2 }, new Uint8Array([10, 2]), null, 990]) {
+      expect(restoreLog(value)).toBeNull();
     }
   });
 });
 
 describe("versions of a log", () => {
-  const [limit] = limitsOf("6/10ms");
+  const limit = limitFrom("6/10ms", "sliding-log");
   const strategy = strategies.get("sliding-log");
 
   interface Version {
     readonly log: unknown;
-    /** The instants of all units spent, of which the log may forget those that count no more. */
+    /** The instants of all spent units, including those that no longer count. */
     readonly units: readonly number[];
     readonly nowMs: number;
   }
@@ -268,28 +248,30 @@ describe("versions of a log", () => {
   });
 
   test(
-    "share what they have in common, and none ever changes another",
+    "a change to one version of a log does not change any other version",
     forAll(
       [fc.array(move, { maxLength: 60 })],
       (moves) => {
-        if (limit === undefined || strategy === undefined) throw new Error("no log to test");
+        if (strategy === undefined) throw new Error("expected a registered strategy");
         const versions: Version[] = [{ log: strategy.fresh(), units: [], nowMs: startMs }];
         for (const { pick, idleMs, agoMs, units, isRefund } of moves) {
-          // Mostly the latest go on, now and then one long left behind.
+          // Most changes start from a recent version, a few from an old one.
           const from = versions[Math.max(0, versions.length - 1 - (pick % 7) * (pick % 5))];
           if (from === undefined) continue;
           const nowMs = from.nowMs + idleMs;
-          const given = isRefund ? from.units.at(pick % Math.max(1, from.units.length)) : undefined;
-          if (given === undefined) {
+          const refundedAtMs = isRefund
+            ? from.units.at(pick % Math.max(1, from.units.length))
+            : undefined;
+          if (refundedAtMs === undefined) {
             const atMs = nowMs - agoMs;
             const log = strategy.spend(limit, from.log, units, atMs, nowMs);
             const added = Array.from({ length: units }, () => atMs);
             versions.push({ log, units: [...from.units, ...added], nowMs });
           } else {
-            const log = strategy.refund(limit, from.log, 1, given, nowMs);
+            const log = strategy.refund(limit, from.log, 1, refundedAtMs, nowMs);
             versions.push({
               log,
-              units: from.units.toSpliced(from.units.indexOf(given), 1),
+              units: from.units.toSpliced(from.units.indexOf(refundedAtMs), 1),
               nowMs,
             });
           }
@@ -303,12 +285,12 @@ describe("versions of a log", () => {
           const room = (atMs: number): number =>
             limit.limit - leaving.filter((at) => at > atMs).length;
           const fitsAtMs = [nowMs, ...leaving].find((atMs) => atMs >= nowMs && room(atMs) >= 3);
-          // A wait is asked for only where the cost does not fit.
+          // waitMs is defined only for a cost that does not fit.
           if (fitsAtMs === nowMs) continue;
           expectSame(strategy.waitMs(limit, log, 3, nowMs), (fitsAtMs ?? Number.NaN) - nowMs);
         }
       },
-      2_000,
+      500,
     ),
   );
 });

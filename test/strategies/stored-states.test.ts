@@ -1,52 +1,31 @@
-/** States on their way through storage, other limits and corrected clocks: what is rounded, dropped and not trusted. */
+/** Stored states: rounding when limits change, states of absent limits, clock corrections and validation. */
 import { describe, expect, test } from "vitest";
 import {
   createMeter,
-  type LimitInput,
+  type Limit,
   type Meter,
-  parseLimits,
+  parseLimits as limitsOf,
 } from "../../src/strategies/index.ts";
-import { remainingOf } from "./meters.ts";
-
-const startMs = Date.UTC(2026, 2, 1);
-const minuteMs = 60_000;
-
-const limitsOf = (limit: LimitInput | LimitInput[]) => parseLimits(limit);
-
-const stored = (meter: Meter): unknown[] =>
-  JSON.parse(JSON.stringify(meter.snapshot())) as unknown[];
+import { minuteMs, packed, remainingAt, startMs, stored } from "./meters.ts";
 
 const identitiesOf = (meter: Meter): unknown[] =>
   stored(meter)
     .slice(2)
     .map((state) => (Array.isArray(state) ? state[0] : state));
 
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/** Integers as a stored text has them: five bits a character, the lowest first; the sixth says that more follow. */
-function packed(...integers: readonly number[]): string {
-  return integers
-    .map((integer) => {
-      let [text, rest] = ["", integer];
-      for (; rest >= 32; rest = Math.floor(rest / 32)) text += digits.charAt(32 + (rest % 32));
-      return text + digits.charAt(rest);
-    })
-    .join("");
-}
-
 describe.each([
   { strategy: "token-bucket" },
   { strategy: "leaky-bucket", mode: "police" },
   { strategy: "leaky-bucket", mode: "queue" },
 ])("a debt of %j", (form) => {
-  // In credits a unit costs 10 of the first limit, and 2 of the second.
+  // One unit costs 10 credits of the first limit, and 2 credits of the second.
   const slow = limitsOf({ ...form, limit: 3, window: "10ms", name: "bucket" });
   const fast = limitsOf({ ...form, limit: 5, window: "10ms", name: "bucket" });
 
-  test("is rounded up when the limit's number changes and has other divisors in common", () => {
+  test("a debt is rounded up when the limit changes and has another common divisor with the window", () => {
     const meter = createMeter(slow);
     meter.consume(1, startMs);
-    // 10 less 3 that have drained, and 10 more: 3.4 credits of the other limit.
+    // 10 − 3 + 10 = 17 credits of the first limit are 3.4 credits of the second.
     meter.consume(1, startMs + 1);
     const [live, read] = [meter.withLimits(fast), createMeter(fast, stored(meter))];
     expect(live.look(1, startMs + 1).limits[0]?.resetAfterMs).toBe(4);
@@ -54,25 +33,25 @@ describe.each([
   });
 });
 
-describe("a refund after the number of a bucket's limit has changed", () => {
-  test("is rounded down: no more is given back than was owed at the least", () => {
+describe("a settlement after the limit of a bucket has changed", () => {
+  test("a refund after a change of the limit is rounded down to the least level owed", () => {
     const slow = limitsOf({ strategy: "token-bucket", limit: 3, window: "10ms", name: "bucket" });
     const fast = limitsOf({ strategy: "token-bucket", limit: 5, window: "10ms", name: "bucket" });
     const meter = createMeter(slow);
     const ttlMs = 10_000;
     meter.reserve({ cost: 1, ttlMs }, startMs);
-    // 7 credits are left of it: 1.4 of the other limit.
+    // 7 credits of the reservation are still owed: 1.4 credits of the other limit.
     meter.consume(1, startMs + 1);
     for (const other of [meter.withLimits(fast), createMeter(fast, stored(meter))]) {
       other.settle({ cost: 1, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 1);
-      // 4 less 1.
+      // 4 − 1 credits.
       expect(other.look(1, startMs + 1).limits[0]?.resetAfterMs).toBe(3);
     }
   });
 });
 
 describe("states of limits that are absent", () => {
-  test("are dropped in the order in which they become idle, beyond 256", () => {
+  test("beyond 256, the states of absent limits with the earliest idleAtMs are dropped", () => {
     let meter = createMeter([]);
     const seconds = Array.from({ length: 300 }, (_, index) => 401 + ((index * 7) % 300));
     for (const each of seconds) {
@@ -81,9 +60,8 @@ describe("states of limits that are absent", () => {
       );
       meter.consume(1, startMs);
     }
-    const left = createMeter([], stored(meter.withLimits([])));
-    // As they came, the last one in addition to those that were kept so far: 256 end last of all.
-    const kept = new Set(identitiesOf(left).map((identity) => String(identity)));
+    const restored = createMeter([], stored(meter.withLimits([])));
+    const kept = new Set(identitiesOf(restored).map((identity) => String(identity)));
     expect(kept.size).toBe(256);
     for (const each of seconds.toSorted((one, other) => other - one).slice(0, 255)) {
       const window = each % 60 === 0 ? `${each / 60}m` : `${each}s`;
@@ -91,7 +69,7 @@ describe("states of limits that are absent", () => {
     }
   });
 
-  test("are dropped in that order beyond a megabyte too, but for eight", () => {
+  test("beyond one megabyte, the states with the earliest idleAtMs are dropped, but at least 8 are kept", () => {
     let meter = createMeter([]);
     const hours = [9, 3, 12, 5, 1, 8, 11, 2, 7, 10, 4, 6];
     let nowMs = startMs;
@@ -109,39 +87,39 @@ describe("states of limits that are absent", () => {
   });
 });
 
-describe("slots of concurrency that were reserved while the clock was ahead", () => {
+describe("concurrency slots reserved while the clock was ahead", () => {
   const limits = limitsOf({ limit: 3, window: "1m", strategy: "concurrency" });
 
-  test("are released once by their settlement after the clock was corrected", () => {
+  test("a settlement after a clock correction frees the reserved slot once", () => {
     const meter = createMeter(limits);
     const aheadMs = startMs + 70_000;
     const ttlMs = 1_000;
     expect(meter.reserve({ cost: 1, ttlMs }, aheadMs).allowed).toBe(true);
-    // More than a window back: what is spent is booked again at this instant.
+    // The clock is now more than one window back, so the meter books the spent units again at this instant.
     meter.consume(1, startMs);
     meter.consume(1, startMs + 15_000);
-    const remainingAt = (ms: number): number => remainingOf(meter.look(1, startMs + ms));
-    expect(remainingAt(30_000)).toBe(0);
+    const remainingAfter = (ms: number): number => remainingAt(meter, startMs + ms);
+    expect(remainingAfter(30_000)).toBe(0);
     meter.settle({ cost: 1, actualCost: 1, spentAtMs: aheadMs, ttlMs }, startMs + 30_000);
-    expect(remainingAt(30_000)).toBe(1);
-    // It was the oldest, not the one that is held until a minute after 15 s.
-    expect(remainingAt(minuteMs)).toBe(2);
-    expect(remainingAt(75_000)).toBe(3);
+    expect(remainingAfter(30_000)).toBe(1);
+    // The freed slot was the oldest, not the one taken at 15 s.
+    expect(remainingAfter(minuteMs)).toBe(2);
+    expect(remainingAfter(75_000)).toBe(3);
   });
 
-  test("are released by their own instant when the clock was right", () => {
+  test("a settlement without a clock correction frees the slot of its own instant", () => {
     const meter = createMeter(limits);
     const ttlMs = 30_000;
     meter.reserve({ cost: 1, ttlMs }, startMs);
     meter.consume(1, startMs + 1);
     meter.settle({ cost: 1, actualCost: 1, spentAtMs: startMs, ttlMs }, startMs + 10_000);
-    expect(remainingOf(meter.look(1, startMs + 10_000))).toBe(2);
-    expect(remainingOf(meter.look(1, startMs + minuteMs))).toBe(2);
-    expect(remainingOf(meter.look(1, startMs + minuteMs + 1))).toBe(3);
+    expect(remainingAt(meter, startMs + 10_000)).toBe(2);
+    expect(remainingAt(meter, startMs + minuteMs)).toBe(2);
+    expect(remainingAt(meter, startMs + minuteMs + 1)).toBe(3);
   });
 });
 
-describe("sealed segments of a log", () => {
+describe("the validation of sealed segments", () => {
   const limits = limitsOf({ limit: 10_000, window: "1h", strategy: "sliding-log" });
   const run = (atMs: number, units = 1): readonly number[] => [atMs, units];
   const tail = packed(500, 1);
@@ -150,48 +128,51 @@ describe("sealed segments of a log", () => {
   const meterOf = (...texts: readonly string[]): Meter =>
     createMeter(limits, [2, nowMs, ["sliding-log 1h", 3_600_000, texts]]);
 
-  test("are read when they are in order", () => {
+  test("sealed segments in order are read", () => {
     const meter = meterOf(packed(...run(startMs), 5, 2), packed(startMs + 9, 1), tail);
     expect(meter.refused).toBeNull();
-    expect(remainingOf(meter.look(1, nowMs))).toBe(10_000 - 5);
+    expect(remainingAt(meter, nowMs)).toBe(10_000 - 5);
   });
 
   test.each([
     ["no integers", [""]],
-    ["half a run", [packed(startMs)]],
-    ["a run of no units", [packed(...run(startMs, 0))]],
-    ["two runs of one instant", [packed(...run(startMs), 0, 1)]],
-    ["another alphabet", ["%%"]],
+    ["an incomplete run", [packed(startMs)]],
+    ["a run of 0 units", [packed(...run(startMs, 0))]],
+    ["two runs at the same instant", [packed(...run(startMs), 0, 1)]],
+    ["a character outside the alphabet", ["%%"]],
     ["an unfinished integer", [`${packed(...run(startMs))}g`]],
     ["an integer beyond 2^53", [packed(...run(startMs), 1, 2 ** 53)]],
     ["units that add up to more than 2^53", [packed(startMs, 2 ** 53 - 1, 1, 2 ** 53 - 1)]],
     ["an instant after the tail", [packed(...run(nowMs))]],
     [
-      "an instant before the segment before it",
+      "an instant before the previous segment",
       [packed(...run(startMs + 9)), packed(...run(startMs))],
     ],
-    ["the instant of the segment before it", [packed(...run(startMs)), packed(...run(startMs))]],
+    [
+      "the last instant of the previous segment",
+      [packed(...run(startMs)), packed(...run(startMs))],
+    ],
     [
       "more runs than a segment holds",
       [packed(startMs, 1, ...Array.from({ length: 5_000 }, () => [1, 1]).flat())],
     ],
-  ])("are refused with %s", (_, texts) => {
+  ])("sealed segments with %s are refused", (_, texts) => {
     const meter = meterOf(...texts, tail);
     expect(meter.refused).not.toBeNull();
-    expect(remainingOf(meter.look(1, nowMs))).toBe(10_000);
+    expect(remainingAt(meter, nowMs)).toBe(10_000);
   });
 
   test.each([
     ["is missing", [packed(...run(startMs))]],
     ["is empty", [packed(...run(startMs)), ""]],
     ["is later than now", [packed(...run(startMs)), packed(2 ** 45, 1)]],
-    ["has a run of no units", [packed(...run(startMs)), packed(500, 0)]],
-  ])("are refused when the tail behind them %s", (_, texts) => {
+    ["has a run of 0 units", [packed(...run(startMs)), packed(500, 0)]],
+  ])("sealed segments are refused when the tail after them %s", (_, texts) => {
     expect(meterOf(...texts).refused).not.toBeNull();
   });
 });
 
-describe("the state of a limit in a snapshot", () => {
+describe("the validation of a limit's state", () => {
   const limits = limitsOf({ limit: 10, window: "1m", strategy: "fixed-window" });
   const state = (idleAfterMs: unknown, ...age: readonly unknown[]): unknown[] => [
     2,
@@ -199,47 +180,45 @@ describe("the state of a limit in a snapshot", () => {
     ["fixed-window 1m", idleAfterMs, packed(0, 4, 0, 0, 4), ...age],
   ];
 
-  test("is read with and without its age", () => {
+  test("a state is read with and without an age", () => {
     for (const snapshot of [state(minuteMs), state(minuteMs, 0), state(minuteMs, 5)]) {
       const meter = createMeter(limits, snapshot);
       expect(meter.refused).toBeNull();
-      expect(remainingOf(meter.look(1, startMs))).toBe(6);
+      expect(remainingAt(meter, startMs)).toBe(6);
     }
   });
 
   test.each([
-    ["an age that is a text", state(minuteMs, "5")],
-    ["an age from before 1970", state(minuteMs, startMs + 1)],
-    ["an age after every date", state(minuteMs, startMs - 2 ** 46 - 1)],
-    ["an age that is no whole number", state(minuteMs, 0.5)],
-    ["an end that no number holds exactly", state(Number.MAX_SAFE_INTEGER)],
-    ["an end that is missing", state(undefined)],
-  ])("is refused with %s", (_, snapshot) => {
+    ["a string as age", state(minuteMs, "5")],
+    ["an age that reaches before 1970", state(minuteMs, startMs + 1)],
+    ["an age later than every date", state(minuteMs, startMs - 2 ** 46 - 1)],
+    ["a fractional age", state(minuteMs, 0.5)],
+    ["an unsafe integer as idleAfterMs", state(Number.MAX_SAFE_INTEGER)],
+    ["no idleAfterMs", state(undefined)],
+  ])("a state with %s is refused", (_, snapshot) => {
     const meter = createMeter(limits, snapshot);
     expect(meter.refused).not.toBeNull();
-    expect(remainingOf(meter.look(1, startMs))).toBe(10);
+    expect(remainingAt(meter, startMs)).toBe(10);
   });
 });
 
-describe("the counts of a sliding window counter", () => {
-  test("are refused when their sum is no exact integer", () => {
+describe("the validation of a sliding window counter", () => {
+  test("the counts of a counter are refused when their sum is not a safe integer", () => {
     const limits = limitsOf({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
-    const of = (previous: number, current: number): Meter => {
+    const meterWith = (previous: number, current: number): Meter => {
       const data = packed(0, previous, current);
       return createMeter(limits, [2, startMs, ["sliding-window-counter 1m", minuteMs, data]]);
     };
-    expect(of(2, 3).refused).toBeNull();
-    expect(of(2 ** 52, 2 ** 52 - 1).refused).toBeNull();
-    expect(of(2 ** 52, 2 ** 52).refused).not.toBeNull();
+    expect(meterWith(2, 3).refused).toBeNull();
+    expect(meterWith(2 ** 52, 2 ** 52 - 1).refused).toBeNull();
+    expect(meterWith(2 ** 52, 2 ** 52).refused).not.toBeNull();
   });
 });
 
-describe("open reservations in a snapshot", () => {
+describe("the validation of open reservations", () => {
   const ttlMs = 100_000;
 
-  const snapshotOf = (
-    strategy: string,
-  ): { limits: ReturnType<typeof limitsOf>; snapshot: unknown[] } => {
+  const snapshotOf = (strategy: string): { limits: Limit[]; snapshot: unknown[] } => {
     const limits = limitsOf({ limit: 10, window: "1m", strategy });
     const meter = createMeter(limits);
     meter.reserve({ cost: 2, ttlMs }, startMs);
@@ -247,76 +226,82 @@ describe("open reservations in a snapshot", () => {
     return { limits, snapshot: stored(meter) };
   };
 
-  describe.each(["fixed-window", "sliding-window-counter", "token-bucket"])("%s", (strategy) => {
-    const { limits, snapshot } = snapshotOf(strategy);
-    const [version, seenMs, state, open] = snapshot;
-    const isBucket = strategy === "token-bucket";
-    const head = isBucket ? [0] : [];
-    const entry = (step: number, amount: number, seconds: number): number[] =>
-      isBucket ? [step, amount, seconds, 0] : [step, amount, seconds];
+  describe.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
+    "open reservations of a %s",
+    (strategy) => {
+      const { limits, snapshot } = snapshotOf(strategy);
+      const [version, seenMs, state, open] = snapshot;
+      const isBucket = strategy === "token-bucket";
+      const head = isBucket ? [0] : [];
+      const entry = (step: number, amount: number, seconds: number): number[] =>
+        isBucket ? [step, amount, seconds, 0] : [step, amount, seconds];
 
-    test("are read as they were written", () => {
-      const meter = createMeter(limits, snapshot);
-      expect(meter.refused).toBeNull();
-      expect(stored(meter)).toEqual(snapshot);
-      const text = packed(...head, ...entry(5, 2, 100), ...entry(5, 1, 100));
-      expect(createMeter(limits, [version, seenMs, state, ["+", 0, text]]).refused).toBeNull();
-    });
+      test("stored reservations are restored as they were written", () => {
+        const meter = createMeter(limits, snapshot);
+        expect(meter.refused).toBeNull();
+        expect(stored(meter)).toEqual(snapshot);
+        const text = packed(...head, ...entry(5, 2, 100), ...entry(5, 1, 100));
+        expect(createMeter(limits, [version, seenMs, state, ["+", 0, text]]).refused).toBeNull();
+      });
 
-    test.each([
-      ["are no text", [5]],
-      ["are an empty text", [""]],
-      ["are of another alphabet", ["%%"]],
-      ["have an unfinished entry", [packed(...head, ...entry(5, 1, 100), 1)]],
-      ["have an entry of nothing", [packed(...head, ...entry(5, 0, 100))]],
-      [
-        "have two entries of an instant",
-        [packed(...head, ...entry(5, 1, 100), ...entry(0, 1, 100))],
-      ],
-      ["have an entry that is over", [packed(...head, ...entry(5, 1, 0))]],
-      ["have an entry that lasts for longer than a day", [packed(...head, ...entry(5, 1, 86_403))]],
-      ["have an entry later than now", [packed(...head, ...entry(5, 1, 100), ...entry(6, 1, 100))]],
-      ["have an entry before 1970", [packed(...head, ...entry(2 ** 46, 1, 100))]],
-      ["have no entries", [packed(...head)]],
-    ])("are refused when they %s", (_, [text]) => {
-      const meter = createMeter(limits, [version, seenMs, state, ["+", 0, text]]);
-      expect(meter.refused).not.toBeNull();
-    });
+      test.each([
+        ["are not a string", [5]],
+        ["are an empty string", [""]],
+        ["contain a character outside the alphabet", ["%%"]],
+        ["end within an entry", [packed(...head, ...entry(5, 1, 100), 1)]],
+        ["have an entry of 0 units", [packed(...head, ...entry(5, 0, 100))]],
+        [
+          "have two entries at one instant",
+          [packed(...head, ...entry(5, 1, 100), ...entry(0, 1, 100))],
+        ],
+        ["have an entry that has expired", [packed(...head, ...entry(5, 1, 0))]],
+        ["have an entry of more than one day", [packed(...head, ...entry(5, 1, 86_403))]],
+        [
+          "have an entry later than now",
+          [packed(...head, ...entry(5, 1, 100), ...entry(6, 1, 100))],
+        ],
+        ["have an entry before 1970", [packed(...head, ...entry(2 ** 46, 1, 100))]],
+        ["have no entries", [packed(...head)]],
+      ])("stored reservations are refused when they %s", (_, [text]) => {
+        const meter = createMeter(limits, [version, seenMs, state, ["+", 0, text]]);
+        expect(meter.refused).not.toBeNull();
+      });
 
-    test("are refused without the state that they belong to, and when they come twice", () => {
-      expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
-      expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
-    });
+      test("stored reservations are refused without their state and when they occur twice", () => {
+        expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
+        expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
+      });
 
-    test("stay with the state of a limit that is absent, live and stored", () => {
-      const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
-      for (const meter of [
-        createMeter(limits, snapshot).withLimits(day).withLimits(limits),
-        createMeter(limits, stored(createMeter(day, snapshot))),
-        createMeter([], stored(createMeter([], snapshot))).withLimits(limits),
-      ]) {
-        meter.settle({ cost: 2, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 6);
-        meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5, ttlMs }, startMs + 6);
-        expect(meter.look(1, startMs + 6).limits[0]).toMatchObject({ remaining: 10 });
-      }
-    });
-  });
+      test("open reservations stay with the state of an absent limit, live and stored", () => {
+        const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
+        for (const meter of [
+          createMeter(limits, snapshot).withLimits(day).withLimits(limits),
+          createMeter(limits, stored(createMeter(day, snapshot))),
+          createMeter([], stored(createMeter([], snapshot))).withLimits(limits),
+        ]) {
+          meter.settle({ cost: 2, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 6);
+          meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5, ttlMs }, startMs + 6);
+          expect(meter.look(1, startMs + 6).limits[0]).toMatchObject({ remaining: 10 });
+        }
+      });
+    },
+  );
 
-  test("of a window are refused when they are more units than it has", () => {
+  test("stored reservations of a window are refused when they exceed its count", () => {
     const { limits, snapshot } = snapshotOf("fixed-window");
     const text = packed(5, 4, 100);
     const other = [...snapshot.slice(0, 3), ["+", 0, text]];
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("of a bucket are refused when more is owed since them than at all", () => {
+  test("stored reservations of a bucket are refused when they owe more than the bucket", () => {
     const { limits, snapshot } = snapshotOf("token-bucket");
     const text = packed(0, 5, 2, 100, 2 ** 40);
     const other = [...snapshot.slice(0, 3), ["+", 0, text]];
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("of a refill by interval are refused with a final spend that is later than now", () => {
+  test("stored reservations of an interval refill are refused with a final spend later than the latest time seen", () => {
     const limits = limitsOf({
       limit: 10,
       window: "1m",
@@ -334,9 +319,9 @@ describe("open reservations in a snapshot", () => {
   });
 });
 
-describe("the memory that open reservations take", () => {
+describe("the size of open reservations", () => {
   test.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
-    "is part of a meter's size, live and stored: %s",
+    "sizeBytes includes open reservations, live and stored (%s)",
     (strategy) => {
       const limits = limitsOf({ limit: 2_000, window: "1h", strategy });
       const [reserving, spending] = [createMeter(limits), createMeter(limits)];
@@ -356,9 +341,9 @@ describe("the memory that open reservations take", () => {
   );
 });
 
-describe("a renewed reservation", () => {
+describe("the data of a renewed reservation", () => {
   test.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
-    "keeps its data for as long as it is renewed: %s",
+    "the snapshot keeps the data of a reservation while it is renewed (%s)",
     (strategy) => {
       const limits = limitsOf({ limit: 10, window: "10m", strategy });
       const meter = createMeter(limits);

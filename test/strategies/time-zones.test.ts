@@ -1,4 +1,4 @@
-/** Time zones of calendar windows: one spelling for each name, few of them in memory, states found by either version. */
+/** Time zones of calendar windows: the spelling of names, the cache of formatters, and states across versions. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
@@ -37,7 +37,7 @@ const timezoneOf = (timezone: string): unknown => {
   return limit === undefined ? null : Reflect.get(limit, "timezone");
 };
 
-/** A name in some letter case. */
+/** The name with each letter in upper or lower case. */
 const spelledBy = (name: string, bits: readonly boolean[]): string =>
   Array.from(name, (letter, index) =>
     bits[index % bits.length] === true ? letter.toUpperCase() : letter.toLowerCase(),
@@ -46,7 +46,7 @@ const spelledBy = (name: string, bits: readonly boolean[]): string =>
 afterEach(() => vi.unstubAllGlobals());
 
 describe("the name of a time zone", () => {
-  test("is read as the spelling of the time zone database", () => {
+  test("a time zone name is converted to the spelling of the time zone database", () => {
     const names = [
       "europe/berlin",
       "AMERICA/PORT-AU-PRINCE",
@@ -59,7 +59,7 @@ describe("the name of a time zone", () => {
       "America/Port-au-Prince",
       "UTC",
       "Etc/GMT+5",
-      // An alias, whose spelling the runtime does not report.
+      // An alias: the runtime does not report its spelling.
       "Asia/Ho_Chi_Minh",
     ]);
     expect(zones.map(timezoneOf)).toEqual(zones);
@@ -67,7 +67,7 @@ describe("the name of a time zone", () => {
   });
 
   test(
-    "is read alike in every letter case, so that no case is another limit",
+    "a time zone name in any letter case gives the same limit",
     forAll(
       [fc.constantFrom(...zones, ...aliases), fc.array(fc.boolean(), { minLength: 1 })],
       (name, bits) => {
@@ -77,8 +77,8 @@ describe("the name of a time zone", () => {
     ),
   );
 
-  test("is refused with letters that only look like those of a name", () => {
-    // The Kelvin sign is a "k" in lower case.
+  test("a time zone name with look-alike letters is refused", () => {
+    // toLowerCase turns the Kelvin sign into "k".
     for (const timezone of [
       "Asia/\u212Aolkata",
       "\u017Fystem",
@@ -92,7 +92,7 @@ describe("the name of a time zone", () => {
 });
 
 test(
-  "the offset of a time zone is the one of the time zone database, to the second",
+  "the offset of a time zone equals that of the time zone database, to the second",
   forAll(
     [
       fc.constantFrom(...zones, ...aliases),
@@ -105,75 +105,75 @@ test(
   ),
 );
 
-describe("the formatters of time zones", () => {
-  const made: WeakRef<object>[] = [];
+describe("the cache of time zone formatters", () => {
+  const formatters: WeakRef<object>[] = [];
   const { DateTimeFormat } = Intl;
-  class Counted extends DateTimeFormat {
+  class CountedFormat extends DateTimeFormat {
     constructor(...options: ConstructorParameters<typeof DateTimeFormat>) {
       super(...options);
-      made.push(new WeakRef(this));
+      formatters.push(new WeakRef(this));
     }
   }
   beforeEach(() => {
-    made.length = 0;
-    vi.stubGlobal("Intl", { DateTimeFormat: Counted });
+    formatters.length = 0;
+    vi.stubGlobal("Intl", { DateTimeFormat: CountedFormat });
   });
 
-  /** How many formatters are made to find the offsets of time zones, one after the other. */
-  function madeFor(...timezones: readonly string[]): number {
-    const before = made.length;
+  /** The number of formatters that are created to find the offsets of the time zones in turn. */
+  function createdFor(...timezones: readonly string[]): number {
+    const before = formatters.length;
     for (const timezone of timezones) offsetMs(timezone, 0);
-    return made.length - before;
+    return formatters.length - before;
   }
 
-  test("are not made again for the name that was read before, in any letter case", () => {
+  test("a time zone that was parsed before needs no new formatter, in any letter case", () => {
     const spelled = ["Asia/Tokyo", "asia/tokyo", "ASIA/TOKYO", "ASIA/tokyo"];
     spelled.map(timezoneOf);
-    made.length = 0;
+    formatters.length = 0;
     spelled.map(timezoneOf);
-    expect(made).toHaveLength(0);
-    expect(madeFor("Asia/Tokyo")).toBeLessThanOrEqual(1);
-    expect(madeFor(...spelled)).toBe(0);
+    expect(formatters).toHaveLength(0);
+    expect(createdFor("Asia/Tokyo")).toBeLessThanOrEqual(1);
+    expect(createdFor(...spelled)).toBe(0);
   });
 
-  test("are 32, of which the least recently used makes room for another", () => {
+  test("the cache holds 32 formatters and evicts the least recently used", () => {
     const [first = "", second = "", ...others] = zones.slice(0, 32);
-    madeFor(first, second, ...others);
-    expect(madeFor(first, second, ...others)).toBe(0);
-    // Now the second is the one that was used the longest ago.
-    expect(madeFor(first, "Pacific/Apia", first)).toBe(1);
-    expect(madeFor(...others, first)).toBe(0);
-    expect(madeFor(second)).toBe(1);
+    createdFor(first, second, ...others);
+    expect(createdFor(first, second, ...others)).toBe(0);
+    // The second is now the least recently used.
+    expect(createdFor(first, "Pacific/Apia", first)).toBe(1);
+    expect(createdFor(...others, first)).toBe(0);
+    expect(createdFor(second)).toBe(1);
   });
 
-  test("leave at most 40 in memory after every spelling of 400 time zones", async () => {
+  test("at most 40 formatters stay in memory after 400 time zones in several spellings", async () => {
     setFlagsFromString("--expose-gc");
     const collect: unknown = runInNewContext("gc");
-    if (typeof collect !== "function") throw new Error("no garbage collector");
+    if (typeof collect !== "function") throw new Error("expected a garbage collector");
     const names = zones.slice(0, 400);
     for (const [index, name] of names.entries()) {
       for (const timezone of [name, name.toLowerCase(), name.toUpperCase()]) {
         const limits = parseLimits({ ...perDay, timezone });
-        // As an isolate of the previous version sends it.
+        // An isolate of the previous version sends the name as written.
         const asWritten = limits.map((limit) => ({ ...limit, timezone }));
         for (const each of [limits, asWritten]) {
           expect(createMeter(each).consume(1, Date.UTC(2026, 0, index)).allowed).toBe(true);
         }
       }
     }
-    // A reference is kept alive until the turn in which it was made is over.
+    // A WeakRef keeps its target alive until the end of the turn that created it.
     await new Promise((resolve) => setTimeout(resolve));
     collect();
-    expect(made.length).toBeGreaterThan(300);
-    expect(made.filter((each) => each.deref() !== undefined).length).toBeLessThanOrEqual(40);
+    expect(formatters.length).toBeGreaterThan(300);
+    expect(formatters.filter((each) => each.deref() !== undefined).length).toBeLessThanOrEqual(40);
   });
 });
 
-describe("a calendar window of a rolling deploy", () => {
+describe("a calendar window during a rolling deploy", () => {
   const atMs = Date.UTC(2026, 5, 1, 12);
 
   test.for(["Europe/Berlin", "eUROPE/bERLIN", ...aliases])(
-    "in %s keeps what the other version has spent",
+    "a calendar window in %s keeps the units that the other version has spent",
     (timezone) => {
       const older = previous.parseLimits({ ...perDay, timezone });
       const newer = parseLimits({ ...perDay, timezone });
@@ -183,7 +183,7 @@ describe("a calendar window of a rolling deploy", () => {
       expect(during.consume(1, atMs).limits[0]?.remaining).toBe(1);
       const after = previous.createMeter(older, during.snapshot());
       expect(after.look(1, atMs).limits[0]?.remaining).toBe(1);
-      // Objects are given the limits that isolates of the other version have read.
+      // An object also receives limits that isolates of the other version have parsed.
       expect(createMeter(older, after.snapshot()).look(1, atMs)).toEqual(
         previous.createMeter(newer, after.snapshot()).look(1, atMs),
       );
