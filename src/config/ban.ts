@@ -19,7 +19,7 @@ const duration = v.pipe(
 );
 
 const acceptedBan =
-  'a duration such as "10m", for a ban at the first denial; or { after = 3, within = "10m", for = "1h" }';
+  'a duration such as "10m" for a ban after the first denial; or { after = 3, within = "10m", for = "1h" }';
 
 /** At the first denial the time within which it is counted makes no difference. */
 const shortBan = v.pipe(

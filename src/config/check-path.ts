@@ -10,7 +10,7 @@ export function readCheckPath(value: unknown, report: ReportProblem): string {
     field: "",
     value,
     accepted:
-      'a path of letters, digits, "_", "." and "-" without a slash at its end such as "/check"',
+      'a path such as "/check" of letters, digits, "_", "." and "-", without a slash at its end',
   });
   return "/check";
 }

@@ -58,14 +58,14 @@ export function reportConsistencyConflicts(
   if (consistency !== "eventual" && consistency !== "leased") return;
   const isOfResponse = isRecord(cost) && asText(cost["from"]).startsWith("response-header:");
   const needing = [
-    ...(limits.some(holdsSlots) ? ["limits of strategy concurrency"] : []),
+    ...(limits.some(holdsSlots) ? ["a concurrency limit"] : []),
     ...(limits.some(isQueue) ? ["a leaky-bucket queue"] : []),
-    ...(limits.some(changesByDenial) ? ["elastic windows"] : []),
+    ...(limits.some(changesByDenial) ? ["an elastic window"] : []),
     ...(count === undefined ? [] : ["count"]),
-    ...(isOfResponse ? ["a cost by the response"] : []),
+    ...(isOfResponse ? ["a cost from the response"] : []),
     ...(ban === undefined ? [] : ["ban"]),
   ];
   if (needing.length === 0) return;
-  const accepted = `"strict" with ${needing.join(", ")}`;
+  const accepted = `"strict", because the policy has ${needing.join(", ")}`;
   report({ field: "consistency", value: consistency, accepted });
 }

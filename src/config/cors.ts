@@ -26,7 +26,7 @@ export function readCorsOrigins(value: unknown, report: ReportProblem): AllowedO
   if (texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin)) {
     return { kind: "list", origins: new Set(texts) };
   }
-  const accepted = `"*", or up to ${mostOrigins} origins as browsers send them, such as "https://app.example.com"`;
+  const accepted = `"*", or up to ${mostOrigins} origins such as "https://app.example.com"`;
   report({
     variable: "CORS_ORIGINS",
     field: "",
@@ -102,8 +102,8 @@ export function preflightWarnings(value: unknown, policies: readonly Policy[]): 
   if (value === "off" || isSaid || different.length < 2) return [];
   const numbers = different.map((each) => each ?? "none").join(", ");
   return [
-    `${variable}: the policies by address differ in trustedProxies (${numbers}), so preflights are counted by the ` +
-      `address that connects to Cloudflare, which all visitors behind a proxy share; say which is right: ` +
+    `${variable}: the policies by address differ in trustedProxies (${numbers}), so preflights are charged to the ` +
+      `address that connects to Cloudflare, which all clients behind a proxy share; set it explicitly: ` +
       `${variable} = { limits = "${defaultPreflights}", trustedProxies = 1 }`,
   ];
 }

@@ -35,7 +35,7 @@ export const mostReserved = 1_000;
 
 export const acceptedCost =
   `an integer from 1 to ${greatestCost}; or { from = "header:<name>" or "query:<name>", max = <integer> }; ` +
-  `or { from = "response-header:<name>", reserve = <integer>, max = <integer>, at least reserve }`;
+  `or { from = "response-header:<name>", reserve = <integer>, max = <integer of at least reserve> }`;
 
 const units = integerFrom(1, greatestCost);
 const requestCost = v.strictObject({ from: v.string(), max: units });

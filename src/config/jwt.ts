@@ -76,7 +76,7 @@ function readKeys(env: KnownVariables, report: ReportProblem): JwtKeys | null {
       variable: "JWT_JWKS_URL",
       field: "",
       value: hidden,
-      accepted: "nothing beside JWT_KEY",
+      accepted: "nothing, because JWT_KEY is set",
     });
   }
   if (isSet(key)) {
@@ -187,7 +187,7 @@ function readTexts(
   if (!isSet(value)) return null;
   const texts = typedList(value);
   if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
-  const accepted = `a text as it stands in tokens such as "https://id.example.com/", or a list of such texts`;
+  const accepted = `a text such as "https://id.example.com/" that tokens contain, or a list of such texts`;
   report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
   return null;
 }

@@ -176,7 +176,11 @@ function readTarget(
   reportAt: ReportAt,
 ): Override["for"] | null {
   if ((listed === undefined) === (when === undefined)) {
-    reportAt("key", listed, "a key of the policy; or in its place when, a condition");
+    reportAt(
+      "key",
+      listed,
+      "either the field key with a key of the policy, or the field when with a condition",
+    );
     return null;
   }
   if (when === undefined) return readSubject(listed, key, "key", reportAt);

@@ -63,11 +63,10 @@ export interface AddressSettings {
 export const mostKeyParts = 8;
 
 export const acceptedKey =
-  `one or several (up to ${mostKeyParts}) different parts from ` +
+  `1 to ${mostKeyParts} different key parts from ` +
   `${Object.keys(plainParts)
     .map((kind) => `"${kind}"`)
-    .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" ` +
-  `and "jwt:<claim>"`;
+    .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" and "jwt:<claim>"`;
 
 /** A part as the configuration writes it. */
 export const partName = (part: KeyPart): string =>
@@ -101,9 +100,9 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
   if (!canEvade || !traits.every((each) => isInventable(each) || each.isCoarse)) return null;
   const names = key.map((part) => `"${partName(part)}"`).join(", ");
   return (
-    `its key is ${names} alone, which callers can invent: each new value evades the limits and makes another ` +
-    `object. Put "ip" or a verified "jwt:<claim>" in the key; or have a policy by "ip" beside it, and set ` +
-    `objects = "sharded" here, which keeps the objects few`
+    `callers can invent the values of its key (${names}): each new value evades the limits and creates an object. ` +
+    `Add "ip" or a verified "jwt:<claim>" to the key; or add a policy by "ip" and set objects = "sharded" here, ` +
+    `which bounds the number of objects`
   );
 }
 

@@ -58,7 +58,7 @@ export function unknownVariables(env: Variables): string[] {
   return [
     ...(own === null
       ? [
-          'EXTRA_VARS must be the names of your own variables, such as "REGION, BUILD_ID" or a list of names' +
+          'EXTRA_VARS: expected the names of your own variables such as "REGION, BUILD_ID", or a list of names' +
             jsonErrorNote(extra),
         ]
       : []),
@@ -98,6 +98,6 @@ function suggestionFor(name: string): string {
   const fields = fieldPlaces.flatMap(([names]) => names);
   const near = nearestName(name, [...variableNames, ...fields]);
   const [, place] = fieldPlaces.find(([names]) => names.includes(asText(near))) ?? [];
-  if (near === null) return "EXTRA_VARS lists variables of your own";
+  if (near === null) return "if it is your own, add its name to EXTRA_VARS";
   return place === undefined ? `did you mean ${near}?` : `${near} is ${place}`;
 }

@@ -85,7 +85,7 @@ const matchEntries = {
   header: v.optional(
     schemaOfNullable(
       readHeaders,
-      'headers and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }; or the name of one header, for any value',
+      'an object of header names and their values, or true for any value, such as { "X-Plan" = "free", "X-Beta" = true }; or the name of one header',
     ),
   ),
   pathMatching: pathMatchingSchema,
@@ -128,7 +128,7 @@ export function reportSecondPathMatching(
 ): void {
   const { pathMatching: value, match } = isRecord(policy) ? policy : {};
   if (value === undefined || !isRecord(match) || match["pathMatching"] === undefined) return;
-  report({ field: "pathMatching", value, accepted: "nothing beside match.pathMatching" });
+  report({ field: "pathMatching", value, accepted: "nothing, because match.pathMatching is set" });
 }
 
 /** The pattern of a policy as written, whatever else is wrong with it; null without one. */

@@ -64,7 +64,7 @@ function adviceForCharacter(character: string): string {
   const escape = character.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0");
   const itself = `"%${escape}" for "${character}" itself`;
   if (character === "?") {
-    return `a query is no part of a path, and an optional part takes a policy of its own; write ${itself}`;
+    return `a pattern has no query and no optional parts; write ${itself}`;
   }
   return "(){}[]|^+".includes(character)
     ? `write "*" or ":name" in place of a regular expression or a group, or ${itself}`

@@ -45,7 +45,7 @@ export function readPolicies(env: Variables, checkPath: string, report: ReportPr
     (variable) => !isSet(env[variable]),
   );
   if (isNothingSet) {
-    const accepted = `a list of policies; or set LIMITS, for one policy, to ${acceptedNotation}`;
+    const accepted = `a list of policies; or, in LIMITS, ${acceptedNotation}`;
     report({ variable: "POLICIES", field: "", value: undefined, accepted });
   }
   const policies = written.flatMap(({ policy }) => policy ?? []);
@@ -110,7 +110,7 @@ function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProbl
       const taken = places.get(name);
       if (taken !== undefined) {
         const within = joinPath(field, name === policyName ? "name" : "limits");
-        const accepted = `a name that no other policy or limit has; ${taken} has this one`;
+        const accepted = `a name that no other policy or limit has; ${taken} has the same`;
         report({ variable, field: within, value: name, accepted });
       }
       if (name !== "") places.set(name, place);
@@ -134,7 +134,7 @@ function reportSelfDenialAnswers(
 ): void {
   for (const { variable, field, policy } of written) {
     if (policy === null || policy.onDeny === null || !isSelfPolicy(policy, checkPath)) continue;
-    const accepted = `nothing in a policy whose path is one of ${checkPath}`;
+    const accepted = `nothing, because the policy limits calls of ${checkPath}`;
     report({ variable, field: joinPath(field, "onDeny"), value: policy.onDeny, accepted });
   }
 }
@@ -155,7 +155,7 @@ function reportUnverifiableClaims(
   });
   if (places.length === 0) return;
   const accepted =
-    `a key that tokens are verified by, or in JWT_JWKS_URL where such keys are published, ` +
+    `a key that verifies tokens, or JWT_JWKS_URL with the address of such keys, ` +
     `for the jwt:<claim> in ${places.join(", ")}`;
   report({ variable: "JWT_KEY", field: "", value: undefined, accepted });
 }

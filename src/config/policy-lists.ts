@@ -44,7 +44,7 @@ export function readLists(env: Variables, report: ReportProblem): WrittenPolicy[
   const entries = numberedNames(env, "POLICIES").flatMap((variable) => {
     const list = typedValue(env[variable]);
     if (Array.isArray(list) && list.length > 0) return entriesOf(variable, list);
-    const accepted = `a list of one or more policies; as text, valid JSON${jsonErrorNote(env[variable])}`;
+    const accepted = `a list of one or more policies, as valid JSON if it is a text${jsonErrorNote(env[variable])}`;
     report({ variable, field: "", value: quotable(env[variable]), accepted });
     return [];
   });
@@ -137,7 +137,7 @@ function reportContinuations(
 function reportMisnamed(env: Variables, report: ReportProblem): void {
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
-    const accepted = "nothing: policies go in POLICIES, POLICIES_2, POLICIES_3, …";
+    const accepted = "nothing; policies go in POLICIES, POLICIES_2, POLICIES_3, …";
     report({ variable, field: "", value: hidden, accepted });
   }
 }
@@ -149,7 +149,7 @@ function reportGaps(env: Variables, report: ReportProblem): void {
   for (let number = 2; number < lastNumber; number++) {
     const variable = `POLICIES_${number}`;
     if (isSet(env[variable])) continue;
-    const accepted = `a list of policies, because ${last} is set: the numbers go up without gaps`;
+    const accepted = `a list of policies, because ${last} is set; the numbers have no gaps`;
     report({ variable, field: "", value: undefined, accepted });
     return;
   }

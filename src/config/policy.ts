@@ -247,7 +247,7 @@ function reportMaxDelay(
 ): void {
   const value = isRecord(policy) ? policy["maxDelay"] : undefined;
   if (value === undefined) return;
-  const accepted = 'nothing without a limit of strategy "leaky-bucket" in mode "queue"';
+  const accepted = 'nothing without a leaky-bucket limit in mode "queue"';
   report({ field: "maxDelay", value, accepted });
 }
 

@@ -34,7 +34,7 @@ export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
       ? tokenTexts(env[variable]).some(isPlaceholder)
       : isPlaceholder(env[variable]),
   );
-  const accepted = "a secret of your own, and not the placeholder of .dev.vars.example";
+  const accepted = "a secret of your own instead of the placeholder of .dev.vars.example";
   return wrong.map((variable) => ({ variable, field: "", value: hidden, accepted }));
 }
 
@@ -46,14 +46,14 @@ export function shortSecrets({
   const lines: string[] = [];
   if (typeof secret === "string" && secret !== "" && secret.length < leastKeySecretLength) {
     lines.push(
-      `KEY_SECRET is ${secret.length} characters long: accepted are at least ${leastKeySecretLength} random characters`,
+      `KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${secret.length}`,
     );
   }
   const short = tokenTexts(tokens).filter(({ length }) => length < leastTokenLength);
   if (short.length > 0) {
+    const shortest = Math.min(...short.map(({ length }) => length));
     lines.push(
-      `CHECK_TOKENS has a token of ${Math.min(...short.map(({ length }) => length))} characters: ` +
-        `accepted are tokens of at least ${leastTokenLength} random characters`,
+      `CHECK_TOKENS: expected tokens of at least ${leastTokenLength} random characters, got one of ${shortest}`,
     );
   }
   return lines;
@@ -66,7 +66,7 @@ export function readOriginSecret(value: unknown, report: ReportProblem): string 
     variable: "ORIGIN_SECRET",
     field: "",
     value: hidden,
-    accepted: "text of visible ASCII characters",
+    accepted: "a text of visible ASCII characters",
   });
   return null;
 }
@@ -78,7 +78,7 @@ export function readKeySecret(value: unknown, report: ReportProblem): string {
     field: "",
     value: isSet(value) ? hidden : undefined,
     accepted:
-      "a secret text, the same in every deployment: `wrangler secret put KEY_SECRET`, or .dev.vars locally",
+      "a secret text, the same in every deployment; set it with `wrangler secret put KEY_SECRET`, or in .dev.vars locally",
   });
   return "";
 }

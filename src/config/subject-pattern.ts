@@ -33,7 +33,7 @@ const longestText = 1024;
 export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
 
 export const acceptedCondition =
-  'a part that no caller can invent and its value, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
+  '"<part>=<value>" with a part that callers cannot invent, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
 
 /**
  * A text that is an address or a network stands for all who come from there. Any other text is a key of one part; a list
@@ -101,7 +101,7 @@ function readPattern(
   return traitsOf(part).isVerified === true
     ? { value: wildcard(text) }
     : {
-        accepted: `a value without "*" for ${name}, which a caller can invent; "*" is for addresses and verified claims`,
+        accepted: `a value without "*" for ${name}, because callers can invent it; "*" is for addresses and verified claims`,
       };
 }
 

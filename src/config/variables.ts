@@ -48,8 +48,8 @@ export function jsonErrorNote(value: unknown): string {
   if (!isBrokenJson(value)) return "";
   const position = jsonErrorAt(asText(value));
   return position === null
-    ? `; it is nested deeper than ${mostJsonDepth} levels`
-    : `; as JSON it is wrong at line ${position.line}, column ${position.column}`;
+    ? `; the JSON is nested deeper than ${mostJsonDepth} levels`
+    : `; the JSON is invalid at line ${position.line}, column ${position.column}`;
 }
 
 /** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */

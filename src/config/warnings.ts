@@ -42,7 +42,7 @@ export function policyWarnings(policy: Policy): Warning[] {
   const ofRedundant = lists.flatMap(([field, list]) =>
     redundancies(policy, list).map(({ limit, by }) => ({
       field,
-      text: `the limit "${limit.name}" of the policy "${name}": it can never deny a request, because the limit "${by.name}" admits too few`,
+      text: `the limit "${limit.name}" of the policy "${name}": it never denies a request, because the limit "${by.name}" denies first`,
     })),
   );
   const ofPolicy = wholePolicyWarnings(
@@ -66,14 +66,15 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
   const isTooMuch = (list: readonly Limit[]): boolean =>
     createMeter(list).look(reservedCost(cost), 0).retryAfterMs === null;
   if (lists.some(isTooMuch)) {
-    const text = "a request costs more than the limits ever hold: every one is denied";
+    const text =
+      "every request is denied, because its cost is greater than the limits can ever allow";
     warnings.push({ field: "cost", text });
   }
   const syncedBytes = Math.max(...lists.map(storedBytes));
   if (consistency.kind === "eventual" && syncedBytes > mostSyncedBytes) {
     warnings.push({
       field: "consistency",
-      text: `each sync of a key may bring ${Math.ceil(syncedBytes / 1_000)} kB: counters and buckets take less than 1`,
+      text: `each sync of a key may transfer ${Math.ceil(syncedBytes / 1_000)} kB; counters and buckets need less than 1 kB`,
     });
   }
   const text = objects.shards === null ? keyWarning(key) : null;
@@ -83,11 +84,8 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
     ban !== null &&
     (isShared || (onMissingKey === "shared" && key.some((part) => "name" in part)))
   ) {
-    const all = "whoever is denied brings a ban upon all that share the key";
-    warnings.push({
-      field: "ban",
-      text: isShared ? all : `${all}, as all that lack a part of it do`,
-    });
+    const others = isShared ? "all other clients" : "all clients that lack a part of the key";
+    warnings.push({ field: "ban", text: `one denied client bans ${others}, which share its key` });
   }
   return warnings;
 }
@@ -100,15 +98,13 @@ function limitWarnings(limit: Limit): string[] {
   const own = strategies.get(limit.strategy)?.warning(limit) ?? null;
   if (own !== null) warnings.push(own);
   if (holdsSlots(limit) && limit.limit > mostReserved) {
-    warnings.push(
-      `no more than ${mostReserved} requests of a key can be in flight through the proxy`,
-    );
+    warnings.push(`the proxy allows at most ${mostReserved} requests of a key in flight`);
   }
   if (holdsSlots(limit) && limit.windowMs < shortestLeaseMs) {
-    warnings.push("a slot of a window under a second may be free before its request is over");
+    warnings.push("a window under a second may free a slot before its request ends");
   }
   if (isQueue(limit) && longestWaitMs(limit) > longestDelayMs) {
-    warnings.push("a request may wait for more than an hour; maxDelay refuses it instead");
+    warnings.push("a request may wait for more than an hour; maxDelay denies it instead");
   }
   return warnings;
 }
@@ -132,8 +128,8 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
     const names = sharing.map(({ name }) => `"${name}"`).join(", ");
     const key = sharing[0]?.key.map(partName).join(", ") ?? "";
     return (
-      `POLICIES: the policies ${names} share the key ${key}, whose state may take ${megabytes(sum)}: a row of storage ` +
-      `holds 2 MB, and the rest takes further rows. Use fewer or smaller sliding-log limits, or sliding-window-counter`
+      `POLICIES: the policies ${names} share the key ${key}, whose state may take ${megabytes(sum)}: a row in storage ` +
+      `holds 2 MB, so it needs several rows. Use fewer or smaller sliding-log limits, or sliding-window-counter`
     );
   });
 }

@@ -159,7 +159,7 @@ function readNotation(
 /** The advice for a text such as "unlimited"; "" for any other text. */
 const unlimitedHint = (text: string): string =>
   /^\s*(?:unlimited|infinity|inf|none|off)\s*$/i.test(text)
-    ? "; where nothing is to be limited, leave the policy out, or list in allow who is exempt"
+    ? "; to limit nothing, leave the policy out, or put exempt keys in allow"
     : "";
 
 function readFields(
@@ -168,7 +168,7 @@ function readFields(
   reportAt: ReportAt,
 ): LimitDraft[] {
   if (!isRecord(value)) {
-    reportAt(field, written, `${acceptedNotation}, or an object of fields`);
+    reportAt(field, written, `${acceptedNotation}, or an object`);
     return [];
   }
   // A problem in notation quotes the whole part: its pieces say little on their own.

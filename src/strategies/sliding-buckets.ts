@@ -65,7 +65,7 @@ export const slidingBuckets = strategyOfParts<SlidingBucketsLimit, Runs>({
   problem(limit) {
     const { windowMs, buckets, precision } = limit;
     if (precision !== undefined && windowMs / precision !== buckets) {
-      return { field: "precision", accepted: "nothing beside buckets" };
+      return { field: "precision", accepted: "nothing, because buckets is set" };
     }
     const divides = Number.isInteger(buckets) && windowMs % buckets === 0;
     if (divides && buckets <= mostBuckets) return null;

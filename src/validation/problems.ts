@@ -22,12 +22,16 @@ export class ConfigProblems extends Error {
   }
 }
 
-/** One line for a person: `POLICIES[0].limits[1].window is "soon": accepted is a duration such as "30s"`. */
+/** One line for people, such as `POLICIES[0].limits[1].window: expected a duration such as "30s", got "soon"`. */
 export function describeProblem({ variable, field, value, accepted }: ConfigProblem): string {
   const place = joinPath(variable, field) || "the input";
-  const state = value === undefined ? "is missing" : `is ${quote(value)}`;
-  return `${place} ${state}: accepted is ${accepted}`;
+  if (value === undefined) return `${place} is missing: expected ${accepted}`;
+  const [, expected = accepted, hints = ""] = withHints.exec(accepted) ?? [];
+  return `${place}: expected ${expected}, got ${quote(value)}${hints}`;
 }
+
+/** An accepted form, and the hints after it. Each hint begins with a semicolon outside quotation marks. */
+const withHints = /^((?:[^";]|"[^"]*"|; or\b)*)((?:;.*)?)$/s;
 
 /** Joins two paths: `limits[0]` and `window` make `limits[0].window`. */
 export function joinPath(a: string, b: string): string {
@@ -64,7 +68,7 @@ export function fields<const Entries extends v.ObjectEntries>(
     return issues[0]?.message ?? "a value";
   });
   return v.pipe(
-    v.custom<Record<string, unknown>>(isRecord, "an object of fields"),
+    v.custom<Record<string, unknown>>(isRecord, "an object"),
     v.rawTransform(({ dataset: { value }, addIssue, NEVER }) => {
       const parsed = v.safeParse(schema, value, { abortPipeEarly: true });
       for (const { message, path } of parsed.issues ?? []) {

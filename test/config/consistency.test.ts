@@ -46,10 +46,10 @@ describe("the consistency of a policy", () => {
     [{ strategy: "leaky-bucket" }, /leaky-bucket queue/],
     [
       { limits: { limit: 1, window: "1m", strategy: "fixed-window", elastic: true } },
-      /elastic windows/,
+      /an elastic window/,
     ],
     [{ count: { status: ["401"] } }, /count/],
-    [{ cost: { from: "response-header:x", reserve: 1, max: 5 } }, /cost by the response/],
+    [{ cost: { from: "response-header:x", reserve: 1, max: 5 } }, /a cost from the response/],
     [{ ban: "10m" }, /ban/],
     [
       {
@@ -75,7 +75,9 @@ describe("the consistency of a policy", () => {
         POLICIES: [{ name: "p", limits: `${limit}/hour`, strategy: "sliding-log", consistency }],
       }).warnings;
     expect(warningsOf(100_000, "eventual")).toEqual([
-      expect.stringMatching(/^POLICIES\[0\]\.consistency: .* each sync of a key may bring \d+ kB/),
+      expect.stringMatching(
+        /^POLICIES\[0\]\.consistency: .* each sync of a key may transfer \d+ kB/,
+      ),
     ]);
     expect(warningsOf(100_000, "leased")).toEqual([]);
     expect(warningsOf(1_000, "eventual")).toEqual([]);

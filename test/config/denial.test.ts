@@ -52,7 +52,7 @@ describe("a ban", () => {
     },
   );
 
-  const short = /^a duration such as "10m", for a ban at the first denial; or \{ after = 3/;
+  const short = /^a duration such as "10m" for a ban after the first denial; or \{ after = 3/;
   it.for([
     "",
     " ",
@@ -76,7 +76,7 @@ describe("a ban", () => {
   });
 
   it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])("may not be %j", ([ban]) => {
-    expect(told({ ban })).toEqual([["[0].ban", ban, "an object of fields"]]);
+    expect(told({ ban })).toEqual([["[0].ban", ban, "an object"]]);
   });
 
   const sound = { after: 3, within: "10m", for: "1h" };
@@ -143,7 +143,7 @@ describe("an answer of the policy's own", () => {
   it.for([[null], ["Later"], [429], [true], [[]], [[{ status: 429 }]]])(
     "may not be %j",
     ([all]) => {
-      expect(told({ onDeny: all })).toEqual([["[0].onDeny", all, "an object of fields"]]);
+      expect(told({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
     },
   );
 

@@ -48,7 +48,7 @@ export const reportedProblems = (fields: Fields): ReportedProblem[] =>
 
 /** The part of a text that only some mistakes have, and which quotes no value. */
 const hint =
-  /(?:; did you mean \w+\?|, in digits such as 100 or 1_000|; (?:write|":name" stands|a query is) .*)$/;
+  /(?:; did you mean \w+\?|, in digits such as 100 or 1_000|; (?:write|":name" stands|a pattern has) .*)$/;
 
 const withoutHints = (problems: readonly ReportedProblem[]): ReportedProblem[] =>
   problems.map((each) => ({ ...each, accepted: each.accepted.replace(hint, "") }));

@@ -83,7 +83,7 @@ for (const [field, kind] of [
       },
       {
         at: "[0]",
-        accepted: /^a value without "\*" for header:x-api-key, which a caller can invent/,
+        accepted: /^a value without "\*" for header:x-api-key, because callers can invent it/,
         values: ["*", "part*", "**"],
         of: (text) => [[text, key]],
       },
@@ -115,7 +115,8 @@ describeField({
     },
     {
       at: "[0].key",
-      accepted: /^a key of the policy; or in its place when, a condition$/,
+      accepted:
+        /^either the field key with a key of the policy, or the field when with a condition$/,
       values: [{}, { key, when: "jwt:plan=pro" }, { key, when: null }, { key: 5, when: 5 }],
       of: (target) => [{ ...(target as object), limits }],
     },
@@ -125,7 +126,7 @@ describeField({
     ]),
     {
       at: "[0].when",
-      accepted: /^a part that no caller can invent and its value, such as "jwt:plan=pro"/,
+      accepted: /^"<part>=<value>" with a part that callers cannot invent, such as "jwt:plan=pro"/,
       values: [
         [...otherTypes, 5, "", "jwt:plan", "jwt=gold", "=gold", "plan=gold", "header:x=gold"],
         ["cookie:x=gold", "query:x=gold", "path=/gold", "host=gold.example", "method=GET"],
@@ -141,7 +142,7 @@ describeField({
     },
     {
       at: "[0].limits",
-      accepted: /^limits such as "10\/minute".*, or an object of fields$/,
+      accepted: /^limits such as "10\/minute".*, or an object$/,
       values: [undefined, null, true, 5],
       of: (each) => [{ key, limits: each }],
     },
@@ -178,12 +179,12 @@ describeField({
   ].flat(),
   bad: [
     {
-      accepted: /^a duration such as "10m", for a ban at the first denial; or \{ after = 3/,
+      accepted: /^a duration such as "10m" for a ban after the first denial; or \{ after = 3/,
       values: [...noDurations, "month", "1 year", "3651d"].filter(
         (value) => typeof value !== "object" || value === null,
       ),
     },
-    { accepted: /^an object of fields$/, values: [[], ["10m"], [ban]] },
+    { accepted: /^an object$/, values: [[], ["10m"], [ban]] },
     {
       at: ".after",
       accepted: /^an integer from 1 to 1000$/,
@@ -320,7 +321,7 @@ describeField({
   good: [],
   bad: [
     {
-      accepted: /^nothing without a limit of strategy "leaky-bucket" in mode "queue"$/,
+      accepted: /^nothing without a leaky-bucket limit in mode "queue"$/,
       values: ["1ms", "5s", "1h"],
     },
   ],
@@ -333,7 +334,7 @@ describeField({
     [{ body: "" }, { body: "ä".repeat(2_048) }, { contentType: "text/html; charset=utf-8" }],
   ].flat(),
   bad: [
-    { accepted: /^an object of fields$/, values: [null, true, 429, "Later.", [], ["Later."]] },
+    { accepted: /^an object$/, values: [null, true, 429, "Later.", [], ["Later."]] },
     {
       at: ".status",
       accepted: /^an integer from 400 to 599$/,

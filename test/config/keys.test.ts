@@ -203,7 +203,7 @@ describe("a key that callers can invent", () => {
   ])("is warned of, with why and what to do: %j", ([key, names]) => {
     expect(warningsOf({ key })).toEqual([
       expect.stringMatching(
-        /^POLICIES\[0\]\.key: the policy "a": .* callers can invent: .*another object.*"ip".*objects = "sharded"/,
+        /^POLICIES\[0\]\.key: the policy "a": callers can invent the values .*creates an object.*"ip".*objects = "sharded"/,
       ),
     ]);
     expect(warningsOf({ key })[0]).toContain(names);

@@ -32,14 +32,14 @@ describe("an easy mistake", () => {
     expect(problem).toMatchObject({
       variable,
       field: "",
-      accepted: expect.stringMatching(/; as JSON it is wrong at line 1, column 14$/),
+      accepted: expect.stringMatching(/; the JSON is invalid at line 1, column 14$/),
     });
   });
 
   it("in JSON text that is nested too deep is reported as such", () => {
     const deep = `${"[".repeat(65)}${"]".repeat(65)}`;
     expect(problemsIn({ ...whole, LIMITS: deep })).toMatchObject([
-      { variable: "LIMITS", accepted: "valid JSON; it is nested deeper than 64 levels" },
+      { variable: "LIMITS", accepted: "valid JSON; the JSON is nested deeper than 64 levels" },
     ]);
   });
 
@@ -71,7 +71,7 @@ describe("an easy mistake", () => {
     ];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [0].limits[0].strategy"]);
     expect(problemsIn({ ...whole, ORIGIN: 1n }).map(describeProblem)).toEqual([
-      expect.stringMatching(/^ORIGIN is bigint: accepted is an http or https URL/),
+      expect.stringMatching(/^ORIGIN: expected an http or https URL .*, got bigint$/),
     ]);
   });
 

@@ -163,7 +163,11 @@ describe("whom an override is for", () => {
     { "jwt:plan": "pro" },
   ])("is not told by %j", (when) => {
     expect(told({ when, limits })).toEqual([
-      [".when", when, expect.stringMatching(/^a part that no caller can invent and its value/)],
+      [
+        ".when",
+        when,
+        expect.stringMatching(/^"<part>=<value>" with a part that callers cannot invent/),
+      ],
     ]);
   });
 
@@ -186,7 +190,8 @@ describe("whom an override is for", () => {
     ["both", { key, when: "jwt:plan=pro", limits }, key],
     ["both, of which one is null", { key, when: null, limits }, key],
   ])("is told once, and not by %s of key and when", ([, override, value]) => {
-    const accepted = "a key of the policy; or in its place when, a condition";
+    const accepted =
+      "either the field key with a key of the policy, or the field when with a condition";
     expect(told(override)).toEqual([[".key", value, accepted]]);
   });
 });

@@ -30,14 +30,8 @@ describe("match.path", () => {
     ["/[ab]", `${group}"%5B" for "[" itself`],
     ["/^a$", `${group}"%5E" for "^" itself`],
     ["/c++", `${group}"%2B" for "+" itself`],
-    [
-      "/:a?",
-      'a query is no part of a path, and an optional part takes a policy of its own; write "%3F" for "?" itself',
-    ],
-    [
-      "/a?b=1",
-      'a query is no part of a path, and an optional part takes a policy of its own; write "%3F" for "?" itself',
-    ],
+    ["/:a?", 'a pattern has no query and no optional parts; write "%3F" for "?" itself'],
+    ["/a?b=1", 'a pattern has no query and no optional parts; write "%3F" for "?" itself'],
     ["/a#b", 'write "%23" for "#" itself'],
     ["/a\tb", 'write "%09" for "\t" itself'],
     ["/files/:name.json", segment],
@@ -52,8 +46,8 @@ describe("match.path", () => {
     const [text = "", ...others] = textsOf({ match: { path } });
     expect(others).toEqual([]);
     expect(text).toBe(
-      `POLICIES[0].match.path is ${JSON.stringify(path)}: accepted is a path pattern such as "/login" or "/api/*", ` +
-        `made of literals, "*" for any characters and ":name" for one segment; ${advice}`,
+      `POLICIES[0].match.path: expected a path pattern such as "/login" or "/api/*", made of literals, ` +
+        `"*" for any characters and ":name" for one segment, got ${JSON.stringify(path)}; ${advice}`,
     );
   });
 });
@@ -73,17 +67,17 @@ describe("pathMatching", () => {
 
   it("is lenient or exact, and nothing else", () => {
     expect(textsOf({ pathMatching: "strict" })).toEqual([
-      'POLICIES[0].pathMatching is "strict": accepted is "lenient" or "exact"',
+      'POLICIES[0].pathMatching: expected "lenient" or "exact", got "strict"',
     ]);
     expect(textsOf({ match: { path: "/a", pathMatching: true } })).toEqual([
-      'POLICIES[0].match.pathMatching is true: accepted is "lenient" or "exact"',
+      'POLICIES[0].match.pathMatching: expected "lenient" or "exact", got true',
     ]);
   });
 
   it("stands in one place", () => {
     const twice = { match: { path: "/a", pathMatching: "exact" }, pathMatching: "lenient" };
     expect(textsOf(twice)).toEqual([
-      'POLICIES[0].pathMatching is "lenient": accepted is nothing beside match.pathMatching',
+      'POLICIES[0].pathMatching: expected nothing, because match.pathMatching is set, got "lenient"',
     ]);
   });
 });

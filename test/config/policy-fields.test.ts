@@ -38,7 +38,7 @@ describeField({
     { methods: ["GET"], path: "/", host: "headgate.example", header: { "X-Plan": true } },
   ],
   bad: [
-    { accepted: /^an object of fields$/, values: [null, true, 5, "/login", [], ["/login"]] },
+    { accepted: /^an object$/, values: [null, true, 5, "/login", [], ["/login"]] },
     {
       at: ".paths",
       accepted: /^one of the fields methods, path, host, header, pathMatching$/,
@@ -86,7 +86,7 @@ describeField({
     },
     {
       at: ".header",
-      accepted: /^headers and their values, or true for any value/,
+      accepted: /^an object of header names and their values, or true for any value/,
       values: [
         [null, true, [], 5, "X Plan", {}, { "X-Plan": false }, { "X-Plan": 1 }],
         [{ "X-Plan": null }, { "X-Plan": "" }, { "X-Plan": " gratis" }, { "X-Plan": "a\nb" }],
@@ -110,7 +110,7 @@ describeField({
   ].flat(),
   bad: [
     {
-      accepted: /^one or several \(up to 8\) different parts from "ip", .*"jwt:<claim>"$/,
+      accepted: /^1 to 8 different key parts from "ip", .*"jwt:<claim>"$/,
       values: [
         [...otherTypes, 5, "", " ", ",", "ip,", ",ip", "IP", "address", "ip;path", "ip path"],
         [["ip", "ip"], ["header:Kind", "header:kind"], [""], [null], [["ip"]], ["ip,path"]],
@@ -182,7 +182,7 @@ describeField({
       values: [null, "", " ", "5", "/minute", "ten an hour", ";", "5/minute;;"],
     },
     {
-      accepted: /^limits such as "10\/minute".* year\), or an object of fields$/,
+      accepted: /^limits such as "10\/minute".* year\), or an object$/,
       values: [true, 5, Number.NaN],
     },
     {
@@ -225,7 +225,7 @@ describeField({
     },
     {
       at: "[1]",
-      accepted: /^limits such as .*, or an object of fields$/,
+      accepted: /^limits such as .*, or an object$/,
       values: [null, 5, true, [], ["5/minute"]],
       of: (value) => ["5/minute", value],
     },

@@ -17,13 +17,29 @@ describe("a problem in one line", () => {
     ["[1].name", "", "[1].name", null],
   ])("names %s", ([place, variable, field, value]) => {
     expect(describeProblem({ variable, field, value, accepted })).toBe(
-      `${place} is ${JSON.stringify(value)}: accepted is anything else`,
+      `${place}: expected anything else, got ${JSON.stringify(value)}`,
     );
   });
 
   it("says what is missing", () => {
     expect(describeProblem({ variable: "KEY_SECRET", field: "", value: undefined, accepted })).toBe(
-      "KEY_SECRET is missing: accepted is anything else",
+      "KEY_SECRET is missing: expected anything else",
+    );
+  });
+
+  it.for([
+    [
+      "one of the fields a, b; did you mean a?",
+      "expected one of the fields a, b, got 5; did you mean a?",
+    ],
+    [
+      '"x; y"; or { a = 1 }; did you mean a?',
+      'expected "x; y"; or { a = 1 }, got 5; did you mean a?',
+    ],
+    ['an odd " quotation mark; or a hint', 'expected an odd " quotation mark; or a hint, got 5'],
+  ] as const)("a hint follows the value: %s", ([text, line]) => {
+    expect(describeProblem({ variable: "V", field: "", value: 5, accepted: text })).toBe(
+      `V: ${line}`,
     );
   });
 

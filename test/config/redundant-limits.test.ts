@@ -23,12 +23,12 @@ const redundantOf = (...inputs: (string | LimitInput)[]): string[] =>
 describe("a limit that can never deny", () => {
   it("is a warning of the configuration, which names the limit that denies first", () => {
     expect(configOf({ LIMITS: "10/second; 1000000000/minute" }).warnings).toEqual([
-      'LIMITS: the limit "default.1000000000-per-1m" of the policy "default": it can never deny a request, because the limit "default.10-per-1s" admits too few',
+      'LIMITS: the limit "default.1000000000-per-1m" of the policy "default": it never denies a request, because the limit "default.10-per-1s" denies first',
     ]);
     const overrides = [{ key: "203.0.113.7", limits: "10/second; 1000000000/minute" }];
     expect(configOf({ POLICIES: [{ name: "a", limits: "1/s", overrides }] }).warnings).toEqual([
       expect.stringMatching(
-        /^POLICIES\[0\]\.overrides: the limit "a\.1000000000-per-1m" .* never deny/,
+        /^POLICIES\[0\]\.overrides: the limit "a\.1000000000-per-1m" .* never denies/,
       ),
     ]);
   });

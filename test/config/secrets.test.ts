@@ -12,7 +12,7 @@ describe("a short secret", () => {
     (length) => {
       const KEY_SECRET = "é".repeat(length);
       expect(linesOf({ KEY_SECRET })).toEqual([
-        `KEY_SECRET is ${length} characters long: accepted are at least 32 random characters`,
+        `KEY_SECRET: expected at least 32 random characters, got ${length}`,
       ]);
       expect(() => parseConfig({ ...whole, KEY_SECRET })).not.toThrow();
     },
@@ -25,7 +25,7 @@ describe("a short secret", () => {
     [JSON.stringify([{ token: "t".repeat(3) }]), 3],
   ])("is reported for CHECK_TOKENS of %j, and the Worker runs", ([CHECK_TOKENS, length]) => {
     expect(linesOf({ CHECK_TOKENS })).toEqual([
-      `CHECK_TOKENS has a token of ${length} characters: accepted are tokens of at least 16 random characters`,
+      `CHECK_TOKENS: expected tokens of at least 16 random characters, got one of ${length}`,
     ]);
     expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
   });
@@ -67,7 +67,7 @@ describe("a placeholder", () => {
         variable,
         field: "",
         value: "(hidden)",
-        accepted: "a secret of your own, and not the placeholder of .dev.vars.example",
+        accepted: "a secret of your own instead of the placeholder of .dev.vars.example",
       },
     ]);
   });

@@ -24,7 +24,7 @@ it("policies that share a key are warned of when their states do not fit in a ro
   const [warning, ...others] = warningsOf(...policies);
   expect(others).toEqual([]);
   expect(warning).toMatch(
-    /^POLICIES: the policies "a", "b", "d", "c" share the key ip, whose state may take 2\.\d MB: a row of storage holds 2 MB/,
+    /^POLICIES: the policies "a", "b", "d", "c" share the key ip, whose state may take 2\.\d MB: a row in storage holds 2 MB/,
   );
 });
 

@@ -121,7 +121,7 @@ describe("warnings", () => {
     const warningsOf = (cost: unknown): readonly string[] =>
       configOf({ POLICIES: [{ name: "a", limits: "100/s; 9/ms", cost }] }).warnings;
     const denied =
-      'POLICIES[0].cost: the policy "a": a request costs more than the limits ever hold: every one is denied';
+      'POLICIES[0].cost: the policy "a": every request is denied, because its cost is greater than the limits can ever allow';
     expect(warningsOf(10)).toEqual([denied]);
     expect(warningsOf({ from: "response-header:x", reserve: 10, max: 99 })).toEqual([denied]);
     expect(warningsOf(9)).toEqual([]);
@@ -137,7 +137,7 @@ describe("warnings", () => {
       configOf({ LIMITS: { limit, window: "1m", strategy: "concurrency" } }).warnings;
     expect(warningsOf(1_000)).toEqual([]);
     expect(warningsOf(1_001)).toEqual([
-      'LIMITS: the limit "default" of the policy "default": no more than 1000 requests of a key can be in flight through the proxy',
+      'LIMITS: the limit "default" of the policy "default": the proxy allows at most 1000 requests of a key in flight',
     ]);
   });
 
@@ -147,7 +147,9 @@ describe("warnings", () => {
         JWT_KEY: "k".repeat(32),
         POLICIES: [{ name: "a", limits: "1/s", ban: "1h", ...fields }],
       }).warnings;
-    const shared = expect.stringContaining('POLICIES[0].ban: the policy "a": whoever is denied');
+    const shared = expect.stringContaining(
+      'POLICIES[0].ban: the policy "a": one denied client bans all',
+    );
     expect(warningsOf({ key: "global" })).toEqual([shared]);
     expect(warningsOf({ key: "jwt:sub" })).toEqual([shared]);
     expect(warningsOf({ key: "jwt:sub", onMissingKey: "ip" })).toEqual([]);
@@ -159,12 +161,12 @@ describe("warnings", () => {
     const queue = { limit: 1, window: "1m", strategy: "leaky-bucket", burst: 61 };
     const overrides = [{ key: "192.0.2.1", limits: [elastic] }];
     expect(configOf({ POLICIES: [{ name: "a", limits: slots, overrides }] }).warnings).toEqual([
-      expect.stringMatching(/^POLICIES\[0\]\.limits: .* a slot of a window under a second/),
+      expect.stringMatching(/^POLICIES\[0\]\.limits: .* a window under a second may free a slot/),
       expect.stringMatching(/^POLICIES\[0\]\.overrides: .* elastic windows are deprecated/),
     ]);
     const waits = (fields: object): readonly string[] =>
       configOf({ POLICIES: [{ name: "a", limits: queue, ...fields }] }).warnings;
-    expect(waits({})).toEqual([expect.stringContaining("more than an hour; maxDelay refuses")]);
+    expect(waits({})).toEqual([expect.stringContaining("more than an hour; maxDelay denies")]);
     expect(waits({ maxDelay: "1h" })).toEqual([]);
     expect(waits({ limits: { ...queue, burst: 60 } })).toEqual([]);
   });

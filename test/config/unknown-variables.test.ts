@@ -87,11 +87,11 @@ describe("an unknown variable", () => {
 
   it("that resembles nothing is reported with what to do about it", () => {
     expect(linesOf({ REGION: "eu" })).toEqual([
-      "unknown variable REGION; EXTRA_VARS lists variables of your own",
+      "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
     ]);
     const long = "X".repeat(5_000);
     expect(linesOf({ [long]: "" })).toEqual([
-      `unknown variable ${long}; EXTRA_VARS lists variables of your own`,
+      `unknown variable ${long}; if it is your own, add its name to EXTRA_VARS`,
     ]);
   });
 
@@ -155,7 +155,7 @@ describe("EXTRA_VARS", () => {
     "[REGION",
   ])("is reported when it is %j, and the Worker runs", (names) => {
     expect(linesOf({ EXTRA_VARS: names })).toEqual([
-      expect.stringMatching(/^EXTRA_VARS must be the names of your own variables/),
+      expect.stringMatching(/^EXTRA_VARS: expected the names of your own variables/),
     ]);
     expect(() => parseConfig({ ...whole, EXTRA_VARS: names })).not.toThrow();
   });

@@ -140,8 +140,8 @@ describe("a configuration that check-config rejects and the Worker serves", () =
         event: "configuration-warning",
         warnings: [
           "unknown variable STRATEGEY; did you mean STRATEGY?",
-          "unknown variable REGION; EXTRA_VARS lists variables of your own",
-          "KEY_SECRET is 14 characters long: accepted are at least 32 random characters",
+          "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
+          "KEY_SECRET: expected at least 32 random characters, got 14",
         ],
       },
     ]);

@@ -24,17 +24,17 @@ describe("npm run check-config", () => {
     ]);
     expect(exitCode).toBe(1);
     expect(lines).toEqual([
-      expect.stringMatching(/^ORIGIN is "api\.example\.com": accepted is an http or https URL/),
+      expect.stringMatching(/^ORIGIN: expected an http or https URL .*, got "api\.example\.com"$/),
       expect.stringMatching(
-        /^POLICIES\[0\]\.extra is 1: accepted is one of the fields name, match/,
+        /^POLICIES\[0\]\.extra: expected one of the fields name, match.*, got 1$/,
       ),
       expect.stringMatching(
-        /^POLICIES\[0\]\.limits\[0\]\.limit is "0\/minute": accepted is an integer/,
+        /^POLICIES\[0\]\.limits\[0\]\.limit: expected an integer.*, got "0\/minute"$/,
       ),
       expect.stringMatching(
-        /^POLICIES\[0\]\.limits\[1\]\.window is "soon": accepted is a duration/,
+        /^POLICIES\[0\]\.limits\[1\]\.window: expected a duration.*, got "soon"$/,
       ),
-      expect.stringMatching(/^KEY_SECRET is missing: accepted is a secret text/),
+      expect.stringMatching(/^KEY_SECRET is missing: expected a secret text/),
       expect.stringMatching(/^CHECK_TOKENS is missing: wrangler\.toml requires this secret\./),
     ]);
   });
@@ -57,7 +57,7 @@ describe("npm run check-config", () => {
     const [exitCode, lines] = await checkConfig(claimed, "--secrets-deployed");
     expect([exitCode, lines]).toEqual([
       1,
-      [expect.stringMatching(/^JWT_KEY is missing: accepted is a key .* in KEY$/)],
+      [expect.stringMatching(/^JWT_KEY is missing: expected a key .* in KEY$/)],
     ]);
     const file = join(folder, "wrangler.toml");
     const required = '"CHECK_TOKENS", "JWT_KEY"]';

@@ -120,7 +120,7 @@ describe("the check of a deployment", () => {
     const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"'];
     const { problems } = findingsOf(vars, ["KEY_SECRET", "CHECK_TOKENS"], localVariables);
     expect(problems).toEqual([
-      expect.stringMatching(/^KEY_SECRET is missing: accepted is a secret text/),
+      expect.stringMatching(/^KEY_SECRET is missing: expected a secret text/),
       expect.stringMatching(/^CHECK_TOKENS is missing: .*wrangler\.toml requires this secret/),
     ]);
   });

@@ -46,7 +46,7 @@ describe("npm run deploy", () => {
     const [exitCode, output] = await deploy("-e=staging");
     expect([exitCode, output]).toEqual([
       1,
-      expect.stringMatching(/^LIMITS\S* is "5\/soon": accepted/m),
+      expect.stringMatching(/^LIMITS\S*: expected .*, got "5\/soon"/m),
     ]);
     expect(output).toContain("Nothing was deployed: the configuration has problems.");
     expect(output).not.toContain(isUploaded);

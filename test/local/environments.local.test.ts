@@ -156,7 +156,7 @@ describe("variables and secrets", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(found(settingsOf({ var: ["LIMITS:9/minute"] }))).toEqual([9, []]);
     const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
-    expect(problems).toEqual([expect.stringMatching(/^LIMITS is "soon"/)]);
+    expect(problems).toEqual([expect.stringMatching(/^LIMITS: expected .*, got "soon"/)]);
     const [, long] = found(settingsOf({ var: [`JWT_ISSUER:${"x".repeat(5_121)}`] }));
     expect(long).toEqual([
       expect.stringMatching(/^JWT_ISSUER: expected at most 5120 bytes, got 5121/),

@@ -65,7 +65,7 @@ describe("unknown variables", () => {
       /^unknown variable TRUSTED_PROXIES; trustedProxies is a field of a policy: .*\[\[vars\.POLICIES\]\]$/,
     ),
     expect.stringMatching(/^unknown variable ON_ERROR; onError is a field of a policy: /),
-    "unknown variable REGION; EXTRA_VARS lists variables of your own",
+    "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
   ];
 
   it("npm run check-config reports unknown variables with a suggestion", async () => {
@@ -89,7 +89,7 @@ describe("npm start with unknown variables and short secrets", () => {
     await stopped(run);
     expect(status).toBe(200);
     expect(run.output()).toContain("unknown variable STRATEGEY; did you mean STRATEGY?");
-    expect(run.output()).toContain("KEY_SECRET is 5 characters long: accepted are at least 32");
+    expect(run.output()).toContain("KEY_SECRET: expected at least 32 random characters, got 5");
   });
 });
 
@@ -143,8 +143,8 @@ describe("invalid secrets", () => {
     const expected = [
       1,
       [
-        "KEY_SECRET is 5 characters long: accepted are at least 32 random characters",
-        "CHECK_TOKENS has a token of 15 characters: accepted are tokens of at least 16 random characters",
+        "KEY_SECRET: expected at least 32 random characters, got 5",
+        "CHECK_TOKENS: expected tokens of at least 16 random characters, got one of 15",
       ],
     ];
     expect(await checked({ vars: [limits], secrets })).toEqual(expected);
@@ -155,12 +155,12 @@ describe("invalid secrets", () => {
     const example = readFileSync(".dev.vars.example", "utf8");
     const secrets = example.split("\n").map((line) => line.replace(/^# (?=[A-Z_]+=)/, ""));
     const [exitCode, lines] = await checked({ vars: [limits], secrets });
-    const problem = 'is "(hidden)": accepted is a secret of your own, and not the placeholder';
+    const problem = ": expected a secret of your own instead of the placeholder";
     expect([exitCode, lines]).toEqual([
       1,
       expect.arrayContaining([
-        expect.stringContaining(`KEY_SECRET ${problem}`),
-        expect.stringContaining(`CHECK_TOKENS ${problem}`),
+        expect.stringContaining(`KEY_SECRET${problem}`),
+        expect.stringContaining(`CHECK_TOKENS${problem}`),
       ]),
     ]);
   });
@@ -205,12 +205,18 @@ describe("POLICIES as a secret", () => {
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
     expect([exitCode, lines]).toEqual([
       1,
-      [expect.stringMatching(/^POLICIES\[1\]\.overrides\[0\]\.limits\.limit is "0\/s"/)],
+      [
+        expect.stringMatching(
+          /^POLICIES\[1\]\.overrides\[0\]\.limits\.limit: expected .*, got "0\/s"$/,
+        ),
+      ],
     ]);
     const cut = [...goodSecrets, `POLICIES='${broken.slice(0, -1)}'`];
     const [, cutLines] = await checked({ secrets: cut, required: ["POLICIES"] });
     expect(cutLines).toEqual([
-      expect.stringMatching(/^POLICIES is "\(hidden\)": .* wrong at line 1, column \d+$/),
+      expect.stringMatching(
+        /^POLICIES: expected .*, got "\(hidden\)"; .* invalid at line 1, column \d+$/,
+      ),
     ]);
   });
 
@@ -262,7 +268,7 @@ describe("a limit that can never deny", () => {
     const [exitCode, lines] = await checked({ vars }, deployed);
     expect([exitCode, lines[0]]).toEqual([
       0,
-      expect.stringMatching(/^LIMITS: the limit "default\.1000000000-per-1m" .* can never deny/),
+      expect.stringMatching(/^LIMITS: the limit "default\.1000000000-per-1m" .* never denies/),
     ]);
   });
 });
@@ -278,10 +284,10 @@ describe("a broken value", () => {
     expect([exitCode, lines]).toEqual([
       1,
       [
-        expect.stringMatching(/^LIMITS is .*valid JSON; as JSON it is wrong at line 1, column 14$/),
+        expect.stringMatching(/^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/),
         expect.stringMatching(/^POLICIES_2 is missing: .* because POLICIES_3 is set/),
-        expect.stringMatching(/^POLICIES_3\[0\]\.limts is "5\/s": .*; did you mean limits\?$/),
-        expect.stringMatching(/^CORS_ORIGINS is .* wrong at line 1, column 27$/),
+        expect.stringMatching(/^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/),
+        expect.stringMatching(/^CORS_ORIGINS: expected .* invalid at line 1, column 27$/),
       ],
     ]);
   });

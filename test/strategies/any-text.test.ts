@@ -260,7 +260,7 @@ function expectParsedOrQuoted(text: string): void {
         typeof value === "string" &&
         text.includes(value) &&
         accepted !== "" &&
-        message.includes(`is ${quoted(value)}: accepted is ${accepted}`),
+        message.includes(`: expected ${accepted}, got ${quoted(value)}`),
     );
     if (problems.length === 0 || !isEachQuoted) throw error;
   }

@@ -214,12 +214,12 @@ describe("a problem of an option", () => {
     [
       "a precision that its buckets do not have",
       { ...sliced, buckets: 30, precision: "1s" },
-      [["precision", "1s", "nothing beside buckets"]],
+      [["precision", "1s", "nothing, because buckets is set"]],
     ],
     [
       "a precision beside buckets that do not divide",
       { ...sliced, buckets: 7, precision: "1s" },
-      [["precision", "1s", "nothing beside buckets"]],
+      [["precision", "1s", "nothing, because buckets is set"]],
     ],
     [
       "slots beyond all",

@@ -94,13 +94,13 @@ describe("a problem of a limit", () => {
       2 ** 49 - 1,
       /sliding-window-counter.*2\^52/,
     ],
-    ["limit that is a number", 5, "", 5, /object of fields/],
-    ["limit that is null", null, "", null, /object of fields/],
+    ["limit that is a number", 5, "", 5, /, or an object$/],
+    ["limit that is null", null, "", null, /, or an object$/],
     ["no limit at all", [], "", [], /from 1 to 16/],
     ["empty text", "", "", "", /"10\/minute"/],
-    ["list in a list", [["1/s"]], "[0]", ["1/s"], /object of fields/],
+    ["list in a list", [["1/s"]], "[0]", ["1/s"], /, or an object$/],
     // oxlint-disable-next-line no-sparse-arrays
-    ["place left empty in a list", [, "1/s"], "[0]", undefined, /object of fields/],
+    ["place left empty in a list", [, "1/s"], "[0]", undefined, /, or an object$/],
   ])("tells its place, its value and what is accepted: %s", ([, input, field, value, accepted]) => {
     const [problem, ...others] = problemsOf(input);
     expect(others).toEqual([]);
@@ -131,7 +131,7 @@ describe("a problem of a limit", () => {
     expect(others).toEqual([]);
     expect(problem?.value).toBe(quoted);
     expect(problem?.accepted).toMatch(accepted);
-    expect(() => parseLimits(text)).toThrow(`is ${JSON.stringify(quoted)}: accepted is `);
+    expect(() => parseLimits(text)).toThrow(`, got ${JSON.stringify(quoted)}`);
   });
 
   it("stands beside all others", () => {
@@ -163,7 +163,7 @@ describe("a problem of a limit", () => {
 
   it("is told in one line each, in the words of the configuration", () => {
     expect(() => parseLimits([{ limit: 1, window: "soon" }, "0/s"])).toThrow(
-      /^\[0\]\.window is "soon": accepted is a duration .+\n\[1\]\.limit is "0\/s": accepted is .+$/,
+      /^\[0\]\.window: expected a duration .+, got "soon"\n\[1\]\.limit: expected .+, got "0\/s"$/,
     );
     expect(() => parseLimits([] as string[])).toThrow(ConfigProblems);
   });
