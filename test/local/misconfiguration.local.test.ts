@@ -284,9 +284,13 @@ describe("a broken value", () => {
     expect([exitCode, lines]).toEqual([
       1,
       [
-        expect.stringMatching(/^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/),
+        expect.stringMatching(
+          /^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/,
+        ),
         expect.stringMatching(/^POLICIES_2 is missing: .* because POLICIES_3 is set/),
-        expect.stringMatching(/^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/),
+        expect.stringMatching(
+          /^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/,
+        ),
         expect.stringMatching(/^CORS_ORIGINS: expected .* invalid at line 1, column 27$/),
       ],
     ]);
