@@ -1,8 +1,9 @@
 /**
- * The open reservations of a bucket (law 10). For each, the bucket keeps the least credits owed since it was opened: a
- * refund gives back at most that much, because the rest has drained. A refund of `credits` changes these least levels:
- * - of reservations opened later, it subtracts `credits`;
- * - of those opened earlier, it caps them at the least level since the refunded spend, minus `credits`.
+ * The open reservations of a bucket. For each one, the bucket keeps its least level: the least credits owed since the
+ * reservation was made. A settlement gives back at most that much, because everything beyond it has drained.
+ *
+ * A refund changes the least levels. For later reservations, the refunded credits are subtracted. For earlier ones, the
+ * result is at most the least level since the refunded spend, minus the refunded credits.
  */
 import { multiplyDivideFloor } from "./integers.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
@@ -24,13 +25,13 @@ import {
 import type { Renewal } from "./strategy.ts";
 
 export interface BucketReservations {
-  /** The amount of an entry is a number of reservations. */
+  /** The newest entry. The amount of an entry is its number of reservations. */
   readonly newest: OpenReservations;
-  /** The least credits that a spend found owed since the newest entry. */
+  /** The least credits owed at any spend since the newest entry. */
   readonly least: number;
   /**
-   * `refill = "interval"` only. Null means that the refill periods are fixed. Otherwise an open reservation began the
-   * first period, and this is the instant of the earliest final spend in it; infinity while there is none.
+   * Used with `refill = "interval"` while an open reservation may still move the refill periods: the first final spend of
+   * the first period, or infinity if there is none. Null if the periods are fixed.
    */
   readonly firstFinalAtMs: number | null;
 }
@@ -46,7 +47,7 @@ const withNewest = (
 ): MaybeReservations =>
   newest === null ? null : { newest, least, firstFinalAtMs: reserved.firstFinalAtMs };
 
-/** Records a spend. @param owed credits owed just before it */
+/** Records a spend that found `owed` credits owed. */
 export function recordSpend(
   reserved: BucketReservations,
   atMs: number,
@@ -57,8 +58,8 @@ export function recordSpend(
 }
 
 /**
- * Adds a reservation whose spend is recorded already.
- * @param opened its instants; `firstFinalAtMs` is used when it is the only open reservation
+ * Adds a reservation, after `recordSpend` recorded its spend.
+ * @param opened its instants; `firstFinalAtMs` applies if no other reservation is open
  */
 export function addReservation(
   before: MaybeReservations,
@@ -73,17 +74,17 @@ export function addReservation(
   const { atMs, expiresAtMs } = opened;
   const entry = { atMs, amount: 1, expiresAtMs, leastBefore: reserved?.least ?? never };
   const newest = addEntry(reserved?.newest ?? null, entry);
-  // The list is full: the reservation counts as a final spend, and its settlement is a plain refund.
+  // The list is full. The reservation counts as a final spend, and its settlement is a best-effort refund.
   if (newest === null) return reserved === null ? null : recordFinalSpend(reserved, atMs);
   return {
     newest,
-    // Nothing has drained since this instant.
+    // No spend has followed yet.
     least: never,
     firstFinalAtMs: reserved === null ? opened.firstFinalAtMs : reserved.firstFinalAtMs,
   };
 }
 
-/** An expired reservation stands as spent: it becomes a final spend. */
+/** Turns expired reservations into final spends, because they count as spent. */
 function dropExpired(reserved: MaybeReservations, nowMs: number): MaybeReservations {
   if (reserved === null || !hasExpired(reserved.newest, nowMs)) return reserved;
   const { open, leastAfter, expired } = removeExpired(reserved.newest, nowMs);
@@ -98,7 +99,7 @@ export function recordFinalSpend(reserved: BucketReservations, atMs: number): Bu
   return { newest, least, firstFinalAtMs: atMs };
 }
 
-/** Fixes the refill periods: no settlement moves them any more. */
+/** Fixes the refill periods, so that no settlement moves them. */
 export function fixPeriods(reserved: MaybeReservations): MaybeReservations {
   if (reserved === null || reserved.firstFinalAtMs === null) return reserved;
   return { newest: reserved.newest, least: reserved.least, firstFinalAtMs: null };
@@ -113,7 +114,7 @@ export function closeReservation(reserved: BucketReservations, atMs: number): Ma
   return withNewest(reserved, open, Math.min(reserved.least, leastAfter));
 }
 
-/** A lower bound on the credits owed at every instant since `atMs`. It is exact for an open reservation. */
+/** A lower bound on the least credits owed since `atMs`. It is exact for an open reservation. */
 export function leastOwedSince(reserved: MaybeReservations, atMs: number, owedNow: number): number {
   const from = reserved === null ? null : entryUntil(reserved.newest, atMs);
   if (reserved === null || from === null) return 0;
@@ -139,7 +140,7 @@ export function lowerLeastOwed(
   const lower = (level: number): number => Math.max(0, level - credits);
   if (newest.atMs < atMs) return withNewest(reserved, newest, Math.min(least, lower(leastSince)));
   const from = entryUntil(newest, atMs);
-  // The level between two entries may be from before the refunded spend.
+  // Between two entries, the least level may be from before the refunded spend.
   const isBetween = from !== null && from.atMs < atMs;
   const lowered = changeLeasts(newest, atMs, (leastBefore, isFirst) =>
     isFirst && isBetween ? Math.min(leastBefore, lower(leastSince)) : lower(leastBefore),
@@ -147,7 +148,7 @@ export function lowerLeastOwed(
   return withNewest(reserved, lowered, lower(least));
 }
 
-/** When the first refill period begins: with the earliest spend that is left. */
+/** The start of the first refill period, which is its first remaining spend. */
 export const firstPeriodStartMs = (reserved: MaybeReservations, firstFinalAtMs: number): number =>
   Math.min(reserved === null ? never : reserved.newest.oldestAtMs, firstFinalAtMs);
 
@@ -161,7 +162,7 @@ export function renewBucketReservations(
   return { newest, least: reserved.least, firstFinalAtMs: reserved.firstFinalAtMs };
 }
 
-/** The least credits owed since each entry, the oldest entry first. */
+/** The least level of each entry, the oldest first. */
 function leastsOf({ newest, least }: BucketReservations, owedNow: number): number[] {
   const leasts: number[] = [];
   let lowest = Math.min(least, owedNow);
@@ -173,8 +174,8 @@ function leastsOf({ newest, least }: BucketReservations, owedNow: number): numbe
 }
 
 /**
- * Converts the reservations when the credits of a unit change.
- * @param owedNow credits owed, at the former rate
+ * Converts the reservations to another number of credits per unit.
+ * @param owedNow credits owed, before the conversion
  */
 export function rescaleReservations(
   before: MaybeReservations,
@@ -200,7 +201,7 @@ function linkReservations(
 }
 
 /**
- * The reservations as text. The first integer describes the first refill period: 0 when it is fixed, 1 without a final
+ * The reservations as text. The first integer describes the first refill period: 0 if it is fixed, 1 if it has no final
  * spend, else 2 plus the time from its start to its first final spend.
  */
 export function encodeReservations(
@@ -218,7 +219,7 @@ export function encodeReservations(
   return encodeIntegers([first]) + encodeEntries(listEntries(newest), nowMs, leasts);
 }
 
-/** What `encodeReservations` encoded at `nowMs`; undefined for invalid data. */
+/** Decodes the text of `encodeReservations`; undefined for invalid data. */
 export function decodeReservations(
   stored: string,
   periodStartMs: number,

@@ -1,9 +1,10 @@
 /**
- * The arithmetic of token and leaky buckets: what is owed drains at a steady rate. Counting what a bucket lacks rather
- * than what it holds means that a new key owes nothing, and that idle time never banks more than the capacity.
+ * The arithmetic of token and leaky buckets. A bucket counts the units it owes, which drain at a steady rate: a new key
+ * owes nothing, and idle time never earns more than the capacity.
  *
- * Everything is counted in integer credits. With W and L divided by their greatest common divisor, a unit costs W credits
- * and a millisecond drains L. With `refill = "interval"`, a unit is one credit, and L drain at once after each whole W.
+ * Units are counted in integer credits. With W and L divided by their greatest common divisor, a unit costs W credits and
+ * L credits drain in each millisecond. With `refill = "interval"`, a unit costs one credit, and L credits drain at the end
+ * of each W.
  */
 import * as v from "valibot";
 import {
@@ -36,18 +37,18 @@ import {
   type LimitProblem,
   type Renewal,
   type ReservedUnits,
-  type Settlement,
+  type SettledUnits,
 } from "./strategy.ts";
 
 export interface BucketLimit extends Limit {
-  /** Units that may be owed. */
+  /** The capacity in units; for a queue, the units that may wait. */
   readonly burst: number;
   readonly creditsPerUnit: number;
   readonly creditsPerStep: number;
   readonly stepMs: number;
 }
 
-/** What was owed just before the first spend of an instant; more than at the next older mark. */
+/** The credits owed just before the first spend of an instant. A mark owed more than the next older one. */
 interface Mark {
   readonly atMs: number;
   readonly owed: number;
@@ -55,20 +56,20 @@ interface Mark {
   readonly depth: number;
 }
 
-/** A bucket: the credits owed at an instant from which steps are counted. */
+/** The state of a bucket: the credits owed at `atMs`, from which steps are counted. */
 export interface Level {
   readonly atMs: number;
   readonly owed: number;
   /**
-   * Instants of spends, which bound refunds; the newest is always the last spend. Times and amounts increase: a later
-   * mark that owed less bounds every refund that an earlier one does.
+   * Marks of earlier spends, the newest of the last one. They bound refunds: a refund of an earlier spend gives back no
+   * more than a later mark owed. A mark is dropped when a later one owed as much or less.
    */
   readonly newest: Mark | null;
-  /** Null when nothing is reserved, and for a queue. */
+  /** Null if no reservation is open, and for queues. */
   readonly reserved: BucketReservations | null;
 }
 
-/** Debts are capped at this time to drain, so that their end is an exact integer. */
+/** Debts are capped so that they drain within this time, which keeps instants exact integers. */
 const longestDrainMs = 2 ** 53 - 2 ** 47;
 
 function mostOwed(limit: BucketLimit): number {
@@ -76,14 +77,14 @@ function mostOwed(limit: BucketLimit): number {
   return Math.min(longestDrainMs, steps * limit.creditsPerStep);
 }
 
-/** Keeps a stored state below 100 bytes. After more spends, a refund may give back less than was spent. */
+/** More marks would make refunds more exact, but stored states longer than 100 bytes. */
 const mostMarks = 3;
 
 const nothingOwed: Level = { atMs: 0, owed: 0, newest: null, reserved: null };
 
 export const burstOption = { burst: v.optional(unitsSchema) };
 
-/** The limit with its burst (L by default) and its rate of drain. */
+/** The limit with its burst (L by default) and its drain rate. */
 export function withRate<L extends BucketLimit>(limit: L): L {
   const divisor = greatestCommonDivisor(limit.limit, limit.windowMs);
   return {
@@ -115,18 +116,18 @@ export function creditsOwed(limit: BucketLimit, level: Level, nowMs: number): nu
   return Math.max(0, level.owed - stepsUntil(limit, level, nowMs) * limit.creditsPerStep);
 }
 
-/** Units owed, rounded up: a partly drained unit cannot be spent again yet. */
+/** Units owed, rounded up, because a partly drained unit cannot be spent again yet. */
 function unitsOwed(limit: BucketLimit, level: Level, nowMs: number): number {
   return Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerUnit);
 }
 
-/** The least wait, rounded up, until at most `credits` are owed, which must be less than now. */
+/** The least wait in milliseconds until at most `credits` are owed. More than that must be owed now. */
 export function waitUntilOwed(limit: BucketLimit, level: Level, credits: number, nowMs: number) {
   const excess = level.owed - credits;
   return level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 
-/** Adds units at an instant. A spend from before the latest one counts from the latest, so that no more drains for it. */
+/** Adds units at an instant. If a later spend exists, they count from it, so that they drain no earlier. */
 function addOwed(
   limit: BucketLimit,
   before: Level,
@@ -134,25 +135,25 @@ function addOwed(
   spentAtMs: number,
   nowMs: number,
 ): Level {
-  // A drained level is forgotten here, so that it makes no difference whether a meter still had it.
+  // A drained level must decide like a fresh one, because storage may have discarded it.
   const owedNow = creditsOwed(limit, before, nowMs);
   const level = owedNow === 0 ? nothingOwed : before;
   const { newest } = level;
   const atMs = Math.max(spentAtMs, level.atMs, newest === null ? 0 : newest.atMs);
   const owed = atMs === nowMs ? owedNow : creditsOwed(limit, level, atMs);
-  // A spend that finds nothing owed starts the steps. Until the level has drained, they stay on that grid.
+  // A spend that finds nothing owed starts the grid of steps, which stays until the level has drained.
   const stepAtMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
   const reserved = level.reserved === null ? null : recordSpend(level.reserved, atMs, owed);
   return {
     atMs: stepAtMs,
     owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
     newest: newest?.atMs === atMs ? newest : pushMark(newest, atMs, owed),
-    // After the first refill period, settlements no longer move the periods.
+    // Settlements move only the first refill period.
     reserved: stepAtMs === level.atMs ? reserved : fixPeriods(reserved),
   };
 }
 
-/** The state of a queue after a spend. Later slots are promised to others, so only the last spend can be given back. */
+/** The state of a queue after a spend. Only the last spend can be refunded, because later slots are already promised. */
 export function enqueue(
   limit: BucketLimit,
   level: Level,
@@ -165,7 +166,7 @@ export function enqueue(
   return { ...next, newest: { atMs: lastAtMs, owed: 0, older: null, depth: 1 } };
 }
 
-/** The state after a final spend. */
+/** The state after a spend that is not a reservation. */
 export function spendFinal(
   limit: BucketLimit,
   level: Level,
@@ -195,10 +196,10 @@ function reserveUnits(
   return { ...next, reserved: addReservation(next.reserved, opened, nowMs) };
 }
 
-function settleReservation(
+function settleUnits(
   limit: BucketLimit,
   level: Level,
-  { cost, actualCost, spentAtMs }: Settlement,
+  { cost, actualCost, spentAtMs }: SettledUnits,
   nowMs: number,
 ): Level {
   const isOpen = isOpenAt(level.reserved, spentAtMs);
@@ -211,14 +212,14 @@ function settleReservation(
   const { firstFinalAtMs } = final;
   if (firstFinalAtMs === null) return { ...left, reserved: others };
   const startMs = firstPeriodStartMs(others, firstFinalAtMs);
-  // A settlement after the first refill period moves no period.
+  // A settlement after the first refill period moves nothing.
   const isLate = stepsUntil(limit, left, nowMs) > 0 || startMs === Number.POSITIVE_INFINITY;
   if (isLate) return { ...left, reserved: fixPeriods(others) };
   const isFixed = startMs === firstFinalAtMs;
   return { ...left, atMs: startMs, reserved: isFixed ? fixPeriods(others) : others };
 }
 
-/** Adds a mark, and drops older ones that owed as much: they bound no refund further. */
+/** Adds a mark, and drops older ones that owed as much or more. */
 function pushMark(newest: Mark | null, atMs: number, owed: number): Mark | null {
   let older = newest;
   while (older !== null && older.owed >= owed) older = older.older;
@@ -248,7 +249,7 @@ function closestMark(newest: Mark): Mark {
   return found;
 }
 
-/** Merges a mark with its older neighbour: the later time with the lesser amount, which increases no refund. */
+/** Merges a mark with its older neighbour. The later time with the lesser amount never increases a refund. */
 function mergeMark(newest: Mark, later: Mark): Mark {
   const { older } = newest;
   if (older === null) return newest;
@@ -259,9 +260,8 @@ function mergeMark(newest: Mark, later: Mark): Mark {
 }
 
 /**
- * Gives back units, at most the least amount that was owed at any time since their spend. Whatever drained beyond that
- * would have had nothing to drain without them. The least amount is exact for an open reservation, and a lower bound
- * from the marks otherwise.
+ * Gives back units, but at most the least credits owed at any time since their spend, because all credits beyond that
+ * have drained. The least credits are exact for an open reservation. Otherwise the marks give a lower bound.
  */
 function refundUnits(
   limit: BucketLimit,
@@ -277,7 +277,7 @@ function refundUnits(
   const credits = Math.min(units * limit.creditsPerUnit, least);
   if (credits === 0) return level;
   if (credits === owed) return nothingOwed;
-  // Later spends found that much less owed.
+  // Without the refunded credits, later spends would have found less owed.
   const marksLeft = marks.map((mark) => ({
     atMs: mark.atMs,
     owed: mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed,
@@ -295,7 +295,7 @@ function drainedAtMs(limit: BucketLimit, { atMs, owed }: Level): number {
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
-/** Age, credits per unit, credits owed, then the marks. */
+/** The level as text: its age, credits per unit, credits owed, and marks. */
 function encodeLevel(limit: BucketLimit, level: Level, nowMs: number): string {
   const marks = listMarks(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
   const head = [nowMs - level.atMs, limit.creditsPerUnit, level.owed];
@@ -321,7 +321,7 @@ function decodeLevel(
   return rescaleLevel(limit, level, { creditsPerUnit, owedNow: owed }, nowMs);
 }
 
-/** The level for a limit of another number of units, for which a unit costs other credits. */
+/** The level for a limit with another number of units, and so with other credits per unit. */
 function adaptLevel(limit: BucketLimit, level: Level, before: BucketLimit, nowMs: number): Level {
   const { creditsPerUnit } = before;
   const isSame = creditsPerUnit === limit.creditsPerUnit && level.reserved === null;
@@ -330,7 +330,7 @@ function adaptLevel(limit: BucketLimit, level: Level, before: BucketLimit, nowMs
   return rescaleLevel(limit, level, { creditsPerUnit, owedNow }, nowMs);
 }
 
-/** Converts a level to the limit's credits per unit. Debts are rounded up, and bounds of refunds down. */
+/** Converts a level to the limit's credits per unit. Credits owed are rounded up, and bounds of refunds down. */
 function rescaleLevel(
   limit: BucketLimit,
   level: Level,
@@ -364,11 +364,11 @@ export const bucketParts = {
   adapt: adaptLevel,
 };
 
-/** The reservations of buckets in which every unit may be given back. */
+/** The `ReservationParts` of all buckets except queues. */
 export const bucketReservations = {
   reserve: reserveUnits,
   isOpen: ({ reserved }: Level, spentAtMs: number) => isOpenAt(reserved, spentAtMs),
-  settle: settleReservation,
+  settle: settleUnits,
   renew: (level: Level, renewal: Renewal, nowMs: number): Level => {
     if (level.reserved === null) return level;
     const reserved = renewBucketReservations(level.reserved, renewal, nowMs);

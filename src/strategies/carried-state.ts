@@ -1,8 +1,8 @@
-/** States that one meter hands to the next: live ones as they are, stored ones as their strategies encoded them. */
+/** The states that a meter passes to the next one. Live states are passed without being encoded. */
 import type { CompiledLimit } from "./compiled-limit.ts";
 import type { Snapshot, StoredLimitState } from "./snapshot.ts";
 
-/** A state that is not encoded yet, and the limit that can encode it. */
+/** A state that is not encoded, with the limit that can encode it. */
 interface LiveState extends Omit<StoredLimitState, "data" | "open"> {
   readonly compiled: CompiledLimit;
   readonly state: unknown;
@@ -34,7 +34,7 @@ export function storedState(carried: CarriedState): StoredLimitState {
   return { identity, data, open, writtenAtMs, idleAtMs };
 }
 
-/** The state for a limit of the same identity; null if the stored data is invalid. Live states are never encoded. */
+/** The state for a limit of the same identity; null if its stored data is invalid. */
 export function stateFor({ strategy, limit }: CompiledLimit, carried: CarriedState): unknown {
   if (!isLive(carried)) {
     return strategy.restore(limit, carried.data, carried.writtenAtMs, carried.open);
@@ -45,18 +45,18 @@ export function stateFor({ strategy, limit }: CompiledLimit, carried: CarriedSta
     : strategy.adapt(limit, state, compiled.limit, writtenAtMs);
 }
 
-/** Whether the data has the shape of a stored state. Its strategy validates it once a meter has its limit. */
+/** Whether the data has the shape of a stored state. Its strategy validates the content when a meter has the limit. */
 export function isWellFormed(carried: CarriedState): boolean {
   if (isLive(carried) || typeof carried.data === "string") return true;
   return Array.isArray(carried.data) && carried.data.every((text) => typeof text === "string");
 }
 
-/** A meter keeps at most `mostStates` absent states. The byte limit applies beyond the first `fewStates`. */
+/** A meter keeps at most `mostStates` states of absent limits. The limit in bytes does not apply to `fewStates`. */
 const mostStates = 256;
 const fewStates = 8;
 const mostStatesBytes = 1_000_000;
 
-/** The states that a meter keeps for limits it does not have: those that become idle last. */
+/** The states of absent limits that a meter keeps: those that become idle last. */
 export function boundedStates(states: readonly CarriedState[]): readonly CarriedState[] {
   if (states.length <= fewStates) return states;
   let sizeBytes = 0;

@@ -1,4 +1,4 @@
-/** The registry of strategies, and what follows from a limit and its strategy. */
+/** The registry of strategies, and limits with the values derived from their strategies. */
 import { concurrency } from "./concurrency.ts";
 import { fixedWindow } from "./fixed-window.ts";
 import { leakyBucket } from "./leaky-bucket.ts";

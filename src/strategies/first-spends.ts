@@ -1,9 +1,9 @@
 /**
- * The first spends of a window that a request opens. They decide when the window opens: when all units of its first spend
- * are given back, it opens at the next spend, as if the first had not been made.
+ * The first spends of a window that opens with its first request. When all units of the first spend are given back, the
+ * window moves: it opens at the second spend, as if the first had not been made.
  *
- * Only a few final spends are kept. Once one is skipped, later ones are not added, because they are not the next. When
- * all kept spends are gone, the window stays where it is.
+ * A spend is final if it can no longer be settled. Only the first few final spends are kept. After one was left out, no
+ * later one is added. When all kept spends are given back, the window no longer moves.
  */
 import { decodeIntegers, decodeDated, encodeDated, type DatedUnits } from "./log/varint.ts";
 import {
@@ -19,12 +19,12 @@ import {
   removeExpired,
   renewEntries,
 } from "./open-reservations.ts";
-import type { Renewal, ReservedUnits, Settlement } from "./strategy.ts";
+import type { Renewal, ReservedUnits, SettledUnits } from "./strategy.ts";
 
 export interface FirstSpends {
-  /** The first spends that are final, the oldest first. */
+  /** The first final spends, the oldest first. */
   readonly final: readonly DatedUnits[];
-  /** Reservations made before the first final spend; amounts are units. */
+  /** Open reservations from before the first final spend. Their amounts are units. */
   readonly open: OpenReservations | null;
 }
 
@@ -40,7 +40,7 @@ function isComplete({ final, open }: FirstSpends, count: number): boolean {
 }
 
 /**
- * Adds a final spend, if it is one of the first.
+ * Adds a final spend if no earlier one was left out.
  * @param count units of the window before the spend
  */
 export function addFinalSpend(before: FirstSpends, count: number, spend: DatedUnits): FirstSpends {
@@ -56,7 +56,7 @@ export function addFinalSpend(before: FirstSpends, count: number, spend: DatedUn
 }
 
 /**
- * Adds a reservation made now, if no final spend is older.
+ * Adds a reservation made now if it is older than all final spends.
  * @param count units of the window before the reservation
  */
 export function addReservedSpend(
@@ -66,7 +66,7 @@ export function addReservedSpend(
   nowMs: number,
 ): FirstSpends {
   const current = finalizeExpired(before, nowMs);
-  // After a final spend, a reservation cannot change when the window opens.
+  // A reservation after a final spend never decides when the window opens.
   if (current.final.length === 0 && isComplete(current, count)) {
     const entry = { atMs: nowMs, amount: units, expiresAtMs, leastBefore: 0 };
     const open = addEntry(current.open, entry);
@@ -75,7 +75,7 @@ export function addReservedSpend(
   return addFinalSpend(current, count, { atMs: nowMs, units });
 }
 
-/** An expired reservation stands as spent: it becomes a final spend. */
+/** Turns expired reservations into final spends, because they count as spent. */
 function finalizeExpired(before: FirstSpends, nowMs: number): FirstSpends {
   if (!hasExpired(before.open, nowMs)) return before;
   const { open, expired } = removeExpired(before.open, nowMs);
@@ -86,7 +86,7 @@ function finalizeExpired(before: FirstSpends, nowMs: number): FirstSpends {
   return { final, open };
 }
 
-/** Inserts a final spend in the order of time. */
+/** Inserts a final spend at its place in time. */
 function insertFinalSpend(
   final: readonly DatedUnits[],
   { atMs, units }: DatedUnits,
@@ -101,10 +101,10 @@ function insertFinalSpend(
 export const hasReservedSpend = ({ open }: FirstSpends, atMs: number): boolean =>
   entryAt(open, atMs) !== null;
 
-/** Settles a reservation that `hasReservedSpend` finds. */
+/** Settles a reservation for which `hasReservedSpend` is true. */
 export function settleReservedSpend(
   { final, open }: FirstSpends,
-  { cost, actualCost, spentAtMs }: Settlement,
+  { cost, actualCost, spentAtMs }: SettledUnits,
 ): FirstSpends {
   const spend = { atMs: spentAtMs, units: actualCost };
   return {
@@ -124,7 +124,7 @@ export function removeFinalSpend(before: FirstSpends, spentAtMs: number, units: 
   return { final: final.toSpliced(index, 1, ...spendsLeft), open };
 }
 
-/** The parts of `ReservationParts` that are the same for every window that a request opens. */
+/** The `ReservationParts` that all windows with first spends share. */
 export const firstSpendReservations = {
   isOpen: ({ firstSpends }: { readonly firstSpends: FirstSpends }, spentAtMs: number): boolean =>
     hasReservedSpend(firstSpends, spentAtMs),
@@ -148,8 +148,8 @@ const firstAtMs = ({ final, open }: FirstSpends): number =>
   );
 
 /**
- * When a window opens after units were given back.
- * @param openedAtMs when it opened before
+ * The opening of a window after units were given back.
+ * @param openedAtMs the opening before that
  * @param count units left in the window
  */
 export function reopenedAtMs(
@@ -159,24 +159,24 @@ export function reopenedAtMs(
   count: number,
 ): number {
   if (firstAtMs(before) !== openedAtMs) return openedAtMs;
-  // A final spend that was not kept may be older than an open reservation.
+  // A final spend that was left out may be older than the open reservations.
   if (left.final.length === 0 && !isComplete(left, count)) return openedAtMs;
   const firstMs = firstAtMs(left);
   return firstMs === Number.POSITIVE_INFINITY ? openedAtMs : firstMs;
 }
 
-/** The final spends, encoded at the end of the window's state. */
+/** The final spends as text, which ends the text of the window. */
 export const encodeFinalSpends = (firstSpends: FirstSpends, nowMs: number): string =>
   encodeDated(finalizeExpired(firstSpends, nowMs).final, nowMs);
 
-/** The open reservations, encoded as a text of their own. */
+/** The open reservations as a separate text. */
 export const encodeReservedSpends = (firstSpends: FirstSpends, nowMs: number): string =>
   encodeEntries(listEntries(finalizeExpired(firstSpends, nowMs).open), nowMs, null);
 
 /**
- * The first spends that were encoded at `nowMs`; null for invalid data.
- * @param integers decoded from what `encodeFinalSpends` returned
- * @param stored what `encodeReservedSpends` returned
+ * Decodes first spends; null for invalid data.
+ * @param integers the integers in the text of `encodeFinalSpends`
+ * @param stored the text of `encodeReservedSpends`
  * @param count units of the window
  */
 export function decodeFirstSpends(

@@ -1,10 +1,10 @@
 /**
  * Fixed window: one counter per window, at most L units in each. A window opens with its first admitted request and lasts
- * W, or follows the clock, or is a calendar period of a time zone.
+ * W, or is aligned to the clock, or is a calendar period of a time zone.
  *
- * Promise: at most L units in one window. Bound: 2L in any span of W, when a full window follows a full one; this burst
- * across the boundary is the known weakness. An elastic window ends only after W without any request, allowed or denied:
- * at most L in any span of W, but a client that keeps sending is never allowed again.
+ * Promise: at most L units in one window. Bound: 2L in any span of W. Known weakness: such a burst is possible across the
+ * boundary of two full windows. An elastic window ends only after W without any request, allowed or denied. Its bound is L
+ * in any span of W, but it never allows a client again that keeps sending.
  */
 import * as v from "valibot";
 import { alignOption, openingMs } from "./align.ts";
@@ -29,7 +29,7 @@ import {
   constantSizeBytes,
   type Limit,
   type ReservedUnits,
-  type Settlement,
+  type SettledUnits,
   strategyOfParts,
 } from "./strategy.ts";
 import { canonicalTimeZone } from "./time-zones.ts";
@@ -44,10 +44,10 @@ interface FixedWindowLimit extends Limit {
 /** The latest window. A count of 0 means that there is none. */
 interface FixedWindow {
   readonly openedAtMs: number;
-  /** When its W began: `openedAtMs`, or the last restart of an elastic window. */
+  /** The start of its W: `openedAtMs`, or the last restart of an elastic window. */
   readonly startedAtMs: number;
   readonly count: number;
-  /** Kept for windows that a request opens, unless they are elastic. */
+  /** Empty unless a request opened the window; also empty for elastic windows. */
   readonly firstSpends: FirstSpends;
 }
 
@@ -96,8 +96,8 @@ function spend(
     const firstSpends = isOpenedByRequest(limit) ? { final, open: null } : noFirstSpends;
     return { openedAtMs, startedAtMs: openedAtMs, count: units, firstSpends };
   }
-  // A late booking from before a clock or calendar window belongs to a window that is over. Where requests open windows,
-  // it would have opened one itself; it counts in the open window, which never adds quota.
+  // A late booking from before a clock or calendar window belongs to a window that is over. Otherwise it would have opened
+  // an earlier window. It counts in the open one instead, which never adds quota.
   const isOfFormerWindow =
     limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
   if (isOfFormerWindow) return window;
@@ -124,14 +124,14 @@ function refund(
   return removeUnits(limit, window, units, firstSpends);
 }
 
-/** @param firstSpends those that are left */
+/** @param firstSpends the first spends that are left */
 function removeUnits(
   limit: FixedWindowLimit,
   window: FixedWindow,
   units: number,
   firstSpends: FirstSpends,
 ): FixedWindow {
-  // Without any unit, no window would have opened.
+  // The last unit was removed, so no window is open.
   if (units >= window.count) return none;
   const count = window.count - units;
   const openedAtMs = reopenedAtMs(window.firstSpends, firstSpends, window.openedAtMs, count);
@@ -160,7 +160,7 @@ function reserve(
 function settle(
   limit: FixedWindowLimit,
   window: FixedWindow,
-  settlement: Settlement,
+  settlement: SettledUnits,
   nowMs: number,
 ): FixedWindow {
   const { cost, actualCost, spentAtMs } = settlement;
@@ -205,7 +205,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
-    // Isolates of the previous version send a time zone as it was written.
+    // Isolates of the previous version send the time zone in its written letter case.
     return align === "calendar"
       ? `calendar ${timezone?.toLowerCase()}`
       : align === "clock"

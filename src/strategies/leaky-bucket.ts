@@ -29,7 +29,7 @@ interface LeakyBucketLimit extends BucketLimit {
   /** The longest delay of a queue. `withMaxDelay` adds it; it is not a field of configuration. */
   readonly maxDelayMs?: number;
   readonly capacity: number;
-  /** Credits that may be owed beyond whole units, where `maxDelayMs` is not a whole number of slots. */
+  /** Credits that may be owed beyond whole units, if `maxDelayMs` is not a whole number of slots. */
   readonly slackCredits: number;
 }
 
@@ -38,12 +38,12 @@ export const isQueue = (limit: Limit): boolean =>
 
 /**
  * Whether `maxDelayMs`, and not the burst, bounds the queue of a limit.
- * @param capacity the limit's capacity in units, which is burst + 1 where the burst bounds it
+ * @param capacity the capacity of the limit in units; burst + 1 if the burst bounds it
  */
 export const isBoundByDelay = (limit: Limit, capacity: number): boolean =>
   isQueue(limit) && capacity <= Number(Reflect.get(limit, "burst") ?? limit.limit);
 
-/** The limits, with a longest delay for each queue; null leaves each queue its whole burst. */
+/** The limits with a longest delay for each queue. Null changes nothing: the burst alone bounds the delay. */
 export function withMaxDelay(
   limits: readonly Limit[],
   maxDelayMs: number | null,

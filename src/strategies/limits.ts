@@ -1,4 +1,4 @@
-/** Parses and validates written limits. All problems are reported at once. */
+/** Parses and validates limits as written in configuration. All problems are reported at once. */
 import * as v from "valibot";
 import { unitsSchema } from "./integers.ts";
 import {
@@ -34,13 +34,13 @@ export interface LimitInput {
 export interface LimitDefaults {
   /** The strategy of limits that name none; `sliding-window-counter` by default. */
   readonly strategy?: string;
-  /** The name of the policy, from which unnamed limits derive theirs; `default` by default. */
+  /** The name of the policy, from which the names of unnamed limits derive; `default` by default. */
   readonly policy?: string;
 }
 
 const mostLimits = 16;
-const acceptedCount = `from 1 to ${mostLimits} limits`;
-/** A policy's states share one storage row of at most 2 MB; the rest of the row needs some room. */
+const acceptedLimits = `from 1 to ${mostLimits} limits`;
+/** All states of a policy share one storage row of at most 2 MB, which holds other data too. */
 const mostStoredBytes = 1_900_000;
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const acceptedName =
@@ -65,12 +65,12 @@ export const limitFields: readonly string[] = [
   ]),
 ];
 
-/** A limit as written, and where. */
+/** A limit as written, with its place in the input. */
 interface WrittenLimit {
   readonly field: string;
   /** The value that problems quote. */
   readonly written: unknown;
-  /** The fields, or any other value if they are invalid. */
+  /** An object of fields, unless it is invalid. */
   readonly value: unknown;
 }
 
@@ -97,7 +97,7 @@ export function parseLimits(
   return limits;
 }
 
-/** Like `parseLimits` for a value of any shape. Passes every problem to `report`, and returns the valid limits. */
+/** Like `parseLimits`, but accepts any value, passes problems to `report`, and returns the valid limits. */
 export function readLimits(
   input: unknown,
   defaults: LimitDefaults,
@@ -107,7 +107,7 @@ export function readLimits(
     report({ variable: "", field, value, accepted });
   const items: readonly unknown[] = Array.isArray(input) ? input : [input];
   if (items.length === 0 || items.length > mostLimits) {
-    reportAt("", input, acceptedCount);
+    reportAt("", input, acceptedLimits);
     return [];
   }
   const { strategy = defaultStrategy } = defaults;
@@ -121,7 +121,7 @@ export function readLimits(
       : readFields({ field, written: item, value: item }, known, reportAt);
   });
   if (drafts.length > mostLimits) {
-    reportAt("", input, acceptedCount);
+    reportAt("", input, acceptedLimits);
     return [];
   }
   const storedBytes = drafts.reduce(
@@ -171,7 +171,7 @@ function readFields(
     reportAt(field, written, `${acceptedNotation}, or an object`);
     return [];
   }
-  // A problem in notation quotes the whole part: its pieces say little on their own.
+  // A problem in notation quotes the whole part, because its pieces mean little on their own.
   const reportField = (within: string, wrong: unknown, accepted: string): void =>
     reportAt(joinPath(field, within), value === written ? wrong : written, accepted);
   const isCalendar = isCalendarOnly(parseWindow(asText(value["window"])));
@@ -183,7 +183,7 @@ function readFields(
     ? { ...value, align, strategy: calendarStrategy }
     : { ...value, strategy: strategyName };
   const strategy = strategies.get(asText(input["strategy"]));
-  // An unknown strategy may have any options.
+  // For an unknown strategy, no option can be called invalid.
   const options = strategy?.options ?? anyOption(input);
   const parsed = v.safeParse(fields({ ...limitEntries, ...options }), input);
   for (const problem of problemsFromIssues("", "", parsed.issues ?? [])) {
@@ -201,7 +201,7 @@ function readFields(
 const calendarStrategy = "fixed-window";
 const acceptedForCalendar = `"${calendarStrategy}", which months and years imply`;
 
-/** Whether a window is a calendar period in any case: months and years have no fixed length. */
+/** Whether a window can only be a calendar period, because months and years have no fixed length. */
 const isCalendarOnly = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
@@ -222,7 +222,10 @@ function anyOption(input: object): v.ObjectEntries {
   return Object.fromEntries(others.map((name) => [name, v.unknown()]));
 }
 
-/** Names the limits (design section 5), and reports limits of equal identity or name. */
+/**
+ * Names the limits, and reports those with equal identity or name. An unnamed limit gets the policy's name if it is the only
+ * one, else `<policy>.<limit>-per-<window>`, and with the strategy's name where that is not unique.
+ */
 function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: ReportAt): Limit[] {
   const shortName = ({ limit }: LimitDraft): string =>
     limit.name ??
@@ -251,7 +254,7 @@ function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: Rep
   });
 }
 
-/** A free name. Limits of one strategy and window differ only in options, which have no short name, so it adds a number. */
+/** The name, with a number if it is taken: limits that differ only in options have no other distinction. */
 function freeName(name: string, taken: ReadonlySet<string>): string {
   let free = name;
   for (let number = 2; taken.has(free); number++) free = `${name}.${number}`;

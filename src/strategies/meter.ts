@@ -1,8 +1,8 @@
 /**
- * A meter: several limits on one key, decided at one instant, all or nothing. A denial and a look spend nothing.
+ * A meter decides several limits on one key at one instant, all or nothing. A denial and a look spend nothing.
  *
- * It keeps the latest time it has seen, so that a clock that steps back adds no quota; and the states of limits it was
- * not given, until they are idle, so that two deployed versions of a policy do not erase one another's.
+ * A meter remembers the latest time it has seen, so that a clock that steps back adds no quota. It also keeps the states
+ * of absent limits until they are idle, so that two deployed versions of a policy do not erase one another's states.
  */
 import { compiledLimit, type CompiledLimit } from "./compiled-limit.ts";
 import {
@@ -27,7 +27,7 @@ import {
   rebooked,
   type RenewedReservation,
   renewedState,
-  type Reservation,
+  type ReservedSpend,
   reservedState,
   settledState,
   spentDecision,
@@ -38,8 +38,8 @@ import {
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 
-/** A reservation that ends. */
-export interface SettledReservation extends Reservation {
+/** A reservation and its actual cost. */
+export interface SettledReservation extends ReservedSpend {
   readonly actualCost: number;
   /** The meter's `seenMs` right after the reservation. */
   readonly spentAtMs: number;
@@ -55,52 +55,52 @@ export interface Meter {
    * @throws RangeError if an argument is not an integer of at least 0
    */
   consume(cost: number, nowMs: number, heldUnits?: number): Decision;
-  /** What `consume` would return. Changes nothing. */
+  /** Returns the decision that `consume` would return, and changes nothing. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Spends `cost` if every limit allows it, for the caller to settle when the actual cost is known. Concurrency slots are
-   * free again after `ttlMs` at the latest. Until then the meter keeps the data that an exact settlement needs (law 10).
+   * Spends `cost` if every limit allows it. The caller settles the reservation when the actual cost is known. Until the ttl
+   * ends, the meter keeps the data for an exact settlement. Then the cost counts as spent, and concurrency slots are free.
    */
-  reserve(reservation: Reservation, nowMs: number, heldUnits?: number): Decision;
+  reserve(reservation: ReservedSpend, nowMs: number, heldUnits?: number): Decision;
   /**
-   * Corrects a reservation to its actual cost. A lower cost is a refund, booked to the instant of the spend; a higher
-   * cost is booked in full now. Concurrency slots are freed whatever the actual cost is. The caller settles each
-   * reservation at most once, and before its ttl ends.
+   * Corrects a reservation to its actual cost. A lower cost is a refund, booked to the instant of the spend. A higher cost
+   * is booked in full now. Concurrency slots are freed in both cases. The caller must settle a reservation at most once,
+   * and before its ttl ends.
    */
   settle(reservation: SettledReservation, nowMs: number): void;
-  /** Extends a reservation, and its concurrency slots, to `ttlMs` from now. */
+  /** Keeps a reservation, and its concurrency slots, open until `ttlMs` from now. */
   renew(reservation: RenewedReservation, nowMs: number): void;
-  /** Records that another policy denied the request. Only an elastic window changes: it restarts. */
+  /** Records that another policy denied the request, which restarts elastic windows. Other limits do not change. */
   deny(nowMs: number): void;
   /** Adds units that were spent elsewhere at `atMs`. Never denies, and may leave a debt. */
   book(cost: number, atMs: number, nowMs: number): void;
   /** Gives back units spent at `spentAtMs` that still count. Without a reservation this is best effort. */
   refund(cost: number, spentAtMs: number, nowMs: number): void;
-  /** The state for storage and `createMeter`: structured-cloneable and versioned. */
+  /** The state as a versioned, structured-cloneable value for storage and `createMeter`. */
   snapshot(): unknown;
   /**
-   * A meter of other limits on the same key. It decides like `createMeter(limits, this.snapshot())`, but takes over live
-   * states without encoding them. Both meters share states, which are immutable, and go on independently.
+   * A meter of other limits on the same key. It decides like `createMeter(limits, this.snapshot())`, but takes over the
+   * states without encoding them. Later changes of one meter do not affect the other.
    */
   withLimits(limits: readonly Limit[]): Meter;
-  /** From this instant on, discarding the snapshot changes no decision. At most `seenMs` when the state is empty. */
+  /** The instant from which on discarding the state changes no decision. It is at most `seenMs` if the state is empty. */
   idleAtMs(): number;
   /**
-   * How long a spend of up to the whole capacity can affect decisions of this meter's own limits. Debts, and states of
-   * absent limits, may last longer: see `idleAtMs`.
+   * How long a spend can affect decisions of this meter's limits, if it leaves no debt. Debts and states of absent limits
+   * may last longer: see `idleAtMs`.
    */
   readonly retentionMs: number;
-  /** Approximate memory, without the limits. */
+  /** Approximate memory of the meter, without its limits. */
   sizeBytes(): number;
-  /** The latest time that the meter has seen. The last spend was booked at this time. */
+  /** The latest time that the meter has seen. A spend is booked at this time, even if the caller's clock is behind. */
   readonly seenMs: number;
-  /** Grows whenever `snapshot` would return another state; a later `seenMs` alone does not count. */
+  /** Grows with every change of the state. A later `seenMs` alone is not a change. */
   readonly changes: number;
-  /** Why stored state was rejected and replaced by an empty one; null if none was rejected. */
+  /** Why a stored state was rejected and replaced by an empty one; null if none was rejected. */
   readonly refused: string | null;
 }
 
-/** @param stored what `snapshot` of an earlier meter returned; anything else is rejected, see `refused` */
+/** @param stored the snapshot of an earlier meter; any other value is rejected, see `refused` */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
   const snapshot = stored === undefined ? noCarriedStates : readSnapshot(stored);
   return snapshot === null
@@ -108,7 +108,7 @@ export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
     : new LimitsMeter(limits, snapshot, null);
 }
 
-/** Approximate memory of a meter without its states, and of each of its limits. */
+/** Approximate memory of a meter and of each of its limits, without their states. */
 const bytesPerMeter = 130;
 const bytesPerLimit = 70;
 
@@ -126,7 +126,7 @@ class LimitsMeter implements Meter {
   constructor(limits: readonly Limit[], carried: CarriedStates, refused: string | null) {
     this.refused = refused;
     const states = new Map(carried.states.map((state) => [state.identity, state]));
-    // A carried state may have seen a later time than the meter, whose clock has been corrected since.
+    // A stored state may be later than the meter, if the clock was ahead and has been corrected since.
     this.seenMs = limits.reduce(
       (latestMs, limit) =>
         Math.max(latestMs, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
@@ -158,7 +158,7 @@ class LimitsMeter implements Meter {
       return { compiled, state: compiled.strategy.fresh() };
     }
     const seenMs = Math.max(carried.writtenAtMs, carriedSeenMs);
-    // Other limits have seen a later time. At that time, units of this state would already have been given back.
+    // Another limit has seen a later time. Without a new booking, this limit would give back units too early.
     return seenMs < this.seenMs
       ? rebooked({ compiled, state }, seenMs, this.seenMs)
       : { compiled, state };
@@ -172,7 +172,7 @@ class LimitsMeter implements Meter {
     return this.#spend(cost, spentState, nowMs, heldUnits);
   }
 
-  reserve({ cost, ttlMs }: Reservation, nowMs: number, heldUnits = 0): Decision {
+  reserve({ cost, ttlMs }: ReservedSpend, nowMs: number, heldUnits = 0): Decision {
     requireTtl(ttlMs);
     const reserveUnits: SpendTransition = (metered, units, atMs) =>
       reservedState(metered, { cost: units, ttlMs }, atMs);
@@ -224,7 +224,7 @@ class LimitsMeter implements Meter {
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
-    // The age of the spend is right even where the caller's clock is not.
+    // The caller's clock may be wrong, but the age of the spend is right.
     const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
     this.#change(seenMs, (metered) => bookedState(metered, cost, bookedAtMs, seenMs));
   }
@@ -309,9 +309,9 @@ class LimitsMeter implements Meter {
   }
 
   /**
-   * The time to decide at: `nowMs`, or `seenMs` when the clock stepped back. A `seenMs` further ahead than the longest
-   * window came from a mis-set clock. The meter then books all units again at `nowMs`, so that the key neither gains
-   * quota nor stays blocked.
+   * The time to decide at: `nowMs`, or `seenMs` if the clock stepped back. If `seenMs` is ahead by more than the longest
+   * window, it came from a mis-set clock. All units are then booked again at `nowMs`, so that the key neither gains quota
+   * nor stays blocked.
    */
   #correctedMs(nowMs: number): number {
     if (!this.#isMisset(nowMs)) return Math.max(nowMs, this.seenMs);
@@ -327,7 +327,7 @@ class LimitsMeter implements Meter {
     return this.seenMs - nowMs > this.#longestWindowMs;
   }
 
-  /** A later `seenMs` alone is not a change: the next decision brings its own time. */
+  /** A later `seenMs` alone is not a change, because every later decision brings its own time. */
   #change(seenMs: number, transition: (metered: MeteredLimit) => unknown): void {
     let hasChanged = false;
     for (const metered of this.#limits) {

@@ -1,36 +1,36 @@
-/** One limit of a meter with its state: how it spends, corrects reservations, and decides a request. */
+/** One limit of a meter and its state: spends, settlements of reservations, and the decision on a request. */
 import type { CompiledLimit } from "./compiled-limit.ts";
 import { expiryMs } from "./open-reservations.ts";
-import type { Decision, LimitDecision, Settlement } from "./strategy.ts";
+import type { Decision, LimitDecision, SettledUnits } from "./strategy.ts";
 
 export interface MeteredLimit {
   readonly compiled: CompiledLimit;
   state: unknown;
 }
 
-/** When a decision is made. */
+/** The time of a decision, and the units that are lent out at that time. */
 export interface DecisionTime {
   /** The latest time that the meter has seen. */
   readonly atMs: number;
   /** How far `atMs` is ahead of the caller's clock. Every wait includes it. */
   readonly lagMs: number;
-  /** Units lent out, which count as spent at `atMs`. */
+  /** Units lent out to leases. They count as spent at `atMs`. */
   readonly heldUnits: number;
 }
 
 /** A spend that is settled later. */
-export interface Reservation {
+export interface ReservedSpend {
   readonly cost: number;
-  /** At its end an unsettled reservation stands as spent; an integer of at least 1. */
+  /** After this time, an unsettled reservation counts as spent; an integer of at least 1. */
   readonly ttlMs: number;
 }
 
-export interface RenewedReservation extends Reservation {
+export interface RenewedReservation extends ReservedSpend {
   /** The meter's `seenMs` right after the reservation, or right after its last renewal. */
   readonly heldAtMs: number;
 }
 
-/** The limit with all units that count at `seenMs` booked again, as if they were spent at `nowMs`. */
+/** The limit with a state in which all units that count at `seenMs` were spent at `nowMs`. */
 export function rebooked({ compiled, state }: MeteredLimit, seenMs: number, nowMs: number) {
   const { limit, strategy } = compiled;
   const used = strategy.used(limit, state, seenMs);
@@ -53,7 +53,7 @@ export function spentState(
 /** Debts are capped, so that sums of units stay exact integers. */
 const greatestDebt = 2 ** 50;
 
-/** The state after a spend at `atMs` that may leave a debt. */
+/** The state after a spend at `atMs` that may exceed the capacity. */
 export function bookedState(
   { compiled: { limit, strategy }, state }: MeteredLimit,
   cost: number,
@@ -64,7 +64,7 @@ export function bookedState(
   return units <= 0 ? state : strategy.spend(limit, state, units, atMs, seenMs);
 }
 
-/** When a reservation is booked: slots expire after a window, so a shorter ttl books them earlier. */
+/** The instant at which a reservation is booked. Slots expire after a window, so those with a shorter ttl are booked earlier. */
 function reservedAtMs({ windowMs, strategy }: CompiledLimit, ttlMs: number, atMs: number): number {
   return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
 }
@@ -72,7 +72,7 @@ function reservedAtMs({ windowMs, strategy }: CompiledLimit, ttlMs: number, atMs
 /** The state after a reservation that fits. */
 export function reservedState(
   { compiled, state }: MeteredLimit,
-  { cost, ttlMs }: Reservation,
+  { cost, ttlMs }: ReservedSpend,
   atMs: number,
 ): unknown {
   const { limit, strategy } = compiled;
@@ -86,10 +86,10 @@ export function reservedState(
       );
 }
 
-/** The state after a reservation ended: slots are free, any other limit is corrected to the actual cost. */
+/** The state after a reservation ends: its slots are free, or its units are corrected to the actual cost. */
 export function settledState(
   metered: MeteredLimit,
-  reservation: RenewedReservation & Settlement,
+  reservation: RenewedReservation & SettledUnits,
   seenMs: number,
 ): unknown {
   const { compiled, state } = metered;
@@ -104,7 +104,7 @@ export function settledState(
   } else if (refunded > 0) {
     next = strategy.refund(limit, state, refunded, spentAtMs, seenMs);
   }
-  // The cost beyond the reservation is spent now.
+  // Units beyond the reserved cost are spent now.
   return actualCost > cost
     ? bookedState({ compiled, state: next }, actualCost - cost, seenMs, seenMs)
     : next;
@@ -116,7 +116,7 @@ function releasedState(
   { cost, heldAtMs, ttlMs }: RenewedReservation,
   seenMs: number,
 ): unknown {
-  // A reservation made while the clock was ahead has been booked again since, without its ttl.
+  // The clock was ahead when the reservation was made. Its slots have been booked again since, without its ttl.
   const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(compiled, ttlMs, heldAtMs);
   return compiled.strategy.refund(compiled.limit, state, cost, atMs, seenMs);
 }
@@ -153,11 +153,11 @@ export const usedUnits = (
     ({ compiled: { limit, strategy }, state }) => strategy.used(limit, state, atMs) + heldUnits,
   );
 
-/** A cost of 0 fits even into a debt. */
+/** A cost of 0 always fits, even when more than the capacity is used. */
 const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =>
   cost === 0 || used + cost <= compiled.capacity;
 
-/** @param used what `usedUnits` returned for the same limits */
+/** @param used the result of `usedUnits` for the same limits */
 export const isWithinAll = (
   limits: readonly MeteredLimit[],
   used: readonly number[],
@@ -171,7 +171,7 @@ const stateWithHeld = (
 ): unknown =>
   heldUnits === 0 ? state : compiled.strategy.spend(compiled.limit, state, heldUnits, atMs, atMs);
 
-/** How long an allowed request waits in the slowest queue. Call it before the request is spent. */
+/** How long an allowed request waits in the slowest queue, computed before its units are spent. */
 export function queueDelayMs(limits: readonly MeteredLimit[], time: DecisionTime): number {
   let longestMs = 0;
   for (const metered of limits) {
@@ -203,7 +203,7 @@ export function spentDecision(
   };
 }
 
-/** The decision on a cost that is denied, or that is not spent because the caller only looks. */
+/** The decision on a cost that is denied, or that the caller only looks at. */
 export function unspentDecision(
   metered: readonly MeteredLimit[],
   used: readonly number[],
@@ -222,7 +222,7 @@ export function unspentDecision(
   };
 }
 
-/** The greatest wait of limits or decisions; null if one of them never allows the cost, 0 if all allow it. */
+/** The greatest wait of several limits or decisions: null if one never allows the cost, 0 if all allow it. */
 export function longestWaitMs(
   decisions: readonly { readonly retryAfterMs: number | null }[],
 ): number | null {

@@ -1,24 +1,24 @@
 /**
- * The open reservations of one limit, by the instant of their spend. A strategy keeps them so that a settlement leaves
- * only its outcome behind (law 10). They form an immutable linked list, the newest first; states share common tails.
+ * The open reservations of one limit, with one entry for each instant at which units were reserved. A strategy needs them
+ * for exact settlements. The entries form an immutable linked list, the newest first, and states share older entries.
  *
  * An entry is removed when its reservations are settled or expire. The exact expiry affects no decision, because an
- * unsettled reservation stands as spent either way. Expiries are therefore rounded up to seconds, which take fewer bytes.
+ * unsettled reservation counts as spent before and after it. Expiries are rounded up to seconds, which take fewer bytes.
  */
 import { encodeIntegers } from "./log/varint.ts";
 import type { Renewal } from "./strategy.ts";
 
 export interface OpenReservations {
   readonly atMs: number;
-  /** Units for windows, the number of reservations for buckets. */
+  /** For windows, the reserved units; for buckets, the number of reservations. */
   readonly amount: number;
-  /** A whole second. */
+  /** Rounded up to a whole second. */
   readonly expiresAtMs: number;
-  /** Buckets only: the least credits owed between the next older entry and this one. */
+  /** For buckets, the least credits owed between the next older entry and this one. */
   readonly leastBefore: number;
   readonly older: OpenReservations | null;
   readonly oldestAtMs: number;
-  /** The number of entries from this one to the oldest, and the sum of their amounts. */
+  /** `length`, `totalAmount` and `firstExpiresAtMs` cover this entry and all older ones. */
   readonly length: number;
   readonly totalAmount: number;
   readonly firstExpiresAtMs: number;
@@ -27,7 +27,7 @@ export interface OpenReservations {
 type ReservationEntry = Pick<OpenReservations, "atMs" | "amount" | "expiresAtMs" | "leastBefore">;
 type DecodedEntry = Omit<ReservationEntry, "leastBefore">;
 
-/** Enough for 1,000 reservations and as many provisional spends. Beyond it, a settlement is a best-effort refund. */
+/** Enough for 1,000 reservations and as many provisional spends. Settlements of further reservations are best effort. */
 const mostOpenEntries = 2_048;
 
 /** Approximate memory of an entry. */
@@ -74,7 +74,7 @@ export function addEntry(
   return length < mostOpenEntries ? pushEntry(open, entry) : null;
 }
 
-/** The newest entry at or before an instant. */
+/** The newest entry that is not later than an instant. */
 export function entryUntil(open: OpenReservations | null, atMs: number): OpenReservations | null {
   let entry = open;
   while (entry !== null && entry.atMs > atMs) entry = entry.older;
@@ -166,7 +166,7 @@ export function renewEntries(
 ): OpenReservations | null {
   const formerExpiryMs = expiryMs(heldAtMs, ttlMs);
   const nextExpiryMs = expiryMs(nowMs, ttlMs);
-  // After its first renewal, only its expiry identifies a reservation. Extending another of the same expiry does no harm.
+  // After its first renewal, a reservation is found by its expiry. Extending others of the same expiry does no harm.
   const isRenewed = (entry: OpenReservations): boolean =>
     entry.atMs === heldAtMs || (entry.atMs < heldAtMs && entry.expiresAtMs === formerExpiryMs);
   let oldest: OpenReservations | null = null;
@@ -183,8 +183,8 @@ export const openBytes = (open: OpenReservations | null | undefined): number =>
   (open?.length ?? 0) * bytesPerOpenEntry;
 
 /**
- * Encodes entries, the oldest first. Each is a time (age of the first, then steps), its amount, the seconds until its
- * expiry and, with `leasts`, the least credits owed since the entry (as a step, since they never decrease).
+ * Encodes entries, the oldest first. An entry consists of the time since the entry before it (for the first, its age), its
+ * amount and the seconds until its expiry. With `leasts`, the increase of the least credits owed since it follows.
  */
 export function encodeEntries(
   entries: readonly OpenReservations[],
@@ -205,7 +205,7 @@ export function encodeEntries(
   return encodeIntegers(integers);
 }
 
-/** The entries that `encodeEntries` wrote at `nowMs`, the oldest first; null for invalid data. */
+/** Decodes the integers in the text of `encodeEntries`, the oldest entry first; null for invalid data. */
 export function decodeEntries(
   integers: readonly number[],
   nowMs: number,
@@ -233,8 +233,8 @@ export function decodeEntries(
 }
 
 /**
- * The list of decoded entries.
- * @param leasts the least credits owed since each entry, which becomes `leastBefore` of the next newer one
+ * Links decoded entries to a list.
+ * @param leasts for each entry, the least credits owed since it; they become `leastBefore` of the next newer entry
  */
 export function linkEntries(
   entries: readonly DecodedEntry[],

@@ -2,8 +2,8 @@
  * Sliding window counter: the counts of the current and the previous bucket of W. The previous count is weighted by the
  * part of its bucket that the last W still covers.
  *
- * Promise: constant size, and on even traffic within a few percent of the sliding log. Bound: 2L in any span of W, when a
- * full bucket follows a full one at once. Known weakness: it assumes that the previous bucket's units are evenly spread.
+ * Promise: constant size; on even traffic, the result is within a few percent of the sliding log. Bound: 2L in any span of
+ * W. Known weakness: it assumes that the units of the previous bucket are evenly spread.
  */
 import { alignOption, type AlignedLimit, openingMs } from "./align.ts";
 import {
@@ -27,7 +27,7 @@ import {
   constantSizeBytes,
   type Limit,
   type ReservedUnits,
-  type Settlement,
+  type SettledUnits,
   strategyOfParts,
 } from "./strategy.ts";
 
@@ -36,7 +36,7 @@ interface BucketPair {
   readonly openedAtMs: number;
   readonly previous: number;
   readonly current: number;
-  /** Kept for buckets that a request opened, while units of the first bucket count. */
+  /** Empty with `align = "clock"`, and once units of the first bucket no longer count. */
   readonly firstSpends: FirstSpends;
 }
 
@@ -54,12 +54,12 @@ function rollBuckets(limit: Limit, buckets: BucketPair, nowMs: number): BucketPa
     openedAtMs: buckets.openedAtMs + limit.windowMs,
     previous: buckets.current,
     current: 0,
-    // From now on, settlements move no bucket.
+    // Settlements can no longer move a bucket.
     firstSpends: final[0]?.atMs === buckets.openedAtMs ? { final, open: null } : noFirstSpends,
   };
 }
 
-/** The buckets after a later opening. Units that may belong to either bucket count in the later one. */
+/** The buckets after their opening moves to a later time. Units that may belong to either count in the later bucket. */
 function reopenBuckets(
   limit: Limit,
   buckets: BucketPair,
@@ -132,7 +132,7 @@ function refund(
     firstSpends,
   };
   if (limit.align === "clock") return after;
-  // The previous bucket is now empty, so the first spend in the current bucket would have opened it.
+  // The previous bucket is now empty, so the current one opens at its own first spend.
   if (isPrevious && after.previous === 0 && current > 0) {
     const final = firstSpends.final.filter(({ atMs }) => atMs >= openedAtMs);
     const left = { final, open: firstSpends.open };
@@ -152,7 +152,7 @@ function reserve(
 ): BucketPair {
   const { units } = reserved;
   const before = rollBuckets(limit, buckets, nowMs);
-  // Behind a previous bucket that counts, the current one never moves.
+  // The current bucket cannot move while the previous one counts.
   if (limit.align === "clock" || before.previous > 0) {
     return spend(limit, buckets, units, nowMs, nowMs);
   }
@@ -169,7 +169,7 @@ function reserve(
 function settle(
   limit: AlignedLimit,
   buckets: BucketPair,
-  settlement: Settlement,
+  settlement: SettledUnits,
   nowMs: number,
 ): BucketPair {
   const { cost, actualCost, spentAtMs } = settlement;

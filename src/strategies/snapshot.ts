@@ -19,7 +19,7 @@ export interface StoredLimitState {
   readonly data: unknown;
   /** Data about open reservations; "" for none. */
   readonly open: string;
-  /** The latest time that was known when the data was written. */
+  /** The latest time that the meter had seen when the data was written. */
   readonly writtenAtMs: number;
   readonly idleAtMs: number;
 }
@@ -55,7 +55,7 @@ export function readSnapshot(stored: unknown): Snapshot | null {
   return { seenMs, states };
 }
 
-/** Adds data about open reservations to the state before it. @returns whether the data can belong to that state */
+/** Adds data about open reservations to the last state; false if the data is invalid or does not belong to it. */
 function attachOpen(states: StoredLimitState[], { data }: StoredLimitState): boolean {
   const state = states.pop();
   if (state === undefined || state.open !== "" || typeof data !== "string" || data === "") {
@@ -77,8 +77,8 @@ function readState(stored: unknown, seenMs: number): StoredLimitState | null {
 }
 
 /**
- * A copy of a snapshot with a number in place of the text of each sealed segment, so that an owner stores each text once.
- * Any other value is returned as it is.
+ * A copy of a snapshot in which a number replaces the text of each sealed segment, so that each text can be stored once.
+ * A value that is not a snapshot is returned unchanged.
  */
 export const detachSegments = (snapshot: unknown, numberOf: (text: string) => number): unknown =>
   mapSegments(snapshot, (segment) => (typeof segment === "string" ? numberOf(segment) : segment));
@@ -90,7 +90,7 @@ export const attachSegments = (
 ): unknown =>
   mapSegments(stored, (segment) => (isCount(segment) ? (textOf(segment) ?? segment) : segment));
 
-/** A copy of a snapshot with each segment replaced: all texts of a list but the last. */
+/** A copy of a snapshot with each sealed segment replaced. In a list of texts, all but the last are sealed segments. */
 function mapSegments(stored: unknown, change: (segment: unknown) => unknown): unknown {
   if (!Array.isArray(stored) || stored[0] !== version) return stored;
   const mapData = (data: unknown): unknown =>

@@ -74,12 +74,12 @@ export type StoredState = string | readonly string[];
 /** The units that a reservation spends. */
 export interface ReservedUnits {
   readonly units: number;
-  /** An unsettled reservation stands as spent from this instant on. */
+  /** From this instant on, an unsettled reservation counts as spent. */
   readonly expiresAtMs: number;
 }
 
 /** The outcome of a reservation. */
-export interface Settlement {
+export interface SettledUnits {
   readonly cost: number;
   /** At most `cost`: a higher actual cost is booked separately. */
   readonly actualCost: number;
@@ -94,14 +94,17 @@ export interface Renewal {
   readonly ttlMs: number;
 }
 
-/** How a strategy keeps open reservations, so that in the end only their outcome has an effect (law 10). */
+/**
+ * How a strategy keeps open reservations. Law 10: after the last settlement, decisions are the same as if each actual cost
+ * had been spent at the instant of its reservation, and nothing else.
+ */
 export interface ReservationParts<L extends Limit, State> {
   /** The state after a reservation at `nowMs`. */
   reserve(limit: L, state: State, reserved: ReservedUnits, nowMs: number): State;
   /** Whether the state keeps data about a reservation made at `spentAtMs`. */
   isOpen(state: State, spentAtMs: number): boolean;
   /** The state after a reservation is corrected to its actual cost and closed. */
-  settle(limit: L, state: State, settlement: Settlement, nowMs: number): State;
+  settle(limit: L, state: State, settlement: SettledUnits, nowMs: number): State;
   /** The state after a reservation is extended. */
   renew(state: State, renewal: Renewal, nowMs: number): State;
   /** The data about open reservations as text; "" for none. */
@@ -116,11 +119,11 @@ interface OptionalFunctions<L extends Limit, State> {
 }
 
 /**
- * A set of pure functions over a state that only the strategy understands. States are immutable: a function that changes
- * one returns the next state, or the same object when nothing changes. Units are integers, and every decision uses
- * integer arithmetic only.
+ * A set of pure functions over a state that only the strategy understands. States are immutable: functions that spend or
+ * correct return the next state, or the same object if nothing changes. Units are integers, and all decisions use integer
+ * arithmetic.
  *
- * Callers guarantee that `nowMs` never steps back, and that `waitMs` is called only with a cost within the capacity.
+ * Callers guarantee that `nowMs` never steps back, and that the cost given to `waitMs` is within the capacity.
  */
 export interface Strategy<L extends Limit = Limit, State = unknown> {
   readonly name: string;
@@ -128,7 +131,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   readonly options: ObjectEntries;
   /** The limit with derived fields, such as defaults. All functions below receive a completed limit. */
   complete(limit: L): L;
-  /** The problem of a limit whose fields are valid one by one but not together; null if there is none. */
+  /** The problem of a limit whose fields are valid but do not fit together; null if there is none. */
   problem(limit: L): LimitProblem | null;
   /** Why an accepted limit is discouraged; null if it is not. */
   warning(limit: L): string | null;
@@ -136,32 +139,32 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   identity(limit: L): string;
   /** The most units that could be spent at one instant. */
   capacity(limit: L): number;
-  /** The bound of law 1: the most units admitted in any span of one window (of the shortest calendar period). */
+  /** The documented bound: the most units admitted in any span of one window, or of the shortest calendar period. */
   mostPerWindow(limit: L): number;
-  /** Whether units are slots, which are given back when the work ends. */
+  /** Whether units are slots that are given back when the work ends. */
   readonly holdsSlots: boolean;
-  /** The length of the window at an instant; null where it is constant. */
+  /** The length of the window at an instant; null if it is constant. */
   readonly windowMs: OptionalFunctions<L, State>["windowMs"] | null;
   /** The most bytes that a stored state without debts takes. Configuration is checked against it. */
   mostStoredBytes(limit: L): number;
 
   /** The state of a key that has spent nothing. */
   fresh(): State;
-  /** Units that count at `nowMs`, rounded up; more than the capacity in debt. Spending n units now adds exactly n. */
+  /** Units that count at `nowMs`, rounded up. A debt exceeds the capacity. Spending n units now adds exactly n. */
   used(limit: L, state: State, nowMs: number): number;
-  /** The least wait until `cost` units fit that do not fit now, if nothing else is spent. */
+  /** The least wait until `cost` units fit, if nothing else is spent. They must not fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
-  /** How long the next allowed unit would be delayed; null where there is no queue. */
+  /** The delay of the next allowed unit; null if the strategy has no queue. */
   readonly delayMs: OptionalFunctions<L, State>["delayMs"] | null;
-  /** The state after `units` are spent at `atMs <= nowMs`, whether they fit or not. */
+  /** The state after units are spent at `atMs <= nowMs`, whether they fit or not. */
   spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
-  /** The state after units spent at `spentAtMs` are given back, as far as they still count. */
+  /** The state after units spent at `spentAtMs` are given back, except those that no longer count. */
   refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
-  /** The state after a denial; null where a denial changes nothing. */
+  /** The state after a denial; null if denials change nothing. */
   readonly deny: OptionalFunctions<L, State>["deny"] | null;
-  /** Null where refunds are exact without more data, and where they are declared inexact. */
+  /** Null if refunds are exact without further data, or if the strategy documents that they are not exact. */
   readonly reservations: ReservationParts<L, State> | null;
-  /** The state for a limit of the same identity as `before` but another number of units. */
+  /** The state for a limit that differs from `before` in units or burst only. */
   adapt(limit: L, state: State, before: L, nowMs: number): State;
   /** From this instant on, the state decides like a fresh one; 0 for a fresh one. */
   idleAtMs(limit: L, state: State): number;
@@ -169,13 +172,13 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** Approximate memory of the state. */
   sizeBytes(state: State): number;
   /**
-   * The state in compact form. Instants are stored as ages relative to `nowMs`, the latest time seen. Only the texts of
-   * sealed segments do not depend on `nowMs`.
+   * The state in compact form. Instants are stored as ages relative to `nowMs`, the latest time seen. The texts of sealed
+   * segments are an exception: they are the same at any time.
    */
   store(limit: L, state: State, nowMs: number): StoredState;
   /**
-   * The state that `store` encoded at `nowMs`; null for invalid data.
-   * @param storedOpen what `reservations.store` returned; "" by default
+   * Reverses `store`, which was called with the same `nowMs`; null for invalid data.
+   * @param storedOpen the result of `reservations.store`; "" by default
    */
   restore(limit: L, stored: unknown, nowMs: number, storedOpen?: string): State | null;
 }
@@ -199,8 +202,8 @@ export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, Def
   Partial<Pick<Strategy<L, State>, DefaultedPart>>;
 
 /**
- * A strategy with defaults for the missing parts. All strategies have the same fields in the same order, which JavaScript
- * engines read fastest. The types of limit and state are hidden: callers only pass a strategy its own limits and states.
+ * A strategy with defaults for its missing parts. All strategies have the same fields in the same order, which is fastest
+ * for JavaScript engines. The returned type hides those of limit and state, because callers never look into them.
  */
 export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, State>): Strategy {
   const strategy: Strategy<L, State> = {

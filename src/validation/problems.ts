@@ -143,14 +143,14 @@ export function problemsFromIssues(
 ): ConfigProblem[] {
   return issues.map((issue) => ({
     variable,
-    field: joinPath(field, pathOf(issue)),
+    field: joinPath(field, issuePath(issue)),
     // The input of an issue about a missing field is the whole object.
     value: issue.path === undefined ? issue.input : issue.path.at(-1)?.value,
     accepted: issue.message,
   }));
 }
 
-function pathOf(issue: v.BaseIssue<unknown>): string {
+function issuePath(issue: v.BaseIssue<unknown>): string {
   let path = "";
   for (const { key } of issue.path ?? []) {
     path = joinPath(path, typeof key === "number" ? `[${key}]` : String(key));

@@ -1,12 +1,12 @@
-/** The parts of `Strategy` that are the same for strategies that keep a log. */
+/** The parts that all strategies with a log share. */
 import type { Limit } from "../strategy.ts";
 import {
-  addUnits,
+  addToRuns,
   decodeRuns,
   encodeRuns,
   instantLeaving,
   noRuns,
-  removeUnits,
+  removeFromRuns,
   type Runs,
   runsBytes,
   unitsAfter,
@@ -15,7 +15,7 @@ import {
 interface LogTimes<L extends Limit> {
   /** How long a run counts. */
   readonly keptMs: (limit: L) => number;
-  /** From when a unit spent at an instant counts. */
+  /** The instant from which a unit spent at `atMs` counts. */
   readonly countsFromMs: (limit: L, atMs: number) => number;
 }
 
@@ -31,10 +31,10 @@ export function logParts<L extends Limit>({ keptMs, countsFromMs }: LogTimes<L>)
     spend(limit: L, log: Runs, units: number, atMs: number, nowMs: number): Runs {
       const fromMs = countsFromMs(limit, atMs);
       const isOver = fromMs <= afterMs(limit, nowMs);
-      return isOver ? log : addUnits(log, units, fromMs, afterMs(limit, nowMs));
+      return isOver ? log : addToRuns(log, units, fromMs, afterMs(limit, nowMs));
     },
     refund: (limit: L, log: Runs, units: number, spentAtMs: number, nowMs: number) =>
-      removeUnits(log, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
+      removeFromRuns(log, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
     idleAtMs: (limit: L, { newest }: Runs) =>
       newest.units === 0 ? 0 : newest.atMs + keptMs(limit),
     sizeBytes: runsBytes,

@@ -1,7 +1,7 @@
 /**
- * A log of units by the instant at which they count, the oldest first. Units of one instant form a run. Spending appends
- * without copying, and decisions bisect running totals, so that none walks or copies the log. In a long log, all but the
- * latest runs are in sealed segments; a correction copies one segment.
+ * A log of units by the instant from which they count, the oldest first. Units of one instant form a run. Spending appends
+ * to shared arrays, and decisions bisect running totals, so that no decision walks or copies the log. In a long log, all
+ * but the latest runs are in sealed segments, and a correction copies one segment.
  */
 import { isCount } from "../integers.ts";
 import type { StoredState } from "../strategy.ts";
@@ -27,29 +27,28 @@ import {
 import { decodeDated, decodeIntegers, encodeDated } from "./varint.ts";
 
 /**
- * A version of the log: sealed segments, then a tail. Versions that grew from one another share the arrays of the tail: a
- * version owns the entries before `end` and never changes them. The newest run is kept apart, because more units of the
- * same instant may join it.
+ * An immutable log: sealed segments, then a tail, then the newest run, which is separate because units may be added to it.
+ * A log and its successors share the arrays of the tail. Each uses the entries before its own `end`, which never change.
  */
 export interface Runs {
   readonly older: Segments;
   readonly times: number[];
   /** For each run of the tail, its units and those of all runs before it in `times`. */
   readonly totals: number[];
-  /** The first run that may count: an index of the first segment, or of the tail if there is no segment. */
+  /** The index of the first run that may count, in the first segment, or in the tail if there is no segment. */
   readonly start: number;
   readonly end: number;
   readonly newest: Run;
 }
 
-/** Up to this number, runs are kept and stored without segments. */
+/** Logs of up to this number of runs have no segments. */
 const fewRuns = 256;
 
 const noRun: Run = { atMs: 0, units: 0 };
 
 export const noRuns = (): Runs => runsOf([]);
 
-/** The units before an index of running totals. Index −1 is never read, because engines look it up as a property name. */
+/** The total before an index. It avoids reading index −1, which engines look up slowly as a property name. */
 const totalBefore = (totals: readonly number[], index: number): number =>
   index === 0 ? 0 : (totals[index - 1] ?? 0);
 
@@ -57,7 +56,7 @@ const totalBefore = (totals: readonly number[], index: number): number =>
 const unitsOfAll = ({ older, totals, end, newest }: Runs): number =>
   older.units + totalBefore(totals, end) + newest.units;
 
-/** The index of the tail's first run. */
+/** The index of the first run of the tail that may count. */
 const tailStart = ({ older, start }: Runs): number => (older.list.length === 0 ? start : 0);
 
 /** The first run at `leastMs` or later in a segment, or in the tail if `segment` is the number of segments. */
@@ -75,11 +74,11 @@ function positionFrom(runs: Runs, leastMs: number): { segment: number; index: nu
   return { segment, index: firstFrom(runs, segment, leastMs) };
 }
 
-/** Whether any run counts: if the newest does not, no older one does. */
+/** Whether the newest run counts. If it does not, no run does. */
 const newestCounts = ({ newest }: Runs, afterMs: number): boolean =>
   newest.units > 0 && newest.atMs > afterMs;
 
-/** Units after an instant. */
+/** The units later than an instant. */
 export function unitsAfter(runs: Runs, afterMs: number): number {
   if (!newestCounts(runs, afterMs)) return 0;
   const { older } = runs;
@@ -88,7 +87,7 @@ export function unitsAfter(runs: Runs, afterMs: number): number {
   return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, index);
 }
 
-/** The instant of the run whose removal, together with all older ones, leaves at most `units`. */
+/** The instant of the run up to which, from the oldest, all runs must be removed to leave at most `units`. */
 export function instantLeaving(runs: Runs, units: number): number {
   const { older, times, totals, start, end, newest } = runs;
   if (units < newest.units) return newest.atMs;
@@ -105,7 +104,7 @@ export function instantLeaving(runs: Runs, units: number): number {
 }
 
 /** Adds units at an instant. Runs at or before `afterMs` no longer count and may be dropped. */
-export function addUnits(runs: Runs, units: number, atMs: number, afterMs: number): Runs {
+export function addToRuns(runs: Runs, units: number, atMs: number, afterMs: number): Runs {
   const { newest } = runs;
   if (atMs > newest.atMs) return appendRun(runs, { atMs, units }, afterMs);
   return atMs === newest.atMs
@@ -114,18 +113,18 @@ export function addUnits(runs: Runs, units: number, atMs: number, afterMs: numbe
 }
 
 /**
- * Removes units spent at an instant:
- * - They belong to the first run at or after it, because a spend while the clock lagged counts from the latest time seen.
- * - A spend from a clock that was ahead of `nowMs` was booked again before all later spends, so the oldest run has it.
+ * Removes units spent at an instant from the first run at or after it, because a spend may have been booked later, at the
+ * latest time seen. If the clock was ahead of `nowMs` at the spend, its units have been booked again since: they are
+ * removed from the oldest run.
  */
-export function removeUnits(
+export function removeFromRuns(
   runs: Runs,
   units: number,
   spentAtMs: number,
   afterMs: number,
   nowMs: number,
 ): Runs {
-  if (spentAtMs > nowMs) return removeUnits(runs, units, afterMs + 1, afterMs, nowMs);
+  if (spentAtMs > nowMs) return removeFromRuns(runs, units, afterMs + 1, afterMs, nowMs);
   if (spentAtMs <= afterMs || !newestCounts(runs, afterMs)) return runs;
   const { newest } = runs;
   const { segment, index } = positionFrom(runs, spentAtMs);
@@ -173,7 +172,7 @@ function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
     times.push(newest.atMs);
     totals.push(total);
   } else if (times[end] !== newest.atMs || totals[end] !== total) {
-    // Another version of this log has appended a different run: continue with a copy.
+    // Another successor of this log has appended a different run: continue with a copy.
     const isShort = older.list.length === 0;
     return runsOf([...tailOf(runs, isShort ? start : 0), run], older.list, isShort ? 0 : start);
   }
@@ -181,8 +180,8 @@ function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
 }
 
 /**
- * One step of housekeeping: drops segments that no longer count, seals a long tail, or drops a large part that no longer
- * counts; null if none applies.
+ * Drops segments that no longer count, seals a long tail, or drops runs of the tail if most of them no longer count; null
+ * if there is nothing to do.
  * @param start the first run that counts, as an index of the first segment or else of the tail
  */
 function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
@@ -212,7 +211,7 @@ function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
 }
 
 /**
- * Whether at most `fewRuns` count. Three segments always hold more, because small neighbours are merged.
+ * Whether at most `fewRuns` count. Three segments always hold more, because small neighbours are merged into one.
  * @param segment the first segment that counts
  * @param start the first run of it that counts
  */
@@ -250,7 +249,7 @@ function correctRun(runs: Runs, atMs: number, units: number, afterMs: number): R
   return unsealedIfFew(next, afterMs);
 }
 
-/** Adds units (removes, if negative) at an instant of a list in order of time. */
+/** Adds units (or removes them, if negative) at an instant of a list that is in order of time. */
 function changeUnits(list: Run[], atMs: number, units: number): Run[] {
   const found = list.findIndex((run) => run.atMs >= atMs);
   const index = found === -1 ? list.length : found;
@@ -278,7 +277,7 @@ function countingRuns(runs: Runs, afterMs: number): Run[] {
   return [...inSegments, ...tailOf(runs, first === list.length ? start : 0)];
 }
 
-/** A log of segments and the runs after them. Runs beyond the length of a tail are sealed. */
+/** A log of segments and later runs. Runs that are too many for a tail are sealed. */
 function runsOf(tail: readonly Run[], older: readonly Segment[] = [], start = 0): Runs {
   const segments = [...older];
   let from = 0;
@@ -298,7 +297,7 @@ function runsOf(tail: readonly Run[], older: readonly Segment[] = [], start = 0)
   return { older: joinSegments(segments), times, totals, start, end: times.length, newest };
 }
 
-/** The runs that count as one text; if they are more than a few, the texts of their segments and of the tail. */
+/** The runs that count: one text for few runs, else the texts of their segments and of the tail. */
 export function encodeRuns(runs: Runs, afterMs: number, nowMs: number): StoredState {
   const { list } = runs.older;
   const { segment, index } = positionFrom(runs, afterMs + 1);
@@ -308,7 +307,7 @@ export function encodeRuns(runs: Runs, afterMs: number, nowMs: number): StoredSt
   return [...list.slice(segment).map(encodeSegment), encodeDated(tailOf(runs, 0), nowMs)];
 }
 
-/** What `encodeRuns` encoded at `nowMs`; null for invalid data. */
+/** Reverses `encodeRuns`, which was called with the same `nowMs`; null for invalid data. */
 export function decodeRuns(stored: unknown, nowMs: number): Runs | null {
   const texts: readonly unknown[] = Array.isArray(stored) ? stored : [stored];
   const segments: Segment[] = [];
@@ -328,7 +327,7 @@ export function decodeRuns(stored: unknown, nowMs: number): Runs | null {
   return isCount(unitsOfAll(runs)) ? runs : null;
 }
 
-/** Approximate memory: two numbers for each run, in arrays that grow by one at a time. */
+/** Approximate memory of two numbers in growing arrays. */
 const bytesPerRun = 16;
 const bytesPerSegment = 200;
 const bytesOfRuns = 350;
@@ -342,15 +341,15 @@ export function runsBytes({ older, times }: Runs): number {
   return sizeBytes;
 }
 
-/** The least to allow for: five characters for the step to a run, and one for its units. */
+/** A lower bound: five characters for the time since the run before, and one for the units. */
 const bytesPerStoredRun = 6;
 
 /**
- * The most bytes of a stored log with this many runs and units within a span. A number takes one character for each
- * factor of 32, so numbers of a given sum take the most when they are equal.
+ * The most bytes of a stored log with this number of runs and units within a span. A number takes one character for every
+ * five bits, so that numbers of a given sum take the most characters if they are equal.
  */
 export function mostBytesOfRuns(runs: number, spanMs: number, units: number): number {
-  // The first segment may hold as many runs again that no longer count. Each segment starts with an instant.
+  // The first segment may hold further runs that no longer count. Each segment starts with an instant, which takes longer.
   const isLong = runs > runsPerSegment;
   const count = isLong ? runs + 2 * runsPerSegment : runs;
   const digits = (sum: number): number => Math.log2(Math.max(1, (2 * sum) / count)) / 5 + 1;

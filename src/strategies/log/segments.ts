@@ -25,7 +25,7 @@ export interface Segments {
   readonly units: number;
 }
 
-/** Runs sealed together. Corrections may leave a segment with fewer, or with up to twice as many. */
+/** The runs of a new segment. Corrections may leave fewer, or up to twice as many. */
 export const runsPerSegment = 512;
 
 /** The first index in `[start, end)` of increasing values that is at least `least`; `end` if there is none. */
@@ -35,7 +35,7 @@ export function firstAtLeast(
   end: number,
   least: number,
 ): number {
-  // Mostly it is the first.
+  // The first index is the most frequent result.
   if (start >= end || (values[start] ?? 0) >= least) return start;
   return bisect(start + 1, end, (index) => (values[index] ?? 0) >= least);
 }
@@ -44,14 +44,14 @@ export const lastMsOf = ({ times }: Segment): number => times[times.length - 1] 
 
 const segmentUnits = ({ totals }: Segment): number => totals[totals.length - 1] ?? 0;
 
-/** Avoids reads past the end of a list, which are slow and would happen on every decision of a short log. */
+/** Reads an element without reading past the end, which is slow. A short log would do that on every decision. */
 export const segmentAt = (list: readonly Segment[], index: number): Segment | undefined =>
   index < list.length ? list[index] : undefined;
 
 /** The first segment that ends at `leastMs` or later; the number of segments if there is none. */
 export function segmentEndingFrom({ list }: Segments, leastMs: number): number {
   const oldest = segmentAt(list, 0);
-  // Mostly it is the first.
+  // The first segment is the most frequent result.
   if (oldest === undefined || lastMsOf(oldest) >= leastMs) return 0;
   return bisect(1, list.length, (index) => {
     const segment = list[index];
@@ -119,7 +119,7 @@ export function segmentsFor(list: readonly Run[]): Segment[] {
 
 /**
  * Merges the segment at an index with a neighbour if both fit in one.
- * @param startOfFirst the first run of the first segment that still counts
+ * @param startOfFirst the index of the first run that counts in the first segment
  */
 export function mergeSmall(
   list: readonly Segment[],
@@ -137,13 +137,13 @@ export function mergeSmall(
   return result;
 }
 
-/** The segment as text, which is the same at any time. */
+/** The segment as text. It is the same at any time. */
 export function encodeSegment(segment: Segment): string {
   segment.text ??= encodeDated(runsFrom(segment, 0), 0);
   return segment.text;
 }
 
-/** What `encodeSegment` encoded; null for invalid data, or if a run is not later than `afterMs`. */
+/** Reverses `encodeSegment`; null for invalid data, or if a run is not later than `afterMs`. */
 export function decodeSegment(text: unknown, afterMs: number): Segment | null {
   const integers = decodeIntegers(text);
   if (typeof text !== "string" || integers === null || integers.length % 2 !== 0) return null;

@@ -6,7 +6,7 @@ const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
 const digitOf = new Map(digits.split("").map((digit, value) => [digit, value]));
 
 export function encodeIntegers(integers: readonly number[]): string {
-  // Joined at the end: V8 keeps a text that grew by concatenation as a tree of parts, ten times as large.
+  // V8 keeps a text that grows by concatenation as a tree, which takes ten times as much memory as a joined text.
   const characters: string[] = [];
   for (const integer of integers) {
     let rest = integer;
@@ -19,7 +19,7 @@ export function encodeIntegers(integers: readonly number[]): string {
   return characters.join("");
 }
 
-/** What `encodeIntegers` encoded; null for invalid data. */
+/** Reverses `encodeIntegers`; null for invalid data. */
 export function decodeIntegers(text: unknown): number[] | null {
   if (typeof text !== "string") return null;
   const integers: number[] = [];
@@ -39,15 +39,15 @@ export function decodeIntegers(text: unknown): number[] | null {
   return place === 1 ? integers : null;
 }
 
-/** Units that were spent, or count, from an instant on. */
+/** Units with the instant at which they were spent or from which they count. */
 export interface DatedUnits {
   readonly atMs: number;
   readonly units: number;
 }
 
 /**
- * Encodes instants and units, the oldest first. The first instant is stored as its distance from `originMs`, the others
- * as steps.
+ * Encodes instants and units, the oldest first. The first instant is stored as its distance from `originMs`, and each
+ * other one as its distance from the one before.
  */
 export function encodeDated(dated: readonly DatedUnits[], originMs: number): string {
   const integers: number[] = [];
@@ -59,7 +59,7 @@ export function encodeDated(dated: readonly DatedUnits[], originMs: number): str
   return encodeIntegers(integers);
 }
 
-/** What `encodeDated` encoded with `nowMs` as origin; null for invalid data. */
+/** Reverses `encodeDated` with `nowMs` as origin; null for invalid data. */
 export function decodeDated(
   integers: readonly number[] | null,
   nowMs: number,
