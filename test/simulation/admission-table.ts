@@ -1,4 +1,4 @@
-/** `npm run simulate`: how much more or less than its limit a key is let have; the same at every run. */
+/** `npm run simulate`: prints how much a key is over- and under-admitted. Every run prints the same table. */
 import { parseCommandLine } from "../../src/local/command.ts";
 import { markdownTable } from "../tools/table.ts";
 import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";

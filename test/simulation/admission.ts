@@ -1,45 +1,49 @@
-/** How much more or less than its limit a key is let have, by who decides and in how many isolates: simulated. */
+/** Simulates how much a key is over- and under-admitted, by consistency and number of isolates. */
 import { type Random, randomFrom } from "../random.ts";
 import { mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
-import { Isolate, ObjectOf, startMs, World } from "./world.ts";
+import { SimulatedIsolate, SimulatedObject, startMs, World } from "./world.ts";
 
 export const shape = {
   limit: 1_000,
   windowMs: 10_000,
   windows: 6,
-  /** Three times what the limit lets in. */
+  /** Three times the limit. */
   requestsPerSecond: 300,
-  /** One way. */
-  mostDelayMs: 40,
+  /** The longest delay of one direction. */
+  maximumDelayMs: 40,
 } as const;
 
-export interface Measured {
+export interface Measurement {
   readonly consistency: string;
   readonly isolates: number;
-  /** The most in any window, and all of it, each as a share of what is right, less 1. */
+  /** By how much the most in any window exceeds the limit, and the total falls short of it, as shares of the limit. */
   readonly over: number;
   readonly under: number;
-  /** Calls of the object for each thousand requests. */
+  /** Calls of the object per 1,000 requests. */
   readonly calls: number;
 }
 
-export async function measured(consistency: string, count: number, seed = 1): Promise<Measured> {
-  const { limit, windowMs, windows, requestsPerSecond, mostDelayMs } = shape;
+export async function measure(consistency: string, count: number, seed = 1): Promise<Measurement> {
+  const { limit, windowMs, windows, requestsPerSecond, maximumDelayMs } = shape;
   const world = new World();
   const random = randomFrom(seed);
-  const object = new ObjectOf(world, randomFrom(seed + 1), { mostDelayMs, lost: 0, unanswered: 0 });
+  const object = new SimulatedObject(world, randomFrom(seed + 1), {
+    maximumDelayMs,
+    lost: 0,
+    unanswered: 0,
+  });
   const limits = { limit, window: `${windowMs}ms`, strategy: "sliding-log" };
   const policy = policyWith({ limits, consistency });
   const isolates = Array.from(
     { length: count },
-    (_, index) => new Isolate(world, object, policy, index, 0),
+    (_, index) => new SimulatedIsolate(world, object, policy, index, 0),
   );
   const untilMs = startMs + windows * windowMs;
   let requests = 0;
   const next = (): void => {
     requests++;
-    void isolates[Math.floor(random() * count)]?.ask(1);
+    void isolates[Math.floor(random() * count)]?.request(1);
     const atMs = world.nowMs + waitMs(random, requestsPerSecond);
     if (atMs < untilMs) world.at(atMs, next);
   };
@@ -58,7 +62,7 @@ export async function measured(consistency: string, count: number, seed = 1): Pr
   };
 }
 
-/** Of requests that come at random: whole milliseconds, some of them none. */
+/** The random time until the next request, in whole milliseconds; often 0. */
 const waitMs = (random: Random, perSecond: number): number =>
   Math.floor((-Math.log(1 - random()) * 1_000) / perSecond + random());
 
@@ -72,7 +76,13 @@ export const admissionHeader = [
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-export const admissionRow = ({ consistency, isolates, over, under, calls }: Measured): string[] => [
+export const admissionRow = ({
+  consistency,
+  isolates,
+  over,
+  under,
+  calls,
+}: Measurement): string[] => [
   `\`"${consistency}"\``,
   String(isolates),
   percent(over),
@@ -80,12 +90,12 @@ export const admissionRow = ({ consistency, isolates, over, under, calls }: Meas
   String(Math.round(calls)),
 ];
 
-export async function measureAdmission(): Promise<Measured[]> {
-  const all: Measured[] = [];
+export async function measureAdmission(): Promise<Measurement[]> {
+  const all: Measurement[] = [];
   for (const consistency of ["strict", "leased", "eventual"]) {
     for (const isolates of [1, 10, 100]) {
       // oxlint-disable-next-line no-await-in-loop
-      all.push(await measured(consistency, isolates));
+      all.push(await measure(consistency, isolates));
     }
   }
   return all;

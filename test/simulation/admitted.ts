@@ -1,12 +1,12 @@
-/** What was admitted, and when. */
+/** Units admitted at one instant. */
 export interface Admitted {
   readonly atMs: number;
   readonly units: number;
 }
 
 /**
- * The most units admitted in any span of so many milliseconds.
- * @param admitted the first first
+ * The most units admitted in any span of `spanMs`.
+ * @param admitted in the order of time
  */
 export function mostIn(spanMs: number, admitted: readonly Admitted[]): number {
   let most = 0;

@@ -1,3 +1,4 @@
+/** Floods on a key whose object fails. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
@@ -37,97 +38,98 @@ const faults: Readonly<Record<string, (world: World) => Answer>> = {
   },
 };
 
-interface Flooded {
+interface FloodResult {
   readonly admitted: readonly Admitted[];
-  readonly asked: number;
+  readonly requests: number;
   readonly calls: number;
   readonly longestMs: number;
 }
 
-/** A request every 10 ms, for 20 s. */
-async function flooded(
+/** Sends a request every 10 ms, for 20 s. */
+async function flood(
   policy: Policy,
   check: (world: World) => (call: CheckCall) => Promise<unknown>,
-): Promise<Flooded> {
+): Promise<FloodResult> {
   const world = new World();
   const answer = check(world);
   let calls = 0;
-  const counted = (call: CheckCall): Promise<unknown> => {
+  const countedCheck = (call: CheckCall): Promise<unknown> => {
     calls++;
     return answer(call);
   };
-  const objects = { getByName: () => ({ check: counted }) } as unknown as Objects;
+  const objects = { getByName: () => ({ check: countedCheck }) } as unknown as Objects;
   const client = new LimiterClient(objects, world.clock());
   const admitted: Admitted[] = [];
   let longestMs = 0;
-  let asked = 0;
-  const ask = async (): Promise<void> => {
-    const askedAtMs = world.nowMs;
-    asked++;
+  let requests = 0;
+  const request = async (): Promise<void> => {
+    const sentAtMs = world.nowMs;
+    requests++;
     const { outcomes } = await client.admit(
       [{ policy, partitionKey: "k", cost: 1 }],
       () => undefined,
     );
-    longestMs = Math.max(longestMs, world.nowMs - askedAtMs);
+    longestMs = Math.max(longestMs, world.nowMs - sentAtMs);
     if (outcomes.every(admits)) admitted.push({ atMs: world.nowMs, units: 1 });
   };
-  for (let atMs = 0; atMs < 20_000; atMs += 10) world.at(startMs + atMs, () => void ask());
+  for (let atMs = 0; atMs < 20_000; atMs += 10) world.at(startMs + atMs, () => void request());
   await world.runUntil(startMs + 25_000);
-  return { admitted, asked, calls, longestMs };
+  return { admitted, requests, calls, longestMs };
 }
 
-/** What the log has of calls that came to nothing. */
-let told: string[];
+/** The logged failures. */
+let lines: string[];
 beforeEach(() => {
-  told = [];
-  vi.spyOn(console, "error").mockImplementation((line: string) => void told.push(line));
+  lines = [];
+  vi.spyOn(console, "error").mockImplementation((line: string) => void lines.push(line));
 });
 afterEach(() => void vi.restoreAllMocks());
 
 describe.each(Object.keys(faults))("a flood on a key whose object is %s", (name) => {
   const fault = faults[name] ?? faults["hung"];
-  if (fault === undefined) throw new Error("a fault is told");
+  if (fault === undefined) throw new Error("there is a fault of this name");
 
-  it("is limited by the isolate itself, and nobody waits for longer than the timeout", async () => {
-    const { admitted, asked, longestMs } = await flooded(policyOf("local"), fault);
+  it("the isolate limits a flood itself, and no request waits longer than the timeout", async () => {
+    const { admitted, requests, longestMs } = await flood(policyOf("local"), fault);
     expect(mostIn(windowMs, admitted)).toBe(limit);
     expect(longestMs).toBeLessThanOrEqual(timeoutMs);
-    // Each request that had no decision of the object's is told of.
-    expect(told.filter((line) => line.includes('"object-silent"'))).toHaveLength(asked);
+    // Each request without a decision of the object is logged.
+    expect(lines.filter((line) => line.includes('"object-silent"'))).toHaveLength(requests);
   });
 
-  it("is forwarded where the policy is open, and refused where it is closed", async () => {
-    const open = await flooded(policyOf("open"), fault);
-    expect(open.admitted).toHaveLength(open.asked);
-    const closed = await flooded(policyOf("closed"), fault);
+  it("onError = open allows a whole flood, and onError = closed denies it", async () => {
+    const open = await flood(policyOf("open"), fault);
+    expect(open.admitted).toHaveLength(open.requests);
+    const closed = await flood(policyOf("closed"), fault);
     expect(closed.admitted).toEqual([]);
     expect(Math.max(open.longestMs, closed.longestMs)).toBeLessThanOrEqual(timeoutMs);
   });
 
-  it("reaches the object once a second at most, and what was on its way before", async () => {
-    const { calls } = await flooded(policyOf("local"), fault);
-    // A call that hangs is known to have failed when its time is up.
-    const atOnce = 1 + timeoutMs / 10;
-    expect(calls).toBeLessThanOrEqual(21 * atOnce);
+  it("a flood calls a failed object at most once per second, beside the calls that are under way", async () => {
+    const { calls } = await flood(policyOf("local"), fault);
+    // A hanging call fails at its deadline.
+    const concurrentCalls = 1 + timeoutMs / 10;
+    expect(calls).toBeLessThanOrEqual(21 * concurrentCalls);
   });
 });
 
-describe("a flood on a key whose object takes no more than some of it", () => {
-  it("stays limited throughout", async () => {
-    const takesEvery = 7;
-    const { admitted, calls } = await flooded(policyOf("local"), (world) => {
+describe("a flood on a key whose object answers one call in seven", () => {
+  it("a flood whose object fails most calls stays limited", async () => {
+    const answersEvery = 7;
+    const { admitted, calls } = await flood(policyOf("local"), (world) => {
       const storage = new MemoryStorage();
       const limiter = new Limiter({ storage, ...world.clock() });
-      let taken = 0;
+      let checks = 0;
       return async (call) => {
-        taken++;
-        if (taken % takesEvery !== 0) throw Object.assign(new Error("busy"), { overloaded: true });
+        checks++;
+        if (checks % answersEvery !== 0)
+          throw Object.assign(new Error("busy"), { overloaded: true });
         return limiter.check(call);
       };
     });
-    // What the isolate has let in the object is not told of: each enforces the limit, on a count of its own.
+    // The object does not learn what the isolate admits locally, so each of them enforces the limit once.
     expect(mostIn(windowMs, admitted)).toBeLessThanOrEqual(2 * limit);
     expect(admitted.length).toBeGreaterThanOrEqual(limit);
-    expect(calls).toBeGreaterThan(takesEvery);
+    expect(calls).toBeGreaterThan(answersEvery);
   });
 });

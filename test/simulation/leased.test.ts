@@ -1,3 +1,4 @@
+/** Random schedules of isolates that borrow slices, with crashes, lost calls and wrong clocks. */
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
@@ -9,7 +10,7 @@ import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
 import { disturbed, policyWith } from "./schedule.ts";
-import { Isolate, ObjectOf, startMs, World } from "./world.ts";
+import { SimulatedIsolate, SimulatedObject, startMs, World } from "./world.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
@@ -19,12 +20,12 @@ const policyOf = (limits: object, consistency = "leased", timeout = "1s"): Polic
     limits,
     timeout,
     consistency,
-    // Without the object's word, or a slice of its, nothing is let in; and a crash takes nothing.
+    // Only the object or a slice admits requests, and a crash loses nothing.
     onError: "closed",
     durability: "confirmed",
   });
 
-const schedule = fc.record({
+const schedules = fc.record({
   ...disturbed(4, [0, 5, 80, 600]),
   bursts: fc.array(
     fc.record({
@@ -33,47 +34,57 @@ const schedule = fc.record({
       times: fc.integer({ min: 1, max: 25 }),
       everyMs: fc.nat({ max: 30 }),
       units: fc.integer({ min: 1, max: 3 }),
-      fault: fc.constantFrom("none", "none", "none", "none", "object", "isolate", "part", "meet"),
+      fault: fc.constantFrom(
+        "none",
+        "none",
+        "none",
+        "none",
+        "object",
+        "isolate",
+        "disconnect",
+        "connect",
+      ),
     }),
     { minLength: 1, maxLength: 25 },
   ),
 });
-type Schedule = typeof schedule extends fc.Arbitrary<infer Each> ? Each : never;
+type Schedule = typeof schedules extends fc.Arbitrary<infer Each> ? Each : never;
 
-interface Played {
-  readonly object: ObjectOf;
-  /** By isolates from their slices, and by the object, each at the instant of its decision. */
+interface Result {
+  readonly object: SimulatedObject;
+  /** Admitted by isolates from their slices and by the object, at the instants of the decisions. */
   readonly admitted: readonly Admitted[];
-  /** How much of it from slices. */
-  readonly ownUnits: number;
+  /** The units admitted from slices. */
+  readonly sliceUnits: number;
 }
 
-async function played(policy: Policy, told: Schedule): Promise<Played> {
+async function simulate(policy: Policy, schedule: Schedule): Promise<Result> {
   const world = new World();
-  const object = new ObjectOf(world, randomFrom(told.seed), told);
+  const object = new SimulatedObject(world, randomFrom(schedule.seed), schedule);
   const isolates = Array.from(
-    { length: told.isolates },
-    (_, index) => new Isolate(world, object, policy, index, told.skews[index] ?? 0),
+    { length: schedule.isolates },
+    (_, index) => new SimulatedIsolate(world, object, policy, index, schedule.skews[index] ?? 0),
   );
   let atMs = startMs;
-  for (const { waitMs, isolate: index, times, everyMs, units, fault } of told.bursts) {
+  for (const { waitMs, isolate: index, times, everyMs, units, fault } of schedule.bursts) {
     atMs += waitMs;
     const isolate = isolates[index % isolates.length];
     world.at(atMs, () => {
       if (fault === "object") object.crash();
       if (fault === "isolate") isolate?.crash();
-      if (fault === "part" || fault === "meet") object.isReachable = fault === "meet";
+      if (fault === "disconnect") object.isReachable = false;
+      if (fault === "connect") object.isReachable = true;
     });
     for (let time = 0; time < times; time++) {
-      world.at(atMs + time * everyMs, () => void isolate?.ask(units));
+      world.at(atMs + time * everyMs, () => void isolate?.request(units));
     }
   }
   await world.runUntil(atMs + 5_000);
-  const own = isolates.flatMap(({ admitted }) => admitted);
+  const fromSlices = isolates.flatMap(({ admitted }) => admitted);
   return {
     object,
-    admitted: [...own, ...object.admitted].toSorted((a, b) => a.atMs - b.atMs),
-    ownUnits: own.reduce((sum, { units }) => sum + units, 0),
+    admitted: [...fromSlices, ...object.admitted].toSorted((a, b) => a.atMs - b.atMs),
+    sliceUnits: fromSlices.reduce((sum, { units }) => sum + units, 0),
   };
 }
 
@@ -87,41 +98,41 @@ const limitOf = (strategy: string, limit: number, windowMs: number): object => (
   ...(strategy === "sliding-buckets" && { buckets: 10 }),
 });
 
-describe("whatever the network, the isolates and the object do", () => {
+describe("strict and leased consistency under random faults", () => {
   it.for([
     ["strict", 50, 500],
     ["leased", 300, 3_000],
   ] as const)(
-    "%s: no more is admitted in any window than the strategy allows",
+    "under random faults, %s consistency admits no more in any window than the strategy's bound",
     async ([consistency, runs, fullRuns]) => {
       let spentFromSlices = 0;
       await forAll(
         [
-          schedule,
+          schedules,
           fc.constantFrom(...lendable),
           fc.integer({ min: 1, max: 400 }),
           fc.integer({ min: 20, max: 500 }),
         ],
-        async (told, strategy, limit, tens) => {
+        async (schedule, strategy, limit, tens) => {
           const windowMs = tens * 10;
           const policy = policyOf(limitOf(strategy, limit, windowMs), consistency);
           const [read] = policy.limits;
           if (read === undefined) throw new Error("a limit was configured");
-          const { admitted, ownUnits } = await played(policy, told);
+          const { admitted, sliceUnits } = await simulate(policy, schedule);
           const found = strategies.get(strategy);
           const bound = found?.mostPerWindow(found.complete(read)) ?? 0;
           expect(mostIn(windowMs, admitted)).toBeLessThanOrEqual(bound);
-          spentFromSlices += ownUnits;
+          spentFromSlices += sliceUnits;
         },
         runs,
         fullRuns,
       )();
-      // What lends nothing exceeds nothing.
+      // The property is only live when slices are spent from.
       expect(spentFromSlices > 1_000).toBe(consistency === "leased");
     },
   );
 
-  it("leased: what another key denies has not been charged, however long its denial took", async () => {
+  it("a leased policy is not charged for requests that another key denies, however late the denial is", async () => {
     await forAll(
       [
         fc.integer(),
@@ -129,10 +140,14 @@ describe("whatever the network, the isolates and the object do", () => {
         fc.integer({ min: 1, max: 40 }),
         fc.constantFrom("1s", "10s"),
       ],
-      async (seed, mostDelayMs, everyMs, timeout) => {
+      async (seed, maximumDelayMs, everyMs, timeout) => {
         const world = new World();
         const random = randomFrom(seed);
-        const object = new ObjectOf(world, random, { mostDelayMs, lost: 0, unanswered: 0 });
+        const object = new SimulatedObject(world, random, {
+          maximumDelayMs,
+          lost: 0,
+          unanswered: 0,
+        });
         const client = new LimiterClient(
           object.namespace(0, () => true),
           world.clock(),
@@ -140,7 +155,7 @@ describe("whatever the network, the isolates and the object do", () => {
         const leased = policyOf(limitOf("sliding-log", 5_000, 3_600_000), "leased", timeout);
         const strict = policyWith({ limits: "20/second", timeout: "10s" });
         let admitted = 0;
-        const ask = async (): Promise<void> => {
+        const request = async (): Promise<void> => {
           const { isRefused } = await client.admit(
             [
               { policy: leased, partitionKey: "a", cost: 1 },
@@ -151,7 +166,7 @@ describe("whatever the network, the isolates and the object do", () => {
           if (!isRefused) admitted += 1;
         };
         for (let time = 0; time < 200; time++) {
-          world.at(startMs + time * everyMs + Math.floor(random() * everyMs), () => void ask());
+          world.at(startMs + time * everyMs + Math.floor(random() * everyMs), () => void request());
         }
         await world.runUntil(startMs + 30_000);
         const { limits } = leased;
@@ -166,10 +181,10 @@ describe("whatever the network, the isolates and the object do", () => {
     )();
   });
 
-  it("leased: an object of an older version, which does not say what it has booked, is no fault", async () => {
+  it("leases work with an object of an older version, which reports no settlements", async () => {
     const world = new World();
-    const network = { mostDelayMs: 20, lost: 0, unanswered: 0 };
-    const object = new ObjectOf(world, randomFrom(1), network);
+    const network = { maximumDelayMs: 20, lost: 0, unanswered: 0 };
+    const object = new SimulatedObject(world, randomFrom(1), network);
     const { limiter } = object;
     const lease = limiter.lease.bind(limiter);
     Object.assign(limiter, {
@@ -184,21 +199,21 @@ describe("whatever the network, the isolates and the object do", () => {
     const leased = policyOf(limitOf("sliding-log", 5_000, 3_600_000));
     const strict = policyWith({ limits: "5/second" });
     const work: Promise<unknown>[] = [];
-    const asked = [
+    const spends = [
       { policy: leased, partitionKey: "a", cost: 1 },
       { policy: strict, partitionKey: "b", cost: 1 },
     ];
     for (let time = 0; time < 400; time++) {
       world.at(startMs + time * 5, () => {
-        work.push(client.admit(asked, (waitUntil) => void work.push(waitUntil)));
+        work.push(client.admit(spends, (each) => void work.push(each)));
       });
     }
     await world.runUntil(startMs + 30_000);
-    const ended = await Promise.allSettled(work);
-    expect(ended.filter(({ status }) => status === "rejected")).toEqual([]);
+    const settled = await Promise.allSettled(work);
+    expect(settled.filter(({ status }) => status === "rejected")).toEqual([]);
   });
 
-  it("leased: a busy isolate asks its object a few times a second, and spends the rest of its slices", async () => {
+  it("a busy isolate calls its object a few times per second and spends the rest from slices", async () => {
     const bursts = Array.from({ length: 50 }, () => ({
       waitMs: 100,
       isolate: 0,
@@ -207,12 +222,12 @@ describe("whatever the network, the isolates and the object do", () => {
       units: 1,
       fault: "none",
     }));
-    const quiet = { isolates: 1, skews: [], mostDelayMs: 20, lost: 0, unanswered: 0 };
-    const told = { seed: 1, ...quiet, bursts } as unknown as Schedule;
+    const quiet = { isolates: 1, skews: [], maximumDelayMs: 20, lost: 0, unanswered: 0 };
+    const schedule = { seed: 1, ...quiet, bursts } as unknown as Schedule;
     const policy = policyOf(limitOf("sliding-window-counter", 100_000, 60_000));
-    const { object, admitted, ownUnits } = await played(policy, told);
+    const { object, admitted, sliceUnits } = await simulate(policy, schedule);
     expect(mostIn(1_000_000, admitted)).toBe(5_000);
-    expect(ownUnits).toBeGreaterThan(4_900);
+    expect(sliceUnits).toBeGreaterThan(4_900);
     expect(object.calls).toBeLessThan(100);
   });
 });

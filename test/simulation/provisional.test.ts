@@ -1,4 +1,4 @@
-/** Requests that several objects decide: what the first has spent is given back exactly when a later one denies. */
+/** Requests that several objects decide: when a later object denies, the spend in the first is given back exactly. */
 import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
 import type { Policy } from "../../src/config/index.ts";
@@ -10,7 +10,7 @@ import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { TestObject } from "../fakes/isolate.ts";
 import { policyWith } from "./schedule.ts";
-import { type Network, ObjectOf, startMs, World } from "./world.ts";
+import { type Network, SimulatedObject, startMs, World } from "./world.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 type Stub = ReturnType<Objects["getByName"]>;
@@ -40,24 +40,24 @@ const limits: Readonly<Record<string, LimitInput>> = {
   concurrency: { limit: 1_000, window: "1h", strategy: "concurrency" },
 };
 
-/** The objects of several keys, and what each was asked. */
+/** The objects of several keys, and the calls that they received. */
 class Fleet {
   readonly calls: string[] = [];
-  readonly #objects = new Map<string, ObjectOf>();
-  readonly #start: () => ObjectOf;
+  readonly #objects = new Map<string, SimulatedObject>();
+  readonly #start: () => SimulatedObject;
 
   constructor(world: World, seed: number, network: Network) {
     const random = randomFrom(seed);
-    this.#start = () => new ObjectOf(world, random, network);
+    this.#start = () => new SimulatedObject(world, random, network);
   }
 
-  object(name: string): ObjectOf {
+  object(name: string): SimulatedObject {
     const object = this.#objects.get(name) ?? this.#start();
     this.#objects.set(name, object);
     return object;
   }
 
-  /** @param onChecked hears of the instants that a check of the tenant's object has booked */
+  /** @param onChecked receives the instants that a check of the tenant's object was booked to */
   namespace(onChecked: (spentAtMs: readonly number[]) => void = () => undefined): Objects {
     const getByName = (name: string): Stub => {
       const stub = this.object(name)
@@ -65,9 +65,9 @@ class Fleet {
         .getByName(name);
       const check = async (call: CheckCall): Promise<CheckReply> => {
         this.calls.push(`check ${name}`);
-        const verdict = await stub.check(call);
-        if (name === "tenant") onChecked(verdict.spentAtMs);
-        return verdict;
+        const reply = await stub.check(call);
+        if (name === "tenant") onChecked(reply.spentAtMs);
+        return reply;
       };
       return { ...stub, check } as unknown as Stub;
     };
@@ -77,21 +77,21 @@ class Fleet {
 
 interface Flood {
   readonly seed: number;
-  readonly mostDelayMs: number;
+  readonly maximumDelayMs: number;
   readonly requests: number;
   readonly everyMs: number;
   /** The share of requests that the second object allows. */
   readonly allowed: number;
 }
 
-/** Floods a shared tenant key; each request is denied by its address, but for some. */
-async function flooded(
+/** Floods a shared tenant key. Most requests are denied by their address. */
+async function floodTenant(
   tenant: Policy,
-  { seed, mostDelayMs, requests, everyMs, allowed }: Flood,
-): Promise<{ left: unknown; expected: unknown; admitted: number; denied: number }> {
+  { seed, maximumDelayMs, requests, everyMs, allowed }: Flood,
+): Promise<{ state: unknown; expected: unknown; admitted: number; denied: number }> {
   const world = new World();
   const random = randomFrom(seed);
-  const fleet = new Fleet(world, seed, { mostDelayMs, lost: 0, unanswered: 0 });
+  const fleet = new Fleet(world, seed, { maximumDelayMs, lost: 0, unanswered: 0 });
   const address = policyWith({
     name: "address",
     limits: { limit: 1, window: "1h", strategy: "sliding-log" },
@@ -100,9 +100,9 @@ async function flooded(
   });
   const spends: number[] = [];
   let denied = 0;
-  const ask = async (ip: string): Promise<void> => {
+  const request = async (ip: string): Promise<void> => {
     let spentAtMs: readonly number[] = [];
-    // A client of its own for each request: nothing is remembered.
+    // A new client for each request, so that no denial is cached.
     const client = new LimiterClient(
       fleet.namespace((instants) => (spentAtMs = instants)),
       world.clock(),
@@ -117,9 +117,9 @@ async function flooded(
     if (isRefused) denied++;
     else spends.push(...spentAtMs);
   };
-  for (let request = 0; request < requests; request++) {
-    const ip = random() < allowed ? `ip-${request}` : "ip";
-    world.at(startMs + request * everyMs + Math.floor(random() * everyMs), () => void ask(ip));
+  for (let index = 0; index < requests; index++) {
+    const ip = random() < allowed ? `ip-${index}` : "ip";
+    world.at(startMs + index * everyMs + Math.floor(random() * everyMs), () => void request(ip));
   }
   const endMs = startMs + requests * everyMs + 10_000;
   await world.runUntil(endMs);
@@ -127,35 +127,35 @@ async function flooded(
   const { decisions } = fleet.object("tenant").limiter.look({ key: "tenant", charges: [charge] });
   const twin = createMeter(tenant.limits);
   for (const atMs of spends.toSorted((a, b) => a - b)) twin.consume(1, atMs);
-  return { left: decisions[0], expected: twin.look(1, endMs), admitted: spends.length, denied };
+  return { state: decisions[0], expected: twin.look(1, endMs), admitted: spends.length, denied };
 }
 
-describe.each(Object.entries(limits))("a tenant's quota by %s", (_, limit) => {
+describe.each(Object.entries(limits))("a tenant's quota by %s", (strategy, limit) => {
   const tenant = policyWith({ name: "tenant", limits: limit, timeout: "2s" });
 
-  it("loses nothing to a flood of requests that the policy by address denies, 20 of them in flight", async () => {
+  it(`a flood that another policy denies leaves no trace in a tenant's ${strategy}`, async () => {
     const requests = isFull ? 2_000 : 300;
-    const flood = { seed: 1, mostDelayMs: 20, requests, everyMs: 2, allowed: 0.05 };
-    const { left, expected, admitted, denied } = await flooded(tenant, flood);
-    expect(left).toEqual(expected);
+    const flood = { seed: 1, maximumDelayMs: 20, requests, everyMs: 2, allowed: 0.05 };
+    const { state, expected, admitted, denied } = await floodTenant(tenant, flood);
+    expect(state).toEqual(expected);
     expect([admitted > requests / 40, denied > 0.9 * requests]).toEqual([true, true]);
   });
 
   it(
-    "is the same after any flood as if the denied requests had never been",
+    `after any random flood, a tenant's ${strategy} equals one without the denied requests`,
     forAll(
       [
         fc.record({
           seed: fc.integer(),
-          mostDelayMs: fc.constantFrom(0, 5, 50, 400),
+          maximumDelayMs: fc.constantFrom(0, 5, 50, 400),
           requests: fc.constant(120),
           everyMs: fc.constantFrom(1, 7, 30),
           allowed: fc.constantFrom(0, 0.1, 0.5),
         }),
       ],
       async (flood) => {
-        const { left, expected } = await flooded(tenant, flood);
-        expect(left).toEqual(expected);
+        const { state, expected } = await floodTenant(tenant, flood);
+        expect(state).toEqual(expected);
       },
       3,
       12,
@@ -164,9 +164,9 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (_, limit) => {
 });
 
 describe("a provisional spend", () => {
-  it("of a slot that is not given back is held for the whole window", async () => {
+  it("a provisional concurrency slot that stands is taken for the whole window", async () => {
     const world = new World();
-    const fleet = new Fleet(world, 1, { mostDelayMs: 5, lost: 0, unanswered: 0 });
+    const fleet = new Fleet(world, 1, { maximumDelayMs: 5, lost: 0, unanswered: 0 });
     const client = new LimiterClient(fleet.namespace(), world.clock());
     const slots = policyWith({
       name: "slots",
@@ -174,7 +174,7 @@ describe("a provisional spend", () => {
     });
     const other = policyWith({ name: "other", limits: "100/minute" });
     const admitted: boolean[] = [];
-    const ask = async (): Promise<void> => {
+    const request = async (): Promise<void> => {
       const { isRefused } = await client.admit(
         [
           { policy: slots, partitionKey: "tenant", cost: 1 },
@@ -185,20 +185,20 @@ describe("a provisional spend", () => {
       admitted.push(!isRefused);
     };
     for (const atMs of [0, 100, 200, 30_000, hourMs - 200, hourMs + 300]) {
-      world.at(startMs + atMs, () => void ask());
+      world.at(startMs + atMs, () => void request());
     }
     await world.runUntil(startMs + hourMs + 10_000);
     expect(admitted).toEqual([true, true, false, false, false, true]);
   });
 
-  it("does not count towards the reservations that a key may have open", async () => {
+  it("provisional spends do not count towards the 1,000 open reservations of a key", async () => {
     const world = new World();
-    const fleet = new Fleet(world, 1, { mostDelayMs: 0, lost: 0, unanswered: 0 });
+    const fleet = new Fleet(world, 1, { maximumDelayMs: 0, lost: 0, unanswered: 0 });
     const client = new LimiterClient(fleet.namespace(), world.clock());
     const tenant = policyWith({ name: "tenant", limits: "5000/hour" });
     const other = policyWith({ name: "other", limits: "5000/hour" });
     let admitted = 0;
-    const ask = async (): Promise<void> => {
+    const request = async (): Promise<void> => {
       const { isRefused } = await client.admit(
         [
           { policy: tenant, partitionKey: "tenant", cost: 1 },
@@ -208,7 +208,7 @@ describe("a provisional spend", () => {
       );
       if (!isRefused) admitted++;
     };
-    for (let request = 0; request < 1_500; request++) world.at(startMs, () => void ask());
+    for (let index = 0; index < 1_500; index++) world.at(startMs, () => void request());
     await world.runUntil(startMs + 100);
     const reserving = client.reserve(
       { policy: tenant, partitionKey: "tenant", cost: 1 },
@@ -221,8 +221,8 @@ describe("a provisional spend", () => {
   });
 });
 
-describe("a denial that is remembered", () => {
-  it("is remembered for less than a second only while a spend is provisional, however often it is asked for", () => {
+describe("a cached denial", () => {
+  it("a denial is cached for less than a second only while a spend is provisional", () => {
     const object = new TestObject();
     const charge = { policy: "p", limits: policyWith({ limits: "3/hour" }).limits, cost: 1 };
     const check = (provisionalMs: number): unknown[] => {
@@ -233,21 +233,21 @@ describe("a denial that is remembered", () => {
       });
       return [isFirm, firmForMs];
     };
-    const askEvery100 = (count: number): unknown[] =>
+    const checkEvery100Ms = (count: number): unknown[] =>
       Array.from({ length: count }, () => {
         object.clock.nowMs += 100;
         return check(3_000);
       });
     for (const provisionalMs of [0, 3_000, 1_000]) check(provisionalMs);
-    const denials = askEvery100(40);
+    const denials = checkEvery100Ms(40);
     expect(denials.slice(0, 29)).toEqual(denials.slice(0, 29).map(() => [true, 100]));
     expect(denials.slice(29)).toEqual(denials.slice(29).map(() => [true, undefined]));
   });
 
-  it("by any of the request's policies answers before an object is asked or a unit is spent", async () => {
+  it("a cached denial of any policy answers before an object is called or a unit is spent", async () => {
     for (const consistency of ["strict", "leased", "eventual"]) {
       const world = new World();
-      const fleet = new Fleet(world, 1, { mostDelayMs: 0, lost: 0, unanswered: 0 });
+      const fleet = new Fleet(world, 1, { maximumDelayMs: 0, lost: 0, unanswered: 0 });
       const client = new LimiterClient(fleet.namespace(), world.clock());
       const tenant = policyWith({
         name: "tenant",
@@ -258,26 +258,26 @@ describe("a denial that is remembered", () => {
         name: "address",
         limits: { limit: 3, window: "1h", strategy: "sliding-log" },
       });
-      const ask = async (): Promise<readonly [boolean, readonly string[]]> => {
-        const asking = client.admit(
+      const request = async (): Promise<readonly [boolean, readonly string[]]> => {
+        const admission = client.admit(
           [
             { policy: tenant, partitionKey: "tenant", cost: 1 },
             { policy: address, partitionKey: "ip", cost: 1 },
           ],
           () => undefined,
         );
-        // What the isolate decides by itself comes before the call of the next object.
+        // A decision in the isolate comes before the call of the next object.
         await new Promise(setImmediate);
         await world.runUntil(world.nowMs);
-        const { isRefused, outcomes } = await asking;
+        const { isRefused, outcomes } = await admission;
         return [isRefused, outcomes.map(({ policy }) => policy.name)];
       };
       // oxlint-disable-next-line no-await-in-loop
-      for (let request = 0; request < 4; request++) await ask();
+      for (let index = 0; index < 4; index++) await request();
       const before = [...fleet.calls];
-      for (let request = 0; request < 50; request++) {
+      for (let index = 0; index < 50; index++) {
         // oxlint-disable-next-line no-await-in-loop
-        expect(await ask()).toEqual([true, ["address"]]);
+        expect(await request()).toEqual([true, ["address"]]);
       }
       expect(fleet.calls).toEqual(before);
       // oxlint-disable-next-line no-await-in-loop

@@ -1,4 +1,4 @@
-/** What simulations are made of: a policy, and how a network and the clocks of isolates may be. */
+/** The policy and the random parts of a simulation. */
 import * as fc from "fast-check";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
 
@@ -8,15 +8,15 @@ export function policyWith(fields: object): Policy {
   return policy;
 }
 
-/** Fields of a schedule: how many isolates there are, by how much their clocks are wrong, and how calls fare. */
-export const disturbed = (mostIsolates: number, delaysMs: readonly number[]) => ({
+/** Random fields of a schedule: the number of isolates, the errors of their clocks and the faults of the network. */
+export const disturbed = (maximumIsolates: number, delaysMs: readonly number[]) => ({
   seed: fc.integer(),
-  isolates: fc.integer({ min: 1, max: mostIsolates }),
+  isolates: fc.integer({ min: 1, max: maximumIsolates }),
   skews: fc.array(fc.integer({ min: -2_000, max: 2_000 }), {
-    minLength: mostIsolates,
-    maxLength: mostIsolates,
+    minLength: maximumIsolates,
+    maxLength: maximumIsolates,
   }),
-  mostDelayMs: fc.constantFrom(...delaysMs),
+  maximumDelayMs: fc.constantFrom(...delaysMs),
   lost: fc.constantFrom(0, 0.1, 0.5),
   unanswered: fc.constantFrom(0, 0.1, 0.5),
 });

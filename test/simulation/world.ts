@@ -1,6 +1,6 @@
 /**
- * Isolates, a network and an object in one process and in a time of their own: what happens is decided by a seed, and
- * happens again the same. The code of the client and of the object is the real one, behind its ports.
+ * A simulation of isolates, a network and an object in one process with simulated time. The same seed gives the same run.
+ * The client and the object are the real code.
  */
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
@@ -13,7 +13,7 @@ import { MemoryStorage } from "../fakes/memory-storage.ts";
 import type { Random } from "../random.ts";
 import type { Admitted } from "./admitted.ts";
 
-/** How long clients wait for an answer. */
+/** The timeout of simulated calls. */
 export const timeoutMs = 1_000;
 
 export const startMs = Date.UTC(2100, 0, 1);
@@ -24,24 +24,24 @@ interface Event {
   act: (() => void) | null;
 }
 
-/** Time that passes only from one event to the next. */
+/** Simulated time, which advances from one event to the next. */
 export class World {
   nowMs = startMs;
-  /** Of the event that happens now. */
-  turn = 0;
+  /** The number of the current event. */
+  eventNumber = 0;
   readonly #events: Event[] = [];
   #order = 0;
 
-  /** @returns what calls it off */
+  /** @returns a function that cancels the event */
   at(atMs: number, act: () => void): () => void {
     const event: Event = { atMs: Math.max(atMs, this.nowMs), order: (this.#order += 1), act };
-    let place = this.#events.length;
-    while (place > 0 && isBefore(event, this.#events[place - 1])) place--;
-    this.#events.splice(place, 0, event);
+    let index = this.#events.length;
+    while (index > 0 && isBefore(event, this.#events[index - 1])) index--;
+    this.#events.splice(index, 0, event);
     return () => (event.act = null);
   }
 
-  /** What is due by then happens, in its order, and all that follows from it. */
+  /** Runs the events up to an instant in their order, including those that they cause. */
   async runUntil(untilMs: number): Promise<void> {
     for (;;) {
       const [next] = this.#events;
@@ -49,16 +49,16 @@ export class World {
       this.#events.shift();
       if (next.act === null) continue;
       this.nowMs = next.atMs;
-      this.turn++;
+      this.eventNumber++;
       next.act();
-      // All that has been waiting for it goes on before anything else happens.
+      // Let the promises that the event resolves run before the next event.
       // oxlint-disable-next-line no-await-in-loop
       await new Promise(setImmediate);
     }
     this.nowMs = Math.max(this.nowMs, untilMs);
   }
 
-  /** @param aheadMs of the world's time */
+  /** @param aheadMs how far the clock is ahead of the simulated time */
   clock(aheadMs = 0): Clock {
     return {
       now: () => this.nowMs + aheadMs,
@@ -71,19 +71,19 @@ const isBefore = (event: Event, other: Event | undefined): boolean =>
   other !== undefined &&
   (event.atMs < other.atMs || (event.atMs === other.atMs && event.order < other.order));
 
-/** How calls fare. */
+/** The faults of a network. */
 export interface Network {
-  /** How long one way takes, at most. */
-  readonly mostDelayMs: number;
-  /** The shares of calls that never arrive, and of those whose answers do not. */
+  /** The longest delay of one direction. */
+  readonly maximumDelayMs: number;
+  /** The shares of calls that never arrive, and of calls whose answers never arrive. */
   readonly lost: number;
   readonly unanswered: number;
 }
 
 type Listener = (isolate: number, call: unknown) => () => void;
 
-/** An object, its storage, and all that isolates send it. */
-export class ObjectOf {
+/** An object, its storage and its network. */
+export class SimulatedObject {
   readonly #world: World;
   readonly #random: Random;
   readonly #network: Network;
@@ -91,13 +91,13 @@ export class ObjectOf {
   limiter: Limiter;
   #lives = 0;
   isReachable = true;
-  /** Whether calls still fare as the network has it; they all arrive when not. */
+  /** Whether the network loses calls and answers. */
   isDisturbed = true;
   calls = 0;
-  /** What it has let in itself, of answers that came in time, at the instant of its decision. */
+  /** The units that the object admitted with answers in time, at the instants of its decisions. */
   readonly admitted: Admitted[] = [];
-  /** Hears of each call that the object has taken, and once more when the isolate has the answer in time. */
-  onTaken: Listener = () => () => undefined;
+  /** Is called after each call; the function that it returns is called when the answer arrives in time. */
+  onCall: Listener = () => () => undefined;
 
   constructor(world: World, random: Random, network: Network) {
     this.#world = world;
@@ -106,7 +106,7 @@ export class ObjectOf {
     this.limiter = this.#begin();
   }
 
-  /** Ends without warning: what is not in storage is gone, and no timer of its fires. */
+  /** Stops the object without warning: only stored state survives, and no pending timer fires. */
   crash(): void {
     this.#lives++;
     this.limiter = this.#begin();
@@ -118,14 +118,14 @@ export class ObjectOf {
     const isAlive = (): boolean => life === this.#lives;
     return new Limiter({
       storage: this.storage,
-      // An isolate of its own: what earlier runs left to the garbage collector is not counted against it.
+      // A budget of its own, without the bytes that earlier runs left to the garbage collector.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => isAlive() && act()),
     });
   }
 
-  /** As the Durable Object namespace of an isolate. */
+  /** The Durable Object namespace of one isolate. */
   namespace(
     isolate: number,
     isAlive: () => boolean,
@@ -167,15 +167,15 @@ export class ObjectOf {
         this.#later(() => reject(error));
         return;
       }
-      const onAnswered = this.onTaken(isolate, sent);
-      const admitted = name === "check" || name === "lease" ? this.#letIn(sent, answer) : [];
+      const onAnswered = this.onCall(isolate, sent);
+      const admitted = name === "check" || name === "lease" ? this.#admittedBy(sent, answer) : [];
       const isUnanswered = this.#random() < unanswered;
       this.#later(() => {
         if (isUnanswered) {
           reject(new Error("Network connection lost."));
           return;
         }
-        // What comes later than that nobody waits for.
+        // A later answer missed its deadline.
         if (this.#world.nowMs - sentAtMs < timeoutMs) {
           onAnswered();
           this.admitted.push(...admitted);
@@ -186,40 +186,46 @@ export class ObjectOf {
     return promise;
   }
 
-  #letIn(call: unknown, answer: unknown): readonly Admitted[] {
+  #admittedBy(call: unknown, answer: unknown): readonly Admitted[] {
     const units = (call as CheckCall).charges[0]?.cost ?? 0;
     const isAllowed = (answer as CheckReply).decisions.every(({ allowed }) => allowed);
     return isAllowed && units > 0 ? [{ atMs: this.#world.nowMs, units }] : [];
   }
 
   #later(act: () => void): void {
-    const delayMs = Math.floor(this.#random() * (this.#network.mostDelayMs + 1));
+    const delayMs = Math.floor(this.#random() * (this.#network.maximumDelayMs + 1));
     this.#world.at(this.#world.nowMs + delayMs, act);
   }
 }
 
-/** An isolate: what it has admitted by itself, and when. */
-export class Isolate {
+/** An isolate, and what it admitted without waiting for the object. */
+export class SimulatedIsolate {
   readonly #world: World;
-  readonly #object: ObjectOf;
+  readonly #object: SimulatedObject;
   readonly #policy: Policy;
-  readonly #name: number;
+  readonly #number: number;
   readonly #aheadMs: number;
   #client: LimiterClient;
   #lives = 0;
   readonly admitted: (Admitted & { readonly key: string })[] = [];
 
-  /** @param name by which the object's calls are told apart */
-  constructor(world: World, object: ObjectOf, policy: Policy, name: number, aheadMs: number) {
+  /** @param number identifies the isolate's calls */
+  constructor(
+    world: World,
+    object: SimulatedObject,
+    policy: Policy,
+    number: number,
+    aheadMs: number,
+  ) {
     this.#world = world;
     this.#object = object;
     this.#policy = policy;
-    this.#name = name;
+    this.#number = number;
     this.#aheadMs = aheadMs;
     this.#client = this.#begin();
   }
 
-  /** Ends without warning; another takes its place. */
+  /** Stops the isolate without warning and starts another. */
   crash(): void {
     this.#lives++;
     this.#client = this.#begin();
@@ -230,16 +236,16 @@ export class Isolate {
     const isAlive = (): boolean => life === this.#lives;
     const { now, after } = this.#world.clock(this.#aheadMs);
     const clock: Clock = { now, after: (afterMs, act) => after(afterMs, () => isAlive() && act()) };
-    return new LimiterClient(this.#object.namespace(this.#name, isAlive), clock);
+    return new LimiterClient(this.#object.namespace(this.#number, isAlive), clock);
   }
 
-  /** Asks for so many units of a key. */
-  async ask(units: number, key = "key"): Promise<void> {
+  /** Sends a request that costs some units of a key. */
+  async request(units: number, key = "key"): Promise<void> {
     const spend = { policy: this.#policy, partitionKey: key, cost: units };
-    const { turn } = this.#world;
+    const { eventNumber } = this.#world;
     const { outcomes } = await this.#client.admit([spend], () => undefined);
-    const isOwn = turn === this.#world.turn;
-    if (isOwn && outcomes.every(allows))
+    const isImmediate = eventNumber === this.#world.eventNumber;
+    if (isImmediate && outcomes.every(allows))
       this.admitted.push({ atMs: this.#world.nowMs, units, key });
   }
 }

@@ -147,8 +147,8 @@ export class LimiterClient {
         objectId(objectLocation(policy.objects, partitionKey)),
     );
     const calls = [...byObject.values()].map(async (open) => {
-      const asked = open.map(({ spend }) => spend);
-      const outcomes = await this.#strict.decideEach(asked, waitUntil);
+      const openSpends = open.map(({ spend }) => spend);
+      const outcomes = await this.#strict.decideEach(openSpends, waitUntil);
       for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
     });
     await Promise.all(calls);

@@ -1,15 +1,15 @@
 /**
- * The log of denials, for operators who ask for it. A flood of denials must not become a flood of lines: an isolate
- * writes so many a second, and the number of those that it omits.
+ * The log of denials, which the configuration enables. A flood of denials must not become a flood of lines: an isolate
+ * writes up to ten lines per second, and then the number of omitted denials.
  */
 import { report } from "../../observability/events.ts";
 import { type Clock, sleep, platformClock } from "../clock.ts";
 import type { WaitUntil } from "./object-caller.ts";
 import type { DenialReason } from "./outcome.ts";
 
-const mostLines = 10;
+const maximumLines = 10;
 const spanMs = 1_000;
-/** A request's context ends 30 s after its response. */
+/** The platform ends background work 30 s after the response. */
 const longestFlushMs = 10_000;
 
 /** A denial by one policy. */
@@ -17,20 +17,20 @@ export interface LoggedDenial {
   readonly policy: string;
   readonly reason: DenialReason;
   readonly violated: readonly string[];
-  /** The parts of the key that the request lacks. */
+  /** The missing key parts. */
   readonly missing?: readonly string[];
-  /** A pseudonym; left out where no key is charged. */
+  /** A pseudonym of the key; absent when no key is charged. */
   readonly key?: string;
-  /** Null where no wait helps. */
+  /** Null when no wait helps. */
   readonly retryAfterMs: number | null;
 }
 
 export class DenialLog {
   readonly #clock: Clock;
-  /** When the last lines were written, the oldest first. */
+  /** The times of the last lines, the oldest first. */
   #writtenAtMs: number[] = [];
   #omitted = 0;
-  /** Until when the count of omitted lines is being seen to. */
+  /** Until when a request will write the count of omitted denials; null when none will. */
   #flushedByMs: number | null = null;
 
   constructor(clock: Clock = platformClock) {
@@ -54,8 +54,8 @@ export class DenialLog {
   }
 
   /**
-   * Writes the count where no denial follows that would carry it. It waits in the context of the request whose line was
-   * the first to be omitted, which lasts no longer for it than the flood and a second.
+   * Writes the count of omitted denials when no later line reports it. Runs in the background of the request whose line
+   * was omitted first, until one second after the flood and for up to 10 s.
    */
   async #flush(untilMs: number): Promise<void> {
     let nowMs = this.#clock.now();
@@ -72,22 +72,22 @@ export class DenialLog {
     if (this.#flushedByMs === untilMs) this.#flushedByMs = null;
   }
 
-  /** False as well where the request that was to do it was cut off, or the clock has stepped back. */
+  /** Whether a request will write the count. False when it was cut off or the clock has stepped back. */
   #isFlushing(nowMs: number): boolean {
     const byMs = this.#flushedByMs;
     return byMs !== null && nowMs < byMs && byMs - nowMs <= longestFlushMs;
   }
 
-  /** How long until a line may be written. */
+  /** The time until a line may be written, in milliseconds. */
   #waitMs(nowMs: number): number {
-    // A clock that has stepped back says nothing about how many lines were written within a second.
+    // After a step back of the clock, the age of the lines is unknown.
     if ((this.#writtenAtMs.at(-1) ?? nowMs) > nowMs) this.#writtenAtMs = [];
-    const [oldestMs = Number.NEGATIVE_INFINITY] = this.#writtenAtMs.slice(-mostLines);
-    return this.#writtenAtMs.length < mostLines ? 0 : Math.max(0, oldestMs + spanMs - nowMs);
+    const [oldestMs = Number.NEGATIVE_INFINITY] = this.#writtenAtMs.slice(-maximumLines);
+    return this.#writtenAtMs.length < maximumLines ? 0 : Math.max(0, oldestMs + spanMs - nowMs);
   }
 
   #write(nowMs: number, eventOf: (omitted: number) => Parameters<typeof report>[0]): void {
-    this.#writtenAtMs = [...this.#writtenAtMs.slice(1 - mostLines), nowMs];
+    this.#writtenAtMs = [...this.#writtenAtMs.slice(1 - maximumLines), nowMs];
     const omitted = this.#omitted;
     this.#omitted = 0;
     report(eventOf(omitted));

@@ -1,4 +1,4 @@
-/** What an isolate has borrowed of one key's quota for one set of policies. `leases.ts` explains the protocol. */
+/** A lease: the slices that an isolate has borrowed for one key and one set of policies. `leases.ts` explains the protocol. */
 import type { Decision } from "../../strategies/index.ts";
 import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
 import { objectLocation, type ObjectLocation } from "./object-location.ts";

@@ -1,6 +1,6 @@
 /**
- * A replica: what an isolate knows of one key under eventual consistency. It decides by the object's last snapshot and the
- * isolate's own spends since then.
+ * A replica: the isolate's copy of one key's state under eventual consistency. It decides by the object's last snapshot and
+ * the isolate's own spends since then.
  *
  * 1. `decide` spends from the replica. A spend is unsent until a batch takes it. A spend that a later object may still deny
  *    is provisional, and becomes unsent with `confirm`.

@@ -1,6 +1,6 @@
 /**
- * The ids of reservations: 128 random bits and where to find what they stand for, so that any isolate can settle any
- * reservation; authenticated, so that nobody reaches an object by an id of their own making, and bound to a tenant.
+ * The ids of reservations: 128 random bits and the address of the reservation, so that any isolate can settle it. An id is
+ * authenticated, so that a caller cannot reach an object with an invented id, and bound to a tenant.
  */
 import { jurisdictions, locationHints, type ObjectSettings } from "../../config/index.ts";
 
@@ -11,7 +11,7 @@ export interface ReservationAddress {
   readonly settings: ObjectSettings;
 }
 
-/** HMAC of a text, the same in every isolate; see `signer` of the policies. */
+/** Returns the HMAC of a text, in base64url. All isolates share the secret. */
 type Sign = (text: string) => Promise<string>;
 
 export function newAddress(partitionKey: string, settings: ObjectSettings): ReservationAddress {
@@ -20,7 +20,7 @@ export function newAddress(partitionKey: string, settings: ObjectSettings): Rese
   return { random, partitionKey, settings };
 }
 
-/** `<random>.<partition key>.<shards>.<location hint>.<jurisdiction>.<signature>`; what is null is empty. */
+/** Returns `<random>.<partition key>.<shards>.<location hint>.<jurisdiction>.<signature>`. A part that is null is empty. */
 export async function reservationId(
   { random, partitionKey, settings }: ReservationAddress,
   tenant: string | null,
@@ -33,7 +33,7 @@ export async function reservationId(
   return `${named}.${await sign(signedText(named, tenant))}`;
 }
 
-/** Where an id points; null unless it was made with the same secret for the same tenant. */
+/** Returns the address in an id; null unless the id was made with the same secret for the same tenant. */
 export async function addressOf(
   id: string,
   tenant: string | null,
@@ -56,11 +56,11 @@ export async function addressOf(
   };
 }
 
-/** Apart from every text that names a key, which is a list or has another member. */
+/** The signed text. No text that names a key has this form. */
 const signedText = (named: string, tenant: string | null): string =>
   JSON.stringify({ reservation: named, tenant });
 
-/** In a time that does not tell how much of it was right. */
+/** Compares in constant time, so that the time reveals nothing about the expected signature. */
 function isEqual(given: string, expected: string): boolean {
   const utf8 = new TextEncoder();
   const [a, b] = [utf8.encode(given), utf8.encode(expected)];

@@ -1,3 +1,4 @@
+/** Decisions of an isolate when objects fail or answer too late, and the objects that it calls. */
 import { describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig, type Policy } from "../../../src/config/index.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
@@ -16,7 +17,7 @@ import { MemoryStorage } from "../../fakes/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
-/** Objects of which each call goes as `answer` does. */
+/** Objects whose methods all behave as `answer`. */
 const objectsThat = (answer: () => Promise<never>): Objects =>
   ({
     getByName: () => ({
@@ -30,7 +31,7 @@ const objectsThat = (answer: () => Promise<never>): Objects =>
     }),
   }) as unknown as Objects;
 
-/** Work that goes on after an answer: of an object that hangs, for ever. */
+/** Ignores background work, which never ends when an object hangs. */
 const waitUntil = (): void => undefined;
 
 const faults = {
@@ -51,7 +52,6 @@ const policyWith = (onError: FailureMode, name: string = onError, settings = {})
 
 const spendOf = (policy: Policy): Spend => ({ policy, partitionKey: "k", cost: 1 });
 
-/** What came of each spend that was asked for. */
 const admit = async (
   client: LimiterClient,
   spends: readonly Spend[],
@@ -61,19 +61,19 @@ const admit = async (
 const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, string]> => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   const result = await act();
-  const said = errors.mock.calls.join();
+  const events = errors.mock.calls.join();
   errors.mockRestore();
-  return [result, said];
+  return [result, events];
 };
 
-describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
-  it("a policy that is open lets everything in, and one that is closed nothing", async () => {
+describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
+  it(`onError = "open" allows and "closed" denies while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const [[open], said] = await quietly(() =>
+    const [[open], events] = await quietly(() =>
       admit(client, [spendOf(policyWith("open"))], waitUntil),
     );
     expect(open?.kind).toBe("open");
-    expect(said).toContain('{"event":"object-silent","call":"check","policies":["open"]');
+    expect(events).toContain('{"event":"object-silent","call":"check","policies":["open"]');
     const [look] = await quietly(() => client.look(spendOf(policyWith("open"))));
     expect(look.kind).toBe("open");
     const [[closed]] = await quietly(() =>
@@ -82,7 +82,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     expect(closed?.kind).toBe("closed");
   });
 
-  it("a policy that is local goes on limiting by the isolate's own count", async () => {
+  it(`onError = "local" limits by the isolate's own meters while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const spend = spendOf(policyWith("local"));
     const admitted = [];
@@ -95,7 +95,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     expect(admitted).toEqual([true, true, false, false]);
   });
 
-  it("no local quota is spent on a request that another policy closes out", async () => {
+  it(`a request that a closed policy denies spends no local quota while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const local = spendOf(policyWith("local"));
     await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], waitUntil));
@@ -103,7 +103,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 
-  it("what is reserved is spent by the failure mode, and cannot be settled", async () => {
+  it(`a reservation follows the failure mode and has no id while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, waitUntil);
     for (const allowed of [true, true, false]) {
@@ -117,7 +117,7 @@ describe.each(Object.entries(faults))("while the object %s", (_, fault) => {
     expect(isSettled).toBeNull();
   });
 
-  it("forgetting is not confirmed", async () => {
+  it(`deleting a key is not confirmed while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const [isForgotten] = await quietly(() => client.forget(policyWith("local"), "k"));
     expect(isForgotten).toBe(false);
@@ -131,7 +131,7 @@ describe("when the object stops answering", () => {
     cost: 1,
   });
 
-  it("the isolate goes on from what the object has admitted through it", async () => {
+  it("when the object stops answering, the isolate continues from what the object admitted through it", async () => {
     const decision = createMeter(keyed("k").policy.limits).consume(1, Date.now());
     const answers = [{ decisions: [decision], spentAtMs: [Date.now()] }];
     const call = () => {
@@ -158,7 +158,7 @@ describe("when the object stops answering", () => {
     cost: 1,
   });
 
-  it("each call has the limits that it brings, and all keep what was spent of them", async () => {
+  it("local meters apply the limits of each call and keep what was spent under the others", async () => {
     const client = new LimiterClient(objectsThat(faults.throws));
     const remaining: unknown[] = [];
     for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {
@@ -178,7 +178,7 @@ describe("when the object stops answering", () => {
     ]);
   });
 
-  it("what it spent by itself is given back when the object of another key denies", async () => {
+  it("a local spend is given back when the object of another key denies the request", async () => {
     const denying = policyWith("local", "denying");
     const denial = createMeter(denying.limits).consume(3, Date.now());
     const objects = {
@@ -202,7 +202,7 @@ describe("when the object stops answering", () => {
 });
 
 describe("an object that answers too late", () => {
-  it("holds a request up for no longer than the policy's timeout", async () => {
+  it("a slow object delays a request by no more than the policy's timeout", async () => {
     let isAnswered = false;
     const late = (): Promise<never> =>
       new Promise((_, reject) => {
@@ -218,54 +218,58 @@ describe("an object that answers too late", () => {
   });
 });
 
-describe("an object that gave no answer", () => {
-  it("is not asked for decisions again for a second, and then is", async () => {
+describe("an object that failed", () => {
+  it("a failed object gets no decision calls for one second, but still gets corrections", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
-    let asked = 0;
+    let calls = 0;
     const failing = (): Promise<never> => {
-      asked++;
+      calls++;
       return Promise.reject(new Error("gone"));
     };
     const client = new LimiterClient(objectsThat(failing));
     const spend = spendOf(policyWith("open"));
-    const [, said] = await quietly(async () => {
+    const [, events] = await quietly(async () => {
       await client.admit([spend], waitUntil);
       await client.admit([spend], waitUntil);
       await client.look(spend);
       await client.reserve(spend, 1_000, waitUntil);
     });
-    expect(asked).toBe(1);
-    expect(said.match(/"event":"object-silent"/g)).toHaveLength(4);
-    // Another is, and so is this one for what corrects its count.
+    expect(calls).toBe(1);
+    expect(events.match(/"event":"object-silent"/g)).toHaveLength(4);
+    // Other objects are called, and so is this one for a deletion.
     await quietly(() => admit(client, [{ ...spend, partitionKey: "other" }], waitUntil));
     await quietly(() => client.forget(spend.policy, "k"));
-    expect(asked).toBe(3);
+    expect(calls).toBe(3);
     vi.setSystemTime(Date.now() + 1_001);
     await quietly(() => admit(client, [spend], waitUntil));
-    expect(asked).toBe(4);
+    expect(calls).toBe(4);
     vi.useRealTimers();
   });
 });
 
-describe("an answer that comes too late", () => {
-  /** A real limiter, in a process that is held up; its calls go on when they are let. */
-  function heldUp(): { objects: Objects; goOn: () => Promise<unknown>; limiter: Limiter } {
+describe("an answer after the deadline", () => {
+  /** A real limiter whose checks and reservations wait until `proceed` is called. */
+  function delayedObject(): {
+    objects: Objects;
+    proceed: () => Promise<unknown>;
+    limiter: Limiter;
+  } {
     const waiting = Promise.withResolvers<void>();
     const storage = new MemoryStorage();
     const limiter = new Limiter({ storage, now: () => Date.now(), after: () => () => undefined });
-    const first = async <Answer>(act: () => Answer): Promise<Answer> => {
+    const delayed = async <Answer>(act: () => Answer): Promise<Answer> => {
       await waiting.promise;
       return act();
     };
     const stub = {
-      check: (call: CheckCall) => first(() => limiter.check(call)),
-      reserve: (call: ReserveCall) => first(() => limiter.reserve(call)),
+      check: (call: CheckCall) => delayed(() => limiter.check(call)),
+      reserve: (call: ReserveCall) => delayed(() => limiter.reserve(call)),
       refund: (call: RefundCall) => Promise.resolve(limiter.refund(call)),
       settle: (call: SettleCall) => Promise.resolve(limiter.settle(call)),
     };
     return {
       objects: { getByName: () => stub } as unknown as Objects,
-      goOn: () => Promise.resolve(waiting.resolve()),
+      proceed: () => Promise.resolve(waiting.resolve()),
       limiter,
     };
   }
@@ -281,54 +285,57 @@ describe("an answer that comes too late", () => {
     ["closed", 3],
     ["open", 2],
     ["local", 2],
-  ] as const)("to a check leaves what was spent where it was let in: %s", async (onError, rest) => {
-    const { objects, goOn, limiter } = heldUp();
-    const policy = policyWith(onError, onError, { limits: "3/hour" });
-    const late: Promise<unknown>[] = [];
-    const client = new LimiterClient(objects);
-    await quietly(() => admit(client, [spendOf(policy)], (work) => void late.push(work)));
-    await goOn();
-    await Promise.all(late);
-    expect(left(limiter, policy)).toBe(rest);
-  });
+  ] as const)(
+    "a late check keeps its spend unless the failure mode denied the request: onError = %s",
+    async (onError, rest) => {
+      const { objects, proceed, limiter } = delayedObject();
+      const policy = policyWith(onError, onError, { limits: "3/hour" });
+      const late: Promise<unknown>[] = [];
+      const client = new LimiterClient(objects);
+      await quietly(() => admit(client, [spendOf(policy)], (work) => void late.push(work)));
+      await proceed();
+      await Promise.all(late);
+      expect(left(limiter, policy)).toBe(rest);
+    },
+  );
 
   it.each(["closed", "open", "local"] as const)(
-    "to a reservation, whose id nobody has, leaves no slot taken: %s",
+    "a late reservation, whose id no caller has, holds no slot: onError = %s",
     async (onError) => {
-      const { objects, goOn, limiter } = heldUp();
+      const { objects, proceed, limiter } = delayedObject();
       const policy = policyWith(onError, onError, slots);
       const late: Promise<unknown>[] = [];
       const client = new LimiterClient(objects);
       await quietly(() => client.reserve(spendOf(policy), 60_000, (work) => void late.push(work)));
-      await goOn();
+      await proceed();
       await Promise.all(late);
       expect(left(limiter, policy)).toBe(3);
     },
   );
 });
 
-describe("the objects that are asked", () => {
-  interface Asked {
+describe("the objects that are called", () => {
+  interface ObjectCall {
     /** Jurisdiction, name and location hint. */
-    readonly place: object;
+    readonly location: object;
     readonly call: CheckCall;
   }
 
-  /** Objects that allow everything, and note what they were asked. */
-  function allowing(): { objects: Objects; asked: Asked[] } {
-    const asked: Asked[] = [];
-    const within = (place: object): object => ({
+  /** Objects that allow everything and record their calls. */
+  function allowing(): { objects: Objects; calls: ObjectCall[] } {
+    const calls: ObjectCall[] = [];
+    const within = (location: object): object => ({
       getByName: (name: string, { locationHint }: { locationHint?: string }) => ({
         check: (call: CheckCall): Promise<CheckReply> => {
           const near = locationHint === undefined ? {} : { locationHint };
-          asked.push({ place: { ...place, name, ...near }, call });
+          calls.push({ location: { ...location, name, ...near }, call });
           const decisions = call.charges.map(({ limits }) => createMeter(limits).consume(1, 1));
           return Promise.resolve({ decisions, spentAtMs: decisions.map(() => 1) });
         },
       }),
       jurisdiction: (jurisdiction: string) => within({ jurisdiction }),
     });
-    return { objects: within({}) as Objects, asked };
+    return { objects: within({}) as Objects, calls };
   }
 
   const spending = (name: string, settings = {}, partitionKey = "AAAAAAAB"): Spend => ({
@@ -337,8 +344,8 @@ describe("the objects that are asked", () => {
     cost: 1,
   });
 
-  it("are as near, as many and as bound to a place as the policy says", async () => {
-    const { objects, asked } = allowing();
+  it("an object is called with the policy's location hint, shard and jurisdiction", async () => {
+    const { objects, calls } = allowing();
     const spends = [
       spending("own"),
       spending("near", { locationHint: "apac-se" }),
@@ -350,15 +357,15 @@ describe("the objects that are asked", () => {
       }),
     ];
     await new LimiterClient(objects).admit(spends, waitUntil);
-    expect(asked.map(({ place }) => place)).toEqual([
+    expect(calls.map(({ location }) => location)).toEqual([
       { name: "AAAAAAAB" },
       { name: "AAAAAAAB@apac-se", locationHint: "apac-se" },
       { jurisdiction: "eu", name: "1-of-5@weur", locationHint: "weur" },
     ]);
   });
 
-  it("are asked once for all policies that share a key and its object", async () => {
-    const { objects, asked } = allowing();
+  it("policies that share a key and its object settings are decided in one call", async () => {
+    const { objects, calls } = allowing();
     const sharded = { objects: "sharded" };
     const spends = [
       spending("a"),
@@ -368,22 +375,22 @@ describe("the objects that are asked", () => {
       spending("e", sharded, "AAAAAAAC"),
     ];
     await new LimiterClient(objects).admit(spends, waitUntil);
-    const calls = asked.map(({ call: { key, charges } }) => [
+    const charged = calls.map(({ call: { key, charges } }) => [
       key,
       charges.map((each) => each.policy),
     ]);
-    expect(calls).toEqual([
+    expect(charged).toEqual([
       ["AAAAAAAB", ["a", "c"]],
       ["AAAAAAAB", ["b", "d"]],
       ["AAAAAAAC", ["e"]],
     ]);
   });
 
-  it("are asked for a confirmed decision if one of the policies is to be sure", async () => {
-    const { objects, asked } = allowing();
-    const sure = { durability: "confirmed" };
-    await new LimiterClient(objects).admit([spending("a"), spending("b", sure)], waitUntil);
+  it('a call is confirmed when one of its policies has durability = "confirmed"', async () => {
+    const { objects, calls } = allowing();
+    const confirmed = { durability: "confirmed" };
+    await new LimiterClient(objects).admit([spending("a"), spending("b", confirmed)], waitUntil);
     await new LimiterClient(objects).admit([spending("a")], waitUntil);
-    expect(asked.map(({ call }) => call.durability)).toEqual(["confirmed", "relaxed"]);
+    expect(calls.map(({ call }) => call.durability)).toEqual(["confirmed", "relaxed"]);
   });
 });

@@ -1,4 +1,4 @@
-/** What an isolate decides and counts by itself, for the case that the objects give no answer. */
+/** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
 import { expect, it } from "vitest";
 import { Admission } from "../../../src/limiter/client/admission.ts";
 import { LocalDecider } from "../../../src/limiter/client/decide-locally.ts";

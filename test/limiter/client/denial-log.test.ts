@@ -1,3 +1,4 @@
+/** The log of denials under floods: its rate and its counts of omitted denials. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { DenialLog } from "../../../src/limiter/client/denial-log.ts";
@@ -9,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-/** A clock that goes on only when it is told to, and a log by it. */
+/** A clock that the test sets, and a denial log that uses it. */
 class Time implements Clock {
   nowMs = 1_000_000;
   readonly #timers = new Map<object, { readonly atMs: number; readonly act: () => void }>();
@@ -41,7 +42,7 @@ class Time implements Clock {
       this.#timers.delete(first);
       this.nowMs = Math.max(this.nowMs, first.atMs);
       first.act();
-      // What waits for it goes on.
+      // Let the work that waited for the timer run.
       // oxlint-disable-next-line no-await-in-loop
       await new Promise((resolve) => void setTimeout(resolve, 0));
     }
@@ -62,7 +63,7 @@ const omitted = (): (number | undefined)[] => lines.map((line) => line.omitted);
 const denials = (): number => lines.filter(({ event }) => event === "request-denied").length;
 
 describe("the log of denials", () => {
-  it("writes a line for each of ten denials, and waits for nothing", () => {
+  it("ten denials are logged with one line each, without timers or background work", () => {
     const time = new Time();
     time.deny(10);
     expect(lines).toEqual(
@@ -78,7 +79,7 @@ describe("the log of denials", () => {
     expect([time.timers, time.waitUntil.mock.calls.length]).toEqual([0, 0]);
   });
 
-  it("writes at most ten lines in any second, however the denials are spread", async () => {
+  it("the log has at most ten lines in any second, however the denials are spread", async () => {
     const time = new Time();
     const writtenAtMs: number[] = [];
     for (let step = 0; step < 2_000; step++) {
@@ -98,7 +99,7 @@ describe("the log of denials", () => {
     expect([most, writtenAtMs.length >= 190]).toEqual([10, true]);
   });
 
-  it("accounts for every denial: in a line, or in the count of the next", async () => {
+  it("every denial is logged: with a line of its own or in the count of the next line", async () => {
     const time = new Time();
     let count = 0;
     for (let step = 0; step < 300; step++) {
@@ -114,7 +115,7 @@ describe("the log of denials", () => {
     expect(left).toBeGreaterThan(100);
   });
 
-  it("carries the count of omitted denials in the next line", async () => {
+  it("the next line has the number of omitted denials", async () => {
     const time = new Time();
     time.deny(13);
     time.cutOff();
@@ -124,7 +125,7 @@ describe("the log of denials", () => {
     expect(omitted().slice(9)).toEqual([undefined, 3, undefined]);
   });
 
-  it("carries a count of one, too", async () => {
+  it("the next line also reports a single omitted denial", async () => {
     const time = new Time();
     time.deny(11);
     time.cutOff();
@@ -133,7 +134,7 @@ describe("the log of denials", () => {
     expect(omitted().slice(10)).toEqual([1]);
   });
 
-  it("writes no count by itself that a line has carried", async () => {
+  it("a count that a line has reported is not logged again", async () => {
     const time = new Time();
     time.deny(13);
     // The denial comes before the timer that is due at the same instant.
@@ -143,7 +144,7 @@ describe("the log of denials", () => {
     expect([omitted().slice(10), time.timers]).toEqual([[3], 0]);
   });
 
-  it("writes the count within a second of the last line where no denial follows, once", async () => {
+  it("without further denials, the count is logged once, within a second of the last line", async () => {
     const time = new Time();
     time.deny(4);
     await time.pass(400);
@@ -157,7 +158,7 @@ describe("the log of denials", () => {
     expect([lines.length, time.timers]).toEqual([11, 0]);
   });
 
-  it("has one timer at most, which ends with the flood", async () => {
+  it("the log has at most one timer, which ends with the flood", async () => {
     const time = new Time();
     for (let step = 0; step < 50; step++) {
       time.deny(40);
@@ -171,7 +172,7 @@ describe("the log of denials", () => {
     expect(denials() + left).toBe(2_000);
   });
 
-  it("does not keep one request waiting for a long flood: after 10 s another sees to the count", async () => {
+  it("during a long flood, one request writes the count for at most 10 s before another takes over", async () => {
     const time = new Time();
     const pending = new Set<Promise<unknown>>();
     let longest = 0;
@@ -193,7 +194,7 @@ describe("the log of denials", () => {
     expect(longest).toBeLessThanOrEqual(11_000);
   });
 
-  it("goes on when the request that was to write the count has been cut off", async () => {
+  it("after the request that would write the count is cut off, a later denial reports it", async () => {
     const time = new Time();
     time.deny(12);
     time.cutOff();
@@ -204,7 +205,7 @@ describe("the log of denials", () => {
     expect(lines.at(-1)).toEqual({ event: "denials-omitted", omitted: 2 });
   });
 
-  it("is not silent for long when the clock steps back", async () => {
+  it("after the clock steps back, denials are logged without delay", async () => {
     const time = new Time();
     time.deny(12);
     time.nowMs -= 3_600_000;

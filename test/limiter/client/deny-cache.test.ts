@@ -1,3 +1,4 @@
+/** Denials that an isolate caches instead of calling the object. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig, type Policy } from "../../../src/config/index.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
@@ -16,26 +17,26 @@ afterEach(() => void vi.useRealTimers());
 
 const waitUntil = (): void => undefined;
 
-/** A real limiter; each call is counted, and its answer takes so long. */
-function object(takesMs = 0): { objects: Objects; limiter: Limiter; asked: string[] } {
+/** A real limiter that records the names of its calls, each of which takes `takesMs`. */
+function object(takesMs = 0): { objects: Objects; limiter: Limiter; callNames: string[] } {
   const limiter = new Limiter({
     storage: new MemoryStorage(),
     now: () => Date.now(),
     after: () => () => undefined,
   });
-  const asked: string[] = [];
+  const callNames: string[] = [];
   const calls = limiter as unknown as Record<string, (call: unknown) => unknown>;
   const taking =
     (name: string) =>
     async (call: unknown): Promise<unknown> => {
-      asked.push(name);
+      callNames.push(name);
       const answer = calls[name]?.(call);
       vi.setSystemTime(Date.now() + takesMs);
       return answer;
     };
   const names = ["check", "look", "batch", "forget", "reserve", "settle", "refund"];
   const stub = Object.fromEntries(names.map((name) => [name, taking(name)]));
-  return { objects: { getByName: () => stub } as unknown as Objects, limiter, asked };
+  return { objects: { getByName: () => stub } as unknown as Objects, limiter, callNames };
 }
 
 const policyOf = (fields: object = {}): Policy => {
@@ -51,51 +52,51 @@ const spendOf = (fields: object = {}, cost = 1): Spend => ({
   cost,
 });
 
-const ask = async (client: LimiterClient, ...spends: readonly Spend[]): Promise<Decision> => {
+const admit = async (client: LimiterClient, ...spends: readonly Spend[]): Promise<Decision> => {
   const [outcome] = (await client.admit(spends, waitUntil)).outcomes;
   if (outcome === undefined || !("decision" in outcome)) throw new Error("an object decided");
   return outcome.decision;
 };
 
-describe("S09: a key that asks for far more than its limit", () => {
-  it("reaches its object at most once a second while it is denied, and is right at the reset", async () => {
-    const { objects, asked } = object();
+describe("S09: a client that sends far more requests than its limit", () => {
+  it("a denied flood reaches its object at most once per second and is allowed again exactly at the reset", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf();
     const allowed: number[] = [];
     for (let atMs = 0; atMs < 180_000; atMs += 50) {
       vi.setSystemTime(startMs + atMs);
       // oxlint-disable-next-line no-await-in-loop
-      if ((await ask(client, spend)).allowed) allowed.push(atMs);
+      if ((await admit(client, spend)).allowed) allowed.push(atMs);
     }
     expect(allowed).toEqual([0, 50, 60_000, 60_050, 120_000, 120_050]);
-    expect(asked.length).toBeLessThanOrEqual(6 + 180);
+    expect(callNames.length).toBeLessThanOrEqual(6 + 180);
   });
 });
 
-describe("a denial that is remembered", () => {
-  it("is what the object would answer, and its waits count down", async () => {
-    const { objects, limiter, asked } = object();
+describe("a cached denial", () => {
+  it("a cached denial equals the object's answer at each instant: its waits count down", async () => {
+    const { objects, limiter, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf({ limits: "2/minute; 9/hour" });
-    await ask(client, spend);
-    await ask(client, spend);
-    await ask(client, spend);
+    await admit(client, spend);
+    await admit(client, spend);
+    await admit(client, spend);
     for (const sinceMs of [0, 1, 500, 999]) {
       vi.setSystemTime(startMs + sinceMs);
       // oxlint-disable-next-line no-await-in-loop
-      const recalled = await ask(client, spend);
+      const recalled = await admit(client, spend);
       const charge = { policy: "p", limits: spend.policy.limits, cost: 1 };
       expect(recalled).toEqual(limiter.look({ key: "k", charges: [charge] }).decisions[0]);
     }
-    expect(asked).toEqual(["check", "check", "check"]);
+    expect(callNames).toEqual(["check", "check", "check"]);
     vi.setSystemTime(startMs + 1_000);
-    await ask(client, spend);
-    expect(asked).toHaveLength(4);
+    await admit(client, spend);
+    expect(callNames).toHaveLength(4);
   });
 
   it(
-    "is never one that the object would not give, for any strategy, and tells waits that suffice",
+    "for every strategy, a cached denial denies only what the object would deny, with sufficient waits",
     forAll(
       [
         fc.constantFrom(...strategies.keys()),
@@ -116,60 +117,60 @@ describe("a denial that is remembered", () => {
           vi.setSystemTime(Date.now() + waitMs);
           const spend = spendOf({ limits: { limit, window, strategy } }, cost);
           const charge = { policy: "p", limits: spend.policy.limits, cost };
-          const [truth] = limiter.look({ key: "k", charges: [charge] }).decisions;
+          const [expected] = limiter.look({ key: "k", charges: [charge] }).decisions;
           // oxlint-disable-next-line no-await-in-loop
-          const told = await ask(client, spend);
-          expect(told.allowed).toBe(truth?.allowed);
-          if (told.allowed) continue;
-          expect(told.limits[0]?.remaining).toBe(truth?.limits[0]?.remaining);
-          expect(told.retryAfterMs === null).toBe(truth?.retryAfterMs === null);
-          expect(told.retryAfterMs ?? 0).toBeGreaterThanOrEqual(truth?.retryAfterMs ?? 0);
+          const decision = await admit(client, spend);
+          expect(decision.allowed).toBe(expected?.allowed);
+          if (decision.allowed) continue;
+          expect(decision.limits[0]?.remaining).toBe(expected?.limits[0]?.remaining);
+          expect(decision.retryAfterMs === null).toBe(expected?.retryAfterMs === null);
+          expect(decision.retryAfterMs ?? 0).toBeGreaterThanOrEqual(expected?.retryAfterMs ?? 0);
         }
       },
     ),
   );
 
-  it("is of one cost, of the same policies, and of one key", async () => {
-    const { objects, asked } = object();
+  it("a cached denial applies only to the same key, policies, limits and cost", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const three = spendOf({}, 3);
-    await ask(client, three);
-    await ask(client, { ...three, partitionKey: "other" });
-    await ask(client, three, spendOf({ name: "q" }));
-    await ask(client, spendOf({}, 4));
-    expect(asked).toHaveLength(4);
-    await ask(client, three);
-    await ask(client, three, spendOf({ name: "q" }));
-    expect(asked).toHaveLength(4);
-    expect((await ask(client, spendOf({ limits: "4/minute" }, 3))).allowed).toBe(true);
-    expect(asked).toHaveLength(5);
+    await admit(client, three);
+    await admit(client, { ...three, partitionKey: "other" });
+    await admit(client, three, spendOf({ name: "q" }));
+    await admit(client, spendOf({}, 4));
+    expect(callNames).toHaveLength(4);
+    await admit(client, three);
+    await admit(client, three, spendOf({ name: "q" }));
+    expect(callNames).toHaveLength(4);
+    expect((await admit(client, spendOf({ limits: "4/minute" }, 3))).allowed).toBe(true);
+    expect(callNames).toHaveLength(5);
   });
 
-  it("is forgotten once its isolate has spent on the key: less is left, and waits are longer", async () => {
-    const { objects, asked } = object();
+  it("a spend on the key drops its cached denials, since their waits have become longer", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const [two, one] = [spendOf({}, 2), spendOf()];
-    await ask(client, one);
-    await ask(client, two);
-    await ask(client, one);
-    expect((await ask(client, two)).limits[0]?.remaining).toBe(0);
-    expect(asked).toHaveLength(4);
+    await admit(client, one);
+    await admit(client, two);
+    await admit(client, one);
+    expect((await admit(client, two)).limits[0]?.remaining).toBe(0);
+    expect(callNames).toHaveLength(4);
   });
 
-  it("answers no look, and is forgotten with its key", async () => {
-    const { objects, asked } = object();
+  it("a look is never answered from the deny cache, and a deletion of the key drops its denials", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const three = spendOf({}, 3);
-    await ask(client, three);
+    await admit(client, three);
     await client.look(three);
-    expect(asked).toEqual(["check", "look"]);
+    expect(callNames).toEqual(["check", "look"]);
     await client.forget(three.policy, "k");
-    await ask(client, three);
-    expect(asked).toEqual(["check", "look", "forget", "check"]);
+    await admit(client, three);
+    expect(callNames).toEqual(["check", "look", "forget", "check"]);
   });
 
-  it("answers for the checks of a batch, each by itself", async () => {
-    const { objects, asked } = object();
+  it("a cached denial answers single checks of a batch", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
@@ -178,53 +179,53 @@ describe("a denial that is remembered", () => {
       );
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
     expect(await allowed(three, three)).toEqual([false, false]);
-    expect(asked).toEqual(["batch"]);
+    expect(callNames).toEqual(["batch"]);
     expect(await allowed(three, one)).toEqual([false, true]);
-    expect(asked).toEqual(["batch", "batch"]);
+    expect(callNames).toEqual(["batch", "batch"]);
   });
 });
 
-describe("a denial that is not remembered", () => {
+describe("a denial that is not cached", () => {
   it.for<[string, object]>([
     ["denyCache = false", { denyCache: false }],
-    ["slots, which come free at any time", { strategy: "concurrency" }],
+    ["a concurrency limit, whose slots can be freed at any time", { strategy: "concurrency" }],
     ["an elastic window", { limits: { limit: 2, window: "1m", elastic: true } }],
-    ["a ban that it may bring", { ban: { after: 9, within: "1h", for: "1h" } }],
-    ["a dry run, which is told of each", { dryRun: true }],
-  ])("is one of %s", async ([, fields]) => {
+    ["a denial that counts towards a ban", { ban: { after: 9, within: "1h", for: "1h" } }],
+    ["a dry run, whose denials are logged", { dryRun: true }],
+  ])("the deny cache is not used for %s", async ([, fields]) => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
-    const { objects, asked } = object();
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf(fields, 3);
     for (let call = 0; call < 3; call++) {
       // oxlint-disable-next-line no-await-in-loop
       await client.admit([spend], waitUntil);
     }
-    expect(asked).toHaveLength(3);
+    expect(callNames).toHaveLength(3);
   });
 
-  it("is one while a reservation may still be settled to less", async () => {
-    const { objects, asked } = object();
+  it("a denial is not cached while a reservation may still be refunded", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const two = spendOf({}, 2);
     const { address } = await client.reserve(two, 60_000, waitUntil);
-    await ask(client, two);
-    await ask(client, two);
-    expect(asked).toEqual(["reserve", "check", "check"]);
+    await admit(client, two);
+    await admit(client, two);
+    expect(callNames).toEqual(["reserve", "check", "check"]);
     if (address !== null) await client.settle(address, 0);
-    expect((await ask(client, two)).allowed).toBe(true);
+    expect((await admit(client, two)).allowed).toBe(true);
   });
 
-  it("is one of a ban that has begun: that one is", async () => {
-    const { objects, asked } = object();
+  it("a denial that counts towards a ban is not cached, and the ban itself is", async () => {
+    const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf({ ban: { after: 2, within: "1h", for: "1h" } }, 3);
     for (let call = 0; call < 6; call++) {
       // oxlint-disable-next-line no-await-in-loop
-      await ask(client, spend);
+      await admit(client, spend);
     }
     vi.setSystemTime(startMs + 400);
-    expect(await ask(client, spend)).toMatchObject({ bannedForMs: 3_599_600 });
-    expect(asked).toHaveLength(3);
+    expect(await admit(client, spend)).toMatchObject({ bannedForMs: 3_599_600 });
+    expect(callNames).toHaveLength(3);
   });
 });

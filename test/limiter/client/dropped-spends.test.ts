@@ -1,3 +1,4 @@
+/** Spends that an isolate drops when too many keys wait for an object that does not answer. */
 import { afterEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/config/index.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
@@ -5,10 +6,10 @@ import type { Spend } from "../../../src/limiter/client/outcome.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 
-const mostOpen = 16_384;
+const maximumQueued = 16_384;
 
-/** A client whose objects never answer, and which spends on as many keys. */
-async function spendOn(keys: number): Promise<unknown[]> {
+it("an isolate logs once per second that it drops the spends of keys beyond the 16,384 that it keeps", async () => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout"], now: Date.UTC(2100, 0, 1) });
   const lines: unknown[] = [];
   vi.spyOn(console, "error").mockImplementation(
     (line: string) => void lines.push(JSON.parse(line)),
@@ -21,16 +22,16 @@ async function spendOn(keys: number): Promise<unknown[]> {
     POLICIES: [{ name: "p", limits: "5/minute", consistency: "eventual" }],
   }).policies;
   if (policy === undefined) throw new Error("a policy was configured");
-  for (let key = 0; key < keys; key++) {
-    const spend: Spend = { policy, partitionKey: String(key), cost: 1 };
-    // oxlint-disable-next-line no-await-in-loop
-    await client.admit([spend], () => undefined);
-  }
-  return lines;
-}
-
-it("an isolate reports that it drops spends of more keys than it keeps, once a second", async () => {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout"], now: Date.UTC(2100, 0, 1) });
-  expect(await spendOn(mostOpen + 5)).toEqual([{ event: "spends-dropped", policies: ["p"] }]);
+  const spendOnNewKeys = async (keys: number, prefix: string): Promise<void> => {
+    for (let key = 0; key < keys; key++) {
+      const spend: Spend = { policy, partitionKey: `${prefix}-${key}`, cost: 1 };
+      // oxlint-disable-next-line no-await-in-loop
+      await client.admit([spend], () => undefined);
+    }
+  };
+  await spendOnNewKeys(maximumQueued, "first");
+  expect(lines).toEqual([]);
+  await spendOnNewKeys(5, "more");
+  expect(lines).toEqual([{ event: "spends-dropped", policies: ["p"] }]);
   vi.useRealTimers();
 });

@@ -1,10 +1,10 @@
-/** What an isolate keeps in memory: when it asks the object again, and when it does not. */
+/** The memory of an isolate: cached denials, failures and local meters, and when it calls the object again. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { type Call, settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";
 
-/** Calls that fail report it. */
+/** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -13,7 +13,7 @@ const overloaded = (): Promise<never> =>
   Promise.reject(Object.assign(new Error("Too many requests queued."), { overloaded: true }));
 
 describe("an isolate whose clock steps back", () => {
-  it("asks the object again about a denial that it had remembered", async () => {
+  it("after the clock steps back, a cached denial is not used", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "1/minute" });
     await isolate.admit(spend);
@@ -25,7 +25,7 @@ describe("an isolate whose clock steps back", () => {
     expect(isolate.callNames()).toEqual(["check"]);
   });
 
-  it("spends no more from a slice that it had borrowed, and returns it", async () => {
+  it("after the clock steps back, a borrowed slice is returned and no longer spent from", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "1000/minute", consistency: "leased" });
     for (let request = 0; request < 12; request++) {
@@ -46,7 +46,7 @@ describe("an isolate whose clock steps back", () => {
     ]);
   });
 
-  it("asks an object again that had just failed", async () => {
+  it("after the clock steps back, an object that has just failed is called again", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ onError: "open" });
     isolate.before = lost;
@@ -70,7 +70,7 @@ describe("a dry run on the key of an enforced policy", () => {
   const durabilities = (isolate: TestIsolate): unknown[] =>
     isolate.calls.map(({ argument }) => (argument as CheckCall).durability);
 
-  it("does not make the enforced policy wait for a confirmed write", async () => {
+  it("a dry run does not make the enforced policy on its key wait for a confirmed write", async () => {
     const isolate = new TestIsolate();
     await isolate.admit(enforced, dryRun);
     expect(durabilities(isolate)).toEqual(["relaxed"]);
@@ -78,7 +78,7 @@ describe("a dry run on the key of an enforced policy", () => {
     expect(durabilities(isolate)).toEqual(["relaxed", "confirmed"]);
   });
 
-  it("does not shorten the time that the enforced policy waits for the object", async () => {
+  it("a dry run does not shorten the timeout of the enforced policy on its key", async () => {
     const isolate = new TestIsolate();
     isolate.before = () =>
       new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)));
@@ -87,7 +87,7 @@ describe("a dry run on the key of an enforced policy", () => {
     expect(await outcomes).toEqual([true, true]);
   });
 
-  it("alone on its key is given up at its own timeout", async () => {
+  it("a dry run alone on its key has its own timeout", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => new Promise(() => undefined);
     const alone = { ...dryRun, policy: { ...dryRun.policy, onError: "open" as const } };
@@ -98,7 +98,7 @@ describe("a dry run on the key of an enforced policy", () => {
 });
 
 describe("a settlement that an object does not confirm", () => {
-  /** How many calls it takes to settle a reservation while the object answers so. */
+  /** The number of settle calls for one reservation when each of them fails like this. */
   async function settleCalls(failure: (call: Call) => Promise<unknown>): Promise<number> {
     const isolate = new TestIsolate();
     const admission = await isolate.admit({ ...spendOf(), ttlMs: 60_000 });
@@ -110,40 +110,40 @@ describe("a settlement that an object does not confirm", () => {
     return isolate.calls.filter(({ name }) => name === "settle").length;
   }
 
-  it("is tried once more where the connection was lost", async () => {
+  it("a settlement is repeated once when the connection was lost", async () => {
     expect(await settleCalls(lost)).toBe(2);
   });
 
-  it("is not sent again to an object that is overloaded", async () => {
+  it("a settlement is not repeated when the object is overloaded", async () => {
     expect(await settleCalls(overloaded)).toBe(1);
   });
 
-  it("is not sent again to an object that is still busy with it", async () => {
+  it("a settlement is not repeated when the call is still running at its deadline", async () => {
     expect(await settleCalls(() => new Promise(() => undefined))).toBe(1);
   });
 });
 
-describe("a denial that an isolate remembers", () => {
-  it("is forgotten when what was spent on the key is given back", async () => {
+describe("a cached denial", () => {
+  it("a refund on the key drops its cached denials", async () => {
     const isolate = new TestIsolate();
     const shared = spendOf({ name: "shared", limits: "1/minute" }, 1, "shared");
     const own = spendOf({ name: "own", limits: "1/minute" }, 1, "own");
     await isolate.admit(own);
-    const { promise: isLetGo, resolve: letGo } = Promise.withResolvers<void>();
-    isolate.before = ({ object }) => (object === "own" ? isLetGo : Promise.resolve());
-    // The first object admits; the second takes its time, and denies.
+    const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
+    isolate.before = ({ object }) => (object === "own" ? isReleased : Promise.resolve());
+    // The first object admits. The second denies, after a delay.
     const denied = isolate.outcomes(shared, { ...own, cost: 2 });
     await settled();
     expect(await isolate.outcomes(shared)).toEqual([false]);
-    letGo();
+    release();
     expect(await denied).toEqual([true, false]);
     await isolate.afterAnswers();
     expect(await isolate.outcomes(shared)).toEqual([true]);
   });
 });
 
-describe("an isolate that decides by itself because the object does not answer", () => {
-  it("restarts an elastic window at each denial", async () => {
+describe("an isolate that decides locally because the object does not answer", () => {
+  it("a local denial restarts an elastic window", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     const elastic = { limit: 2, window: "1m", strategy: "fixed-window", elastic: true };
@@ -162,7 +162,7 @@ describe("an isolate that decides by itself because the object does not answer",
 });
 
 describe("an object that has failed", () => {
-  it("is not asked for decisions for a second, and is asked again at its end", async () => {
+  it("a failed object is called for decisions again after exactly one second", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ onError: "open" });
     isolate.before = lost;
@@ -175,21 +175,21 @@ describe("an object that has failed", () => {
     expect(isolate.callNames()).toEqual(["check", "check"]);
   });
 
-  it("does not keep the isolate from asking another, and is asked at once after an answer", async () => {
+  it("a failed object does not affect other objects, and any answer of it ends the pause", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ onError: "open", limits: "9/minute" });
     isolate.before = ({ object }) => (object === "k" ? lost() : Promise.resolve());
     await isolate.admit(spend);
     expect(await isolate.outcomes({ ...spend, partitionKey: "other" })).toEqual([true]);
     isolate.before = () => Promise.resolve();
-    // What is no decision is asked for nevertheless, and its answer ends the pause.
+    // A deletion is not a decision, so it is sent during the pause, and its answer ends the pause.
     await isolate.client.forget(spend.policy, "k");
     expect(await isolate.outcomes(spend)).toEqual([true]);
   });
 });
 
-describe("the isolate's own count", () => {
-  it("begins with what objects admitted through it, and with what was given back", async () => {
+describe("the isolate's own meters", () => {
+  it("local meters include what objects admitted through the isolate, without what was given back", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "5/minute" });
     const denied = spendOf({ name: "denied", limits: "1/minute" }, 2, "other");
@@ -202,7 +202,7 @@ describe("the isolate's own count", () => {
     expect(outcomes).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 2 }] } }]);
   });
 
-  it("spends nothing for a request that one of its policies denies", async () => {
+  it("a request that one policy denies locally spends nothing of the others", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     const [wide, narrow] = [
@@ -215,7 +215,7 @@ describe("the isolate's own count", () => {
     expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 3 }] } }]);
   });
 
-  it("is forgotten with the key, for that policy alone", async () => {
+  it("deleting a key for one policy resets only that policy's local meter", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     const [one, two] = [
@@ -227,7 +227,7 @@ describe("the isolate's own count", () => {
     expect([await isolate.outcomes(one), await isolate.outcomes(two)]).toEqual([[true], [false]]);
   });
 
-  it("is corrected by what is settled", async () => {
+  it("a settlement corrects a local spend", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     const spend = { ...spendOf({ limits: "5/minute" }, 3), ttlMs: 60_000 };
@@ -237,7 +237,7 @@ describe("the isolate's own count", () => {
     expect(outcomes).toMatchObject([{ decision: { allowed: true, limits: [{ remaining: 1 }] } }]);
   });
 
-  it("has no part in what a policy decides that is open or closed", async () => {
+  it("local meters do not affect policies with onError = open or closed", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     for (const onError of ["open", "closed"]) {
@@ -252,7 +252,7 @@ describe("the isolate's own count", () => {
 });
 
 describe("objects of several keys", () => {
-  it("are asked in the order of their policies, each only after the one before admits", async () => {
+  it("objects are called in the order of the policies, each after the one before has admitted", async () => {
     const isolate = new TestIsolate();
     const spends = ["a", "b", "c"].map((key) => spendOf({ name: key, limits: "1/minute" }, 1, key));
     await isolate.admit(...spends.slice(1, 2));
@@ -266,7 +266,7 @@ describe("objects of several keys", () => {
     expect(outcomes).toMatchObject([{ decision: { allowed: true } }]);
   });
 
-  it("are given back what they spent where a later one has no answer and is closed", async () => {
+  it("when a later object fails under onError = closed, the spends of earlier objects are given back", async () => {
     const isolate = new TestIsolate();
     const [first, closed] = [
       spendOf({ name: "a", limits: "1/minute" }, 1, "a"),
@@ -278,7 +278,7 @@ describe("objects of several keys", () => {
     expect(await isolate.outcomes(first)).toEqual([true]);
   });
 
-  it("of dry runs are asked after the answer, and deny nothing", async () => {
+  it("objects of dry runs are called in the background and deny nothing", async () => {
     const isolate = new TestIsolate();
     const dryRun = spendOf({ name: "dry", limits: "1/minute", dryRun: true }, 2, "dry");
     const enforced = spendOf({ name: "a" }, 1, "a");
@@ -291,13 +291,13 @@ describe("objects of several keys", () => {
   });
 });
 
-describe("a spend that is settled later", () => {
+describe("a reservation", () => {
   const reserved = (fields: object = {}, cost = 1): Spend => ({
     ...spendOf({ limits: "2000/minute", ...fields }, cost),
     ttlMs: 10_000,
   });
 
-  it("is corrected in the isolate's own count too", async () => {
+  it("settling or giving back a reservation also corrects the isolate's own meters", async () => {
     for (const [end, left] of [
       ["settle", 1_998],
       ["giveBack", 1_999],
@@ -315,7 +315,7 @@ describe("a spend that is settled later", () => {
     }
   });
 
-  it("has a cost for each policy, and the greatest for objects that know but one", async () => {
+  it("a settlement sends one cost for each policy, and the highest for older objects", async () => {
     const isolate = new TestIsolate();
     const admission = await isolate.admit(reserved({}, 5), reserved({ name: "q" }, 5));
     await admission.settle(({ policy }) => (policy.name === "q" ? 3 : 1));
@@ -325,7 +325,7 @@ describe("a spend that is settled later", () => {
     });
   });
 
-  it("stays open for as long as it is renewed", async () => {
+  it("a renewed reservation stays open for another ttl", async () => {
     const isolate = new TestIsolate();
     const admission = await isolate.admit(reserved({}, 5));
     await isolate.clock.pass(8_000);
@@ -336,7 +336,7 @@ describe("a spend that is settled later", () => {
     expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 1_999 }] } }]);
   });
 
-  it("is refused where a key has a thousand of them, and says for how long", async () => {
+  it("a key with 1,000 open reservations refuses another, with the wait until one expires", async () => {
     const isolate = new TestIsolate();
     // oxlint-disable-next-line no-await-in-loop
     for (let open = 0; open < 1_000; open++) await isolate.admit(reserved());
@@ -346,7 +346,7 @@ describe("a spend that is settled later", () => {
     expect(await isolate.admit(reserved())).toMatchObject({ isRefused: false, fullForMs: 0 });
   });
 
-  it("of a dry run is left out where there is no room, and the enforced policy still decides", async () => {
+  it("without room for a dry run's reservation, the enforced policy still decides", async () => {
     const isolate = new TestIsolate();
     const dryRun = reserved({ name: "dry", dryRun: true });
     const enforced = spendOf({ limits: "2000/minute" });
@@ -358,8 +358,8 @@ describe("a spend that is settled later", () => {
   });
 });
 
-describe("a check of a batch that is allowed", () => {
-  it("ends what the isolate remembers of denials on its key", async () => {
+describe("an allowed check of a batch", () => {
+  it("an allowed check of a batch drops the cached denials of its key", async () => {
     const isolate = new TestIsolate();
     const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
     const each = async (spend: Spend): Promise<unknown> => {

@@ -1,10 +1,10 @@
-/** Slices of a quota that an isolate borrows: when it asks for one, what it spends from it, and what goes back. */
+/** Slices that an isolate borrows: when it requests one, what it spends from it, and what it returns. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LeaseCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { type Call, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 
-/** Calls that fail report it. */
+/** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -14,7 +14,7 @@ const leased = spendOf(fields);
 const leaseCalls = (calls: readonly Call[]): LeaseCall[] =>
   calls.filter(({ name }) => name === "lease").map(({ argument }) => argument as LeaseCall);
 
-/** What is left by each of so many requests in a row. */
+/** The `remaining` of each of several requests in a row. */
 async function remainingOfEach(
   isolate: TestIsolate,
   requests: number,
@@ -31,7 +31,7 @@ async function remainingOfEach(
   return left;
 }
 
-/** What the object has left, with what is lent counted as spent. */
+/** The object's `remaining`, which counts lent units as spent. */
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
   const charge = { policy: "p", limits: leased.policy.limits, cost: 1 };
   const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
@@ -39,7 +39,7 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
 };
 
 describe("an isolate that borrows", () => {
-  it("asks for a slice once a key is asked for six times in a second, and spends it without calls", async () => {
+  it("an isolate requests a slice at the sixth request in a second, and spends it without calls", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 6);
     expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted?.units ?? 0)).toEqual([
@@ -52,14 +52,14 @@ describe("an isolate that borrows", () => {
     expect(leaseCalls(isolate.calls)).toHaveLength(1);
   });
 
-  it("reports what is left as if each request had asked the object", async () => {
+  it("a spend from a slice reports the same remaining as the object would", async () => {
     const isolate = new TestIsolate();
     const left = await remainingOfEach(isolate, 40);
     expect(left).toEqual(left.map((_, request) => 999 - request));
     expect(isolate.calls.length).toBeLessThan(20);
   });
 
-  it("borrows more before the slice is used up, with a call that spends nothing itself", async () => {
+  it("an isolate borrows the next slice before the last is used up, with a call that spends nothing", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 12);
     await settled();
@@ -67,7 +67,7 @@ describe("an isolate that borrows", () => {
     expect(refill).toMatchObject({ charges: [{ cost: 0 }], wanted: { units: 15 } });
   });
 
-  it("borrows nothing for a key that is asked for seldom", async () => {
+  it("an isolate borrows nothing for a key with five requests per second", async () => {
     const isolate = new TestIsolate();
     for (let second = 0; second < 10; second++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -79,7 +79,7 @@ describe("an isolate that borrows", () => {
     expect([calls.length, calls.filter(({ wanted }) => wanted !== null)]).toEqual([50, []]);
   });
 
-  it("wants what was asked for in the second before, but not in one longer ago", async () => {
+  it("the size of a requested slice follows the demand of the last second, not of earlier ones", async () => {
     const isolate = new TestIsolate();
     const wantedAfter = async (ms: number): Promise<number> => {
       await remainingOfEach(isolate, 40);
@@ -93,7 +93,7 @@ describe("an isolate that borrows", () => {
     expect(await wantedAfter(2_000)).toBe(0);
   });
 
-  it("asks the object where a request costs more than the slice has left", async () => {
+  it("a request that costs more than the slice has left goes to the object", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 7);
     isolate.calls.length = 0;
@@ -101,7 +101,7 @@ describe("an isolate that borrows", () => {
     expect(leaseCalls(isolate.calls)).toMatchObject([{ charges: [{ cost: 10 }] }]);
   });
 
-  it("keeps the slices of other keys and policies apart", async () => {
+  it("each key and each policy has slices of its own", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
     isolate.calls.length = 0;
@@ -116,7 +116,7 @@ describe("an isolate that borrows", () => {
 });
 
 describe("a slice whose second is over", () => {
-  it("goes back with what was used, and nothing is spent from it any more", async () => {
+  it("a slice is returned after one second with its used units, and no longer spent from", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 9);
     isolate.calls.length = 0;
@@ -132,10 +132,10 @@ describe("a slice whose second is over", () => {
     expect(isolate.callNames()).toEqual(["lease"]);
   });
 
-  it("waits for the next call where all of it was used, and is counted by that one", async () => {
+  it("a fully used slice is not returned by a call of its own", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ argument }) =>
-      // The refill is under way for long: the slice is used up before there is another.
+      // The refill never ends, so the slice is used up before there is another.
       (argument as LeaseCall).charges?.[0]?.cost === 0
         ? new Promise(() => undefined)
         : Promise.resolve();
@@ -149,7 +149,7 @@ describe("a slice whose second is over", () => {
     expect(last?.returned ?? []).toEqual([]);
   });
 
-  it("is given back a second time where the first call was lost", async () => {
+  it("the return of a slice is repeated when its call was lost", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 9);
     isolate.calls.length = 0;
@@ -161,8 +161,8 @@ describe("a slice whose second is over", () => {
   });
 });
 
-describe("a slice that comes too late", () => {
-  it("goes back unused, and another is asked for meanwhile only after the call is lost", async () => {
+describe("a slice that arrives after the deadline", () => {
+  it("a slice that arrives after the deadline is returned unused", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 5);
     isolate.calls.length = 0;
@@ -183,14 +183,14 @@ describe("a slice that comes too late", () => {
   });
 });
 
-describe("an isolate that has asked for a slice", () => {
-  it("asks for none beside it, until whoever waited for the answer must be gone", async () => {
+describe("an isolate that has requested a slice", () => {
+  it("an isolate requests no second slice until the first request counts as lost", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 5);
     isolate.before = () => new Promise(() => undefined);
     isolate.calls.length = 0;
     for (const sinceMs of [0, 2_499, 1]) {
-      // The timer of the first call does not fire: its request was cut off.
+      // The deadline of the first call does not fire, because its request was cut off.
       isolate.clock.nowMs += sinceMs;
       void isolate.admit({ ...leased, cost: 7 });
     }
@@ -203,8 +203,8 @@ describe("an isolate that has asked for a slice", () => {
   });
 });
 
-describe("a lease call that is answered too late", () => {
-  it("has what it spent given back where the policy is closed, also where no slice was wanted", async () => {
+describe("a lease call that is answered after its deadline", () => {
+  it("a late lease call without a slice is refunded under onError = closed", async () => {
     const isolate = new TestIsolate();
     const closed = spendOf({ ...fields, onError: "closed" });
     isolate.before = ({ name }) =>
@@ -220,10 +220,10 @@ describe("a lease call that is answered too late", () => {
   });
 });
 
-describe("a request that another object denies", () => {
+describe("a request that a later object denies", () => {
   const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
 
-  it("leaves the units that it took from a slice to the requests that follow", async () => {
+  it("units of a denied request go back to the slice for later requests", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
     isolate.calls.length = 0;
@@ -236,17 +236,17 @@ describe("a request that another object denies", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("gives the units back to the object where the slice has gone back meanwhile", async () => {
+  it("units of a denied request are refunded by the object when the slice was returned meanwhile", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
-    const { promise: isLetGo, resolve: letGo } = Promise.withResolvers<void>();
-    isolate.before = ({ object }) => (object === "other" ? isLetGo : Promise.resolve());
+    const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
+    isolate.before = ({ object }) => (object === "other" ? isReleased : Promise.resolve());
     const denied = isolate.outcomes(leased, {
       ...denying,
       policy: { ...denying.policy, timeoutMs: 9_000 },
     });
     await isolate.clock.pass(1_500);
-    letGo();
+    release();
     expect(await denied).toEqual([true, false]);
     await isolate.clock.pass(5_000);
     await isolate.afterAnswers();
@@ -254,11 +254,11 @@ describe("a request that another object denies", () => {
   });
 });
 
-describe("policies on one key that do not all borrow", () => {
+describe("several policies on one key", () => {
   it.for<[string, object]>([
-    ["is strict", {}],
-    ["is a dry run", { consistency: "leased", dryRun: true }],
-  ])("ask the object for every request where one of them %s", async ([, strict]) => {
+    ["a strict policy", {}],
+    ["a dry run", { consistency: "leased", dryRun: true }],
+  ])("a leased policy borrows nothing while it shares its key with %s", async ([, strict]) => {
     const isolate = new TestIsolate();
     const other = spendOf({ name: "other", limits: "900/hour", ...strict });
     for (let request = 0; request < 12; request++) {
@@ -268,7 +268,7 @@ describe("policies on one key that do not all borrow", () => {
     expect(isolate.callNames()).toEqual(Array.from({ length: 12 }, () => "check"));
   });
 
-  it("borrow together where both may, as much of each", async () => {
+  it("two leased policies on one key borrow together, the same number of units of each", async () => {
     const isolate = new TestIsolate();
     const other = spendOf({ name: "other", limits: "900/hour", consistency: "leased" });
     for (let request = 0; request < 12; request++) {

@@ -1,4 +1,4 @@
-/** What a denial is said to be for, and what a decision comes to when it is answered later. */
+/** The reason of a denial, and decisions that are answered later than they were made. */
 import { describe, expect, it } from "vitest";
 import {
   admits,
@@ -17,7 +17,7 @@ const queue = (window: string, fields: object): object => ({
   ...fields,
 });
 
-/** The outcome of a policy by the decision on the last of so many spends. */
+/** The outcome of the last of several spends on a new meter. */
 function outcomeOf(fields: object, costs: readonly number[], changes: object = {}): Outcome {
   const policy = policyOf(fields);
   const meter = createMeter(policy.limits);
@@ -33,7 +33,7 @@ const delayed = { maxDelay: "1s", limits: [queue("10s", { burst: 10 })] };
 const delay = outcomeOf(delayed, [1, 1, 1]);
 
 describe("the reason of a denial", () => {
-  it("is the one that waiting for the others would not help", () => {
+  it("the reported reason follows the order ban, cost, limit, delay", () => {
     expect([limit, ban, cost, delay].map((outcome) => allows(outcome))).toEqual(
       Array.from({ length: 4 }, () => false),
     );
@@ -48,11 +48,11 @@ describe("the reason of a denial", () => {
     expect(denialReason([cost, limit, ban])).toBe("ban");
   });
 
-  it("is a ban although the cost could never fit either", () => {
+  it("the reason is a ban also when the cost exceeds the capacity", () => {
     expect(denialReason([outcomeOf({ limits: "1/minute" }, [2], { bannedForMs: 5 })])).toBe("ban");
   });
 
-  it("is a delay only when each limit that denies is a queue bounded by it", () => {
+  it("the reason is a delay only when each denying limit is a queue bounded by maxDelay", () => {
     const beside = (other: string): object => ({
       maxDelay: "1s",
       limits: [queue("10s", { burst: 10 }), other],
@@ -61,13 +61,13 @@ describe("the reason of a denial", () => {
     expect(denialReason([outcomeOf(beside("2/day"), [1, 1, 1])])).toBe("limit");
   });
 
-  it("is the limit where a policy is closed and there is no decision", () => {
+  it("the reason is the limit when onError = closed denies without a decision", () => {
     expect(denialReason([{ kind: "closed", policy: policyOf() }])).toBe("limit");
   });
 });
 
 describe("an outcome", () => {
-  it("admits what it allows, and whatever a dry run would deny", () => {
+  it("an outcome admits what its policy allows, and every dry run", () => {
     const dryRun = policyOf({ dryRun: true });
     const outcomes: Outcome[] = [limit, { kind: "open", policy: policyOf() }];
     outcomes.push({ kind: "closed", policy: policyOf() }, { kind: "closed", policy: dryRun });
@@ -76,7 +76,7 @@ describe("an outcome", () => {
   });
 });
 
-describe("a decision that is answered later", () => {
+describe("an aged decision", () => {
   const waits = { retryAfterMs: 900, replenishAfterMs: 800, resetAfterMs: 700 };
   const base = createMeter(policyOf().limits).look(1, 0);
   const decision: Decision = {
@@ -86,7 +86,7 @@ describe("a decision that is answered later", () => {
     limits: base.limits.map((each) => ({ ...each, ...waits })),
   };
 
-  it("has each of its waits shortened by the time in between, and keeps the rest", () => {
+  it("each wait of an aged decision is shorter by the elapsed time, and nothing else changes", () => {
     expect(aged(decision, 100)).toEqual({
       ...decision,
       retryAfterMs: 900,
@@ -101,7 +101,7 @@ describe("a decision that is answered later", () => {
     expect(aged(decision, 0)).toEqual(decision);
   });
 
-  it("has no negative wait, and none where no wait helps", () => {
+  it("an aged decision has no negative wait and keeps a wait of null", () => {
     const never = {
       ...decision,
       retryAfterMs: null,

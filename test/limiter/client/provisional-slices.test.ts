@@ -1,10 +1,10 @@
-/** Units of a slice that an isolate spent for a request while a later object could still deny it. */
+/** Provisional spends from a slice: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LeaseCall, ReturnCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 
-/** Calls that fail report it. */
+/** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -14,22 +14,22 @@ const other = { name: "other", limits: "1/hour", timeout: "9s" };
 const allowing = spendOf(other, 1, "other");
 const denying = spendOf(other, 2, "other");
 
-/** An isolate that has borrowed 8 units and spent 2 of them, after 6 that the object decided. */
+/** An isolate that has borrowed 8 units and spent 2 of them, after 6 requests that the object decided. */
 async function borrower(): Promise<TestIsolate> {
   const isolate = new TestIsolate();
-  await ask(isolate, 8);
+  await admit(isolate, 8);
   isolate.calls.length = 0;
   return isolate;
 }
 
-async function ask(isolate: TestIsolate, requests: number, spend: Spend = leased): Promise<void> {
+async function admit(isolate: TestIsolate, requests: number, spend: Spend = leased): Promise<void> {
   for (let request = 0; request < requests; request++) {
     // oxlint-disable-next-line no-await-in-loop
     expect(await isolate.outcomes(spend)).toEqual([true]);
   }
 }
 
-/** Has the object of the other key answer only when `decide` is called, and calls for further slices never. */
+/** Delays the answer of the other key's object until `decide` is called. Refills are never answered. */
 function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   isolate.before = ({ object, argument }) => {
@@ -45,7 +45,7 @@ function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
   };
 }
 
-/** Units used of each slice that was returned in a call of its own since this was last asked. */
+/** Removes the recorded calls. Returns the used units of the slices that they returned by a call of its own. */
 const returned = (isolate: TestIsolate): number[] =>
   isolate.calls
     .splice(0)
@@ -61,8 +61,8 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
   return decisions[0]?.limits[0]?.remaining;
 };
 
-describe("a slice with a spend that a later object may still deny", () => {
-  it("is returned 75 ms after its end at the latest, with the spend counted as used", async () => {
+describe("a slice with a provisional spend", () => {
+  it("a slice with an undecided spend is returned 75 ms after its end, with the spend as used", async () => {
     const isolate = await borrower();
     delayDecision(isolate);
     void isolate.admit(leased, allowing);
@@ -73,7 +73,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 6 - 3);
   });
 
-  it("is returned without the units as soon as the request is denied after its end", async () => {
+  it("an ended slice is returned without the units of a request as soon as the request is denied", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 3 }, denying);
@@ -88,7 +88,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("is returned with the units as soon as the request is admitted after its end", async () => {
+  it("an ended slice is returned with the units of a request as soon as the request is admitted", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes(leased, allowing);
@@ -100,7 +100,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("waits for the next call when it is admitted after the end and nothing is left of the slice", async () => {
+  it("an ended slice without unused units is not returned by a call of its own", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes(
@@ -114,12 +114,12 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(returned(isolate)).toEqual([]);
   });
 
-  it("is not returned by the next call for a slice before the request is decided", async () => {
+  it("the next lease call does not return a slice with an undecided spend", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes(leased, denying);
     await isolate.clock.pass(1_020);
-    await ask(isolate, 1);
+    await admit(isolate, 1);
     expect(isolate.calls.at(-1)).toMatchObject({ name: "lease", argument: { returned: [] } });
     await decide();
     expect(await outcomes).toEqual([true, false]);
@@ -127,7 +127,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("is returned at its end when the request was admitted and then given back", async () => {
+  it("a spend that is admitted and then given back is not among the used units of its slice", async () => {
     const isolate = await borrower();
     const admission = await isolate.admit(leased, allowing);
     expect(admission.isRefused).toBe(false);
@@ -138,7 +138,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("has the units refunded when the object took all of it for spent before the denial", async () => {
+  it("a denied request is refunded when the object has booked the whole slice before", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 6 }, denying);
@@ -150,7 +150,7 @@ describe("a slice with a spend that a later object may still deny", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 6 - 2);
   });
 
-  it("has nothing refunded when nobody knows at which instant the object counted it", async () => {
+  it("a denied request is not refunded when a lost answer hides the instant of its booking", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const object = isolate.object("k");
@@ -173,53 +173,53 @@ describe("a slice with a spend that a later object may still deny", () => {
 describe("the slices that an isolate keeps", () => {
   const policyNumber = (number: number): Spend => spendOf({ ...fields, name: `p-${number}` });
 
-  it("are those of the 16 sets of policies that a key was asked for last", async () => {
+  it("an isolate keeps the slices of the 16 sets of policies used last on a key", async () => {
     const isolate = await borrower();
-    for (let number = 1; number <= 15; number++) await ask(isolate, 1, policyNumber(number));
+    for (let number = 1; number <= 15; number++) await admit(isolate, 1, policyNumber(number));
     isolate.calls.length = 0;
-    await ask(isolate, 1);
+    await admit(isolate, 1);
     expect(isolate.calls).toEqual([]);
-    for (let number = 16; number <= 30; number++) await ask(isolate, 1, policyNumber(number));
+    for (let number = 16; number <= 30; number++) await admit(isolate, 1, policyNumber(number));
     expect(returned(isolate)).toEqual([]);
-    await ask(isolate, 1, policyNumber(31));
+    await admit(isolate, 1, policyNumber(31));
     expect(returned(isolate)).toEqual([3]);
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("are those of the 1,024 keys that it was asked for last", async () => {
+  it("an isolate keeps the slices of the 1,024 keys used last", async () => {
     const isolate = await borrower();
-    const askOthers = async (count: number, name: string): Promise<void> => {
+    const admitOthers = async (count: number, name: string): Promise<void> => {
       for (let key = 0; key < count; key++) {
         // oxlint-disable-next-line no-await-in-loop
-        await ask(isolate, 1, { ...leased, partitionKey: `${name}-${key}` });
+        await admit(isolate, 1, { ...leased, partitionKey: `${name}-${key}` });
       }
     };
-    await askOthers(1_023, "first");
+    await admitOthers(1_023, "first");
     isolate.calls.length = 0;
-    await ask(isolate, 1);
+    await admit(isolate, 1);
     expect(isolate.calls).toEqual([]);
-    await askOthers(1_023, "second");
+    await admitOthers(1_023, "second");
     expect(returned(isolate)).toEqual([]);
-    await askOthers(1, "third");
+    await admitOthers(1, "third");
     expect(returned(isolate)).toEqual([3]);
   });
 
-  it("are those of fewer keys when each has many limits", async () => {
+  it("an isolate keeps the slices of fewer keys when their policies have many limits", async () => {
     const isolate = await borrower();
     const limits = Array.from({ length: 16 }, (_, index) => `${1_000 + index}/${1 + index}h`);
     const wide = spendOf({ ...fields, name: "wide", limits });
     for (let key = 0; key < 600; key++) {
       // oxlint-disable-next-line no-await-in-loop
-      await ask(isolate, 1, { ...wide, partitionKey: `other-${key}` });
+      await admit(isolate, 1, { ...wide, partitionKey: `other-${key}` });
     }
     expect(returned(isolate)).toEqual([2]);
   });
 
-  it("leave no unit behind when one has to go whose request is then denied", async () => {
+  it("an evicted slice whose provisional request is denied is returned without its units", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 3 }, denying);
-    for (let number = 1; number <= 16; number++) await ask(isolate, 1, policyNumber(number));
+    for (let number = 1; number <= 16; number++) await admit(isolate, 1, policyNumber(number));
     expect(returned(isolate)).toEqual([]);
     await decide();
     expect(await outcomes).toEqual([true, false]);
@@ -229,10 +229,10 @@ describe("the slices that an isolate keeps", () => {
   });
 });
 
-describe("the second of a slice", () => {
-  it("begins when the slice is asked for, not when the answer arrives", async () => {
+describe("the time of a slice", () => {
+  it("the second of a slice begins with the request for it, not with the answer", async () => {
     const isolate = new TestIsolate();
-    await ask(isolate, 5);
+    await admit(isolate, 5);
     isolate.before = ({ name }) =>
       name === "lease"
         ? new Promise((resolve) => void isolate.clock.after(300, () => resolve(1)))
@@ -247,13 +247,13 @@ describe("the second of a slice", () => {
     expect(returned(isolate)).toEqual([0]);
   });
 
-  it("has the next slice asked for in its last 200 ms", async () => {
+  it("a spend in the last 200 ms of a slice requests the next slice", async () => {
     const isolate = await borrower();
     await isolate.clock.pass(799);
-    await ask(isolate, 1);
+    await admit(isolate, 1);
     expect(isolate.calls).toEqual([]);
     await isolate.clock.pass(1);
-    await ask(isolate, 1);
+    await admit(isolate, 1);
     expect(isolate.calls).toMatchObject([{ name: "lease", argument: { charges: [{ cost: 0 }] } }]);
   });
 });

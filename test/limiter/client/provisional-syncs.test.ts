@@ -1,4 +1,4 @@
-/** Spends that an isolate decides under eventual consistency while an object may still deny the request. */
+/** Provisional spends under eventual consistency: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
@@ -19,7 +19,7 @@ const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
   outcomes.flatMap((outcome) => ("decision" in outcome ? outcome.decision.limits : []))[0]
     ?.remaining;
 
-/** What an isolate knows of a key, and the key's object, whose clock is so far ahead of the isolate's. */
+/** A replica and its object, whose clock is `aheadMs` ahead of the isolate's. */
 class Pair {
   localMs = startMs;
   replica = new Replica("k", objectLocation(eventual.policy.objects, "k"));
@@ -49,25 +49,25 @@ class Pair {
   }
 
   send(): PendingSync {
-    const sending = this.replica.startSync(
+    const sync = this.replica.startSync(
       () => (this.#batches += 1),
       this.localMs,
       this.localMs + 5_000,
     );
-    if (sending === null) throw new Error("something was asked for");
-    return sending;
+    if (sync === null) throw new Error("the replica has a policy");
+    return sync;
   }
 
-  answer(sending: PendingSync): void {
-    const synced = this.#limiter.sync({ ...sending.call, isolate: "isolate" });
-    this.replica.finishSync(sending, synced, this.localMs);
+  answer(sync: PendingSync): void {
+    const reply = this.#limiter.sync({ ...sync.call, isolate: "isolate" });
+    this.replica.finishSync(sync, reply, this.localMs);
   }
 
-  /** @returns the units that are sent, by how long ago they were spent */
+  /** @returns the spends that are sent, as pairs of milliseconds ago and units */
   sync(): (readonly [number, number])[] {
-    const sending = this.send();
-    this.answer(sending);
-    return sending.call.charges.flatMap(({ spends }) => spends);
+    const sync = this.send();
+    this.answer(sync);
+    return sync.call.charges.flatMap(({ spends }) => spends);
   }
 
   get leftAtObject(): number | undefined {
@@ -78,14 +78,14 @@ class Pair {
 }
 
 describe("a provisional spend of an isolate", () => {
-  it("counts in the isolate at once, also after a sync, and is not sent before it is confirmed", () => {
+  it("a provisional spend counts in the replica at once, and is not sent before it is confirmed", () => {
     const pair = new Pair();
     expect(pair.spend(4, 1_000)).toBe(996);
     expect(pair.sync()).toEqual([]);
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 1_000]);
   });
 
-  it("is sent once when it is confirmed, as spent at that instant", () => {
+  it("a confirmed spend is sent once, as spent at the instant of the confirmation", () => {
     const pair = new Pair();
     pair.spend(4, 1_000);
     pair.sync();
@@ -98,7 +98,7 @@ describe("a provisional spend of an isolate", () => {
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
   });
 
-  it("is counted by another replica that has taken the place of its own", () => {
+  it("a confirmed spend is counted by a replica that did not decide it", () => {
     const pair = new Pair();
     pair.replica.confirm([costing(4)], startMs - 100, startMs);
     expect(pair.spend(0)).toBe(996);
@@ -106,7 +106,7 @@ describe("a provisional spend of an isolate", () => {
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
   });
 
-  it("leaves no trace when it is given back", () => {
+  it("a provisional spend that is given back leaves no trace in replica and object", () => {
     for (const aheadMs of [0, 7_200_000]) {
       const pair = new Pair(aheadMs);
       pair.spend(0);
@@ -120,7 +120,7 @@ describe("a provisional spend of an isolate", () => {
     }
   });
 
-  it("is the object's to give back once it was sent, at the instant of the object's clock", () => {
+  it("a spend that was sent must be refunded by the object, at the instant by the object's clock", () => {
     const pair = new Pair(7_200_000);
     pair.spend(0);
     pair.sync();
@@ -130,7 +130,7 @@ describe("a provisional spend of an isolate", () => {
     expect(pair.giveBack(4, startMs)).toEqual([startMs + 7_200_000]);
   });
 
-  it("is dropped when its request has been undecided for more than a minute", () => {
+  it("a provisional spend that is undecided for more than a minute is dropped", () => {
     const pair = new Pair();
     pair.spend(4, 1_000);
     pair.localMs += 60_000;
@@ -141,7 +141,7 @@ describe("a provisional spend of an isolate", () => {
     expect(pair.spend(0)).toBe(1_000);
   });
 
-  it("counts in the memory that the isolate takes", () => {
+  it("provisional spends count in the size of the replica", () => {
     const pair = new Pair();
     const sizes = [];
     for (let instant = 0; instant < 2; instant++) {
@@ -158,18 +158,18 @@ describe("a provisional spend of an isolate", () => {
   });
 });
 
-describe("what an isolate has spent", () => {
-  it("while a sync is under way counts on top of the answer, by the object's clock", () => {
+describe("the spends of a replica", () => {
+  it("a spend during a sync is added to the snapshot of the reply", () => {
     const pair = new Pair(7_200_000);
     pair.spend(1);
-    const sending = pair.send();
+    const sync = pair.send();
     pair.localMs += 10;
     pair.spend(5);
-    pair.answer(sending);
+    pair.answer(sync);
     expect(pair.spend(0)).toBe(994);
   });
 
-  it("at more than 100 instants has the oldest two counted at the later of them", () => {
+  it("the two oldest of more than 100 instants are merged into the later one", () => {
     const pair = new Pair();
     for (let spend = 0; spend <= 100; spend++) {
       pair.spend(1);
@@ -179,7 +179,7 @@ describe("what an isolate has spent", () => {
     expect([spends.length, spends[0], spends[1]]).toEqual([100, [100, 2], [99, 1]]);
   });
 
-  it("is sent as often as the most impatient of the key's policies says", () => {
+  it("a replica is synced at the shortest syncEvery of its policies", () => {
     const { replica } = new Pair();
     const slow = spendOf({ ...fields, name: "slow", syncEvery: "5s" });
     replica.decide([slow], startMs, 0);
@@ -195,21 +195,21 @@ const leftAtObject = (isolate: TestIsolate, spend: Spend = eventual): number | u
   return isolate.object("k").look({ key: "k", charges }).decisions[0]?.limits[0]?.remaining;
 };
 
-describe("a request of which an object decides after the isolate", () => {
+describe("a request that an object decides after the isolate", () => {
   const other = (limit: number): Spend =>
     spendOf({ name: "other", limits: `${limit}/hour`, timeout: "9s" }, 1, "other");
 
   const refunds = (isolate: TestIsolate): unknown[] =>
     isolate.calls.filter(({ name }) => name === "refund");
 
-  /** Has the object of the other key answer only when the returned function is called. */
+  /** Delays the answer of the other key's object until the returned function is called. */
   function delayed(isolate: TestIsolate): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     isolate.before = ({ object }) => (object === "other" ? promise : Promise.resolve());
     return resolve;
   }
 
-  it("is reported to its object though no other request for the key follows", async () => {
+  it("a confirmed spend is sent without a further request for its key", async () => {
     const isolate = new TestIsolate();
     const decide = delayed(isolate);
     const outcomes = isolate.outcomes(costing(3), other(1));
@@ -221,7 +221,7 @@ describe("a request of which an object decides after the isolate", () => {
     expect(leftAtObject(isolate)).toBe(997);
   });
 
-  it("leaves no trace when it is given back after it was admitted", async () => {
+  it("an eventual spend that is given back after the admission leaves no trace", async () => {
     const isolate = new TestIsolate();
     const decide = delayed(isolate);
     const admitting = isolate.admit(costing(3), other(1));
@@ -236,14 +236,14 @@ describe("a request of which an object decides after the isolate", () => {
     expect([refunds(isolate).length, leftAtObject(isolate)]).toEqual([1, 1_000]);
   });
 
-  it("is counted once where the isolate decides last", async () => {
+  it("an eventual spend that is decided last is counted once", async () => {
     const isolate = new TestIsolate();
     expect(await isolate.outcomes(other(1), eventual)).toEqual([true, true]);
     await isolate.clock.pass(5_000);
     expect(leftAtObject(isolate)).toBe(999);
   });
 
-  it("has nothing counted of a dry run beside it that denies, which is reported", async () => {
+  it("a dry run that would deny is logged and spends nothing", async () => {
     const isolate = new TestIsolate();
     const dryRun = spendOf({ ...fields, name: "dry", limits: "1/hour", dryRun: true });
     const [allowing, denying] = [other(9), { ...other(9), cost: 10 }];
@@ -257,20 +257,20 @@ describe("a request of which an object decides after the isolate", () => {
     expect(isolate.calls.filter(({ name }) => name === "refund")).toEqual([]);
     await isolate.clock.pass(5_000);
     expect([leftAtObject(isolate, dryRun), leftAtObject(isolate)]).toEqual([0, 998]);
-    const reported = isolate.calls.flatMap(({ name, argument }) =>
+    const sent = isolate.calls.flatMap(({ name, argument }) =>
       name === "sync" ? (argument as SyncCall).charges : [],
     );
-    const unitsOfDryRun = reported
+    const unitsOfDryRun = sent
       .filter(({ policy }) => policy === "dry")
       .flatMap(({ spends }) => spends.map(([, units]) => units));
     expect(unitsOfDryRun).toEqual([1]);
   });
 });
 
-describe("the keys that an isolate knows", () => {
-  it("are the 1,024 that it was asked for last", async () => {
+describe("the replicas that an isolate keeps", () => {
+  it("an isolate keeps the replicas of the 1,024 keys used last", async () => {
     const isolate = new TestIsolate();
-    const askOthers = async (count: number, name: string): Promise<void> => {
+    const admitOthers = async (count: number, name: string): Promise<void> => {
       for (let key = 0; key < count; key++) {
         // oxlint-disable-next-line no-await-in-loop
         await isolate.admit({ ...eventual, partitionKey: `${name}-${key}` });
@@ -280,15 +280,15 @@ describe("the keys that an isolate knows", () => {
     const kind = async (): Promise<string | undefined> =>
       (await isolate.admit(eventual)).outcomes[0]?.kind;
     expect(await kind()).toBe("local");
-    await askOthers(1_000, "first");
+    await admitOthers(1_000, "first");
     expect(await kind()).toBe("decided");
-    await askOthers(1_000, "second");
+    await admitOthers(1_000, "second");
     expect(await kind()).toBe("decided");
-    await askOthers(1_024, "third");
+    await admitOthers(1_024, "third");
     expect(await kind()).toBe("local");
   });
 
-  it("are forgotten by a policy also while what they spent is still to be sent", async () => {
+  it("deleting a key also deletes the unsent spends of an evicted replica", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ name, argument }) =>
       name === "sync" && (argument as SyncCall).key === "k"

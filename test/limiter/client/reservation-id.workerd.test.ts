@@ -1,3 +1,4 @@
+/** Reservation ids, with the platform's constant-time comparison. */
 import { describe, expect, it } from "vitest";
 import {
   addressOf,
@@ -11,7 +12,7 @@ const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as con
 const own = { shards: null, locationHint: null, jurisdiction: null };
 
 describe("the id of a reservation", () => {
-  it("says where it is, to whoever holds the secret", async () => {
+  it("a reservation id is decoded to its address with the same secret", async () => {
     for (const each of [settings, own]) {
       const address = newAddress("a-partition-key", each);
       // oxlint-disable no-await-in-loop
@@ -22,13 +23,13 @@ describe("the id of a reservation", () => {
     }
   });
 
-  it("has 128 random bits, other ones each time", () => {
+  it("each reservation id has 128 new random bits", () => {
     const ids = Array.from({ length: 100 }, () => newAddress("k", own).random);
     expect(new Set(ids).size).toBe(100);
     expect(ids.every((id) => /^[0-9a-f]{32}$/.test(id))).toBe(true);
   });
 
-  it("is worth nothing to another tenant, or by another secret", async () => {
+  it("a reservation id is rejected for another tenant or with another secret", async () => {
     const id = await reservationId(newAddress("k", own), "tenant-1", sign);
     expect(await addressOf(id, "tenant-1", sign)).not.toBeNull();
     expect(await addressOf(id, "tenant-2", sign)).toBeNull();
@@ -36,14 +37,14 @@ describe("the id of a reservation", () => {
     expect(await addressOf(id, "tenant-1", hmacWith("another"))).toBeNull();
   });
 
-  it("cannot be changed in any character", async () => {
+  it("a reservation id with any changed character is rejected", async () => {
     const id = await reservationId(newAddress("k", settings), null, sign);
     for (let index = 0; index < id.length; index++) {
       const changed = `${id.slice(0, index)}${id[index] === "a" ? "b" : "a"}${id.slice(index + 1)}`;
       // oxlint-disable-next-line no-await-in-loop
       expect(await addressOf(changed, null, sign)).toBeNull();
     }
-    const rubbish = [
+    const invalid = [
       "",
       ".....",
       "a.b.c.d.e.f",
@@ -52,7 +53,7 @@ describe("the id of a reservation", () => {
       id.slice(1),
       "x".repeat(10_000),
     ];
-    for (const each of rubbish) {
+    for (const each of invalid) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await addressOf(each, null, sign)).toBeNull();
     }

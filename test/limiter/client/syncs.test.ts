@@ -1,9 +1,9 @@
-/** What an isolate decides by itself under eventual consistency, and when it reports its spends to the object. */
+/** Decisions of an isolate under eventual consistency, and when it sends its spends to the object. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { spendOf, TestIsolate } from "../../fakes/isolate.ts";
 
-/** Calls that fail report it. */
+/** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -13,8 +13,8 @@ const eventual = spendOf(fields);
 const syncs = (isolate: TestIsolate): SyncCall[] =>
   isolate.calls.flatMap(({ name, argument }) => (name === "sync" ? [argument as SyncCall] : []));
 
-/** Units of each instant that a call reports. */
-const reported = ({ charges }: SyncCall): (readonly [number, number])[] =>
+/** The spends that a call sends, as pairs of milliseconds ago and units. */
+const sentSpends = ({ charges }: SyncCall): (readonly [number, number])[] =>
   charges.flatMap(({ spends }) => spends);
 
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
@@ -24,7 +24,7 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
 };
 
 describe("the spends of an isolate", () => {
-  it("reach the object once a second, with how long ago each was", async () => {
+  it("an isolate sends its spends once per syncEvery, each with how long ago it was", async () => {
     const isolate = new TestIsolate();
     await isolate.admit(eventual);
     await isolate.clock.pass(200);
@@ -33,14 +33,14 @@ describe("the spends of an isolate", () => {
     await isolate.clock.pass(100);
     await isolate.admit({ ...eventual, cost: 3 });
     await isolate.clock.pass(2_000);
-    const calls = syncs(isolate).map(reported);
+    const calls = syncs(isolate).map(sentSpends);
     expect(calls.flat().map(([, units]) => units)).toEqual([1, 3]);
     const [[first], [second]] = calls.flat() as [[number, number], [number, number]];
     expect(first - second).toBe(100);
     expect(leftAtObject(isolate)).toBe(995);
   });
 
-  it("of very many instants are reported as a hundred, all of them counted", async () => {
+  it("spends of more than 100 instants are merged into 100, and all units are counted", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => Promise.reject(new Error("lost"));
     await isolate.admit(eventual);
@@ -52,13 +52,13 @@ describe("the spends of an isolate", () => {
     }
     isolate.before = () => Promise.resolve();
     await isolate.clock.pass(20_000);
-    const most = Math.max(...syncs(isolate).map((call) => reported(call).length));
+    const most = Math.max(...syncs(isolate).map((call) => sentSpends(call).length));
     expect(most).toBeGreaterThan(90);
     expect(most).toBeLessThanOrEqual(100);
     expect(leftAtObject(isolate)).toBe(1_000 - 251);
   });
 
-  it("are counted once where the answer was lost and they are sent again", async () => {
+  it("spends that are sent again after a lost answer are counted once", async () => {
     const isolate = new TestIsolate();
     let answers = 0;
     const sync = isolate.object("k").sync.bind(isolate.object("k"));
@@ -73,7 +73,7 @@ describe("the spends of an isolate", () => {
     expect(leftAtObject(isolate)).toBe(993);
   });
 
-  it("are written with the certainty of the most certain policy on the key", async () => {
+  it("a sync is confirmed when one policy on the key has durability = confirmed", async () => {
     for (const [durability, expected] of [
       ["relaxed", "relaxed"],
       ["confirmed", "confirmed"],
@@ -87,7 +87,7 @@ describe("the spends of an isolate", () => {
     }
   });
 
-  it("are given back where another object denies the request", async () => {
+  it("an eventual spend is given back when the object of another key denies the request", async () => {
     const isolate = new TestIsolate();
     const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
     await isolate.admit({ ...eventual, cost: 4 });
@@ -101,13 +101,13 @@ describe("the spends of an isolate", () => {
     ]);
   });
 
-  it("leave no trace in the isolate's own count where many requests are denied at once", async () => {
+  it("many concurrent denied requests leave no spend in the replica", async () => {
     const isolate = new TestIsolate();
     const denied = spendOf({ name: "denied", limits: "1/hour", denyCache: false }, 1, "other");
     await isolate.admit(denied);
     const bucket = { limit: 100, window: "1h", strategy: "token-bucket" };
     const own = spendOf({ ...fields, limits: [bucket], syncEvery: "10s" });
-    // Until the first answer of the object, which may be late, the isolate counts by itself.
+    // The replica has no snapshot during the requests.
     isolate.before = ({ name }) =>
       new Promise(
         (resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)),
@@ -124,7 +124,7 @@ describe("the spends of an isolate", () => {
     expect(last).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 99 }] } }]);
   });
 
-  it("are forgotten with the policy, also those that were still to be sent", async () => {
+  it("deleting a key also deletes its unsent spends", async () => {
     const isolate = new TestIsolate();
     await isolate.admit({ ...eventual, cost: 4 });
     await isolate.client.forget(eventual.policy, "k");
@@ -135,8 +135,8 @@ describe("the spends of an isolate", () => {
   });
 });
 
-describe("a decision of an isolate", () => {
-  it("counts what other isolates have spent, as of its last answer", async () => {
+describe("a decision under eventual consistency", () => {
+  it("a decision counts the spends of other isolates as of the last sync", async () => {
     const isolate = new TestIsolate();
     const other = isolate.newClient();
     await isolate.admit(eventual);
@@ -149,7 +149,7 @@ describe("a decision of an isolate", () => {
     expect(await isolate.outcomes({ ...eventual, cost: 98 })).toEqual([true]);
   });
 
-  it("is its own until the object has answered, and the object's from then on", async () => {
+  it("a decision is local until the first sync and decided from then on", async () => {
     const isolate = new TestIsolate();
     const kinds = [];
     for (const ms of [0, 500]) {
@@ -161,7 +161,7 @@ describe("a decision of an isolate", () => {
     expect(kinds).toEqual(["local", "decided"]);
   });
 
-  it("spends of all policies on a key or of none", async () => {
+  it("eventual policies on one key all spend or none does", async () => {
     const isolate = new TestIsolate();
     const narrow = spendOf({ ...fields, name: "q", limits: "1/hour" });
     expect(await isolate.outcomes(eventual, narrow)).toEqual([true, true]);

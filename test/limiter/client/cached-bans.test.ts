@@ -1,4 +1,4 @@
-/** What an isolate remembers of bans, for preflights of banned clients. */
+/** Bans that an isolate caches, for preflights of banned clients. */
 import { describe, expect, it } from "vitest";
 import { parseConfig, type Policy } from "../../../src/config/index.ts";
 import { Bans, type Refusal } from "../../../src/limiter/client/bans.ts";
@@ -14,7 +14,7 @@ function policyOf(fields: object = {}): Policy {
 
 const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
 
-/** An object that bans for so long, or gives no answer; every answer takes 10 ms. */
+/** Bans with this remaining time, or the failure mode of an object that does not answer. Each answer takes 10 ms. */
 function banning(bannedForMs: number | "open" | "closed") {
   const state = { nowMs: 1_000_000, looks: [] as number[] };
   const look = async ({ policy, cost }: Spend): Promise<Outcome> => {
@@ -33,8 +33,8 @@ const waitOf = (refusal: Refusal | null): number | null => {
   return outcome !== undefined && "decision" in outcome ? outcome.decision.bannedForMs : null;
 };
 
-describe("a ban that an object has reported", () => {
-  it("is remembered for a second from when the object was asked, with a wait that counts down", async () => {
+describe("a cached ban", () => {
+  it("a ban is cached for one second from the call, with a wait that counts down", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
     expect(bans.cached([spend])).toBeNull();
@@ -48,7 +48,7 @@ describe("a ban that an object has reported", () => {
     expect(state.looks).toEqual([0]);
   });
 
-  it("is remembered no longer than it lasts", async () => {
+  it("a ban is not cached beyond its end", async () => {
     const { state, bans } = banning(300);
     const spend = spendOf(policyOf());
     await bans.find([spend]);
@@ -58,18 +58,18 @@ describe("a ban that an object has reported", () => {
     expect(bans.cached([spend])).toBeNull();
   });
 
-  it("is not trusted while the clock has stepped back", async () => {
+  it("a cached ban is not used while the clock is before the call", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
     await bans.find([spend]);
     state.nowMs = 999_999;
     expect(bans.cached([spend])).toBeNull();
-    // Between question and answer no time has passed that its wait could have lost.
+    // Before the answer, the wait has not begun to count down.
     state.nowMs = 1_000_005;
     expect(waitOf(bans.cached([spend]))).toBe(60_000);
   });
 
-  it("is one of its policy and its key", async () => {
+  it("a cached ban applies only to its policy and its key", async () => {
     const { bans } = banning(60_000);
     const [spend, other] = [spendOf(policyOf()), spendOf(policyOf({ name: "q" }))];
     await bans.find([spend]);
@@ -77,7 +77,7 @@ describe("a ban that an object has reported", () => {
     expect(bans.cached([other, spend])?.spends).toEqual([spend]);
   });
 
-  it("is not remembered by a policy without a deny cache, nor once it is forgotten", async () => {
+  it("a ban is not cached under denyCache = false or after the key is deleted", async () => {
     const { bans } = banning(60_000);
     const uncached = spendOf(policyOf({ denyCache: false }));
     expect(waitOf(await bans.find([uncached]))).toBe(60_000);
@@ -88,7 +88,7 @@ describe("a ban that an object has reported", () => {
     expect(bans.cached([spend])).toBeNull();
   });
 
-  it("is none where the object reports none, or gives no answer to an open policy", async () => {
+  it("no ban is found when the object reports none, or does not answer under onError = open", async () => {
     for (const answer of [0, "open"] as const) {
       const { bans } = banning(answer);
       // oxlint-disable-next-line no-await-in-loop
@@ -96,7 +96,7 @@ describe("a ban that an object has reported", () => {
     }
   });
 
-  it("is not known, and the request refused, where no object answers a closed policy", async () => {
+  it("onError = closed refuses when the object does not answer, and no ban is cached", async () => {
     const { bans } = banning("closed");
     const spend = spendOf(policyOf());
     expect((await bans.find([spend]))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);
