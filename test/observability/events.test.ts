@@ -1,9 +1,10 @@
+/** Every event is declared in `events.ts`, reported by the code, and documented in the README. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, test } from "vitest";
 
-/** The fields of each event, by its name, as the type of events has them. */
-function declared(source: string): Map<string, string[]> {
+/** The fields of each event in the type `Event`. */
+function declaredEvents(source: string): Map<string, string[]> {
   const [, union = ""] = /export type Event =([^]*?);\n\n/.exec(source) ?? [];
   const members = union.split(/readonly event: "/).slice(1);
   return new Map(
@@ -14,8 +15,8 @@ function declared(source: string): Map<string, string[]> {
   );
 }
 
-/** The rows of the table of events in the README: the name, the fields, the meaning and what to do. */
-function documented(readme: string): Map<string, string[]> {
+/** The fields, meaning and action of each event in the README's table. */
+function documentedEvents(readme: string): Map<string, string[]> {
   const [, section = ""] = /^## Events$([^]*?)^## /m.exec(readme) ?? [];
   const rows = section.split("\n").filter((line) => line.startsWith("| `"));
   return new Map(
@@ -27,37 +28,36 @@ function documented(readme: string): Map<string, string[]> {
 }
 
 const source = readFileSync("src/observability/events.ts", "utf8");
-const table = documented(readFileSync("README.md", "utf8"));
-const events = declared(source);
+const documented = documentedEvents(readFileSync("README.md", "utf8"));
+const declared = declaredEvents(source);
+const files = readdirSync("src", { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith(".ts") && !/^(?:local\/|observability\/events\.ts)/.test(path))
+  .map((path) => readFileSync(join("src", path), "utf8"));
 
-describe("the table of events in the README", () => {
-  it("has a row for each event, and no other", () => {
-    expect([...table.keys()].toSorted()).toEqual([...events.keys()].toSorted());
-    expect(events.size).toBeGreaterThan(15);
-  });
-
-  it.each([...events])("names the fields of %s, its meaning and what to do", (name, fields) => {
-    const [written = "", meaning = "", action = ""] = table.get(name) ?? [];
-    const named = [...written.matchAll(/`(\w+)`/g)].map(([, field]) => field);
-    expect(named).toEqual(fields);
-    expect([meaning, action].map((text) => text.length > 10)).toEqual([true, true]);
-  });
+test("the README's table of events has one row for each declared event", () => {
+  expect([...documented.keys()].toSorted()).toEqual([...declared.keys()].toSorted());
+  expect(declared.size).toBeGreaterThan(15);
 });
 
-describe("the events", () => {
-  const files = readdirSync("src", { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".ts") && !/^(?:local\/|observability\/events\.ts)/.test(path))
-    .map((path) => readFileSync(join("src", path), "utf8"));
-  const all = files.join("\n");
-
-  it.each([...events.keys()])("include %s, which some code reports", (name) => {
-    expect(name).toMatch(/^[a-z]+(?:-[a-z]+)*$/);
-    expect(all.includes(`event: "${name}"`)).toBe(true);
+test("the README states the fields, the meaning and the action of every event", () => {
+  const rows = [...documented].map(([name, [fields = ""]]) => {
+    return [name, [...fields.matchAll(/`(\w+)`/g)].map(([, field]) => field)] as const;
   });
+  expect(Object.fromEntries(rows)).toEqual(Object.fromEntries(declared));
+  const shortTexts = [...documented].filter(([, [, meaning = "", action = ""]]) =>
+    [meaning, action].some((text) => text.length <= 10),
+  );
+  expect(shortTexts).toEqual([]);
+});
 
-  it("are the only lines that the Worker writes", () => {
-    const writing = files.filter((text) => /\bconsole\b/.test(text));
-    expect(writing).toEqual([]);
-    expect(source.match(/\bconsole\b/g)).toHaveLength(1);
-  });
+test("the code reports every declared event, and event names are in kebab case", () => {
+  const code = files.join("\n");
+  const names = [...declared.keys()];
+  expect(names.filter((name) => !code.includes(`event: "${name}"`))).toEqual([]);
+  expect(names.filter((name) => !/^[a-z]+(?:-[a-z]+)*$/.test(name))).toEqual([]);
+});
+
+test("the Worker writes to the console only in observability/events.ts, once", () => {
+  expect(files.filter((text) => /\bconsole\b/.test(text))).toEqual([]);
+  expect(source.match(/\bconsole\b/g)).toHaveLength(1);
 });

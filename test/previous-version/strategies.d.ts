@@ -1,4 +1,4 @@
-/** The engine of the previous version, as far as both versions are alike. */
+/** The engine of the previous version, with the methods whose signatures have not changed. */
 import type { Limit, LimitDefaults, LimitInput, Meter } from "../../src/strategies/index.ts";
 
 export declare function parseLimits(

@@ -1,31 +1,19 @@
-/** How limits are called, and which are too much alike to stand beside each other. */
+/** The names of limits, and limits of one list that would share a state. */
 import { describe, expect, it } from "vitest";
-import {
-  type LimitDefaults,
-  type LimitInput,
-  parseLimits,
-  readLimits,
-} from "../../src/strategies/index.ts";
-import type { ConfigProblem } from "../../src/validation/problems.ts";
-
-/** The problems of limits in any shape; none when there is nothing wrong with them. */
-function problemsOf(input: unknown, defaults: LimitDefaults = {}): ConfigProblem[] {
-  const problems: ConfigProblem[] = [];
-  readLimits(input, defaults, (problem) => problems.push(problem));
-  return problems;
-}
+import { type LimitDefaults, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
+import { problemsOf } from "./meters.ts";
 
 const namesOf = (input: Parameters<typeof parseLimits>[0], defaults?: LimitDefaults): string[] =>
   parseLimits(input, defaults).map(({ name }) => name);
 
 describe("the name of a limit", () => {
-  it("is its policy's when it is the only one, and `default` without a policy", () => {
+  it("a single limit is named after its policy, or default without one", () => {
     expect(namesOf("10/minute", { policy: "api" })).toEqual(["api"]);
     expect(namesOf("10/minute")).toEqual(["default"]);
     expect(namesOf({ limit: 1, window: "1s" }, { policy: "login" })).toEqual(["login"]);
   });
 
-  it("tells number and window when there are several", () => {
+  it("several limits are named <policy>.<limit>-per-<window>", () => {
     expect(namesOf("10/minute; 100 per 90 seconds | 5/7d", { policy: "api" })).toEqual([
       "api.10-per-1m",
       "api.100-per-90s",
@@ -33,7 +21,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("has the strategy added where two would be equal, and only there", () => {
+  it("a limit's name includes the strategy only where two names would be equal", () => {
     const list = [
       "10/minute",
       { limit: 10, window: "60s", strategy: "sliding-log" },
@@ -46,7 +34,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("tells of months, years and a calendar's days and weeks in the shortest form", () => {
+  it("the name of a calendar limit has the shortest form of its period", () => {
     const daily = { limit: 3, window: "day", strategy: "fixed-window", align: "calendar" };
     const list = ["1000/month; 9 per 1 Year", daily, { ...daily, window: "1 week" }, "4/31d"];
     expect(namesOf(list, { policy: "api" })).toEqual([
@@ -58,7 +46,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("is numbered where even strategies are equal, unless it is written", () => {
+  it("names of limits with equal strategies are numbered, except for configured names", () => {
     const daily = { limit: 3, window: "1d", strategy: "fixed-window" };
     const list = [daily, { ...daily, align: "calendar" }, { ...daily, align: "clock" }];
     expect(namesOf(list, { policy: "api" })).toEqual([
@@ -70,7 +58,7 @@ describe("the name of a limit", () => {
     expect(namesOf(named, { policy: "api" })).toEqual(["api.3-per-1d", "a-day"]);
   });
 
-  it("is the one that is written, alone or among others", () => {
+  it("a configured name is used for a single limit and in a list", () => {
     expect(namesOf({ limit: 1, window: "1s", name: "burst" }, { policy: "api" })).toEqual([
       "burst",
     ]);
@@ -78,7 +66,7 @@ describe("the name of a limit", () => {
     expect(namesOf(list, { policy: "api" })).toEqual(["burst", "api.10-per-1m"]);
   });
 
-  it("gives way to a written name that is equal to it", () => {
+  it("a generated name that equals a configured name gets the strategy added", () => {
     const list = ["10/minute", { limit: 3, window: "1d", name: "api.10-per-1m" }];
     expect(namesOf(list, { policy: "api" })).toEqual([
       "api.10-per-1m.sliding-window-counter",
@@ -86,7 +74,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("may not be written twice", () => {
+  it("two limits with the same configured name are a problem", () => {
     const list = ["1s", "1m"].map((window) => ({ limit: 1, window, name: "same" }));
     expect(problemsOf(list)).toEqual([
       expect.objectContaining({ field: "[1].name", value: "same" }),
@@ -94,7 +82,7 @@ describe("the name of a limit", () => {
   });
 
   it.for(["", "A", "1a", "-a", "a b", "a/b", "ä", 'a"b', `a${"b".repeat(64)}`, "a\n", 5, null])(
-    "may not be %j",
+    "%j is refused as the name of a limit",
     (name) => {
       const [problem, ...others] = problemsOf({ limit: 1, window: "1s", name });
       expect(others).toEqual([]);
@@ -104,19 +92,19 @@ describe("the name of a limit", () => {
   );
 });
 
-describe("limits that could not be told apart", () => {
+describe("limits of one list that would share a state", () => {
   it.for<[string, (string | LimitInput)[]]>([
     ["in one text", ["10/minute; 20/minute"]],
-    ["written differently", ["10/day", "20 per 24 hours"]],
-    ["of different names", [{ limit: 1, window: "1s", name: "a" }, "2/s"]],
+    ["with windows of equal length", ["10/day", "20 per 24 hours"]],
+    ["with different names", [{ limit: 1, window: "1s", name: "a" }, "2/s"]],
     [
-      "of the same options",
+      "with equal options",
       [
         { limit: 1, window: "1s", align: "first-request" },
         { limit: 2, window: "1s" },
       ],
     ],
-  ])("are refused: %s", ([, list]) => {
+  ])("two limits that would share a state are refused (%s)", ([, list]) => {
     const problems = problemsOf(list);
     expect(problems).toHaveLength(1);
     expect(problems[0]?.accepted).toMatch(/differ/);
@@ -127,22 +115,25 @@ describe("limits that could not be told apart", () => {
     ["leaky-bucket", { burst: 5 }, { mode: "queue" }],
     ["sliding-buckets", { window: "1m" }, { window: "60s", buckets: 60 }],
     ["sliding-buckets", { window: "59s" }, { window: "59s", precision: "1s" }],
-    // Of the numbers up to 60 the greatest that divides.
+    // The default is the greatest divisor of the window up to 60.
     ["sliding-buckets", { window: "61s" }, { window: "61s", buckets: 50 }],
     ["sliding-buckets", { window: "61ms" }, { window: "61ms", buckets: 1 }],
     ["sliding-buckets", { buckets: 10 }, { precision: "100ms", edge: "keep" }],
     ["fixed-window", { window: "1mo" }, { window: "month", timezone: "UTC", align: "calendar" }],
     ["fixed-window", { window: "1mo" }, { window: "1mo", timezone: "utc" }],
     ["concurrency", { window: "60s" }, { window: "1 minute" }],
-  ])("are refused, whatever their numbers: %s %j and %j", ([strategy, one, other]) => {
-    const problems = problemsOf([
-      { limit: 1, window: "1s", strategy, ...one },
-      { limit: 2, window: "1s", strategy, ...other },
-    ]);
-    expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
-  });
+  ])(
+    "two limits of %s with %j and %j would share a state and are refused",
+    ([strategy, one, other]) => {
+      const problems = problemsOf([
+        { limit: 1, window: "1s", strategy, ...one },
+        { limit: 2, window: "1s", strategy, ...other },
+      ]);
+      expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
+    },
+  );
 
-  it("are not those that differ in window, strategy or an option", () => {
+  it("limits that differ in window, strategy or an option have separate states and are accepted", () => {
     const list = [
       { strategy: "sliding-window-counter" },
       { strategy: "sliding-window-counter", window: "2s" },
@@ -169,8 +160,8 @@ describe("limits that could not be told apart", () => {
       { window: "31d" },
       { window: "1y" },
     ].map((each) => ({ strategy: "fixed-window", ...each }));
-    for (const those of [list, windows]) {
-      const all = those.map((each, index) => ({
+    for (const limits of [list, windows]) {
+      const all = limits.map((each, index) => ({
         limit: 1,
         window: "1s",
         name: `limit-${index}`,

@@ -1,21 +1,11 @@
-/** What each strategy's own fields may be: tables of what is accepted, and of what is refused in which words. */
+/** The options of each strategy: accepted values, and the problems of refused ones. */
 import { describe, expect, it } from "vitest";
-import {
-  type LimitDefaults,
-  type LimitInput,
-  parseLimits,
-  readLimits,
-} from "../../src/strategies/index.ts";
-import type { ConfigProblem } from "../../src/validation/problems.ts";
+import { type LimitInput, parseLimits } from "../../src/strategies/index.ts";
+import { dayMs, problemsOf } from "./meters.ts";
 
-/** The problems of limits in any shape as place, value and what is accepted there. */
-function problemsOf(input: unknown, defaults: LimitDefaults = {}): unknown[][] {
-  const problems: ConfigProblem[] = [];
-  readLimits(input, defaults, (problem) => problems.push(problem));
-  return problems.map(({ field, value, accepted }) => [field, value, accepted]);
-}
-
-const dayMs = 24 * 3_600_000;
+/** The field, value and accepted values of each problem. */
+const problemRowsOf = (input: unknown): unknown[][] =>
+  problemsOf(input).map(({ field, value, accepted }) => [field, value, accepted]);
 
 const units = "an integer from 1 to 999999999999999";
 const product = expect.stringMatching(
@@ -46,15 +36,15 @@ const monthly = { limit: 10, window: "1mo" };
 
 type Fields = Readonly<Record<string, unknown>>;
 const fromFirst = { align: "first-request", elastic: false };
-const ofCalendar = { strategy: "fixed-window", align: "calendar", elastic: false };
-const day = { ...ofCalendar, windowMs: dayMs, period: "day" };
-const week = { ...ofCalendar, windowMs: 7 * dayMs, period: "week" };
-const month = { ...ofCalendar, windowMs: 31 * dayMs, period: "month" };
-const year = { ...ofCalendar, windowMs: 366 * dayMs, period: "year" };
+const calendarOptions = { strategy: "fixed-window", align: "calendar", elastic: false };
+const day = { ...calendarOptions, windowMs: dayMs, period: "day" };
+const week = { ...calendarOptions, windowMs: 7 * dayMs, period: "week" };
+const month = { ...calendarOptions, windowMs: 31 * dayMs, period: "month" };
+const year = { ...calendarOptions, windowMs: 366 * dayMs, period: "year" };
 
 describe("the options of a limit", () => {
   it.for<[string, LimitInput, Fields]>([
-    ["a token bucket without any", token, { refill: "continuous" }],
+    ["a token bucket without options", token, { refill: "continuous" }],
     ["a refill by interval", { ...token, refill: "interval" }, { refill: "interval" }],
     ["the least burst", { ...token, burst: 1 }, { refill: "continuous", burst: 1 }],
     ["a burst beyond the limit", { ...token, burst: 99 }, { refill: "continuous", burst: 99 }],
@@ -69,13 +59,13 @@ describe("the options of a limit", () => {
       { windowMs: 50, burst: 900_719_925_474_099, refill: "continuous" },
     ],
     [
-      "the greatest burst of all",
+      "the greatest burst",
       { ...leaky, limit: 1, window: "1ms", burst: 999_999_999_999_999 },
       { windowMs: 1, burst: 999_999_999_999_999, mode: "queue" },
     ],
-    ["a leaky bucket without any", leaky, { mode: "queue" }],
+    ["a leaky bucket without options", leaky, { mode: "queue" }],
     ["a policing bucket", { ...leaky, mode: "police", burst: 3 }, { mode: "police", burst: 3 }],
-    ["sliding buckets without any", sliced, { edge: "keep" }],
+    ["sliding buckets without options", sliced, { edge: "keep" }],
     ["one bucket", { ...sliced, buckets: 1 }, { edge: "keep", buckets: 1 }],
     ["the most buckets", { ...sliced, buckets: 1_000 }, { edge: "keep", buckets: 1_000 }],
     [
@@ -87,20 +77,20 @@ describe("the options of a limit", () => {
     ["the finest precision", { ...sliced, precision: "60ms" }, { edge: "keep", precision: 60 }],
     ["the coarsest precision", { ...sliced, precision: "1m" }, { edge: "keep", precision: 60_000 }],
     [
-      "buckets and the precision that they have",
+      "buckets and an equal precision",
       { ...sliced, buckets: 60, precision: "1s", edge: "drop" },
       { buckets: 60, precision: 1_000, edge: "drop" },
     ],
-    ["concurrency, which has none", slots, {}],
-    ["a fixed window without any", fixed, fromFirst],
-    ["windows by the clock", { ...fixed, align: "clock" }, { ...fromFirst, align: "clock" }],
+    ["concurrency, which has no options", slots, {}],
+    ["a fixed window without options", fixed, fromFirst],
+    ["clock-aligned windows", { ...fixed, align: "clock" }, { ...fromFirst, align: "clock" }],
     ["an elastic window", { ...fixed, elastic: true }, { ...fromFirst, elastic: true }],
-    ["a calendar's day", calendar, day],
-    ["a calendar's day in words", { ...calendar, window: " 1 Day " }, day],
-    ["a calendar's week", { ...calendar, window: "1w" }, week],
-    ["a calendar's week in a word", { ...calendar, window: "week" }, week],
+    ["a calendar day", calendar, day],
+    ["a calendar day in words", { ...calendar, window: " 1 Day " }, day],
+    ["a calendar week", { ...calendar, window: "1w" }, week],
+    ["a calendar week as one word", { ...calendar, window: "week" }, week],
     ["a time zone", { ...calendar, timezone: "Asia/Tokyo" }, { ...day, timezone: "Asia/Tokyo" }],
-    ["the time zone of all", { ...calendar, timezone: "UTC" }, { ...day, timezone: "UTC" }],
+    ["UTC", { ...calendar, timezone: "UTC" }, { ...day, timezone: "UTC" }],
     [
       "a time zone named after its offset",
       { ...monthly, timezone: "Etc/GMT+5" },
@@ -108,19 +98,23 @@ describe("the options of a limit", () => {
     ],
     ["a month", monthly, month],
     ["a month in words", { ...monthly, window: "1 month" }, month],
-    ["a month in a word", { ...monthly, window: "Months" }, month],
-    ["a month with what it implies", { ...calendar, window: "mo", elastic: false }, month],
+    ["a month as one word", { ...monthly, window: "Months" }, month],
+    [
+      "a month with the options that it implies",
+      { ...calendar, window: "mo", elastic: false },
+      month,
+    ],
     ["a year", { ...monthly, window: "1y" }, year],
     ["a year in short", { ...monthly, window: "yr" }, year],
     ["a year with zeros before its number", { ...monthly, window: "001 YRS" }, year],
-  ])("may be those of %s", ([, input, options]) => {
+  ])("the options of a limit are parsed with their defaults (%s)", ([, input, options]) => {
     const { limit, strategy } = input;
     const expected = { name: "default", limit, strategy, windowMs: 60_000, ...options };
     expect(parseLimits(input)).toEqual([expected]);
   });
 
   it.for(["1d", "1w", "day", "24h", "7 days"])(
-    "make a calendar's of the window %j with align = calendar alone",
+    "the window %j is a calendar period only with align = calendar",
     (text) => {
       expect(parseLimits({ ...fixed, window: text })[0]).not.toHaveProperty("period");
       expect(parseLimits({ ...sliced, window: text })[0]).not.toHaveProperty("period");
@@ -133,10 +127,10 @@ describe("the options of a limit", () => {
     ["sliding-buckets", { ...sliced, buckets: undefined, precision: undefined, edge: undefined }],
     ["fixed-window", { ...fixed, align: undefined, timezone: undefined, elastic: undefined }],
     ["none", { ...monthly, strategy: undefined, align: undefined, elastic: undefined }],
-  ])("are left out when undefined: %s", ([, input]) => {
-    const said = Object.entries(input).filter(([, value]) => value !== undefined);
-    const spoken = Object.fromEntries(said) as LimitInput;
-    expect(parseLimits(input as LimitInput)).toEqual(parseLimits(spoken));
+  ])("options with the value undefined count as absent (%s)", ([, input]) => {
+    const given = Object.entries(input).filter(([, value]) => value !== undefined);
+    const withoutUndefined = Object.fromEntries(given) as LimitInput;
+    expect(parseLimits(input as LimitInput)).toEqual(parseLimits(withoutUndefined));
   });
 });
 
@@ -156,12 +150,12 @@ describe("a problem of an option", () => {
       [["burst", 900_719_925_474_100, product]],
     ],
     [
-      "the same of a queue",
+      "a product that is too large for the burst of a queue",
       { ...leaky, limit: 10, window: "50ms", burst: 900_719_925_474_100 },
       [["burst", 900_719_925_474_100, product]],
     ],
     [
-      "the same where buckets are refilled by interval",
+      "a product that is too large for the burst of an interval refill",
       { ...token, limit: 1, window: "3650d", burst: 10 ** 14, refill: "interval" },
       [["burst", 10 ** 14, product]],
     ],
@@ -188,12 +182,12 @@ describe("a problem of an option", () => {
       [["buckets", count, buckets]],
     ]),
     [
-      "1001 that divide",
+      "1001 buckets that divide the window",
       { ...sliced, window: "1001s", buckets: 1_001 },
       [["buckets", 1_001, buckets]],
     ],
     [
-      "more than milliseconds",
+      "more buckets than milliseconds",
       { ...sliced, window: "5ms", buckets: 10 },
       [["buckets", 10, buckets]],
     ],
@@ -212,7 +206,7 @@ describe("a problem of an option", () => {
       ],
     ),
     [
-      "a precision that its buckets do not have",
+      "a precision that contradicts buckets",
       { ...sliced, buckets: 30, precision: "1s" },
       [["precision", "1s", "nothing, because buckets is set"]],
     ],
@@ -222,13 +216,13 @@ describe("a problem of an option", () => {
       [["precision", "1s", "nothing, because buckets is set"]],
     ],
     [
-      "slots beyond all",
+      "more slots than the maximum",
       { ...slots, limit: 100_001 },
       [["limit", 100_001, "at most 100000 for the strategy concurrency"]],
     ],
     ["elastic", { ...fixed, elastic: "true" }, [["elastic", "true", "true or false"]]],
     [
-      "elastic by the clock",
+      "elastic with clock alignment",
       { ...fixed, align: "clock", elastic: true },
       [["elastic", true, inelastic]],
     ],
@@ -242,16 +236,20 @@ describe("a problem of an option", () => {
       ],
     ),
     [
-      "a time zone by the clock",
+      "a time zone with clock alignment",
       { ...fixed, align: "clock", timezone: "UTC" },
       [["timezone", "UTC", noZone]],
     ],
-    ["a time zone of no calendar", { ...fixed, timezone: "UTC" }, [["timezone", "UTC", noZone]]],
+    [
+      "a time zone without a calendar window",
+      { ...fixed, timezone: "UTC" },
+      [["timezone", "UTC", noZone]],
+    ],
     ["align", { ...fixed, align: "moon" }, [["align", "moon", alignments]]],
     ["align of a month", { ...monthly, align: null }, [["align", null, alignments]]],
     ...["24h", "2d", "90s", "7d", "1440 minutes", "52w", "365d"].map(
       (text): [string, unknown, unknown[][]] => [
-        `a calendar's ${text}`,
+        `a calendar window of ${text}`,
         { ...calendar, window: text },
         [["window", text, calendarWindow]],
       ],
@@ -270,15 +268,18 @@ describe("a problem of an option", () => {
       { limit: 1, window: text },
       [["window", text, window]],
     ]),
-    ["a month by the clock", { ...monthly, align: "clock" }, [["align", "clock", implied]]],
+    ["a month with clock alignment", { ...monthly, align: "clock" }, [["align", "clock", implied]]],
     [
       "a year from the first request",
       { ...fixed, window: "year", align: "first-request" },
       [["align", "first-request", implied]],
     ],
-  ])("tells its place, its value and what is accepted: %s", ([, input, expected]) => {
-    expect(problemsOf(input)).toEqual(expected);
-  });
+  ])(
+    "a refused option names the field, the value and the accepted values (%s)",
+    ([, input, expected]) => {
+      expect(problemRowsOf(input)).toEqual(expected);
+    },
+  );
 
   it.for([
     "sliding-log",
@@ -290,8 +291,10 @@ describe("a problem of an option", () => {
     "magic",
     "",
     null,
-  ])("is to name the strategy %j with a month", (strategy) => {
-    expect(problemsOf({ ...monthly, strategy })).toEqual([["strategy", strategy, impliedStrategy]]);
+  ])("the strategy %j is refused with a window of one month", (strategy) => {
+    expect(problemRowsOf({ ...monthly, strategy })).toEqual([
+      ["strategy", strategy, impliedStrategy],
+    ]);
   });
 
   it.for<[string, Fields, string[]]>([
@@ -305,9 +308,9 @@ describe("a problem of an option", () => {
     ["token-bucket", { mode: "police" }, ["burst", "refill"]],
     ["token-bucket", { elastic: false }, ["burst", "refill"]],
     ["leaky-bucket", { refill: "interval" }, ["burst", "mode"]],
-  ])("is to be of another strategy: %s with %j", ([strategy, option, own]) => {
+  ])("an option of another strategy is refused: %s with %j", ([strategy, option, own]) => {
     const [field = "", value] = Object.entries(option)[0] ?? [];
-    expect(problemsOf({ limit: 1, window: "1m", strategy, ...option })).toEqual([
+    expect(problemRowsOf({ limit: 1, window: "1m", strategy, ...option })).toEqual([
       [field, value, fieldsOf(...own)],
     ]);
   });
@@ -318,20 +321,20 @@ describe("a problem of an option", () => {
     ["limits", "limit"],
     ["windowMs", "window"],
     ["mod", "mode"],
-  ])("of the unknown field %s suggests the field %s", ([field, suggestion]) => {
+  ])("the problem of the unknown field %s suggests the field %s", ([field, suggestion]) => {
     const limit = { limit: 1, window: "1m", strategy: "leaky-bucket", [field]: 5 };
-    expect(problemsOf(limit)).toEqual([
+    expect(problemRowsOf(limit)).toEqual([
       [field, 5, `${fieldsOf("burst", "mode")}; did you mean ${suggestion}?`],
     ]);
   });
 
-  it("is to align a counter with the calendar: a day implies no strategy", () => {
-    expect(problemsOf({ limit: 1, window: "1d", align: "calendar" })).toEqual([
+  it("a window of one day with align = calendar does not imply the strategy fixed-window", () => {
+    expect(problemRowsOf({ limit: 1, window: "1d", align: "calendar" })).toEqual([
       ["align", "calendar", 'one of "first-request", "clock"'],
     ]);
   });
 
-  it("stands beside all others, each at its place", () => {
+  it("the problems of all limits in a list are reported together, each with its field", () => {
     const list = [
       { ...token, limit: 0, burst: 0, refill: "daily", mode: "queue" },
       { ...sliced, window: "soon", buckets: 0, precision: "x", edge: "y", burst: 1 },
@@ -339,7 +342,7 @@ describe("a problem of an option", () => {
       "5/2 months; 0/month",
     ];
     const calendarFields = fieldsOf("align", "timezone", "elastic");
-    expect(problemsOf(list)).toEqual([
+    expect(problemRowsOf(list)).toEqual([
       ["[0].limit", 0, units],
       ["[0].burst", 0, units],
       ["[0].refill", "daily", 'one of "continuous", "interval"'],
@@ -358,7 +361,7 @@ describe("a problem of an option", () => {
   });
 });
 
-describe("months and years", () => {
+describe("windows of a month or a year", () => {
   it.for<[string, Fields]>([
     ["10/month", month],
     ["10 per month", month],
@@ -367,22 +370,22 @@ describe("months and years", () => {
     ["10/year", year],
     ["10/y", year],
     ["10 per 01 yr", year],
-  ])("in %j are the calendar's, whatever the strategy of the policy", ([text, options]) => {
+  ])("%j is a calendar window for every strategy of the policy", ([text, options]) => {
     for (const strategy of ["token-bucket", "concurrency", "sliding-log", "fixed-window"]) {
       const expected = { name: "default", limit: 10, ...options };
       expect(parseLimits(text, { strategy })).toEqual([expected]);
     }
   });
 
-  it("leave the limits beside them to the policy's strategy", () => {
+  it("a limit beside one per month keeps the policy's strategy", () => {
     const strategiesOf = parseLimits("1/day; 9/month", { strategy: "token-bucket" });
     expect(strategiesOf.map(({ strategy }) => strategy)).toEqual(["token-bucket", "fixed-window"]);
   });
 
   it.for(["10/2 months", "10/0 months", "10 per 12mo", "10/1.5 years", "10/months 1", "10/moon"])(
-    "are one at a time: %j is refused and quoted",
+    "%j is refused and quoted, since a calendar window is one period",
     (text) => {
-      expect(problemsOf(text)).toEqual([["window", text, window]]);
+      expect(problemRowsOf(text)).toEqual([["window", text, window]]);
     },
   );
 });

@@ -1,4 +1,4 @@
-/** Limits of every strategy, with any options, printed as fields and read back. */
+/** Limits of every strategy and any options, formatted as fields and parsed again. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -10,8 +10,8 @@ import {
   parseLimits,
   strategies,
 } from "../../src/strategies/index.ts";
+import { dayMs } from "./meters.ts";
 
-const dayMs = 24 * 3_600_000;
 const longestMs = 3_650 * dayMs;
 const greatest = 999_999_999_999_999;
 
@@ -25,11 +25,11 @@ const duration = fc.oneof(
 );
 const windowed = duration.map((windowMs): Options => ({ windowMs }));
 
-/** Few enough that their product with any window is exact. */
+/** Small enough that every strategy accepts the product with any window. */
 const units = fc.integer({ min: 1, max: 10_000 });
 const anyUnits = fc.oneof(units, fc.integer({ min: 1, max: greatest }), fc.constant(greatest));
 
-/** A limit's fields, each set of them joined with one of each other. */
+/** The fields of all parts in one object. */
 const joined = (...parts: fc.Arbitrary<Options>[]): fc.Arbitrary<Options> =>
   fc.tuple(...parts).map((all) => Object.assign({}, ...all) as Options);
 
@@ -66,7 +66,7 @@ const sliced = fc
 
 const edge = fieldsOf({ edge: fc.constantFrom("keep", "drop") });
 
-/** Of each strategy the fields beside strategy and name. A strategy that is not listed has no options. */
+/** The fields of each strategy except `strategy` and `name`. An absent strategy has no options. */
 const limitsOf: Readonly<Record<string, fc.Arbitrary<Options>>> = {
   "fixed-window": joined(
     fieldsOf({ limit: anyUnits }),
@@ -106,8 +106,8 @@ const limit = fc.oneof(
   ),
 );
 
-/** What is so when nothing is said: defaults, and what months and years imply. */
-function isUnderstood(name: string, value: unknown, { period }: Limit): boolean {
+/** Whether the value is the default, or implied by a month or a year. */
+function isDefault(name: string, value: unknown, { period }: Limit): boolean {
   const isImplied = period === "month" || period === "year";
   const byDefault: Options = {
     strategy: isImplied ? "fixed-window" : "sliding-window-counter",
@@ -120,24 +120,24 @@ function isUnderstood(name: string, value: unknown, { period }: Limit): boolean 
   return byDefault[name] === value;
 }
 
-/** @param isShort whether to leave out what is understood */
-function printed(each: Limit, isShort: boolean): LimitInput {
+/** @param isShort whether to omit defaults */
+function fieldsOfLimit(each: Limit, isShort: boolean): LimitInput {
   const { windowMs, period, ...rest } = each;
   const all = Object.entries(rest).filter(
-    ([name, value]) => !(isShort && isUnderstood(name, value, each)),
+    ([name, value]) => !(isShort && isDefault(name, value, each)),
   );
   const fields: Record<string, unknown> = Object.fromEntries(all);
   const precision = fields["precision"];
   if (typeof precision === "number") fields["precision"] = formatDuration(precision);
-  const ofCalendar = period === undefined ? {} : { period };
-  return { limit: each.limit, ...fields, window: formatWindow({ windowMs, ...ofCalendar }) };
+  const calendarPeriod = period === undefined ? {} : { period };
+  return { limit: each.limit, ...fields, window: formatWindow({ windowMs, ...calendarPeriod }) };
 }
 
 describe("limits as fields", () => {
   const distinct = fc
     .uniqueArray(limit, { minLength: 1, maxLength: 16, selector: (each) => formatWindow(each) })
     .map((list) =>
-      // Two that are written with one name would be refused.
+      // Two configured names must not be equal.
       list.map((each, index): Limit => {
         const isTaken = list.slice(0, index).some(({ name }) => name === each.name);
         const own = `api.${each.limit}-per-${formatWindow(each)}`;
@@ -147,25 +147,25 @@ describe("limits as fields", () => {
     );
 
   it(
-    "are read back as they were printed, at length or in short",
+    "limits formatted as fields parse to the same limits, with and without defaults",
     forAll(
       [distinct],
       (list) => {
         for (const isShort of [false, true]) {
-          const fields = list.map((each) => printed(each, isShort));
+          const fields = list.map((each) => fieldsOfLimit(each, isShort));
           expect(parseLimits(fields, { policy: "api" })).toEqual(list);
           expect(parseLimits(JSON.parse(JSON.stringify(fields)) as LimitInput[])).toEqual(list);
         }
       },
-      1_000,
+      250,
     ),
   );
 
   it(
-    "are named after their policy when they are printed without a name",
+    "limits formatted without a name are named after their policy",
     forAll([distinct], (list) => {
       const fields = list.map((each) => {
-        const { name: _, ...rest } = printed(each, true);
+        const { name: _, ...rest } = fieldsOfLimit(each, true);
         return rest;
       });
       const names = list.map((each) => `api.${each.limit}-per-${formatWindow(each)}`);

@@ -1,4 +1,4 @@
-/** What limits may be in any form; what is particular to a strategy is in `limit-options.test.ts`. */
+/** Limits in every shape. The options of each strategy are in `limit-options.test.ts`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -11,23 +11,17 @@ import {
   strategies,
 } from "../../src/strategies/index.ts";
 import { ConfigProblems, type ConfigProblem } from "../../src/validation/problems.ts";
+import { dayMs, problemsOf } from "./meters.ts";
 
-const longestMs = 3_650 * 24 * 3_600_000;
+const longestMs = 3_650 * dayMs;
 
-/** The problems of limits in any shape; none when there is nothing wrong with them. */
-function problemsOf(input: unknown, defaults: LimitDefaults = {}): ConfigProblem[] {
-  const problems: ConfigProblem[] = [];
-  readLimits(input, defaults, (problem) => problems.push(problem));
-  return problems;
-}
-
-/** Where something is wrong, each place once. */
-const placesOf = (input: unknown): string[] => [
+/** The distinct fields with problems. */
+const fieldsOf = (input: unknown): string[] => [
   ...new Set(problemsOf(input).map(({ field }) => field)),
 ];
 
-describe("a limit", () => {
-  it("is a sliding window counter unless it or its policy says otherwise", () => {
+describe("a parsed limit", () => {
+  it("the strategy of a limit is its own, else its policy's, else sliding-window-counter", () => {
     const strategiesOf = (defaults?: LimitDefaults): string[] =>
       parseLimits(["1/s", { limit: 1, window: "1m", strategy: "sliding-log" }], defaults).map(
         ({ strategy }) => strategy,
@@ -36,7 +30,7 @@ describe("a limit", () => {
     expect(strategiesOf({ strategy: "fixed-window" })).toEqual(["fixed-window", "sliding-log"]);
   });
 
-  it("has the options of its strategy, with their defaults", () => {
+  it("a limit has the options of its strategy, with their defaults", () => {
     const [first, second] = parseLimits([
       { limit: 5, window: "1m", strategy: "fixed-window" },
       { limit: 5, window: "1m", strategy: "sliding-window-counter", align: "clock" },
@@ -45,7 +39,7 @@ describe("a limit", () => {
     expect(second).toMatchObject({ align: "clock" });
   });
 
-  it("reads the same from notation, from fields and from a list of one", () => {
+  it("notation, fields and a list of one give the same limit", () => {
     const expected = parseLimits("10/minute");
     expect(parseLimits({ limit: 10, window: "minute" })).toEqual(expected);
     expect(parseLimits(["10 per 60s"])).toEqual(expected);
@@ -59,17 +53,23 @@ describe("a problem of a limit", () => {
   it.for<[string, unknown, string, unknown, RegExp]>([
     ["limit of 0", { ...fine, limit: 0 }, "limit", 0, /integer from 1/],
     ["negative limit", { ...fine, limit: -3 }, "limit", -3, /integer from 1/],
-    ["limit that is no integer", { ...fine, limit: 1.5 }, "limit", 1.5, /integer from 1/],
-    ["limit beyond all", { ...fine, limit: 10 ** 15 }, "limit", 10 ** 15, /to 999999999999999/],
-    ["limit as a text", { ...fine, limit: "5" }, "limit", "5", /integer/],
+    ["limit that is not an integer", { ...fine, limit: 1.5 }, "limit", 1.5, /integer from 1/],
+    [
+      "limit above the maximum",
+      { ...fine, limit: 10 ** 15 },
+      "limit",
+      10 ** 15,
+      /to 999999999999999/,
+    ],
+    ["limit as a string", { ...fine, limit: "5" }, "limit", "5", /integer/],
     ["missing limit", { window: "1s" }, "limit", undefined, /integer/],
     ["missing window", { limit: 1 }, "window", undefined, /a duration/],
     ["bad window", { ...fine, window: "soon" }, "window", "soon", /a duration .*"30s"/],
     ["window as a number", { ...fine, window: 60 }, "window", 60, /a duration/],
     ["window of 0", { ...fine, window: "0s" }, "window", "0s", /from 1 ms/],
-    ["window beyond all", { ...fine, window: "3651d" }, "window", "3651d", /to 10 years/],
+    ["window above the maximum", { ...fine, window: "3651d" }, "window", "3651d", /to 10 years/],
     ["unknown strategy", { ...fine, strategy: "magic" }, "strategy", "magic", /"sliding-log"/],
-    ["strategy that is no text", { ...fine, strategy: 1 }, "strategy", 1, /"fixed-window"/],
+    ["strategy that is not a string", { ...fine, strategy: 1 }, "strategy", 1, /"fixed-window"/],
     ["unknown field", { ...fine, limits: 3 }, "limits", 3, /limit, window, strategy, name, align/],
     ["inherited field", { ...fine, toString: 3 }, "toString", 3, /limit, window/],
     [
@@ -96,17 +96,20 @@ describe("a problem of a limit", () => {
     ],
     ["limit that is a number", 5, "", 5, /, or an object$/],
     ["limit that is null", null, "", null, /, or an object$/],
-    ["no limit at all", [], "", [], /from 1 to 16/],
+    ["empty list", [], "", [], /from 1 to 16/],
     ["empty text", "", "", "", /"10\/minute"/],
-    ["list in a list", [["1/s"]], "[0]", ["1/s"], /, or an object$/],
+    ["nested list", [["1/s"]], "[0]", ["1/s"], /, or an object$/],
     // oxlint-disable-next-line no-sparse-arrays
-    ["place left empty in a list", [, "1/s"], "[0]", undefined, /, or an object$/],
-  ])("tells its place, its value and what is accepted: %s", ([, input, field, value, accepted]) => {
-    const [problem, ...others] = problemsOf(input);
-    expect(others).toEqual([]);
-    expect(problem).toEqual({ variable: "", field, value, accepted: expect.any(String) });
-    expect(problem?.accepted).toMatch(accepted);
-  });
+    ["hole in a list", [, "1/s"], "[0]", undefined, /, or an object$/],
+  ])(
+    "a problem names the field, the value and the accepted values (%s)",
+    ([, input, field, value, accepted]) => {
+      const [problem, ...others] = problemsOf(input);
+      expect(others).toEqual([]);
+      expect(problem).toEqual({ variable: "", field, value, accepted: expect.any(String) });
+      expect(problem?.accepted).toMatch(accepted);
+    },
+  );
 
   it.for<[string, string, RegExp]>([
     ["0/minute", "0/minute", /integer from 1/],
@@ -126,7 +129,7 @@ describe("a problem of a limit", () => {
     ["10per minute", "10per minute", /"10\/minute"/],
     ["10 perminute", "10 perminute", /"10\/minute"/],
     ["999999999999989/day", "999999999999989/day", /2\^52/],
-  ])("in notation quotes the text: %j", ([text, quoted, accepted]) => {
+  ])("a problem of the notation %j quotes the text", ([text, quoted, accepted]) => {
     const [problem, ...others] = problemsOf(text);
     expect(others).toEqual([]);
     expect(problem?.value).toBe(quoted);
@@ -134,7 +137,7 @@ describe("a problem of a limit", () => {
     expect(() => parseLimits(text)).toThrow(`, got ${JSON.stringify(quoted)}`);
   });
 
-  it("stands beside all others", () => {
+  it("all problems of a list of limits are reported together", () => {
     const list = [
       { limit: 0, window: "soon", strategy: "magic", name: "No" },
       "1/s; 0/eon",
@@ -142,7 +145,7 @@ describe("a problem of a limit", () => {
       { limit: 200_000, window: "1s", strategy: "sliding-log" },
       { window: "1s", align: "moon", extra: true },
     ];
-    expect(placesOf(list)).toEqual([
+    expect(fieldsOf(list)).toEqual([
       "[0].limit",
       "[0].window",
       "[0].strategy",
@@ -157,11 +160,11 @@ describe("a problem of a limit", () => {
     ]);
   });
 
-  it("of an unknown strategy says nothing of its options", () => {
-    expect(placesOf({ limit: 1, window: "1s", strategy: "magic", burst: 5 })).toEqual(["strategy"]);
+  it("a limit with an unknown strategy has one problem, whatever its options are", () => {
+    expect(fieldsOf({ limit: 1, window: "1s", strategy: "magic", burst: 5 })).toEqual(["strategy"]);
   });
 
-  it("is told in one line each, in the words of the configuration", () => {
+  it("parseLimits throws one line per problem, with the field, the value and the accepted values", () => {
     expect(() => parseLimits([{ limit: 1, window: "soon" }, "0/s"])).toThrow(
       /^\[0\]\.window: expected a duration .+, got "soon"\n\[1\]\.limit: expected .+, got "0\/s"$/,
     );
@@ -173,13 +176,13 @@ describe("the bounds of limits", () => {
   const windows = (count: number): string =>
     Array.from({ length: count }, (_, index) => `1/${index + 1}s`).join(";");
 
-  it("are 16 limits, in a text or a list", () => {
+  it("a policy has at most 16 limits, in a text or a list", () => {
     expect(parseLimits(windows(16))).toHaveLength(16);
     expect(problemsOf(windows(17))).toMatchObject([{ field: "", value: windows(17) }]);
     expect(problemsOf(windows(17).split(";"))).toHaveLength(1);
   });
 
-  it("are 1,900,000 bytes of state for a policy, which is one row of storage", () => {
+  it("the limits of a policy take at most 1,900,000 bytes of state, which is one row of storage", () => {
     const logs = (count: number): unknown[] =>
       Array.from({ length: count }, (_, index) => ({
         limit: 100_000,
@@ -192,10 +195,10 @@ describe("the bounds of limits", () => {
     ]);
   });
 
-  it("are 100,000 units for a log and the exactness of products for a counter", () => {
+  it("a log has at most 100,000 units, and 2 × limit × window of a counter stays below 2^53", () => {
     const log = { limit: 100_000, window: "10w", strategy: "sliding-log" };
     expect(problemsOf(log)).toEqual([]);
-    // 2 × (2^52 − 1) × 1 is below 2^53, twice as much is not; a common divisor counts for nothing.
+    // Limit and window are divided by their greatest common divisor first.
     const counter = { strategy: "sliding-window-counter" };
     expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "4ms" })).toEqual([]);
     expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "5ms" })).toHaveLength(1);
@@ -229,7 +232,7 @@ describe("limits of any shape", () => {
   };
   const common = ["limit", "window", "name"];
 
-  /** Fields that a strategy has, most of them with values that they may have. */
+  /** The fields of each strategy, most of them with valid values. */
   const plausible = fc.oneof(
     ...[...strategies].map(([name, { options }]) => {
       const own = [...common, ...Object.keys(options)].map((field) => {
@@ -251,19 +254,19 @@ describe("limits of any shape", () => {
     ),
   );
   it(
-    "are limits or problems, never anything else",
+    "any value is either parsed to complete limits or has problems",
     forAll(
       [fc.oneof(any, plausible, entry, fc.array(fc.oneof(entry, fc.constant("1/s"))))],
       (input) => {
         const problems: ConfigProblem[] = [];
         const limits = readLimits(input, {}, (problem) => problems.push(problem));
         expect(problems.length > 0 || limits.every(isWhole)).toBe(true);
-        // What is accepted can be decided.
+        // A meter can decide with every accepted limit.
         const decided = problems.length > 0 ? [] : createMeter(limits).look(1, 0).limits;
         expect(decided.every(({ remaining, capacity }) => remaining === capacity)).toBe(true);
         expect(problems.every(({ accepted }) => accepted !== "")).toBe(true);
       },
-      2_000,
+      500,
     ),
   );
 });

@@ -1,13 +1,16 @@
-/** Set-up and readings shared by the tests of meters. */
+/** Set-up and readings shared by the tests of limits and meters. */
 import { expect } from "vitest";
 import {
   createMeter,
   type Decision,
   type Limit,
+  type LimitDefaults,
   type LimitInput,
   type Meter,
   parseLimits,
+  readLimits,
 } from "../../src/strategies/index.ts";
+import type { ConfigProblem } from "../../src/validation/problems.ts";
 
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
@@ -28,6 +31,13 @@ export function limitFrom(input: string | LimitInput, strategy?: string): Limit 
   return limit;
 }
 
+/** The configuration problems of limits in any shape. */
+export function problemsOf(input: unknown, defaults: LimitDefaults = {}): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  readLimits(input, defaults, (problem) => problems.push(problem));
+  return problems;
+}
+
 /** The snapshot after JSON, as storage returns it. */
 export const stored = (meter: { snapshot(): unknown }): unknown[] =>
   JSON.parse(JSON.stringify(meter.snapshot())) as unknown[];
@@ -43,7 +53,7 @@ export const remainingOf = (decision: Decision): number =>
 export const remainingAt = (meter: Meter, nowMs: number): number =>
   remainingOf(meter.look(1, nowMs));
 
-/** What remains of each limit. */
+/** `remaining` of each limit. */
 export const remainders = (meter: Meter, nowMs: number): number[] =>
   meter.look(1, nowMs).limits.map(({ remaining }) => remaining);
 

@@ -1,4 +1,4 @@
-/** The text forms of durations and limits, one by one; `any-text.test.ts` has them by the thousand. */
+/** Examples of durations and limits in notation. `any-text.test.ts` tests random texts. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -25,7 +25,7 @@ const named = units.flatMap(([size, ...names]) => names.map((name) => [name, siz
 const milliseconds = fc.integer({ min: 1, max: longest });
 const spaces = fc.constantFrom("", " ", "  ", "\t");
 
-/** A text in any mixture of upper and lower case. */
+/** The text with each letter in upper or lower case. */
 const anyCase = (text: string): fc.Arbitrary<string> =>
   fc.infiniteStream(fc.boolean()).map((upper) =>
     Array.from(text)
@@ -37,12 +37,12 @@ const unit = fc
   .constantFrom(...named)
   .chain(([name, size]) => anyCase(name).map((written) => ({ written, size })));
 
-/** What a text asks for: of each limit the number and the window. */
-const read = (text: string): [number, number][] =>
+/** The number and window of each limit. */
+const parsed = (text: string): [number, number][] =>
   parseLimits(text).map(({ limit, windowMs }) => [limit, windowMs]);
 
-describe("a duration", () => {
-  it.for(named)("may be written in %s", ([name, size]) => {
+describe("the notation of durations", () => {
+  it.for(named)("a duration has the unit %s", ([name, size]) => {
     expect(parseDuration(name)).toBe(size);
     expect(parseDuration(`1${name}`)).toBe(size);
     expect(parseDuration(`12 ${name.toUpperCase()}`)).toBe(12 * size);
@@ -57,7 +57,7 @@ describe("a duration", () => {
     ["1ms", 1],
     ["3650d", longest],
     ["315360000000ms", longest],
-  ])("of %j is %d ms", ([text, expected]) => {
+  ])("the duration %j is %d ms", ([text, expected]) => {
     expect(parseDuration(text)).toBe(expected);
   });
 
@@ -88,12 +88,12 @@ describe("a duration", () => {
     "9999999999999999ms",
     "constructor",
     "P1D",
-  ])("is not what %j is", (text) => {
+  ])("%j is not a duration", (text) => {
     expect(parseDuration(text)).toBeNull();
   });
 
   it(
-    "is its number times its unit, between 1 ms and 10 years, in any case and spacing",
+    "a duration in any letter case and spacing is its number times its unit, between 1 ms and 10 years",
     forAll(
       [fc.integer({ min: 0, max: 10 ** 12 }), spaces, unit],
       (count, space, { written, size }) => {
@@ -117,12 +117,12 @@ describe("a duration", () => {
     [week, "1w"],
     [8 * day, "8d"],
     [longest, "3650d"],
-  ])("of %d ms is printed as %s, in its largest whole unit", ([duration, text]) => {
+  ])("a duration of %d ms is formatted as %s, in its largest whole unit", ([duration, text]) => {
     expect(formatDuration(duration)).toBe(text);
   });
 
   it(
-    "is read back as it was printed",
+    "a formatted duration parses to the same duration",
     forAll(
       [
         fc.oneof(
@@ -157,16 +157,16 @@ describe("the notation of limits", () => {
     ["7 per day", [[7, day]]],
     ["010/hour", [[10, hour]]],
     ["999999999999999/512 ms", [[999_999_999_999_999, 512]]],
-  ])("reads %j", ([text, expected]) => {
+  ])("parseLimits accepts %j", ([text, expected]) => {
     expect(parseLimits(text, { strategy: "fixed-window" })).toMatchObject(
       expected.map(([limit, windowMs]) => ({ limit, windowMs })),
     );
   });
 
   it.for(["100/hour; 5/second", "100/hour,5/second", "100 per hour|5/s", " 100/h ;5 per  second "])(
-    "reads several limits from %j",
+    "parseLimits reads two limits from %j",
     (text) => {
-      expect(read(text)).toEqual([
+      expect(parsed(text)).toEqual([
         [100, hour],
         [5, second],
       ]);
@@ -196,9 +196,12 @@ describe("the notation of limits", () => {
         [5, second],
       ],
     ],
-  ])("reads %j, as people write it", ([text, expected]) => {
-    expect(read(text)).toEqual(expected);
-  });
+  ])(
+    "parseLimits accepts %j with request words, underscores or a final semicolon",
+    ([text, expected]) => {
+      expect(parsed(text)).toEqual(expected);
+    },
+  );
 
   it.for([
     "10/minute;;",
@@ -218,8 +221,8 @@ describe("the notation of limits", () => {
     "1,000/minute",
     "1 000/minute",
     "1_000_000_000_000_000_000/minute",
-  ])("does not read %j", (text) => {
-    expect(() => read(text)).toThrow(ConfigProblems);
+  ])("parseLimits refuses %j", (text) => {
+    expect(() => parsed(text)).toThrow(ConfigProblems);
   });
 
   it.for<[string, RegExp]>([
@@ -232,12 +235,12 @@ describe("the notation of limits", () => {
     ["0/minute", /: expected an integer from 1 .*, got "0\/minute"$/],
     ["unlimited", /got "unlimited"; to limit nothing, leave the policy out/],
     ["Unlimited/day", /got "Unlimited\/day"; to limit nothing, leave the policy out/],
-  ])("explains what is wrong with %j", ([text, message]) => {
+  ])("the problem of %j names what is accepted", ([text, message]) => {
     expect(() => parseLimits(text)).toThrow(message);
   });
 
-  it("mixes its separators and keeps the order", () => {
-    expect(read("1/s; 2/m, 3/h | 4/d")).toEqual([
+  it("separators may be mixed, and limits keep their order", () => {
+    expect(parsed("1/s; 2/m, 3/h | 4/d")).toEqual([
       [1, second],
       [2, minute],
       [3, hour],
@@ -245,7 +248,7 @@ describe("the notation of limits", () => {
     ]);
   });
 
-  it("reads the texts of a list like one text", () => {
+  it("a list of texts is parsed like one text", () => {
     const list = parseLimits(["100/hour; 5/second", "1/day"]);
     expect(list).toEqual(parseLimits("100/hour; 5/second; 1/day"));
   });

@@ -313,7 +313,7 @@ describe("the declared exceptions of law 10", () => {
     for (let unit = 0; unit < 50; unit++) {
       meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + unit, ttlMs }, startMs + 61_000);
     }
-    // Of 51 units owed, the refill returned 10 and the settlements the other 41.
+    // The refill returned 10 of the 51 owed units, and the settlements returned the other 41.
     expect(meter.look(1, startMs + 61_000).limits[0]).toMatchObject({ remaining: 100 });
     meter.consume(1, startMs + 61_000);
     expect(remainingAt(meter, startMs + 61_000)).toBe(99);

@@ -120,11 +120,11 @@ const spentAt = (...offsetsMs: number[]): Meter => {
   return meter;
 };
 
-/** The instants at which the counted units stop counting, in milliseconds since the start. */
+/** The instants at which the used units stop counting, in milliseconds since the start. */
 function endsOf(meter: Meter, nowMs: number): number[] {
-  const counted = 10 - remainingAt(meter, nowMs);
-  return Array.from({ length: counted }, (_, index) => {
-    const waitMs = meter.look(10 - counted + index + 1, nowMs).retryAfterMs ?? Number.NaN;
+  const used = 10 - remainingAt(meter, nowMs);
+  return Array.from({ length: used }, (_, index) => {
+    const waitMs = meter.look(10 - used + index + 1, nowMs).retryAfterMs ?? Number.NaN;
     return nowMs + waitMs - startMs;
   });
 }
@@ -278,8 +278,8 @@ describe("versions of a log", () => {
         }
         for (const { log, units, nowMs } of versions) {
           for (const atMs of [nowMs, nowMs + 1, nowMs + 4, nowMs + 9, nowMs + 10]) {
-            const counted = units.filter((unit) => atMs - unit < limit.windowMs);
-            expectSame(strategy.used(limit, log, atMs), counted.length);
+            const used = units.filter((unit) => atMs - unit < limit.windowMs);
+            expectSame(strategy.used(limit, log, atMs), used.length);
           }
           const leaving = units.map((unit) => unit + limit.windowMs).toSorted((a, b) => a - b);
           const room = (atMs: number): number =>

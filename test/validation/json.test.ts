@@ -6,7 +6,7 @@ import { forAll } from "../for-all.ts";
 const nested = (depth: number, inner = ""): string =>
   `${"[".repeat(depth)}${inner}${"]".repeat(depth)}`;
 
-/** Where a text is refused as too deep; null where it is not. */
+/** The position at which the text is refused as too deep, or null. */
 function depthErrorAt(text: string): number | null {
   try {
     parseJson(text);
@@ -16,7 +16,7 @@ function depthErrorAt(text: string): number | null {
   }
 }
 
-/** What is read, or the kind of error. */
+/** The parsed value, or the kind of error. */
 function valueOf(read: () => unknown): unknown {
   try {
     return { value: read() };
@@ -25,8 +25,8 @@ function valueOf(read: () => unknown): unknown {
   }
 }
 
-describe("JSON from outside", () => {
-  it("is read up to 64 levels of nesting, and refused one level deeper", () => {
+describe("parseJson", () => {
+  it("JSON is parsed up to 64 levels of nesting and refused one level deeper", () => {
     expect(mostJsonDepth).toBe(64);
     expect(parseJson(nested(64))).toEqual(JSON.parse(nested(64)));
     expect(() => parseJson(nested(65))).toThrow(
@@ -34,13 +34,13 @@ describe("JSON from outside", () => {
     );
   });
 
-  it("is refused at the first level too many, however objects and lists alternate", () => {
+  it("JSON that is too deep is refused at the bracket of level 65, with objects and lists mixed", () => {
     expect(depthErrorAt(`${'{"a":['.repeat(32)}{`)).toBe(6 * 32 + 1);
     expect(depthErrorAt(`[[1], ${nested(64)}]`)).toBe(6 + 64);
     expect(depthErrorAt(`{"checks":${nested(9_000)}}`)).toBe(10 + 64);
   });
 
-  it("is as deep as its brackets outside of strings are", () => {
+  it("brackets inside strings do not count as nesting", () => {
     const texts = [
       JSON.stringify("[".repeat(100)),
       JSON.stringify({ ["{".repeat(100)]: '\\"['.repeat(100) }),
@@ -51,13 +51,13 @@ describe("JSON from outside", () => {
     expect(depthErrorAt(nested(64, '"\\\\",['))).not.toBeNull();
   });
 
-  it("is refused without a stack overflow, however deep it is", () => {
+  it("JSON of a million levels is refused without a stack overflow", () => {
     expect(depthErrorAt("[".repeat(1_000_000))).toBe(65);
     expect(depthErrorAt('{"a":'.repeat(1_000_000))).toBe(5 * 64 + 1);
   });
 
   it(
-    "is read as JSON.parse reads it, and refused where JSON.parse refuses it",
+    "parseJson returns what JSON.parse returns and refuses what JSON.parse refuses",
     forAll([fc.oneof(fc.json({ maxDepth: 5 }), fc.string())], (text) => {
       expect(valueOf(() => parseJson(text))).toEqual(valueOf(() => JSON.parse(text)));
     }),
