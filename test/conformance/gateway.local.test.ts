@@ -163,7 +163,7 @@ it("G05: what has been here before is not forwarded, nor charged", async () => {
     expect([status, request]).toEqual([508, null]);
     expect(lines("Proxy-Status")[0]).toMatch(/;error=proxy_loop_detected$/);
   }
-  expect(await proxied.left("few", "looping")).toEqual([2]);
+  expect(await proxied.remaining("few", "looping")).toEqual([2]);
 });
 
 it("G06: Max-Forwards of an OPTIONS counts down, and is answered here at 0", async () => {
@@ -283,7 +283,7 @@ it.for([301, 302, 303, 307, 308])(
       response.writeHead(status, ["Location", "../elsewhere?a#b"]).end();
     });
     expect([answer.status, answer.lines("Location")]).toEqual([status, ["../elsewhere?a#b"]]);
-    expect(proxied.origin.timesAsked(path)).toBe(1);
+    expect(proxied.origin.requestCount(path)).toBe(1);
   },
 );
 
@@ -346,7 +346,7 @@ it.for(['a",for=10.0.0.1;host="b', "a,b", "a;b=c", "a*"])(
   async (host) => {
     const path = ownPath("g");
     const { status } = await ask(proxied.workerd.url, [`GET ${path} HTTP/1.1`], "", host);
-    expect([status, proxied.origin.timesAsked(path)]).toEqual([400, 0]);
+    expect([status, proxied.origin.requestCount(path)]).toEqual([400, 0]);
   },
 );
 

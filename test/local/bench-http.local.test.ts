@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { type Run as Measured } from "../tools/http/record.ts";
+import { type RecordedRun as Measured } from "../tools/http/record.ts";
 import { type Run, runNpm } from "./checkout.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-bench-"));

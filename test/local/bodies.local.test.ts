@@ -114,16 +114,16 @@ describe.each(["slots", "plain"])("bodies through a policy of %s", (policy) => {
         answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
       proxied.origin.answers.set(path, answer);
       const request = { method, headers: { "Accept-Encoding": "gzip, br" } };
-      const straight = await passedOn(proxied.askOrigin(path, request));
-      expect(await passedOn(proxied.ask(path, key, request))).toEqual(straight);
-      await proxied.leftIs(policy, key, policy === "slots" ? 3 : 999_999);
+      const straight = await passedOn(proxied.sendToOrigin(path, request));
+      expect(await passedOn(proxied.send(path, key, request))).toEqual(straight);
+      await proxied.untilRemaining(policy, key, policy === "slots" ? 3 : 999_999);
     },
   );
 
   it("the proxy forwards server-sent events one by one, as the origin sends them", async () => {
     const { key, path } = own(policy);
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
     // Wait for the head only, before the origin sends any of the body.
     const data = (await client.answer).iterator();

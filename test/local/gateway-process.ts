@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { guard } from "../tools/workerd-process.ts";
+import { killWithParent } from "../tools/workerd-process.ts";
 import { freePort } from "./checkout.ts";
 
 export interface GatewayProcess {
@@ -159,7 +159,7 @@ async function startGateway(
     env: { ...env, ...extraEnv },
     stdio: ["ignore", "ignore", "pipe"],
   });
-  guard(gateway);
+  killWithParent(gateway);
   let errorOutput = "";
   gateway.stderr.setEncoding("utf8").on("data", (text: string) => {
     errorOutput += text;

@@ -151,7 +151,7 @@ for (const { name, program, ...expected } of gateways) {
       expect(Number(seconds)).toBeGreaterThan(3_500);
       expect(denied.headers.get("Cache-Control")).toBe("no-store");
       expect(await denied.text()).toMatch(expected.deniedBody);
-      expect(origin.timesAsked(path("each/denied"))).toBe(2);
+      expect(origin.requestCount(path("each/denied"))).toBe(2);
     });
 
     it("a denied HEAD request gets the fields without a body", async () => {
@@ -171,7 +171,7 @@ for (const { name, program, ...expected } of gateways) {
     it("a request of a blocked address gets 403 without Retry-After", async () => {
       const response = await send("blocked");
       expect([response.status, response.headers.has("Retry-After")]).toEqual([403, false]);
-      expect(origin.timesAsked(path("blocked"))).toBe(0);
+      expect(origin.requestCount(path("blocked"))).toBe(0);
     });
 
     it("a request that matches no policy has no RateLimit field at the origin or the client", async () => {
@@ -214,7 +214,7 @@ for (const { name, program, ...expected } of gateways) {
         Array.from({ length: 20 }, () => statusOf(send("each/at-once"))),
       );
       expect(statuses.filter((status) => status === 429)).toHaveLength(18);
-      expect(origin.timesAsked(path("each/at-once"))).toBe(2);
+      expect(origin.requestCount(path("each/at-once"))).toBe(2);
     });
 
     it("a request body reaches the origin unchanged, and policies match the request's method", async () => {
@@ -297,14 +297,14 @@ for (const { name, program, ...expected } of gateways) {
     it("no request reaches the origin while Headgate is stopped", async () => {
       const response = await responseThrough(program, await unreachable(), path("each/stopped"));
       expect(response.status).toBe(expected.statusWhenUnreachable);
-      expect(origin.timesAsked(path("each/stopped"))).toBe(0);
+      expect(origin.requestCount(path("each/stopped"))).toBe(0);
     });
 
     it("no request reaches the origin while the gateway's token is wrong", async () => {
       const rest = path("each/wrong-token");
       const response = await responseThrough(program, { token: "wrong" }, rest);
       expect(response.status).toBe(expected.statusOfWrongToken);
-      expect(origin.timesAsked(rest)).toBe(0);
+      expect(origin.requestCount(rest)).toBe(0);
     });
   });
 }
@@ -323,10 +323,10 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
       expect(closed.status).toBe(500);
       // A client learns nothing about the gateway's token.
       expect(closed.headers.has("WWW-Authenticate")).toBe(false);
-      expect(origin.timesAsked(path)).toBe(0);
+      expect(origin.requestCount(path)).toBe(0);
       const open = await responseThrough(nginx, { ...(await change()), edit: failOpen }, path);
       expect(open.status).toBe(200);
-      expect(origin.timesAsked(path)).toBe(1);
+      expect(origin.requestCount(path)).toBe(1);
     },
   );
 
@@ -341,8 +341,8 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
         const changed = { headgate: new URL(failing.url), edit: failOpen };
         const response = await responseThrough(nginx, changed, path);
         expect(response.status).toBe(500);
-        expect(failing.timesAsked("/check/forward?deny=403")).toBe(1);
-        expect(origin.timesAsked(path)).toBe(0);
+        expect(failing.requestCount("/check/forward?deny=403")).toBe(1);
+        expect(origin.requestCount(path)).toBe(0);
       } finally {
         await failing.close();
       }

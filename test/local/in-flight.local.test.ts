@@ -39,31 +39,31 @@ const own = (policy: string): { policy: string; key: string; path: string } => {
 describe("the slot of a request", () => {
   it("a request takes its slot before the origin is called and frees it when the response has ended", async () => {
     const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
-    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
+    expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
     response.write("begun");
-    expect(await client.beginning()).toBe("begun");
-    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    expect(await client.firstBytes()).toBe("begun");
+    expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
     response.end();
-    await proxied.leftIs(policy, key, 3);
-    expect(await proxied.left(policy, key)).toEqual([3, 99]);
+    await proxied.untilRemaining(policy, key, 3);
+    expect(await proxied.remaining(policy, key)).toEqual([3, 99]);
   });
 
   it("a fourth concurrent request is denied for want of a slot until one of the three has ended", async () => {
     const { policy, key, path } = own("slots");
-    const three = [1, 2, 3].map(() => proxied.ask(path, key));
-    const exchanges = await Promise.all(three.map(() => proxied.origin.asked(path)));
-    const refused = await proxied.ask(path, key).answer;
+    const three = [1, 2, 3].map(() => proxied.send(path, key));
+    const exchanges = await Promise.all(three.map(() => proxied.origin.nextExchange(path)));
+    const refused = await proxied.send(path, key).answer;
     expect([refused.statusCode, refused.headers["retry-after"]]).toEqual([429, "1"]);
-    expect(proxied.origin.timesAsked(path)).toBe(3);
+    expect(proxied.origin.requestCount(path)).toBe(3);
     exchanges[0]?.response.end();
-    await proxied.leftIs(policy, key, 1);
-    const next = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    await proxied.untilRemaining(policy, key, 1);
+    const next = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     for (const each of [response, ...exchanges.map((exchange) => exchange.response)]) each.end();
     expect(await next.status()).toBe(200);
-    await proxied.leftIs(policy, key, 3);
+    await proxied.untilRemaining(policy, key, 3);
   });
 
   it.each([
@@ -71,49 +71,49 @@ describe("the slot of a request", () => {
     ["304", 304],
   ])("a slot is free at once after a %s, which has no body", async (_, status) => {
     const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     response.writeHead(status).end();
     expect(await client.status()).toBe(status);
-    await proxied.leftIs(policy, key, 3);
+    await proxied.untilRemaining(policy, key, 3);
   });
 
   it("a response that streams for longer than the limit's window keeps its slot", async () => {
     const { policy, key, path } = own("brief");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     response.write("begun");
-    await client.beginning();
+    await client.firstBytes();
     const untilMs = Date.now() + 2_500;
     const seen = new Set<number | undefined>();
     // Each look is a call of the object, and each of them is to find the slot taken.
     // oxlint-disable-next-line no-await-in-loop
-    while (Date.now() < untilMs) seen.add((await proxied.left(policy, key))[0]);
+    while (Date.now() < untilMs) seen.add((await proxied.remaining(policy, key))[0]);
     expect([...seen]).toEqual([2]);
     response.end();
-    await proxied.leftIs(policy, key, 3);
+    await proxied.untilRemaining(policy, key, 3);
   });
 });
 
 describe("a client that disconnects", () => {
   it("a client that disconnects before the head frees its slot and aborts the origin's request, and its cost stays spent", async () => {
     const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { over, response } = await proxied.origin.asked(path);
-    await client.leave("resetAndDestroy");
-    await over;
+    const client = proxied.send(path, key);
+    const { ended, response } = await proxied.origin.nextExchange(path);
+    await client.disconnect("resetAndDestroy");
+    await ended;
     expect(response.headersSent).toBe(false);
-    await proxied.leftIs(policy, key, 3);
-    expect(await proxied.left(policy, key)).toEqual([3, 99]);
+    await proxied.untilRemaining(policy, key, 3);
+    expect(await proxied.remaining(policy, key)).toEqual([3, 99]);
   });
 
   it("a half-closed client before the head is noticed at the latest when the response is sent", async () => {
     const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
-    await client.leave("destroy");
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
+    await client.disconnect("destroy");
     response.end("nobody reads this");
-    await proxied.leftIs(policy, key, 3);
+    await proxied.untilRemaining(policy, key, 3);
   });
 
   it.each([
@@ -126,42 +126,42 @@ describe("a client that disconnects", () => {
     "a client that disconnects during %s frees its slot, and the origin's other requests go on",
     async (_, bytes, headers) => {
       const { policy, key, path } = own("slots");
-      const client = proxied.ask(path, key);
-      const { response, over } = await proxied.origin.asked(path);
+      const client = proxied.send(path, key);
+      const { response, ended } = await proxied.origin.nextExchange(path);
       response.writeHead(200, headers).write(Buffer.alloc(bytes));
-      await client.took(bytes);
-      expect(await proxied.left(policy, key)).toEqual([2, 99]);
-      await client.leave("resetAndDestroy");
-      await over;
+      await client.received(bytes);
+      expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
+      await client.disconnect("resetAndDestroy");
+      await ended;
       expect(response.writableFinished).toBe(false);
-      await proxied.leftIs(policy, key, 3);
+      await proxied.untilRemaining(policy, key, 3);
     },
   );
 
   it("a half-closed client during a body is noticed when more of the body is sent", async () => {
     const { policy, key, path } = own("slots");
-    const client = proxied.ask(path, key);
-    const { response, over } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { response, ended } = await proxied.origin.nextExchange(path);
     response.write("begun");
-    await client.took(5);
-    await client.leave("destroy");
+    await client.received(5);
+    await client.disconnect("destroy");
     const ticks = setInterval(() => response.write("more"), 10);
-    await over;
+    await ended;
     clearInterval(ticks);
-    await proxied.leftIs(policy, key, 3);
+    await proxied.untilRemaining(policy, key, 3);
   });
 
   it.each(["destroy", "resetAndDestroy"] as const)(
     "a client that disconnects during its request body frees its slot, and the origin's other requests go on: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
-      const client = proxied.ask(path, key, { method: "POST", body: "begun" });
-      const { request } = await proxied.origin.asked(path);
+      const client = proxied.send(path, key, { method: "POST", body: "begun" });
+      const { request } = await proxied.origin.nextExchange(path);
       const cut = new Promise((resolve) => void request.on("error", resolve));
       expect(String((await once(request, "data"))[0])).toBe("begun");
-      await client.leave(how);
+      await client.disconnect(how);
       expect(await cut).toMatchObject({ code: "ECONNRESET" });
-      await proxied.leftIs(policy, key, 3);
+      await proxied.untilRemaining(policy, key, 3);
     },
   );
 
@@ -169,48 +169,48 @@ describe("a client that disconnects", () => {
     "a client that disconnects with most of a large body unread frees its slot, and the origin's other requests go on: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
-      const client = proxied.ask(path, key);
-      const { response, over } = await proxied.origin.asked(path);
+      const client = proxied.send(path, key);
+      const { response, ended } = await proxied.origin.nextExchange(path);
       response.end(Buffer.alloc(50_000_000));
       (await client.answer).pause().on("error", () => undefined);
-      expect(await proxied.left(policy, key)).toEqual([2, 99]);
-      await client.leave(how);
-      await over;
+      expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
+      await client.disconnect(how);
+      await ended;
       expect(response.writableFinished).toBe(false);
-      await proxied.leftIs(policy, key, 3);
+      await proxied.untilRemaining(policy, key, 3);
     },
   );
 
   it("a client that disconnects during a response that does not count is refunded", async () => {
     const { policy, key, path } = own("responses-login");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     response.write("welcome");
-    await client.beginning();
-    await client.leave("resetAndDestroy");
-    await proxied.leftIs(policy, key, 3);
-    expect(await proxied.left(policy, key)).toEqual([3, 5]);
+    await client.firstBytes();
+    await client.disconnect("resetAndDestroy");
+    await proxied.untilRemaining(policy, key, 3);
+    expect(await proxied.remaining(policy, key)).toEqual([3, 5]);
   });
 });
 
 describe("a client that disconnects without a slot or reservation", () => {
   it("the origin's request is aborted when a client without a slot disconnects before the head", async () => {
     const { key, path } = own("plain");
-    const client = proxied.ask(path, key);
-    const { over, response } = await proxied.origin.asked(path);
-    await client.leave("resetAndDestroy");
-    await over;
+    const client = proxied.send(path, key);
+    const { ended, response } = await proxied.origin.nextExchange(path);
+    await client.disconnect("resetAndDestroy");
+    await ended;
     expect(response.writableEnded).toBe(false);
   });
 
   it("the origin's request is aborted when a client without a slot disconnects during the body", async () => {
     const { key, path } = own("plain");
-    const client = proxied.ask(path, key);
-    const { over, response } = await proxied.origin.asked(path);
+    const client = proxied.send(path, key);
+    const { ended, response } = await proxied.origin.nextExchange(path);
     response.write("begun");
-    expect(await client.beginning()).toBe("begun");
-    await client.leave("resetAndDestroy");
-    await over;
+    expect(await client.firstBytes()).toBe("begun");
+    await client.disconnect("resetAndDestroy");
+    await ended;
     expect(response.writableEnded).toBe(false);
   });
 });
@@ -220,8 +220,8 @@ describe("an origin that fails", () => {
     const { policy, key, path } = own("slots");
     // A request on a reused connection may be retried, so every attempt fails.
     proxied.origin.answers.set(path, ({ response }) => response.socket?.resetAndDestroy());
-    expect(await proxied.ask(path, key).status()).toBe(502);
-    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.send(path, key).status()).toBe(502);
+    await proxied.untilRemaining(policy, key, 3);
   });
 
   it.each([
@@ -231,16 +231,16 @@ describe("an origin that fails", () => {
     "an origin that fails during a body %s ends the response and frees the slot",
     async (_, headers) => {
       const { policy, key, path } = own("slots");
-      const client = proxied.ask(path, key);
-      const { response } = await proxied.origin.asked(path);
+      const client = proxied.send(path, key);
+      const { response } = await proxied.origin.nextExchange(path);
       response.writeHead(200, headers).write("begun");
-      expect(await client.beginning()).toBe("begun");
+      expect(await client.firstBytes()).toBe("begun");
       const cut = new Promise(
         (resolve) => void client.answer.then((each) => each.on("error", resolve)),
       );
       response.socket?.resetAndDestroy();
       expect(await cut).toMatchObject({ code: "ECONNRESET" });
-      await proxied.leftIs(policy, key, 3);
+      await proxied.untilRemaining(policy, key, 3);
     },
   );
 
@@ -249,8 +249,8 @@ describe("an origin that fails", () => {
     const { origin } = proxied;
     const port = Number(new URL(origin.url).port);
     await origin.close();
-    expect(await proxied.ask(path, key).status()).toBe(502);
-    await proxied.leftIs(policy, key, 3);
+    expect(await proxied.send(path, key).status()).toBe(502);
+    await proxied.untilRemaining(policy, key, 3);
     await origin.listen(port);
   });
 });
@@ -272,25 +272,25 @@ describe("a thousand requests whose clients disconnect at random times", () => {
       const headers = below(2) === 0 ? {} : { "Content-Length": 20 };
       if (moment === "at once") {
         const turns = below(30);
-        const client = proxied.ask(`${path}gone/${number}`, key);
+        const client = proxied.send(`${path}gone/${number}`, key);
         await client.socket;
         // oxlint-disable-next-line no-await-in-loop
         for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
-        return client.leave(how);
+        return client.disconnect(how);
       }
-      const client = proxied.ask(`${path}${number}`, key);
-      const { response, over } = await proxied.origin.asked(`${path}${number}`);
+      const client = proxied.send(`${path}${number}`, key);
+      const { response, ended } = await proxied.origin.nextExchange(`${path}${number}`);
       open += 1;
-      void over.then(() => (open -= 1));
-      if (moment === "before the head") await client.leave(how);
+      void ended.then(() => (open -= 1));
+      if (moment === "before the head") await client.disconnect(how);
       response.writeHead(200, headers).write("0123456789");
       if (moment === "in the midst of the body") {
-        await client.beginning();
-        await client.leave(how);
+        await client.firstBytes();
+        await client.disconnect(how);
       }
       response.end("0123456789");
       if (moment === "after it" || moment === "never") statuses.add(await client.status());
-      if (moment === "after it") await client.leave(how);
+      if (moment === "after it") await client.disconnect(how);
     };
 
     let number = 0;
@@ -299,7 +299,7 @@ describe("a thousand requests whose clients disconnect at random times", () => {
       while (number < 1_000) await request((number += 1));
     };
     await Promise.all(Array.from({ length: 40 }, inTurn));
-    await proxied.leftIs(policy, key, 2_000);
+    await proxied.untilRemaining(policy, key, 2_000);
     await expect.poll(() => open).toBe(0);
     expect([...statuses]).toEqual([200]);
   });
@@ -312,7 +312,7 @@ describe("a leaky-bucket queue", () => {
     const { origin } = proxied;
     origin.answers.set(path, ({ response }) => response.end());
     const three = [1, 2, 3].map(async () => {
-      expect(await proxied.ask(path, key).status()).toBe(200);
+      expect(await proxied.send(path, key).status()).toBe(200);
       return performance.now() - startMs;
     });
     const [first = 0, second = 0, third = 0] = (await Promise.all(three)).toSorted((a, b) => a - b);
@@ -323,25 +323,25 @@ describe("a leaky-bucket queue", () => {
 
   it("a queued client that disconnects returns its departure slot, and its request never reaches the origin", async () => {
     const { policy, key, path } = own("queue");
-    const first = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const first = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     response.end();
     expect(await first.status()).toBe(200);
-    const before = await proxied.left(policy, key);
-    const second = proxied.ask(path, key);
-    await proxied.leftIs(policy, key, (before[0] ?? 0) - 1);
-    await second.leave("resetAndDestroy");
-    await proxied.leftIs(policy, key, before[0] ?? 0);
-    expect(proxied.origin.timesAsked(path)).toBe(1);
+    const before = await proxied.remaining(policy, key);
+    const second = proxied.send(path, key);
+    await proxied.untilRemaining(policy, key, (before[0] ?? 0) - 1);
+    await second.disconnect("resetAndDestroy");
+    await proxied.untilRemaining(policy, key, before[0] ?? 0);
+    expect(proxied.origin.requestCount(path)).toBe(1);
   });
 
   it("a request that would wait longer than maxDelay is denied at once", async () => {
     const { key, path } = own("impatient");
-    const first = proxied.ask(path, key);
-    (await proxied.origin.asked(path)).response.end();
+    const first = proxied.send(path, key);
+    (await proxied.origin.nextExchange(path)).response.end();
     expect(await first.status()).toBe(200);
-    expect(await proxied.ask(path, key).status()).toBe(429);
-    expect(proxied.origin.timesAsked(path)).toBe(1);
+    expect(await proxied.send(path, key).status()).toBe(429);
+    expect(proxied.origin.requestCount(path)).toBe(1);
   });
 });
 
@@ -350,12 +350,12 @@ describe("a cost that depends on the response", () => {
     const { policy, key, path } = own("login");
     proxied.origin.answers.set(path, ({ response }) => response.writeHead(401).end("wrong"));
     const statuses = await Promise.all(
-      Array.from({ length: 50 }, () => proxied.ask(path, key).status()),
+      Array.from({ length: 50 }, () => proxied.send(path, key).status()),
     );
-    expect(proxied.origin.timesAsked(path)).toBe(5);
+    expect(proxied.origin.requestCount(path)).toBe(5);
     expect(statuses.filter((status) => status === 401)).toHaveLength(5);
     expect(statuses.filter((status) => status === 429)).toHaveLength(45);
-    expect(await proxied.left(policy, key)).toEqual([0]);
+    expect(await proxied.remaining(policy, key)).toEqual([0]);
   });
 
   it("a successful response costs nothing under a policy that counts failures, however many there are", async () => {
@@ -363,19 +363,19 @@ describe("a cost that depends on the response", () => {
     proxied.origin.answers.set(path, ({ response }) => response.end("welcome"));
     for (let login = 0; login < 20; login++) {
       // oxlint-disable no-await-in-loop
-      expect(await proxied.ask(path, key).status()).toBe(200);
-      await proxied.leftIs(policy, key, 5);
+      expect(await proxied.send(path, key).status()).toBe(200);
+      await proxied.untilRemaining(policy, key, 5);
       // oxlint-enable no-await-in-loop
     }
   });
 
   it("a client that disconnects before the head is charged the reserved cost", async () => {
     const { policy, key, path } = own("login");
-    const client = proxied.ask(path, key);
-    const { over } = await proxied.origin.asked(path);
-    await client.leave("resetAndDestroy");
-    await over;
-    await proxied.leftIs(policy, key, 4);
+    const client = proxied.send(path, key);
+    const { ended } = await proxied.origin.nextExchange(path);
+    await client.disconnect("resetAndDestroy");
+    await ended;
+    await proxied.untilRemaining(policy, key, 4);
   });
 
   it.each([
@@ -385,11 +385,11 @@ describe("a cost that depends on the response", () => {
     ["not a number", "-5", 90],
   ])("a response is charged the cost in its header: %s", async (_, cost, left) => {
     const { policy, key, path } = own("priced");
-    const client = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
-    expect(await proxied.left(policy, key)).toEqual([90]);
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
+    expect(await proxied.remaining(policy, key)).toEqual([90]);
     response.writeHead(200, { "X-Cost": cost }).end("done");
     expect(await client.status()).toBe(200);
-    await proxied.leftIs(policy, key, left);
+    await proxied.untilRemaining(policy, key, left);
   });
 });

@@ -33,6 +33,6 @@ describe.skipIf(!nginx.isInstalled)("nginx, skipped unless it is installed", () 
     const { request } = await response.json<ReceivedRequest>();
     expect(request).toBe("GET /smoke?b=%2F");
     expect([await statusOf(fetch(url)), await statusOf(fetch(url))]).toEqual([200, 429]);
-    expect(behind.origin.timesAsked("/smoke?b=%2F")).toBe(2);
+    expect(behind.origin.requestCount("/smoke?b=%2F")).toBe(2);
   });
 });

@@ -13,29 +13,29 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type Surroundings, startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { type WorkerdOptions, startWorkerd, type Workerd } from "../tools/workerd.ts";
 
 /** A request at the origin, which waits until the test answers it. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Resolves when the response has ended or the connection is closed. */
-  readonly over: Promise<unknown>;
+  readonly ended: Promise<unknown>;
 }
 
-type Answering = (exchange: Exchange) => void;
+type ExchangeHandler = (exchange: Exchange) => void;
 
 export class Origin {
   readonly server: Server;
   /** Handlers that answer at once, by path prefix. The longest matching prefix wins. */
-  readonly answers = new Map<string, Answering>();
+  readonly answers = new Map<string, ExchangeHandler>();
   readonly #asked = new Map<string, Exchange[]>();
-  readonly #awaited = new Map<string, Answering[]>();
+  readonly #awaited = new Map<string, ExchangeHandler[]>();
   readonly #times = new Map<string, number>();
 
   constructor() {
     this.server = createServer((request, response) => {
-      this.#meet({ request, response, over: once(response, "close") });
+      this.#meet({ request, response, ended: once(response, "close") });
     });
   }
 
@@ -57,19 +57,19 @@ export class Origin {
   }
 
   /** The next request at a path, each returned once. */
-  asked(path: string): Promise<Exchange> {
+  nextExchange(path: string): Promise<Exchange> {
     const before = this.#asked.get(path)?.shift();
     if (before !== undefined) return Promise.resolve(before);
     return new Promise((resolve) => void listOf(this.#awaited, path).push(resolve));
   }
 
-  timesAsked(path: string): number {
+  requestCount(path: string): number {
     return this.#times.get(path) ?? 0;
   }
 
   #meet(exchange: Exchange): void {
     const path = exchange.request.url ?? "";
-    this.#times.set(path, this.timesAsked(path) + 1);
+    this.#times.set(path, this.requestCount(path) + 1);
     const [beginning = ""] = [...this.answers.keys()]
       .filter((each) => path.startsWith(each))
       .toSorted((a, b) => b.length - a.length);
@@ -87,7 +87,7 @@ function listOf<Each>(lists: Map<string, Each[]>, name: string): Each[] {
   return list;
 }
 
-export interface Asking {
+export interface ClientOptions {
   readonly method?: string;
   readonly headers?: Record<string, string>;
   /** The first part of a body that never ends. */
@@ -100,7 +100,7 @@ export class Client {
   readonly answer: Promise<IncomingMessage>;
   readonly #request: ClientRequest;
 
-  constructor(url: string, { body, ...asking }: Asking) {
+  constructor(url: string, { body, ...asking }: ClientOptions) {
     const request = requestOf(url, { agent: false, ...asking });
     this.#request = request;
     const { promise: connected, resolve: connect } = Promise.withResolvers<Socket>();
@@ -134,7 +134,7 @@ export class Client {
   }
 
   /** The first bytes of the response body. */
-  async beginning(): Promise<string> {
+  async firstBytes(): Promise<string> {
     const answer = await this.answer;
     // The body ends with an error when the client disconnects.
     answer.on("error", () => undefined);
@@ -143,19 +143,19 @@ export class Client {
   }
 
   /** Resolves when this much of the body has arrived. */
-  async took(bytes: number): Promise<void> {
+  async received(bytes: number): Promise<void> {
     const answer = await this.answer;
     answer.on("error", () => undefined);
-    let left = bytes;
+    let unreadBytes = bytes;
     await new Promise<void>((resolve) => {
       answer.on("data", (data: Buffer) => {
-        left -= data.length;
-        if (left <= 0) resolve();
+        unreadBytes -= data.length;
+        if (unreadBytes <= 0) resolve();
       });
     });
   }
 
-  async leave(how: "destroy" | "resetAndDestroy"): Promise<void> {
+  async disconnect(how: "destroy" | "resetAndDestroy"): Promise<void> {
     const socket = await this.socket;
     socket[how]();
   }
@@ -167,12 +167,12 @@ export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> =>
 export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
-  readonly ask: (path: string, key: string, asking?: Asking) => Client;
-  readonly askOrigin: (path: string, asking: Asking) => Client;
+  readonly send: (path: string, key: string, asking?: ClientOptions) => Client;
+  readonly sendToOrigin: (path: string, asking: ClientOptions) => Client;
   /** The remaining units of each limit of a policy. A global policy has an empty key. */
-  readonly left: (policy: string, key: string) => Promise<number[]>;
+  readonly remaining: (policy: string, key: string) => Promise<number[]>;
   /** Resolves when the first limit has this many units remaining. */
-  readonly leftIs: (policy: string, key: string, units: number) => Promise<void>;
+  readonly untilRemaining: (policy: string, key: string, units: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
@@ -181,7 +181,7 @@ const token = "the-tests-token";
 /** Starts Headgate with policies that each match the folder of their name and are keyed by `X-Key`. */
 export async function startProxied(
   policies: readonly { readonly name: string }[],
-  codeFor: (origin: Origin) => Surroundings = () => ({}),
+  codeFor: (origin: Origin) => WorkerdOptions = () => ({}),
 ): Promise<Proxied> {
   const origin = new Origin();
   await origin.listen();
@@ -193,7 +193,7 @@ export async function startProxied(
   }));
   const vars = { ORIGIN: origin.url, CHECK_TOKENS: token, POLICIES: JSON.stringify(all) };
   const workerd = await startWorkerd(folder, vars, codeFor(origin));
-  const left = async (policy: string, key: string): Promise<number[]> => {
+  const remaining = async (policy: string, key: string): Promise<number[]> => {
     const query = key === "" ? "" : `&key=${key}`;
     const look = new URL(`/check?policy=${policy}${query}`, workerd.url);
     const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });
@@ -203,17 +203,17 @@ export async function startProxied(
   return {
     origin,
     workerd,
-    left,
-    leftIs: (policy, key, units) =>
+    remaining,
+    untilRemaining: (policy, key, units) =>
       expect
-        .poll(async () => (await left(policy, key))[0], { timeout: 10_000, interval: 10 })
+        .poll(async () => (await remaining(policy, key))[0], { timeout: 10_000, interval: 10 })
         .toBe(units),
-    ask: (path, key, { headers = {}, ...asking } = {}) =>
+    send: (path, key, { headers = {}, ...asking } = {}) =>
       new Client(new URL(path, workerd.url).href, {
         ...asking,
         headers: { "X-Key": key, ...headers },
       }),
-    askOrigin: (path, asking) => new Client(new URL(path, origin.url).href, asking),
+    sendToOrigin: (path, asking) => new Client(new URL(path, origin.url).href, asking),
     close: async () => {
       await workerd.close();
       await origin.close();

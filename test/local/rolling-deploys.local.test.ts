@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { Running } from "../tools/workerd-process.ts";
+import type { RunningWorkerd } from "../tools/workerd-process.ts";
 import { Caller, prepare, startWith, type Version } from "./two-versions.ts";
 
 const limitOf = (strategy: string, fields: object = {}): object => ({
@@ -77,7 +77,7 @@ describe.each<{ isolates: Version; objects: Version }>([
 ])(
   "isolates of the $isolates version with objects of the $objects version",
   ({ isolates, objects }) => {
-    let running: Running<Version>;
+    let running: RunningWorkerd<Version>;
     let caller: Caller;
 
     beforeAll(async () => {

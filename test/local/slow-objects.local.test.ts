@@ -99,38 +99,38 @@ const allFree = (policy: string, call: Exchange): Promise<void> =>
 
 /** Disconnects the client. Any later request to the Worker finds it disconnected. */
 async function gone(client: Client): Promise<void> {
-  await client.leave("resetAndDestroy");
-  await proxied.left("plain", "any");
+  await client.disconnect("resetAndDestroy");
+  await proxied.remaining("plain", "any");
 }
 
 describe("a client that disconnects during the object's decision", () => {
   it("a client that disconnects during the decision is refunded, and the origin is never called", async () => {
     const { policy, key, path } = own("patient");
     const decided = pausedCall("reserve/patient");
-    const client = proxied.ask(path, key);
+    const client = proxied.send(path, key);
     const { response } = await decided;
-    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
     await gone(client);
     response.end();
-    await proxied.leftIs(policy, key, 3);
-    expect(await proxied.left(policy, key)).toEqual([3, 100]);
-    expect(proxied.origin.timesAsked(path)).toBe(0);
+    await proxied.untilRemaining(policy, key, 3);
+    expect(await proxied.remaining(policy, key)).toEqual([3, 100]);
+    expect(proxied.origin.requestCount(path)).toBe(0);
   });
 
   it("a client that disconnects during the decision returns its departure slot in the queue", async () => {
     const { policy, key, path } = own("queue");
-    const first = proxied.ask(path, key);
-    (await proxied.origin.asked(path)).response.end();
+    const first = proxied.send(path, key);
+    (await proxied.origin.nextExchange(path)).response.end();
     expect(await first.status()).toBe(200);
-    const [before = 0] = await proxied.left(policy, key);
+    const [before = 0] = await proxied.remaining(policy, key);
     const decided = pausedCall("check/queue");
-    const second = proxied.ask(path, key);
+    const second = proxied.send(path, key);
     const { response } = await decided;
-    expect(await proxied.left(policy, key)).toEqual([before - 1]);
+    expect(await proxied.remaining(policy, key)).toEqual([before - 1]);
     await gone(second);
     response.end();
-    await proxied.leftIs(policy, key, before);
-    expect(proxied.origin.timesAsked(path)).toBe(1);
+    await proxied.untilRemaining(policy, key, before);
+    expect(proxied.origin.requestCount(path)).toBe(1);
   });
 });
 
@@ -140,12 +140,12 @@ describe("an object that answers after the deadline", () => {
     async (policy) => {
       const { key, path } = own(policy);
       const decided = pausedCall(`reserve/${policy}`);
-      const client = proxied.ask(path, key);
-      const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+      const client = proxied.send(path, key);
+      const [late, { response }] = [await decided, await proxied.origin.nextExchange(path)];
       response.write("begun");
-      await client.beginning();
+      await client.firstBytes();
       late.response.end();
-      await late.over;
+      await late.ended;
       for (let look = 0; look < 5; look++) {
         // oxlint-disable-next-line no-await-in-loop
         expect(await slotsOf(policy, late)).toBe(2);
@@ -160,8 +160,8 @@ describe("an object that answers after the deadline", () => {
     async (policy) => {
       const { key, path } = own(policy);
       const decided = pausedCall(`reserve/${policy}`);
-      const client = proxied.ask(path, key);
-      const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+      const client = proxied.send(path, key);
+      const [late, { response }] = [await decided, await proxied.origin.nextExchange(path)];
       response.end("done");
       expect(await client.status()).toBe(200);
       expect(await slotsOf(policy, late)).toBe(2);
@@ -173,8 +173,8 @@ describe("an object that answers after the deadline", () => {
   it("a late reply of a dry run delays no request and frees its slot", async () => {
     const { policy, key, path } = own("watched");
     const decided = pausedCall("reserve/watched");
-    const client = proxied.ask(path, key);
-    const [late, { response }] = [await decided, await proxied.origin.asked(path)];
+    const client = proxied.send(path, key);
+    const [late, { response }] = [await decided, await proxied.origin.nextExchange(path)];
     response.end("done");
     expect(await client.status()).toBe(200);
     expect(await slotsOf(policy, late)).toBe(2);
@@ -185,13 +185,13 @@ describe("an object that answers after the deadline", () => {
   it("a late reply frees its slot if the request was denied for want of it", async () => {
     const { policy, key, path } = own("closed");
     const decided = pausedCall("reserve/closed");
-    const client = proxied.ask(path, key);
+    const client = proxied.send(path, key);
     const late = await decided;
     expect(await client.status()).toBe(503);
     expect(await slotsOf(policy, late)).toBe(2);
     late.response.end();
     await allFree(policy, late);
-    expect(proxied.origin.timesAsked(path)).toBe(0);
+    expect(proxied.origin.requestCount(path)).toBe(0);
   });
 });
 
@@ -199,13 +199,15 @@ describe("while objects fail", () => {
   it("an isolate counts slots by itself while the object fails, and frees them when requests end", async () => {
     const { key, path } = own("local");
     proxied.origin.answers.set("/objects/reserve/local", letDown);
-    const four = [1, 2, 3, 4].map(() => proxied.ask(path, key));
-    const three = await Promise.all([1, 2, 3].map(() => proxied.origin.asked(path)));
+    const four = [1, 2, 3, 4].map(() => proxied.send(path, key));
+    const three = await Promise.all([1, 2, 3].map(() => proxied.origin.nextExchange(path)));
     expect(await Promise.race(four.map((client) => client.status()))).toBe(429);
     for (const { response } of three) response.end();
     await Promise.all(four.map((client) => client.status()));
-    const more = [1, 2, 3].map(() => proxied.ask(path, key));
-    for (const { response } of await Promise.all(more.map(() => proxied.origin.asked(path)))) {
+    const more = [1, 2, 3].map(() => proxied.send(path, key));
+    for (const { response } of await Promise.all(
+      more.map(() => proxied.origin.nextExchange(path)),
+    )) {
       response.end();
     }
     expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);
@@ -214,8 +216,8 @@ describe("while objects fail", () => {
   it("a settlement that fails is retried, and then frees the slot", async () => {
     const { policy, key, path } = own("patient");
     const failed = pausedCall("settle");
-    const client = proxied.ask(path, key);
-    (await proxied.origin.asked(path)).response.end();
+    const client = proxied.send(path, key);
+    (await proxied.origin.nextExchange(path)).response.end();
     expect(await client.status()).toBe(200);
     const exchange = await failed;
     proxied.origin.answers.delete("/objects/settle");
@@ -227,29 +229,29 @@ describe("while objects fail", () => {
 describe("a request with two keys", () => {
   it("the first key is refunded when the second key denies", async () => {
     const { policy, key, path } = own("pair");
-    const first = proxied.ask(path, key);
-    const { response } = await proxied.origin.asked(path);
+    const first = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
     const another = own("pair");
-    expect(await proxied.ask(another.path, another.key).status()).toBe(429);
-    await proxied.leftIs(policy, another.key, 3);
-    expect(await proxied.left(policy, another.key)).toEqual([3, 100]);
+    expect(await proxied.send(another.path, another.key).status()).toBe(429);
+    await proxied.untilRemaining(policy, another.key, 3);
+    expect(await proxied.remaining(policy, another.key)).toEqual([3, 100]);
     response.end();
     expect(await first.status()).toBe(200);
-    await proxied.leftIs(policy, key, 3);
-    await proxied.leftIs("one", "", 1);
+    await proxied.untilRemaining(policy, key, 3);
+    await proxied.untilRemaining("one", "", 1);
   });
 
   it("both keys are refunded when the client disconnects between the two calls", async () => {
     const { policy, key, path } = own("pair");
     const decided = pausedCall("reserve/one");
-    const client = proxied.ask(path, key);
+    const client = proxied.send(path, key);
     const { response } = await decided;
-    expect(await proxied.left(policy, key)).toEqual([2, 99]);
+    expect(await proxied.remaining(policy, key)).toEqual([2, 99]);
     await gone(client);
     response.end();
-    await proxied.leftIs(policy, key, 3);
-    expect(await proxied.left(policy, key)).toEqual([3, 100]);
-    await proxied.leftIs("one", "", 1);
-    expect(proxied.origin.timesAsked(path)).toBe(0);
+    await proxied.untilRemaining(policy, key, 3);
+    expect(await proxied.remaining(policy, key)).toEqual([3, 100]);
+    await proxied.untilRemaining("one", "", 1);
+    expect(proxied.origin.requestCount(path)).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 /** Runs the bundle of this version and of the previous version in one workerd. */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bundle, runWorkerd, type Running } from "../tools/workerd-process.ts";
+import { bundle, runWorkerd, type RunningWorkerd } from "../tools/workerd-process.ts";
 
 export type Version = "current" | "previous";
 export const versions: readonly Version[] = ["current", "previous"];
@@ -81,7 +81,7 @@ const config :Workerd.Config = (
 `;
 
 /** Starts isolates of both versions with objects of one version. */
-export const startWith = (folder: string, objects: Version): Promise<Running<Version>> =>
+export const startWith = (folder: string, objects: Version): Promise<RunningWorkerd<Version>> =>
   runWorkerd(folder, { current: 0, previous: 0 }, { configuration: `${objects}.capnp` });
 
 /** A response of `/check`. */
@@ -99,7 +99,7 @@ export interface Answer {
 export class Caller {
   readonly #url: string;
 
-  constructor(running: Running<Version>, isolates: Version) {
+  constructor(running: RunningWorkerd<Version>, isolates: Version) {
     this.#url = `http://127.0.0.1:${running.ports[isolates]}`;
   }
 

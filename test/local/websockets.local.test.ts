@@ -127,11 +127,11 @@ describe("a WebSocket with a slot", () => {
   it("a WebSocket upgrade is denied when no slot is free", async () => {
     const { key, path } = own("slots");
     const three = [await opened(path), await opened(path), await opened(path)];
-    expect(await proxied.left("slots", key)).toEqual([0]);
+    expect(await proxied.remaining("slots", key)).toEqual([0]);
     const refused = fetch(new URL(path, proxied.workerd.url));
     expect((await refused).status).toBe(429);
     three[0]?.origin.stream.destroy();
-    await proxied.leftIs("slots", key, 1);
+    await proxied.untilRemaining("slots", key, 1);
     await opened(path);
   });
 
@@ -141,12 +141,12 @@ describe("a WebSocket with a slot", () => {
     const untilMs = Date.now() + 2_500;
     const seen = new Set<number | undefined>();
     // oxlint-disable-next-line no-await-in-loop
-    while (Date.now() < untilMs) seen.add((await proxied.left("brief", key))[0]);
+    while (Date.now() < untilMs) seen.add((await proxied.remaining("brief", key))[0]);
     expect([...seen]).toEqual([2]);
     client.send(opcodes.text, "still there");
     expect(String((await origin.next()).data)).toBe("still there");
     origin.close(1000, "");
-    await proxied.leftIs("brief", key, 3);
+    await proxied.untilRemaining("brief", key, 3);
   });
 
   it("a WebSocket keeps its slot until the origin has answered the client's close frame", async () => {
@@ -154,12 +154,12 @@ describe("a WebSocket with a slot", () => {
     const { client, origin } = await opened(path);
     client.close(4001, "bye");
     expect(await origin.next()).toEqual(bye);
-    expect(await proxied.left("slots", key)).toEqual([2]);
+    expect(await proxied.remaining("slots", key)).toEqual([2]);
     origin.send(opcodes.text, "one more thing");
     origin.close(4002, "well then");
     expect(String((await client.next()).data)).toBe("one more thing");
     expect(await client.next()).toEqual(closing(4002, "well then"));
-    await proxied.leftIs("slots", key, 3);
+    await proxied.untilRemaining("slots", key, 3);
   });
 });
 
@@ -205,9 +205,9 @@ describe("the slot of a WebSocket is freed and the other side is closed", () => 
   ])("the slot is freed and the other side is closed after %s", async (_, end, other, expected) => {
     const { key, path } = own("slots");
     const both = await opened(path);
-    expect(await proxied.left("slots", key)).toEqual([2]);
+    expect(await proxied.remaining("slots", key)).toEqual([2]);
     end(both);
-    await proxied.leftIs("slots", key, 3);
+    await proxied.untilRemaining("slots", key, 3);
     expect(await both[other].next()).toMatchObject(expected);
   });
 
@@ -235,6 +235,6 @@ describe("the slot of a WebSocket is freed and the other side is closed", () => 
       if (isClient) origin.close(1000, "");
     };
     await Promise.all(Array.from({ length: 100 }, (_, number) => session(number)));
-    await proxied.leftIs("many", key, 500);
+    await proxied.untilRemaining("many", key, 500);
   });
 });

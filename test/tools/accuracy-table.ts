@@ -1,9 +1,9 @@
-/** The accuracy tables, a row for each form of a strategy: the README's, and one that tells kinds of traffic apart. */
+/** The accuracy tables, with a row for each form of a strategy: the README's table, and one by kind of traffic. */
 import { type Accuracy, shape } from "./replay.ts";
 import { percent, type Row, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-/** Without the last column, which is measured and never the same twice. */
+/** Without the last column, which is measured and differs in each run. */
 export const accuracyHeader: Row = [
   "strategy",
   "over-admitted",
@@ -26,7 +26,7 @@ export function accuracyRow({ form, tallies }: Accuracy): Row {
   ];
 }
 
-/** In percent of the requests of a kind. */
+/** In percent of the requests of each kind. */
 export const kindsHeader: Row = ["over / under, %", ...Object.keys(kinds)];
 
 export function kindsRow({ form, tallies }: Accuracy): Row {

@@ -1,4 +1,4 @@
-/** What the README's table of accuracy says is what comes out, and what the strategies promise is in it. */
+/** The README's accuracy table equals the computed one, and every strategy keeps its bound. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { strategies } from "../../src/strategies/index.ts";
@@ -15,30 +15,30 @@ const tallies = (title: string): Tally[] => {
   return [...found.tallies.values()];
 };
 
-/** Relative to the limit. */
+/** The largest admission in any window, relative to the limit. */
 const mostOf = (all: readonly Tally[]): number =>
   Math.max(...all.map((tally) => tally.most)) / shape.limit;
 
 const titlesOf = (isMeant: (accuracy: Accuracy) => boolean): string[] =>
   measured.filter(isMeant).map(({ form }) => form.title);
 
-describe("the table of accuracy", () => {
-  it("has every strategy", () => {
+describe("the accuracy table", () => {
+  it("the accuracy table has a row for every strategy", () => {
     const named = new Set(measured.map(({ form }) => form.strategy));
     expect(named).toEqual(new Set(strategies.keys()));
   });
 
-  it("is in the README as it is measured, but for the speed", () => {
+  it("the README's accuracy table equals the computed one, except for the speed", () => {
     const [, section = ""] = readFileSync("README.md", "utf8").split(/^#+ Accuracy$/m);
     const shown = cellsOf(section).map((row) => row.slice(0, -1));
     expect(shown).toEqual([accuracyHeader, ...measured.map(accuracyRow)]);
   });
 
-  it("comes out the same each time", () => {
+  it("the accuracy table is the same in every run", () => {
     expect(measureAccuracy(1_000)).toEqual(measureAccuracy(1_000));
   });
 
-  it("is of as many requests as were asked for, some of them admitted and some denied", () => {
+  it("every form replays the requested number of requests, of which some are admitted and some denied", () => {
     for (const kind of Object.keys(kinds)) {
       const requests = measured.map((accuracy) => accuracy.tallies.get(kind)?.requests);
       expect(new Set(requests)).toEqual(new Set([shape.requests]));
@@ -50,25 +50,25 @@ describe("the table of accuracy", () => {
   });
 });
 
-describe("by what is measured", () => {
-  it.each(["sliding-log", "concurrency"])("%s is exact", (title) => {
+describe("the replay of a strategy", () => {
+  it.each(["sliding-log", "concurrency"])("%s decides as the exact log does", (title) => {
     for (const { over, under, most } of tallies(title)) {
       expect({ over, under, most }).toEqual({ over: 0, under: 0, most: shape.limit });
     }
   });
 
-  it("sliding-buckets never over-admit unless they forget early, and then not beyond twice the limit", () => {
+  it('sliding-buckets never over-admit with edge = "keep", and admit at most twice the limit with edge = "drop"', () => {
     expect(mostOf(tallies("sliding-buckets keep"))).toBe(1);
     expect(mostOf(tallies("sliding-buckets drop"))).toBe(2);
   });
 
-  it("fixed windows let in twice the limit across an edge", () => {
+  it("fixed windows admit twice the limit across a window boundary", () => {
     expect(mostOf(tallies("fixed-window clock"))).toBe(2);
-    // The request that opened the window is a whole window old when the next is open.
+    // The request that opened the window leaves the span when the next window opens.
     expect(mostOf(tallies("fixed-window first-request"))).toBe(2 - 1 / shape.limit);
   });
 
-  it("no strategy lets in more than its capacity and a limit", () => {
+  it("no strategy admits more than its capacity plus the limit in one window", () => {
     const isWithin = (title: string): boolean => mostOf(tallies(title)) <= 2;
     const isQueue = (title: string): boolean => title === "leaky-bucket queue";
     const others = titlesOf(({ form }) => !isQueue(form.title));
@@ -76,7 +76,7 @@ describe("by what is measured", () => {
     expect(mostOf(tallies("leaky-bucket queue"))).toBeLessThanOrEqual(2 + 1 / shape.limit);
   });
 
-  it("a queue sends on no more than the limit in any window", () => {
+  it("a leaky-bucket queue releases at most the limit in any window", () => {
     const leaving = tallies("leaky-bucket queue").map((tally) => tally.mostLeaving);
     expect(Math.max(...leaving)).toBe(shape.limit);
   });

@@ -1,4 +1,7 @@
-/** `npm run accuracy`: every strategy beside the exact sliding log. All but the decisions per second is the same at every run. */
+/**
+ * `npm run accuracy`: compares every strategy with an exact sliding log. Only the decisions per second differ between
+ * runs.
+ */
 import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter } from "../../src/strategies/index.ts";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
@@ -27,7 +30,7 @@ ${markdownTable([...accuracyHeader, "decisions/s"], rows)}
 
 ${markdownTable(kindsHeader, measured.map(kindsRow))}`);
 
-/** Over all traffic; once before that counts, so that the code is compiled. */
+/** Runs all traffic twice and times the second run, after the code has been compiled. */
 function decisionsPerSecond(form: Form): number {
   decideAll(form);
   const startedAtMs = performance.now();

@@ -1,30 +1,30 @@
-/** What the bench compares: a function that decides one request, by Headgate and by its peers, on one key or many. */
+/** The contestants of `npm run bench`: functions that decide one request, by Headgate and by other libraries. */
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import { type Form, limitsOf } from "./forms.ts";
 
-/** How requests arrive. */
-export interface Load {
+/** The limit of each key and the rate of its requests. */
+export interface BenchLoad {
   readonly keys: number;
-  /** Of each key. */
+  /** The limit of each key. */
   readonly limit: number;
   readonly windowMs: number;
   /** Between two requests of one key. */
   readonly everyMs: number;
 }
 
-/** Decides the next request and answers whether it is allowed. */
+/** Decides the next request. Returns whether it is allowed. */
 export type Decide = () => boolean | Promise<boolean>;
 
-export interface Contestant {
+export interface DecisionContestant {
   readonly title: string;
-  readonly start: (load: Load) => Decide;
+  readonly start: (load: BenchLoad) => Decide;
 }
 
 /**
- * A clock for all contestants, so that each is asked as often within its window, however fast it is. It costs what the
- * clocks that it stands for cost: they are read each time.
+ * One virtual clock for all contestants, so that each decides equally many requests per window, however fast it is. It
+ * also reads the real clock, to cost as much as the clocks that it replaces.
  */
 const clock = { nowMs: 1_800_000_000_000, read: 0 };
 
@@ -41,7 +41,7 @@ export function installClock(): void {
   };
 }
 
-export const headgate = (form: Form): Contestant => ({
+export const headgate = (form: Form): DecisionContestant => ({
   title: form.title,
   start: (load) => {
     const limits = limitsOf(form, load.limit, load.windowMs);
@@ -52,15 +52,17 @@ export const headgate = (form: Form): Contestant => ({
   },
 });
 
-function decideOne(meter: Meter, load: Load): Decide {
+function decideOne(meter: Meter, load: BenchLoad): Decide {
   return () => {
     clock.nowMs += load.everyMs;
     return meter.consume(1, Date.now()).allowed;
   };
 }
 
-/** What `limiter` decides with is told of in two rows: alone, and with the answers that the others give. */
-export const peers: readonly Contestant[] = [
+/**
+ * `limiter` has two rows: its decision alone, and with the remaining units and the wait that other libraries return.
+ */
+export const peers: readonly DecisionContestant[] = [
   { title: "rate-limiter-flexible", start: startFlexible },
   { title: "limiter", start: (load) => startLimiter(load, (key) => key.tryRemoveTokens(1)) },
   { title: "limiter with remaining and wait", start: (load) => startLimiter(load, decideAndTell) },
@@ -75,16 +77,16 @@ function decideAndTell(limiter: RateLimiter): boolean {
 const yes = (): boolean => true;
 const no = (): boolean => false;
 
-/** Fixed windows. It keeps its own map of keys, and rejects the promise of what it denies. */
-function startFlexible(load: Load): Decide {
+/** Fixed windows in its own map of keys. It rejects the promise of a denied request. */
+function startFlexible(load: BenchLoad): Decide {
   const { limit, windowMs } = load;
   const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1_000 });
   const next = load.keys === 1 ? advance(load) : roundRobin(load);
   return () => limiter.consume(next()).then(yes, no);
 }
 
-/** A token bucket within a fixed window, of a key that its caller keeps. */
-function startLimiter(load: Load, decide: (limiter: RateLimiter) => boolean): Decide {
+/** A token bucket inside of a fixed window. The caller keeps one for each key. */
+function startLimiter(load: BenchLoad, decide: (limiter: RateLimiter) => boolean): Decide {
   const options = { tokensPerInterval: load.limit, interval: load.windowMs };
   if (load.keys === 1) {
     const limiter = new RateLimiter(options);
@@ -101,18 +103,20 @@ function startLimiter(load: Load, decide: (limiter: RateLimiter) => boolean): De
   };
 }
 
-const keysOf = ({ keys }: Load): string[] =>
+const keysOf = ({ keys }: BenchLoad): string[] =>
   Array.from({ length: keys }, (_, index) => `203.0.113.7:${index}`);
 
-function advance({ everyMs }: Load): () => string {
+function advance({ everyMs }: BenchLoad): () => string {
   return () => {
     clock.nowMs += everyMs;
     return "203.0.113.7";
   };
 }
 
-/** The keys' windows are spread over time: else all would allow at once, and all deny. */
-function roundRobin(load: Load): () => string {
+/**
+ * The windows of the keys start at different times. Otherwise all keys would be allowed at once, and then all denied.
+ */
+function roundRobin(load: BenchLoad): () => string {
   const keys = keysOf(load);
   const perWindow = load.windowMs / load.everyMs;
   let roundAtMs = clock.nowMs;

@@ -1,17 +1,17 @@
-/** An object in virtual time whose memory is lost as on Cloudflare, and what it is billed for. */
+/** A Durable Object in virtual time that loses its memory as on Cloudflare, and counts what Cloudflare bills. */
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
 
-/** An object without an event or a timer loses its memory after so long. */
+/** An object without an event or a timer loses its memory after this time. */
 const idleMemoryMs = 10_000;
 
-/** Assumed of whatever an object is called for. */
+/** The assumed duration of each event. */
 const callMs = 1;
 
 export class CostedObject extends VirtualObject<MemoryStorage> {
   calls = 0;
-  /** While something ran in it, or a timer kept it from hibernating: what runs side by side counts once. */
+  /** Time with an event or a pending timer. Concurrent events count once. */
   activeMs = 0;
   #accountedMs = 0;
 
@@ -19,7 +19,7 @@ export class CostedObject extends VirtualObject<MemoryStorage> {
     super(new MemoryStorage(), 0);
   }
 
-  /** To be called in the order of time. */
+  /** Calls must be in the order of time. */
   async check(atMs: number, call: CheckCall): Promise<CheckReply> {
     await this.pass(atMs - this.nowMs);
     this.calls++;
@@ -28,7 +28,7 @@ export class CostedObject extends VirtualObject<MemoryStorage> {
     return verdict;
   }
 
-  /** What happens now finds what was in memory, if that is not lost. */
+  /** Memory survives until `nowMs` unless the object was idle for too long. */
   protected override reach(nowMs: number): void {
     if (this.hasTimer) this.#account(nowMs);
     else if (nowMs - this.nowMs >= idleMemoryMs) this.crash();
@@ -41,7 +41,7 @@ export class CostedObject extends VirtualObject<MemoryStorage> {
     this.#account(this.nowMs + callMs);
   }
 
-  /** It was active from the end of what is accounted for. */
+  /** The object has been active since the end of the time already counted. */
   #account(untilMs: number): void {
     this.activeMs += Math.max(0, untilMs - this.#accountedMs);
     this.#accountedMs = Math.max(this.#accountedMs, untilMs);

@@ -1,4 +1,4 @@
-/** Sends the traffic of a shape through the limiter itself, and adds up what its objects are billed for. */
+/** Replays the traffic of a shape through the limiter and adds up what its objects are billed for. */
 import { CostedObject } from "./cost-object.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
 import { dollarsFor, prices } from "./prices.ts";
@@ -10,22 +10,22 @@ export interface Bill {
   readonly rowsWritten: number;
   readonly rowsRead: number;
   readonly calls: number;
-  /** Alarms that came. */
+  /** Alarms that ran. */
   readonly alarms: number;
   readonly activeSeconds: number;
   readonly objects: number;
 }
 
-/** CPU assumed of the Worker, for each decision. */
+/** The assumed CPU time of the Worker for each decision. */
 const workerMs = 1;
 
-export interface Cost {
+export interface ShapeCost {
   readonly shape: CostShape;
   readonly bill: Bill;
 }
 
-export async function measureCosts(scale = 1): Promise<Cost[]> {
-  const costs: Cost[] = [];
+export async function measureCosts(scale = 1): Promise<ShapeCost[]> {
+  const costs: ShapeCost[] = [];
   for (const shape of costShapes) costs.push({ shape, bill: await billOf(shape, scale) });
   return costs;
 }
@@ -56,7 +56,7 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
     const { decisions } = await object.check(atMs, { key, charges, durability });
     if (decisions[0]?.allowed !== true) denied++;
   }
-  // In a shard, which is never empty, each row is deleted by itself one day: deleteAll at its end would hide that.
+  // A shard in use is never empty, so each of its rows is deleted alone. The deleteAll at the end would hide that.
   const remaining = shape.isSharded ? object.storage.rows.size : 0;
   if (!shape.isSharded) await object.finish();
   const { written, rowsRead } = object.storage;
@@ -72,18 +72,18 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
   };
 }
 
-/** Dollars for what the limiter's objects do. */
+/** The price of the objects, in dollars. */
 export const objectDollars = (bill: Bill): number =>
   dollarsFor(bill.rowsWritten, prices.rowsWritten) +
   dollarsFor(bill.rowsRead, prices.rowsRead) +
   dollarsFor(bill.calls + bill.alarms, prices.objectRequests) +
   dollarsFor(bill.activeSeconds, prices.objectSeconds);
 
-/** Dollars for the Worker that asks them, a request for each decision. */
+/** The price of the Worker, in dollars, with one request for each decision. */
 export const workerDollars = ({ decisions }: Bill): number =>
   dollarsFor(decisions, prices.workerRequests) +
   dollarsFor(decisions * workerMs, prices.workerCpuMs);
 
-/** For a million decisions. */
+/** The count per million decisions. */
 export const perMillion = (count: number, { decisions }: Bill): number =>
   (count * 1_000_000) / decisions;

@@ -1,4 +1,4 @@
-/** Shapes of traffic whose cost is measured, the same at every run. */
+/** The shapes of traffic whose cost is computed. They are the same in every run. */
 import { type Limit, parseLimits } from "../../src/strategies/index.ts";
 import { type Random, randomFrom } from "../random.ts";
 
@@ -9,27 +9,30 @@ export interface Arrival {
 
 export interface CostShape {
   readonly name: string;
-  /** What is asked, and how often. */
+  /** A description of the traffic. */
   readonly traffic: string;
   readonly limits: readonly Limit[];
   readonly durability: "relaxed" | "confirmed";
-  /** Whether its objects are shards, which others use on when this traffic is over. */
+  /** Whether its objects are shards, which stay in use after this traffic. */
   readonly isSharded: boolean;
-  /** For each object its arrivals in order. @param scale how much of the traffic, 1 for all */
+  /**
+   * The arrivals of each object in order.
+   * @param scale the share of the traffic to generate; 1 for all
+   */
   readonly objects: (scale: number) => readonly (readonly Arrival[])[];
 }
 
 const startMs = 1_800_000_000_000;
 const shards = 32;
 
-/** By the default strategy. */
+/** Limits with the default strategy. */
 const limits = (text: string): readonly Limit[] =>
   parseLimits(text, { policy: "p", strategy: "sliding-window-counter" });
 
 const between = (random: Random, least: number, most: number): number =>
   least + Math.floor(random() * (most - least + 1));
 
-/** One key, asked about as often as every so many milliseconds. */
+/** One key with a request every `everyMs` milliseconds. */
 const steady =
   (seed: number, decisions: number, everyMs: number): CostShape["objects"] =>
   (scale) => {
@@ -42,7 +45,7 @@ const steady =
     return [arrivals];
   };
 
-/** Ten new ones a second, each of five pages of four requests, about half a minute from one page to the next. */
+/** Ten new visitors a second. Each loads five pages of four requests, about half a minute apart. */
 function visitors(scale: number): Arrival[][] {
   const random = randomFrom(3);
   let comesAtMs = startMs;
@@ -83,7 +86,7 @@ const visits = {
   objects: visitors,
 };
 
-/** The shapes that everybody has, then what settings change about the first. */
+/** Common shapes first, then settings that change the cost of the first shape. */
 export const costShapes: readonly CostShape[] = [
   hot,
   {

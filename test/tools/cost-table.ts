@@ -1,5 +1,7 @@
-/** The table of costs, a row for each shape of traffic. All but the denials is for a million decisions. */
-import { type Cost, objectDollars, perMillion, workerDollars } from "./cost-replay.ts";
+/**
+ * The cost table, with a row for each shape of traffic. All figures except the denied share are per million decisions.
+ */
+import { type ShapeCost, objectDollars, perMillion, workerDollars } from "./cost-replay.ts";
 import { type Row, rough, whole } from "./table.ts";
 
 export const costHeader: Row = [
@@ -13,7 +15,7 @@ export const costHeader: Row = [
   "with the Worker",
 ];
 
-export function costRow({ shape, bill }: Cost): Row {
+export function costRow({ shape, bill }: ShapeCost): Row {
   const counts = [bill.rowsWritten, bill.calls, bill.alarms, bill.activeSeconds];
   const objects = perMillion(objectDollars(bill), bill);
   const worker = perMillion(workerDollars(bill), bill);

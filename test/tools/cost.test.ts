@@ -1,4 +1,4 @@
-/** What the README's table of costs says is what comes out, and the counts in it keep the budgets. */
+/** The README's cost table equals the computed one, and its counts keep the budgets. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CostedObject } from "./cost-object.ts";
@@ -27,32 +27,32 @@ const billOf = (name: string): Bill => {
   return found.bill;
 };
 
-/** Of the only object of a shape. */
+/** The arrivals of a shape with one object. */
 const arrivalsOf = (shape: CostShape): readonly Arrival[] => shape.objects(1)[0] ?? [];
 
 const allowed = ({ decisions, denied }: Bill): number => decisions - denied;
 
-/** Every alarm that is set comes once: what is left are keys put and deleted. */
+/** Each alarm that is set runs once, so the other written rows are keys put and deleted. */
 const keyRows = ({ rowsWritten, alarms }: Bill): number => rowsWritten - alarms;
 
-describe("the table of costs", () => {
-  it("is in the README as it is measured", () => {
+describe("the cost table", () => {
+  it("the README's cost table equals the computed one", () => {
     const [, section = ""] = readFileSync("README.md", "utf8").split(/^#+ What it costs$/m);
     expect(cellsOf(section)).toEqual([costHeader, ...costs.map(costRow)]);
   });
 
-  it("comes out the same each time", async () => {
+  it("the cost table is the same in every run", async () => {
     expect(await measureCosts(0.02)).toEqual(await measureCosts(0.02));
   });
 
-  it("is of calls for all decisions, allowed but in the flood", () => {
+  it("only the flood shape has denied calls", () => {
     for (const { bill } of costs) expect(bill.calls).toBe(bill.decisions);
     const denied = costs.filter(({ bill }) => bill.denied > 0);
     expect(denied.map(({ shape }) => shape.name)).toEqual(["a flood"]);
     expect(billOf("a flood").denied / billOf("a flood").decisions).toBeCloseTo(0.99, 2);
   });
 
-  it("prices what is counted", () => {
+  it("the price is the sum of the counted operations at Cloudflare's prices", () => {
     const million = 1_000_000;
     const bill = {
       decisions: million,
@@ -69,8 +69,8 @@ describe("the table of costs", () => {
   });
 });
 
-describe("the budget", () => {
-  it("of a hot key's first second: at most 4 rows, with the alarm", async () => {
+describe("the row budget", () => {
+  it("a hot key writes at most 4 rows in its first second, including the alarm", async () => {
     const hot = shapeOf("a hot key");
     const arrivals = arrivalsOf(hot).slice(0, 1_000);
     const bill = await billOfObject(hot, arrivals);
@@ -78,33 +78,33 @@ describe("the budget", () => {
     expect(bill.rowsWritten).toBeLessThanOrEqual(4);
   });
 
-  it("of a hot key later: two rows a second", () => {
+  it("a hot key writes two rows a second after its first second", () => {
     const bill = billOf("a hot key");
     expect(keyRows(bill)).toBeLessThanOrEqual((2 * bill.decisions) / 1_000 + 2);
   });
 
-  it("of a cold key: a row for each decision, and one alarm for a life", async () => {
+  it("a cold key writes a row for each decision and sets one alarm in its life", async () => {
     const cold = shapeOf("a cold key");
     const life = await billOfObject(cold, arrivalsOf(cold).slice(0, 30));
     expect([keyRows(life), life.alarms]).toEqual([30, 1]);
     expect(keyRows(billOf("a cold key"))).toBeLessThanOrEqual(billOf("a cold key").decisions);
   });
 
-  it("of a flood: rows for what is allowed, none for what is denied", () => {
+  it("a flood writes rows for allowed requests and none for denied ones", () => {
     const bill = billOf("a flood");
     expect(keyRows(bill)).toBeLessThanOrEqual(allowed(bill));
   });
 
-  it("of confirmed writes: a row for each that is allowed", () => {
+  it("confirmed writes write a row for each allowed request", () => {
     const bill = billOf("the hot key, confirmed");
     expect(keyRows(bill)).toBe(allowed(bill));
   });
 
-  it("of limits that remember ten seconds or less: nothing", () => {
+  it("limits that remember ten seconds or less write no rows", () => {
     expect(billOf("the hot key, 5 s")).toMatchObject({ rowsWritten: 0, rowsRead: 1, alarms: 0 });
   });
 
-  it("of visitors: fewer rows, alarms and seconds in shards than with an object each", () => {
+  it("visitors need fewer rows, alarms and seconds in shards than with an object each", () => {
     const own = billOf("visitors, an object each");
     const sharded = billOf("visitors in 32 shards");
     expect(sharded.decisions).toBe(own.decisions);
@@ -114,33 +114,33 @@ describe("the budget", () => {
   });
 });
 
-describe("an object of virtual time", () => {
+describe("an object in virtual time", () => {
   const [limits] = costShapes.map((shape) => shape.limits);
   const check = (object: CostedObject, atMs: number): Promise<unknown> =>
     object.check(atMs, { key: "k", charges: [{ policy: "p", limits: limits ?? [], cost: 1 }] });
 
-  it("counts what runs side by side once, and every second that a timer keeps it", async () => {
+  it("an object in virtual time counts concurrent events once and every second with a pending timer", async () => {
     const object = new CostedObject();
     for (const atMs of [1_000_000, 1_000_000, 1_000_005]) await check(object, atMs);
-    // Two are written at once, 1 ms for both; the third waits for a second.
+    // Two spends are written at once, 1 ms for both. The third waits for a second.
     await check(object, 1_005_000);
     expect(object.activeMs).toBe(1 + 1_000 + 1);
     expect(object.storage.written.puts).toEqual([1, 1, 1, 1]);
   });
 
-  it("loses its memory ten seconds after its last event, which a timer is too", async () => {
+  it("an object in virtual time loses its memory ten seconds after its last event or timer", async () => {
     const object = new CostedObject();
     const read: number[] = [];
-    // The third is written a second later.
+    // The third spend is written a second later.
     for (const atMs of [0, 0, 0, 10_999, 20_998, 30_998]) {
       await check(object, 1_000_000 + atMs);
       read.push(object.storage.rowsRead);
     }
-    // It looks for the key, and the last time also whether there was a row, and so an alarm.
+    // Each decision after a loss reads the key. The last one also reads whether there is a row and an alarm.
     expect(read).toEqual([1, 1, 1, 1, 1, 3]);
   });
 
-  it("lets its alarm come, and ends with nothing stored", async () => {
+  it("an object in virtual time runs its alarm and ends with empty storage", async () => {
     const object = new CostedObject();
     await check(object, 1_000_000);
     expect(object.storage.rows.size).toBe(1);

@@ -1,4 +1,7 @@
-/** `npm run cost`: what a million decisions cost on Cloudflare, by the shape of the traffic. The same at every run. */
+/**
+ * `npm run cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic. Every run prints the
+ * same.
+ */
 import { parseCommandLine } from "../../src/local/command.ts";
 import { costHeader, costRow } from "./cost-table.ts";
 import { measureCosts } from "./cost-replay.ts";

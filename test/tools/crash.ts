@@ -1,8 +1,7 @@
 /**
- * `npm run crash`: workerd is killed in the midst of traffic and started again on the same storage, many times; and how
- * much more than its limit each durability then lets in. Exits with 1 if that is more than it promises.
- *
- * Options: --durability confirmed|relaxed, for one of the two; --kills <number>, --connections <number>.
+ * `npm run crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1 if a
+ * durability admits more above its limit than it promises. Options: --durability confirmed|relaxed for one of the two,
+ * --kills <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +9,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { randomFrom } from "../random.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Durability = "confirmed" | "relaxed";
@@ -22,14 +21,14 @@ const values = parseCommandLine({
 });
 
 const asked = durabilityOf(values.durability);
-const kills = positive("kills", values.kills);
-const connections = positive("connections", values.connections);
+const kills = positiveInteger("kills", values.kills);
+const connections = positiveInteger("connections", values.connections);
 
 const token = crypto.randomUUID();
-/** So many that the limit is reached after the last kill. */
+/** High enough that the limit is reached after the last kill only. */
 const unitsPerKill = 3_000;
 const limit = kills * unitsPerKill;
-/** What may be lost when killed: what was admitted since the last write, a second ago; and a timer may be late. */
+/** A kill may lose what was admitted since the last write, a second ago, plus a late timer. */
 const gatheredMs = 1_250;
 const patienceMs = 120_000;
 
@@ -66,9 +65,9 @@ async function crash(durability: Durability): Promise<void> {
 
 interface Course {
   readonly admitted: number;
-  /** For each kill how many of those admitted were not known after it. */
+  /** For each kill, the number of admitted requests that were not stored. */
   readonly lost: readonly number[];
-  /** For each kill how many were admitted in the second before it. */
+  /** For each kill, the number of requests admitted in the second before it. */
   readonly lastSecond: readonly number[];
 }
 
@@ -83,14 +82,14 @@ async function killedInTraffic(workerd: Workerd): Promise<Course> {
       await setTimeout(600 + 900 * next());
       const killedAtMs = performance.now();
       await workerd.kill();
-      // Answers that had left are still arriving.
+      // Responses that were sent before the kill are still arriving.
       await setTimeout(50);
       const admitted = admittedAtMs.length;
       lastSecond.push(admittedAtMs.filter((atMs) => killedAtMs - atMs <= gatheredMs).length);
       traffic.pause();
       await workerd.start();
       const before = lost.reduce((sum, each) => sum + each, 0);
-      lost.push(Math.max(0, admitted - (await counted(workerd)) - before));
+      lost.push(Math.max(0, admitted - (await spentUnits(workerd)) - before));
       traffic.resume();
       // oxlint-enable no-await-in-loop
     }
@@ -101,8 +100,8 @@ async function killedInTraffic(workerd: Workerd): Promise<Course> {
   return { admitted: admittedAtMs.length, lost, lastSecond };
 }
 
-/** What the object says to have been spent. */
-async function counted(workerd: Workerd): Promise<number> {
+/** The units that the object reports as spent. */
+async function spentUnits(workerd: Workerd): Promise<number> {
   const response = await fetch(new URL("/check?cost=0", workerd.url), {
     headers: { Authorization: `Bearer ${token}` },
   });
@@ -113,7 +112,7 @@ async function counted(workerd: Workerd): Promise<number> {
 interface Traffic {
   readonly pause: () => void;
   readonly resume: () => void;
-  /** Resolves when the limit is reached. */
+  /** Resolves when a request is denied. */
   readonly refused: () => Promise<void>;
   readonly end: () => Promise<void>;
 }

@@ -1,9 +1,7 @@
 /**
- * `npm run first-seen`: keys per second that are seen for the first time, with an object for each key and with shards,
- * and the same through Headgate's service, where each decision takes two calls more. They take turns at one instance, and
- * the medians are told.
- *
- * Options: --shards <number>, --rounds <number>.
+ * `npm run first-seen`: measures keys per second that are seen for the first time, with an object for each key and with
+ * shards. It also measures them through Headgate's service, where each decision takes two more calls. The ways take
+ * turns at one instance, and the medians are printed. Options: --shards <number>, --rounds <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,28 +10,28 @@ import { setTimeout } from "node:timers/promises";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
 import { parseCommandLine } from "../../src/local/command.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 const values = parseCommandLine({
   shards: { type: "string", default: String(defaultShards) },
   rounds: { type: "string", default: "5" },
 });
-const shards = positive("shards", values.shards, mostShards);
-const rounds = positive("rounds", values.rounds, 1000);
+const shards = positiveInteger("shards", values.shards, mostShards);
+const rounds = positiveInteger("rounds", values.rounds, 1000);
 
 const callers = 32;
 const ways: readonly Way[] = ["objects", "service"];
-/** As many as take each about as long. */
+/** Numbers of keys that make each turn about equally long. */
 const perKeyKeys = 500;
 const shardedKeys = 5_000;
-/** What is written behind the answers of one turn is not to weigh on the next. */
+/** Write-behind of one turn must not slow down the next. */
 const pauseMs = 1_500;
 let keys = 0;
 
 /**
- * Spends on keys from a number on, each caller on the next as soon as it is answered, and tells how long it took: through
- * the service, or asking the objects as its client does.
+ * Spends on consecutive new keys with several concurrent callers. Returns the time it took, through the service or by
+ * direct calls of the objects.
  */
 const asking = `
 const limits = ${JSON.stringify(parseLimits("100/hour"))};
@@ -94,7 +92,7 @@ type Way = "objects" | "service";
 
 async function measure(workerd: Workerd): Promise<void> {
   const figures = { objects: newFigures(), service: newFigures() };
-  // Pays for compiling.
+  // The first turn compiles the code and is not counted.
   for (const way of ways) await keysPerSecond(workerd, way, shards, shardedKeys);
   for (let round = 0; round < rounds; round++) {
     for (const way of ways) {
@@ -114,16 +112,16 @@ async function measure(workerd: Workerd): Promise<void> {
   for (const way of ways) report(way, figures[way]);
 }
 
-interface Figures {
+interface KeyRate {
   readonly perKey: number[];
   readonly sharded: number[];
 }
 
-function newFigures(): Figures {
+function newFigures(): KeyRate {
   return { perKey: [], sharded: [] };
 }
 
-function report(way: Way, { perKey, sharded }: Figures): void {
+function report(way: Way, { perKey, sharded }: KeyRate): void {
   console.log(`${way === "objects" ? "the objects alone" : "through the service"}
   an object each  ${told(perKey)}
   ${`${shards} shards`.padEnd(14)}  ${told(sharded)}
@@ -153,7 +151,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString("en");
 }
 
-/** Of an even number of values the lower one of the middle. */
+/** Of an even number of values, the lower one of the two in the middle. */
 function median(each: readonly number[]): number {
   return each.toSorted((a, b) => a - b)[Math.ceil(each.length / 2) - 1] ?? NaN;
 }

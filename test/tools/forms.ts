@@ -1,4 +1,4 @@
-/** The forms of every strategy that the benchmarks tell apart. */
+/** The forms of every strategy that the benchmarks distinguish. */
 import { type Limit, parseLimits } from "../../src/strategies/index.ts";
 
 export interface Form {
@@ -13,7 +13,7 @@ const form = (strategy: string, options: Form["options"] = {}): Form => ({
   options,
 });
 
-/** Calendar windows are clock windows of another length, and an elastic window is deprecated. */
+/** Without calendar windows, which are clock windows of another length, and elastic windows, which are deprecated. */
 export const forms: readonly Form[] = [
   form("fixed-window", { align: "first-request" }),
   form("fixed-window", { align: "clock" }),

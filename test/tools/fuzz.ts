@@ -1,8 +1,8 @@
 /**
- * `npm run fuzz`: random requests at the Worker on real workerd, sound, malformed and hostile, and whether one of them is
- * answered by a fault of Headgate's own, or makes quota out of nothing. Exits with 1 if so, with the seed and the requests.
- *
- * Options: --requests <number>, --seed <number>, --connections <number>.
+ * `npm run fuzz`: sends random requests to the Worker in workerd: valid, malformed and hostile ones. Exits with 1 if a
+ * response shows an error of Headgate or more quota than the limits allow, and prints the seed and the requests.
+ * Options:
+ * --requests <number>, --seed <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,14 +10,14 @@ import { join } from "node:path";
 import { parseCommandLine } from "../../src/local/command.ts";
 import { aftermath, type Aftermath } from "./fuzz/after.ts";
 import { tokens } from "./fuzz/checks.ts";
-import { Log } from "./fuzz/log.ts";
+import { WorkerdLog } from "./fuzz/log.ts";
 import { origin, originSecret } from "./fuzz/origin.ts";
 import { ownPolicy } from "./fuzz/own.ts";
-import { tag } from "./fuzz/people.ts";
+import { secretTag } from "./fuzz/people.ts";
 import { policies } from "./fuzz/requests.ts";
-import { type Course, type Plan, run } from "./fuzz/run.ts";
+import { type FuzzResult, type FuzzOptions, run } from "./fuzz/run.ts";
 import { jwtSettings } from "./fuzz/tokens.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { whole } from "./table.ts";
 import { startWorkerd } from "./workerd.ts";
 
@@ -26,20 +26,20 @@ const values = parseCommandLine({
   seed: { type: "string", default: String(1 + Math.floor(Math.random() * 999_999_999)) },
   connections: { type: "string", default: "24" },
 });
-const plan: Plan = {
-  requests: positive("requests", values.requests),
-  seed: positive("seed", values.seed),
-  connections: positive("connections", values.connections, 200),
+const plan: FuzzOptions = {
+  requests: positiveInteger("requests", values.requests),
+  seed: positiveInteger("seed", values.seed),
+  connections: positiveInteger("connections", values.connections, 200),
 };
 
 console.log(`seed        ${plan.seed}`);
-const log = new Log();
+const log = new WorkerdLog();
 const folder = mkdtempSync(join(tmpdir(), "headgate-fuzz-"));
 try {
   const settings = {
     POLICIES: JSON.stringify([...policies, ownPolicy]),
     CHECK_TOKENS: JSON.stringify(tokens),
-    KEY_SECRET: `${tag}-${crypto.randomUUID()}`,
+    KEY_SECRET: `${secretTag}-${crypto.randomUUID()}`,
     ORIGIN_SECRET: originSecret,
     ...jwtSettings,
   };
@@ -62,7 +62,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-function report(course: Course, elapsedMs: number, { keys, faults }: Aftermath): void {
+function report(course: FuzzResult, elapsedMs: number, { keys, faults }: Aftermath): void {
   const { requests, seed, connections } = plan;
   const rate = whole((requests * 1_000) / elapsedMs);
   const ofOrigin = course.answers.get("the origin") ?? new Map<number, number>();
@@ -85,7 +85,7 @@ log         ${listed(log.events)}`);
   else console.log("No 5xx of Headgate's own, and no quota out of nothing.");
 }
 
-/** The origin answers what it is asked to. */
+/** Status classes. The origin returns the status that a request asks for, so its statuses are not listed. */
 function classesOf(statuses: ReadonlyMap<number, number>): Map<string, number> {
   const classes = new Map<string, number>();
   for (const [status, count] of statuses) {

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import { setTimeout } from "node:timers/promises";
 
-/** A port that was free a moment ago: workerd does not report which one its inspector took. */
+/** A port that is free at the moment. workerd does not report the port of its inspector. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -12,14 +12,14 @@ export async function freePort(): Promise<number> {
   return address === null || typeof address === "string" ? 0 : address.port;
 }
 
-/** For a command to reach the isolate. */
+/** Time for an inspector command to reach the isolate. */
 const collectedMs = 200;
 
 export interface HeapUsage {
-  /** Live objects, and garbage that was not collected yet. */
+  /** Live objects, and garbage that has not been collected. */
   readonly usedSize: number;
   readonly totalSize: number;
-  /** Outside of V8's heap: typed arrays and what the platform counts. */
+  /** Memory outside of V8's heap, such as typed arrays. */
   readonly backingStorageSize?: number;
 }
 
@@ -39,7 +39,7 @@ export class HeapInspector {
     });
   }
 
-  /** @param port of `--inspector-addr` */
+  /** @param port the port of `--inspector-addr` */
   static async connect(port: number, service: string): Promise<HeapInspector> {
     const socket = new WebSocket(`ws://127.0.0.1:${port}/${service}`);
     const opened = Promise.withResolvers<void>();
@@ -64,11 +64,11 @@ export class HeapInspector {
   }
 
   /**
-   * What is left after a collection.
-   * @param wake asks the Worker for something: the isolate collects when it runs next, and only then
+   * The memory in use after a garbage collection.
+   * @param wake sends the Worker a request, because the isolate collects only when it runs
    */
   async live(wake: () => Promise<unknown>): Promise<HeapUsage> {
-    // Finalizers run after the first; what they let go is collected by the second.
+    // Finalizers run after the first collection. The second one collects what they release.
     for (let collection = 0; collection < 2; collection++) {
       const collected = this.#call("HeapProfiler.collectGarbage");
       // oxlint-disable-next-line no-await-in-loop

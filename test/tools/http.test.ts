@@ -1,33 +1,33 @@
-/** What the benchmark over HTTP makes of what it measures, and that the README shows what was measured last. */
+/** The statistics and tables of the HTTP benchmark, and the last recorded run in the README. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { measuredOf } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
-import { faultOf, type Measured } from "./http/load.ts";
+import { faultOf, type MeasuredResponses } from "./http/load.ts";
 import { lastShown, withShown } from "./http/readme.ts";
-import { type Run, runOf, type Setting } from "./http/record.ts";
+import { type RecordedRun, runOf, type Setting } from "./http/record.ts";
 import { quantile, ratioOf, spreadOf } from "./http/statistics.ts";
 import { figuresTable, shown, targetsTable } from "./http/tables.ts";
 import { judge, targets } from "./http/targets.ts";
-import type { Outcome } from "./http/turns.ts";
+import type { ContestantOutcome } from "./http/turns.ts";
 import { parseWrk } from "./http/wrk.ts";
 import { cellsOf } from "./table.ts";
 
-const last = JSON.parse(readFileSync("test/tools/http/last.json", "utf8")) as Run;
+const last = JSON.parse(readFileSync("test/tools/http/last.json", "utf8")) as RecordedRun;
 
-describe("statistics", () => {
-  it("takes the middle of an odd number of values, and the mean of the two in the middle of an even one", () => {
+describe("the statistics of the HTTP benchmark", () => {
+  it("the median of an even number of values is the mean of the two in the middle", () => {
     expect(spreadOf([3, 1, 2])).toEqual({ median: 2, least: 1, most: 3 });
     expect(spreadOf([10, 1, 2, 3])).toEqual({ median: 2.5, least: 1, most: 10 });
     expect(spreadOf([7])).toEqual({ median: 7, least: 7, most: 7 });
   });
 
-  it("divides what is of the same round", () => {
-    // A machine that is twice as slow in one round is so for both.
+  it("the ratio of two contestants is computed within each round", () => {
+    // A machine that is slow in one round is slow for both contestants.
     expect(ratioOf([100, 50, 90], [200, 100, 100])).toEqual({ median: 0.5, least: 0.5, most: 0.9 });
   });
 
-  it("finds the value that a share of them does not exceed", () => {
+  it("a quantile is the value that the given share of values does not exceed", () => {
     const values = Array.from({ length: 200 }, (_, index) => 200 - index);
     expect([quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1)]).toEqual([
       100, 198, 200,
@@ -36,8 +36,8 @@ describe("statistics", () => {
   });
 });
 
-describe("what a generator tells", () => {
-  it("is read from the line that its script adds to the report of wrk", () => {
+describe("the report of a load generator", () => {
+  it("wrk's figures are read from the line that its script adds to the report", () => {
     const report = `Running 1s test @ http://127.0.0.1:8080/
   1 threads and 32 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -62,7 +62,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
     );
   });
 
-  it("is the counts of autocannon, and the times that were taken beside it", () => {
+  it("autocannon's figures are its counts and the latencies measured beside it", () => {
     const result = {
       errors: 1,
       duration: 2.02,
@@ -78,8 +78,8 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
     });
   });
 
-  it("is void when an answer is not what it has to be, or is missing", () => {
-    const flood: Measured = {
+  it("a turn is void when a response has an unexpected status or is missing", () => {
+    const flood: MeasuredResponses = {
       requests: 3,
       seconds: 1,
       statuses: { 429: 2, 200: 1 },
@@ -94,11 +94,11 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
   });
 });
 
-/** A contest in which a contestant answers as often in each round as is said. */
-function outcomeOf(id: string, perSecond: readonly number[], fault?: string): Outcome {
+/** The outcome of a contestant with these rates, one for each round. */
+function outcomeOf(id: string, perSecond: readonly number[], fault?: string): ContestantOutcome {
   const contestant = contestants.find((of) => of.id === id);
   if (contestant === undefined) throw new Error(`${id} is no contestant`);
-  const measured = (requests: number): Measured => ({
+  const measured = (requests: number): MeasuredResponses => ({
     requests,
     seconds: 1,
     statuses: {},
@@ -120,7 +120,7 @@ const setting: Setting = {
   settings: { rounds: 3, seconds: 1, connections: 32, isQuick: false },
 };
 
-const outcomes: readonly Outcome[] = [
+const outcomes: readonly ContestantOutcome[] = [
   outcomeOf("plain", [1_000, 2_000, 3_000]),
   outcomeOf("noop", [500, 1_000, 1_500]),
   outcomeOf("check", [250, 980, 1_470]),
@@ -129,10 +129,10 @@ const outcomes: readonly Outcome[] = [
   { ...outcomeOf("check-leased", [], "unknown"), isSkipped: true },
 ];
 
-describe("a run", () => {
+describe("a recorded run", () => {
   const run = runOf(setting, outcomes);
 
-  it("has medians, and ratios to the floor round by round", () => {
+  it("a recorded run has medians, and ratios to the floor of the same round", () => {
     expect(run.figures.find(({ id }) => id === "check")).toMatchObject({
       perSecond: { median: 980, least: 250, most: 1_470 },
       ofPlain: { median: 0.49, least: 0.25, most: 0.49 },
@@ -142,7 +142,7 @@ describe("a run", () => {
     });
   });
 
-  it("tells what is void and what was skipped, and gives no figures of it", () => {
+  it("a recorded run lists void and skipped contestants without figures", () => {
     expect(run.void).toMatchObject([{ id: "store" }]);
     expect(run.skipped).toMatchObject([{ id: "check-leased", why: "unknown" }]);
     expect(run.figures.map(({ id }) => id)).toEqual(["plain", "noop", "check", "check-denied"]);
@@ -155,7 +155,7 @@ describe("a run", () => {
     );
   });
 
-  it("meets a target or misses it; what was not measured does neither", () => {
+  it("a target is met or missed, or not judged if it was not measured", () => {
     const verdicts = new Map(judge(outcomes).map((verdict) => [verdict.title, verdict.isMet]));
     expect(verdicts.get("strict, a hot key, allowed ÷ no-op object call")).toBe(true);
     expect(verdicts.get("denied flood, /check ÷ plain answer")).toBe(true);
@@ -174,37 +174,37 @@ describe("a run", () => {
   });
 });
 
-describe("the contestants", () => {
-  it("have a name each, of their own", () => {
+describe("the contestants of the HTTP benchmark", () => {
+  it("every contestant has a unique name", () => {
     const namesOf = (name: (of: Contestant) => string): Set<string> =>
       new Set(contestants.map(name));
     expect(namesOf(({ id }) => id).size).toBe(contestants.length);
     expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
   });
 
-  it("are all that a target names", () => {
+  it("every target names contestants that exist", () => {
     const ids = new Set(contestants.map(({ id }) => id));
     for (const { of, to } of targets) expect([ids.has(of), ids.has(to)]).toEqual([true, true]);
   });
 });
 
-describe("the README", () => {
+describe("the HTTP benchmark in the README", () => {
   const readme = readFileSync("README.md", "utf8");
   const trimmed = (text: string): string =>
     text.replaceAll(/ +\|/g, " |").replaceAll(/[\s-]+/g, " ");
 
-  it("shows the last run as it was recorded", () => {
+  it("the README shows the last recorded run", () => {
     expect(trimmed(lastShown(readme))).toBe(trimmed(shown(last)));
   });
 
-  it("shows it in place of what it showed before", () => {
+  it("recording a run replaces the previous one in the README", () => {
     const text = "before\n<!-- bench:http -->\nold\n<!-- /bench:http -->\nafter\n";
     expect(lastShown(withShown(text, "new"))).toBe("new");
     expect(withShown(text, "new")).toMatch(/^before\n[^]*\nafter\n$/);
     expect(() => withShown("nothing", "new")).toThrow("the README has no <!-- bench:http -->");
   });
 
-  it("shows a run of all contestants, none of them void", () => {
+  it("the recorded run covers all contestants, and none is void", () => {
     const { figures, skipped, settings } = last;
     expect([...figures, ...skipped].map(({ id }) => id).toSorted()).toEqual(
       contestants.map(({ id }) => id).toSorted(),

@@ -1,11 +1,10 @@
 /**
- * `npm run bench:http`: real HTTP load on workerd itself, Headgate beside what it could be replaced with and beside the
- * least that could be done in its place. All take turns, in several rounds; medians and ratios are told. Exits with 1 when
- * answers were not what they have to be, so that their figures are void.
- *
- * Options: --rounds <number>, --seconds <of a turn under load>, --connections <number>; --quick for a round that is short;
- * --only <names, with commas between>; --generator wrk|autocannon, by default wrk where it is installed; --out <folder> for
- * the JSON and the plot; --record to put both beside the suite, and the table into the README.
+ * `npm run bench:http`: sends real HTTP load to workerd, for Headgate, its alternatives and the least work that could
+ * replace it. All take turns in several rounds, and medians and ratios are printed. Exits with 1 when responses were
+ * wrong, which makes their figures void. Options: --rounds <number>, --seconds <of a turn under load>, --connections
+ * <number>; --quick for one short round;
+ * --only <names, separated by commas>; --generator wrk|autocannon, by default wrk if it is installed; --out <folder>
+ * for the JSON and the plot; --record to store both with the benchmark and the table in the README.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,11 +19,11 @@ import { redisVersion } from "./http/node-and-redis.ts";
 import { startPlatform } from "./http/platform.ts";
 import { plotOf } from "./http/plot.ts";
 import { withShown } from "./http/readme.ts";
-import { type Run, runOf, textOf } from "./http/record.ts";
+import { type RecordedRun, runOf, textOf } from "./http/record.ts";
 import { figuresTable, setting, shown, targetsTable } from "./http/tables.ts";
-import { compete, type Outcome, type Settings } from "./http/turns.ts";
+import { compete, type ContestantOutcome, type ContestSettings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 
 const values = parseCommandLine({
   rounds: { type: "string" },
@@ -37,10 +36,10 @@ const values = parseCommandLine({
   record: { type: "boolean", default: false },
 });
 
-const settings: Settings = {
-  rounds: positive("rounds", values.rounds ?? (values.quick ? "1" : "4"), 1_000),
+const settings: ContestSettings = {
+  rounds: positiveInteger("rounds", values.rounds ?? (values.quick ? "1" : "4"), 1_000),
   seconds: secondsOf(values.seconds ?? (values.quick ? "0.4" : "1")),
-  connections: positive("connections", values.connections, 1_000),
+  connections: positiveInteger("connections", values.connections, 1_000),
   isQuick: values.quick,
 };
 const chosen = chosenOf(values.only);
@@ -68,21 +67,21 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-async function measure(generator: Generator): Promise<Outcome[]> {
+async function measure(generator: Generator): Promise<ContestantOutcome[]> {
   const platform = await startPlatform(folder, new Set(chosen.map(({ socket }) => socket)));
   try {
     return await compete(chosen, {
       ...platform,
       generator,
       settings,
-      tell: (text) => console.error(text),
+      print: (text) => console.error(text),
     });
   } finally {
     await platform.close();
   }
 }
 
-function report(run: Run): void {
+function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
 ÷ plain: by a plain answer, for what passes on by a bare pass-through; ÷ no-op call: by the same with a no-op object call.
@@ -102,7 +101,7 @@ ${targetsTable(run)}`);
   execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", "README.md", out]);
 }
 
-/** Where the figures are put has no part in them. */
+/** The command without the options for the output folder. */
 function commandOf(words: readonly string[]): string {
   const asked = words.filter((word) => word !== "--record");
   return ["npm run bench:http", ...(asked.length > 0 ? ["--", ...asked] : [])].join(" ");
@@ -128,7 +127,7 @@ function generatorOf(name: string | undefined): Generator {
   return wrk ?? byAutocannon;
 }
 
-/** Longer turns would fill what a sliding log can hold. */
+/** Longer turns would exceed the capacity of a sliding log. */
 function secondsOf(text: string): number {
   const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0;
   if (seconds < 0.1 || seconds > 10) {

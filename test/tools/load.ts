@@ -1,9 +1,8 @@
 /**
- * `npm run load`: concurrent HTTP requests at a local instance, and whether exactly the limit was let in per window: on a
- * key that has an object of its own, then on one that shares its object. Exits with 1 unless it was.
- *
- * Options: --objects per-key|sharded, for one of the two, --shards <number>; --limit <units>, --window <duration>,
- * --windows <number of windows to last>, --connections <number>.
+ * `npm run load`: sends concurrent HTTP requests to a local instance and checks that exactly the limit is admitted in
+ * each window, for a key with an object of its own and for a key in a shard. Exits with 1 otherwise. Options: --objects
+ * per-key|sharded for one of the two, --shards <number>, --limit <units>, --window <duration>, --windows <number>,
+ * --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,8 +12,8 @@ import autocannon from "autocannon";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
 import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { acceptedDuration, formatDuration, parseDuration } from "../../src/strategies/index.ts";
-import { positive } from "./options.ts";
-import { judge, type Load } from "./verdict.ts";
+import { positiveInteger } from "./options.ts";
+import { judge, type MeasuredLoad } from "./verdict.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Objects = "per-key" | "sharded";
@@ -30,9 +29,9 @@ const values = parseCommandLine({
 
 const asked = objectsOf(values.objects);
 const shards = shardsOf(values.shards);
-const limit = positive("limit", values.limit);
-const windows = positive("windows", values.windows);
-const connections = positive("connections", values.connections);
+const limit = positiveInteger("limit", values.limit);
+const windows = positiveInteger("windows", values.windows);
+const connections = positiveInteger("connections", values.connections);
 const windowMs = duration("window", values.window);
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-load-"));
@@ -51,8 +50,8 @@ try {
 }
 
 function policyOf(objects: Objects): object {
-  // Windows on the clock: where they begin and end does not depend on when a request happens to be decided. A busy
-  // machine may take its time; what its isolate would do by itself in the meantime is not what is measured here.
+  // Clock-aligned windows do not depend on when a request happens to be decided. A long timeout lets a busy machine
+  // take its time, because decisions of an isolate alone are not measured here.
   const window = formatDuration(windowMs);
   return {
     name: objects,
@@ -68,7 +67,7 @@ function policyOf(objects: Objects): object {
 async function load(workerd: Workerd, objects: Objects): Promise<void> {
   const told: number[] = [];
   const url = new URL(`/${objects}`, workerd.url);
-  // The first request pays for compiling; it is charged to another key, and not part of what is counted.
+  // The first request compiles the code. It is charged to another key and is not counted.
   await fetch(url);
   const unloaded = await workerd.served();
   await setTimeout(windowMs - (Date.now() % windowMs));
@@ -77,12 +76,12 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
     url: url.href,
     connections,
     headers: { "X-Load": "the one key" },
-    // Ends well after a window has begun: its units have been spent, and only refusals are under way.
+    // The load ends well after the start of a window, whose units are spent by then, so only denials are in flight.
     duration: ((windows - 0.25) * windowMs) / 1000,
-    // It looks for its end once in so many milliseconds.
+    // autocannon checks for its end at this interval, in milliseconds.
     sampleInt: 50,
     setupClient: (client) => {
-      client.on("headers", (response) => countTold(told, response));
+      client.on("headers", (response) => countRemaining(told, response));
     },
   });
   const elapsedMs = Date.now() - startedAtMs;
@@ -94,17 +93,17 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
     told,
     served,
     refused: result["4xx"],
-    errors: errorsOf(result),
+    errors: errorCount(result),
   });
 }
 
-/** Anything but a decision: no connection, no answer in time, an answer of another status. */
-function errorsOf(result: autocannon.Result): number {
+/** Responses that are no decisions: connection errors, timeouts and other statuses. */
+function errorCount(result: autocannon.Result): number {
   return result.errors + result["1xx"] + result["3xx"] + result["5xx"];
 }
 
-/** Counts what an allowed answer says to remain. Headers come as a flat list of names and values. */
-function countTold(told: number[], response: object): void {
+/** Counts the `remaining` of an allowed response. Headers are a flat list of names and values. */
+function countRemaining(told: number[], response: object): void {
   const { statusCode, headers } = response as { statusCode: number; headers: readonly string[] };
   if (statusCode !== 200) return;
   const index = headers.findIndex((name, at) => at % 2 === 0 && name.toLowerCase() === "ratelimit");
@@ -113,7 +112,7 @@ function countTold(told: number[], response: object): void {
   told[remaining] = (told[remaining] ?? 0) + 1;
 }
 
-function report(objects: Objects, result: autocannon.Result, counted: Load): void {
+function report(objects: Objects, result: autocannon.Result, counted: MeasuredLoad): void {
   const verdict = judge(counted);
   const { latency } = result;
   console.log(`objects    ${objects === "sharded" ? `sharded, ${shards}` : objects}
@@ -137,7 +136,7 @@ function shardsOf(text = String(defaultShards)): number {
   if (values.shards !== undefined && values.objects === "per-key") {
     exitWithError(`--shards: expected only with --objects sharded, got "${text}"`);
   }
-  return positive("shards", text, mostShards);
+  return positiveInteger("shards", text, mostShards);
 }
 
 function duration(name: string, text: string): number {

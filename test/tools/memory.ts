@@ -1,19 +1,18 @@
 /**
- * `npm run memory`: the memory of one isolate that runs Headgate's Worker and 32 busy shards together, while it is asked
- * for new keys all the time: strict, leased and eventual ones, long logs, and keys of several policies.
- *
- * Options: --keys <number> of each kind. It fails when the live heap exceeds the isolate's 128 MB.
+ * `npm run memory`: measures the memory of one isolate with Headgate's Worker and 32 busy shards while it receives new
+ * keys all the time: strict, leased and eventual ones, long logs, and keys of several policies. Exits with 1 when the
+ * live heap exceeds the isolate's 128 MB. Options: --keys <number> of each kind.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
 import { freePort, HeapInspector } from "./heap.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { startWorkerd } from "./workerd.ts";
 
 const values = parseCommandLine({ keys: { type: "string", default: "60000" } });
-const keys = positive("keys", values.keys);
+const keys = positiveInteger("keys", values.keys);
 
 const isolateBytes = 128_000_000;
 const batchSize = 100;
@@ -22,7 +21,7 @@ const token = "the-token-of-the-memory-measurement";
 
 const sharded = { objects: "sharded", shards: 32, key: ["header:x-key"], match: { path: "/none" } };
 
-/** The policies that new keys are asked for, a batch of checks for each. */
+/** The policies of the new keys, each with a batch of checks. */
 const policies: readonly Readonly<Record<string, unknown>>[] = [
   { name: "strict", limits: "100/hour; 10/minute", strategy: "sliding-window-counter" },
   { name: "log", limits: "1000/hour", strategy: "sliding-log" },
@@ -70,7 +69,7 @@ async function checkBatch(policy: string, from: number, cost: number): Promise<v
   if (response.status !== 200) exitWithError(`a batch was answered ${response.status}`);
 }
 
-/** Does something for each number below a count, several at a time. */
+/** Calls `act` for each number below a count, several at a time. */
 async function forEach(count: number, act: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const work = async (): Promise<void> => {
@@ -91,7 +90,7 @@ try {
   for (const { name } of policies) {
     const policy = String(name);
     const isSingle = policy === "leased" || policy === "eventual";
-    // Batches spend nothing from slices: leases are made by single checks.
+    // Leases are made by single checks.
     const act = isSingle
       ? (index: number) => check(policy, `visitor-${index >> 3}`)
       : (index: number) => checkBatch(policy, index * batchSize, policy === "denying" ? 2 : 1);

@@ -1,16 +1,16 @@
-/** What Cloudflare asks on the paid plan, past what is included each month. The one place that says so. */
+/** Cloudflare's prices on the paid plan, beyond the quantities included each month. */
 
 export interface Price {
   readonly dollars: number;
-  /** What is had for that. */
+  /** The quantity for this price. */
   readonly per: number;
   readonly unit: string;
-  /** What a month has of it anyway: not in any figure here, which are what one more costs. */
+  /** The quantity included each month. The figures ignore it, because they are the cost of additional traffic. */
   readonly included: string;
   readonly source: string;
 }
 
-/** When the sources were read. */
+/** The month in which the sources were read. */
 export const readIn = "2026-11";
 
 const million = 1_000_000;
@@ -32,7 +32,7 @@ export const prices = {
     included: "30 million",
     source: workers,
   },
-  /** Calls, and alarms that come. */
+  /** Calls, and alarms that run. */
   objectRequests: {
     dollars: 0.15,
     per: million,
@@ -55,7 +55,7 @@ export const prices = {
     included: "25 billion",
     source: durableObjects,
   },
-  /** A key put, a key deleted, and an alarm set are a row each. */
+  /** Each key put, key deleted and alarm set is a row. */
   rowsWritten: {
     dollars: 1,
     per: million,

@@ -1,22 +1,22 @@
-/** Replays traffic through a strategy beside an exact log of its own, and counts where they part. */
+/** Replays traffic through a strategy and through an independent exact log, and counts the decisions that differ. */
 import { createMeter, type Limit } from "../../src/strategies/index.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
 import { leastBytes } from "./snapshot-size.ts";
-import { type Arrivals, kinds, type Shape } from "./traffic.ts";
+import { type KeyArrivals, kinds, type Shape } from "./traffic.ts";
 
 export const shape: Shape = { limit: 100, windowMs: 60_000, requests: 50_000 };
 
 export interface Tally {
   readonly requests: number;
-  /** Requests that the strategy admitted and the log, which goes by what it has itself admitted, did not. */
+  /** Requests that the strategy admitted and the log denied. The log counts only what it has admitted itself. */
   readonly over: number;
-  /** The reverse. */
+  /** Requests that the strategy denied and the log admitted. */
   readonly under: number;
   /** The most admitted to one key in any span of one window. */
   readonly most: number;
-  /** The same by when they may go on to the origin: later than admitted where there is a queue. */
+  /** The most released to the origin in any span of one window, after the delays of a queue. */
   readonly mostLeaving: number;
-  /** Of the snapshot of each key that has asked, at the end. */
+  /** The size of each key's snapshot at the end. */
   readonly stateBytes: readonly number[];
 }
 
@@ -36,7 +36,7 @@ export function measureAccuracy(requests = shape.requests): Accuracy[] {
   }));
 }
 
-function replay(form: Form, arrivals: Arrivals): Tally {
+function replay(form: Form, arrivals: KeyArrivals): Tally {
   const limits = limitsOf(form, shape.limit, shape.windowMs);
   const asked = arrivals.filter((instants) => instants.length > 0);
   const keys = asked.map((instants) => replayKey(limits, instants));
@@ -78,7 +78,7 @@ function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally
   };
 }
 
-/** The rule itself, with nothing of the engine in it: the limit-th latest admitted must be a window old. */
+/** The rule of an exact log, without the engine: the limit-th last admission must be at least a window old. */
 function exactLog(limit: number, windowMs: number): (nowMs: number) => boolean {
   const admitted: number[] = [];
   return (nowMs) => {

@@ -1,69 +1,71 @@
 /**
- * What a second of traffic asks of Cloudflare. The write-behind is a formula here, and a test holds it against the replay
- * of the object's own code; leased and eventual are what the design says of them.
+ * Computes what a second of traffic costs on Cloudflare. Write-behind is a formula here, and a test compares it with a
+ * replay of the object's own code. The formulas of leased and eventual follow the design.
  */
 import type { Bill } from "./cost-replay.ts";
 import { prices } from "./prices.ts";
 import type { KeyGroup } from "./scale-traffic.ts";
 
-export interface Way {
+export interface ServingMode {
   readonly consistency: "strict" | "leased" | "eventual";
-  /** Null: an object for each key. */
+  /** Null for an object for each key. */
   readonly shards: number | null;
   readonly isolates: number;
-  /** Of each key's requests, in stretches long beside what is remembered of them. */
+  /** The share of each key's requests that is denied, in stretches much longer than the deny cache's memory. */
   readonly deniedShare?: number;
   readonly hasDenyCache?: boolean;
   readonly syncSeconds?: number;
 }
 
-export interface Load {
-  /** Of one second. */
+export interface ModelledLoad {
+  /** The bill of one second. */
   readonly bill: Bill;
-  /** Calls a second of the object that is asked most. */
+  /** Calls a second of the busiest object. */
   readonly hottest: number;
-  /** Objects a second that are called after their memory is lost, or for the first time. */
+  /** Objects a second that are called for the first time or after losing their memory. */
   readonly woken: number;
 }
 
 /** The soft limit: https://developers.cloudflare.com/durable-objects/platform/limits/ */
 export const mostCallsPerObject = 1_000;
 
-/** What is written behind is gathered for so long (`write-behind.ts`). */
+/** Write-behind gathers changes for this time (`write-behind.ts`). */
 const gatheredSeconds = 1;
-/** As in the replay, beyond what a timer keeps it. */
+/** The active time of a call, as in the replay, without pending timers. */
 const callSeconds = 0.001;
-/** After so long without an event an object's memory is gone. */
+/** An object loses its memory after this time without an event. */
 const idleMemorySeconds = 10;
-/** A limit per minute that is idle is swept after two and a half windows: fitted to the replay. */
+/** An idle limit per minute is swept after two and a half windows, a value fitted to the replay. */
 const sweptAfterSeconds = 150;
-/** A row that lasts puts its alarm off for as long, up to an hour. */
+/** A row that lasts postpones its alarm for as long, up to an hour. */
 const alarmSeconds = 3_600;
-/** A slice is lent for so long: the design says "short". Calls and rows of `leased` go with its inverse. */
+/** The lifetime of a slice. Calls and rows of `leased` are inversely proportional to it. */
 const sliceSeconds = 1;
-/** A slice is a call and a row, the decisions it saves are calls: with fewer of them it costs more than they would. */
+/**
+ * A slice costs a call and a row, and saves a call for each decision. With fewer decisions than this, it costs more.
+ */
 export const worthwhileUnits = 1 + prices.rowsWritten.dollars / prices.objectRequests.dollars;
 /** The default of `syncEvery`. */
 const defaultSyncSeconds = 1;
-/** Keys of a shard are synced together (`syncs.ts`): so many in a call, and those seen first after so long. */
+/** Keys of a shard are synced together (`sync-queue.ts`): at most this many in a call. */
 const keysOfCall = 100;
 const firstSeconds = 0.1;
-/** Keys that an isolate knows the state of (`replicas.ts`): the least recently asked for are seen first again. */
+/** The number of keys whose state an isolate remembers. The least recently used key is forgotten first. */
 const knownKeys = 1_024;
-/** Under a flood a limit of 100 a minute has room each 0.6 s: what is remembered of a denial holds no longer, nor than 1 s. */
+/** In a flood, a limit of 100 a minute has room every 0.6 s, which ends a cached denial before its maximum of 1 s. */
 const deniedSeconds = 0.6;
 
-/** What one key asks of its object in a second. */
-interface Asked {
+/** The rates of one key at its object, each per second. */
+interface KeyRates {
   readonly keys: number;
   readonly calls: number;
-  /** Changes that are written behind. */
+  /** Changes written by write-behind. */
   readonly changes: number;
-  /** Changes that are written before the answer: slices. */
+  /** Changes written before the reply: slices. */
   readonly slices: number;
 }
 
-export function loadOf(groups: readonly KeyGroup[], way: Way): Load {
+export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledLoad {
   const { shards, deniedShare = 0 } = way;
   const asked = groups.map((group) => askedOf(group, way));
   const decisions = sumOf(groups, ({ keys, perSecond }) => keys * perSecond);
@@ -95,9 +97,9 @@ export function loadOf(groups: readonly KeyGroup[], way: Way): Load {
     bill: {
       decisions,
       denied: decisions * deniedShare,
-      // An alarm set is a row. With an object of its own a key goes by deleteAll, in a shard by a row.
+      // Each alarm set is a row. A key with an object of its own ends by deleteAll, a key in a shard by deleting a row.
       rowsWritten: puts + alarms + (shards === null ? 0 : lives),
-      // A thousandth of a dollar for a million.
+      // Rows read cost a thousandth of a dollar per million, so they are ignored.
       rowsRead: 0,
       calls,
       alarms,
@@ -110,33 +112,35 @@ export function loadOf(groups: readonly KeyGroup[], way: Way): Load {
 }
 
 /**
- * Once something has happened, what happens within the next while goes with it: so often it begins anew.
- * @param perSecond how often it happens
+ * The rate of starts when everything within `seconds` of a start belongs to it.
+ * @param perSecond the rate of events
  */
-const begun = (perSecond: number, seconds: number): number => perSecond / (1 + perSecond * seconds);
+const startRate = (perSecond: number, seconds: number): number =>
+  perSecond / (1 + perSecond * seconds);
 
-function askedOf({ keys, perSecond }: KeyGroup, way: Way): Asked {
+function askedOf({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
   const { consistency, isolates, deniedShare = 0, hasDenyCache = true } = way;
   const denied = perSecond * deniedShare;
   const allowed = perSecond - denied;
-  const refusing = hasDenyCache ? isolates * begun(denied / isolates, deniedSeconds) : denied;
+  const refusing = hasDenyCache ? isolates * startRate(denied / isolates, deniedSeconds) : denied;
   if (consistency === "eventual") {
-    const syncs = isolates * begun(allowed / isolates, syncSecondsOf(way));
+    const syncs = isolates * startRate(allowed / isolates, syncSecondsOf(way));
     return { keys, calls: syncs, changes: syncs, slices: 0 };
   }
-  // Who expects no second request within a slice's time asks for each. Settling one goes with borrowing the next.
+  // Isolates that expect no second request within a slice's time ask each time. One call settles a slice and borrows
+  // the next.
   const borrowing = isolates / sliceSeconds;
   return consistency === "leased" && allowed > borrowing
     ? { keys, calls: borrowing + refusing, changes: 0, slices: borrowing }
     : { keys, calls: allowed + refusing, changes: allowed, slices: 0 };
 }
 
-const syncSecondsOf = ({ syncSeconds = defaultSyncSeconds }: Way): number => syncSeconds;
+const syncSecondsOf = ({ syncSeconds = defaultSyncSeconds }: ServingMode): number => syncSeconds;
 
-/** @param syncs of keys a second, of which so many go together as are due */
+/** Calls a second for `syncs` of single keys, when all keys due at the same time share a call. */
 function jointCalls(
   groups: readonly KeyGroup[],
-  way: Way & { readonly shards: number },
+  way: ServingMode & { readonly shards: number },
   syncs: number,
 ): number {
   const { isolates, shards } = way;
@@ -144,14 +148,15 @@ function jointCalls(
   const first = isolates * firstSeen(groups, isolates);
   const allowed = (1 - (way.deniedShare ?? 0)) * sumOf(groups, (key) => key.keys * key.perSecond);
   const lines =
-    begun(first / pairs, firstSeconds) +
-    begun(Math.max(0, allowed - first) / pairs, syncSecondsOf(way));
+    startRate(first / pairs, firstSeconds) +
+    startRate(Math.max(0, allowed - first) / pairs, syncSecondsOf(way));
   return Math.min(syncs, Math.max(pairs * lines, syncs / keysOfCall));
 }
 
 /**
- * How many requests a second of an isolate are for keys that it does not know: it knows those asked for within so long that
- * they are as many as it can (the approximation of H. Che, Y. Tung and Z. Wang, Hierarchical Web Caching Systems, 2002).
+ * The rate per isolate of requests for keys that it does not remember. An isolate remembers the keys used within the
+ * time in which it sees as many keys as it can remember. This is the approximation of H. Che, Y. Tung and Z. Wang,
+ * Hierarchical Web Caching Systems, 2002.
  */
 function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
   const askedWithin = (seconds: number): number =>
@@ -171,57 +176,57 @@ function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
   );
 }
 
-/** How likely a change is within the gathering time of the one before the last, so that it waits. */
+/** The probability that a change falls into the gathering time of the change before the last, so that it waits. */
 const waiting = (perSecond: number): number =>
   1 - Math.exp(-perSecond * gatheredSeconds) * (1 + perSecond * gatheredSeconds);
 
-/** From one gathering to the next: so many changes are written at once, then one begins to gather. */
+/** The mean cycle of write-behind: the changes written at once, and the seconds until the next gathering starts. */
 function cycleOf(perSecond: number): { atOnce: number; seconds: number } {
   const atOnce = 1 / waiting(perSecond);
   return { atOnce, seconds: (atOnce + 1) / perSecond + gatheredSeconds };
 }
 
-/** So few that hardly any waits. */
+/** So rare that hardly any change waits. */
 const isRare = (perSecond: number): boolean => perSecond < 1e-3;
 
 /**
- * Rows a second of one key.
- * @param own its changes a second
- * @param all those of its object
+ * Rows written a second for one key.
+ * @param own changes a second of the key
+ * @param all changes a second of its object
  */
 function writtenBehind(own: number, all: number): number {
   if (isRare(all)) return own;
   const { atOnce, seconds } = cycleOf(all);
   const share = own / all;
-  // Of those gathered it is one, unless another began and it did not follow.
+  // A gathering writes one row for the key, unless the key had no change in it.
   const gathered = 1 - (1 - share) * Math.exp(-own * gatheredSeconds);
   return (atOnce * share + gathered) / seconds;
 }
 
-/** The share of its time that an object is active: while a timer keeps it, and when it is called. */
+/** The share of its time in which an object is active, by calls and by pending timers. */
 function activeOf(calls: number, changes: number): number {
   const kept = isRare(changes) ? 0 : gatheredSeconds / cycleOf(changes).seconds;
   return kept + (1 - kept) * (1 - Math.exp(-calls * callSeconds));
 }
 
-/** How often a second a key's row is made anew, after it has been swept. */
+/** How often a second a key's row is created again after it has been swept. */
 const livesOf = (changes: number): number => changes * Math.exp(-changes * sweptAfterSeconds);
 
-/** One for each life, or one an hour of those that last. */
-function alarmsOf({ changes, slices }: Pick<Asked, "changes" | "slices">): number {
+/** One alarm for each life of a row, or one an hour for a row that lasts. */
+function alarmsOf({ changes, slices }: Pick<KeyRates, "changes" | "slices">): number {
   const all = changes + slices;
   return Math.max(livesOf(all), (1 - Math.exp(-all * sweptAfterSeconds)) / alarmSeconds);
 }
 
 const wokenOf = (calls: number): number => calls * Math.exp(-calls * idleMemorySeconds);
 
-function hottestOf(asked: readonly Asked[], calls: number, way: Way): number {
+function hottestOf(asked: readonly KeyRates[], calls: number, way: ServingMode): number {
   const { shards, consistency } = way;
   const hottestKey = Math.max(...asked.map((key) => key.calls));
   if (shards === null) return hottestKey;
-  // A shard is asked by each isolate as often, whatever its keys.
+  // Each isolate calls a shard equally often, whatever its keys.
   if (consistency === "eventual") return calls / shards;
-  // Beside its share a shard has the hottest key, or as many more keys than others as the unluckiest of them gets.
+  // The busiest shard has its share, plus either the hottest key or the random excess of keys in it.
   const spread = Math.sqrt(sumOf(asked, (key) => key.keys * key.calls ** 2) / shards);
   return calls / shards + Math.max(hottestKey, Math.sqrt(2 * Math.log(shards)) * spread);
 }
@@ -229,5 +234,5 @@ function hottestOf(asked: readonly Asked[], calls: number, way: Way): number {
 const sumOf = <Item>(items: readonly Item[], value: (item: Item) => number): number =>
   items.reduce((sum, item) => sum + value(item), 0);
 
-const total = (asked: readonly Asked[], name: "calls" | "changes" | "slices"): number =>
+const total = (asked: readonly KeyRates[], name: "calls" | "changes" | "slices"): number =>
   sumOf(asked, (key) => key.keys * key[name]);

@@ -1,6 +1,6 @@
-/** The tables of `scale.md`, each under the heading that names it. */
+/** The tables of `scale.md`, each by the heading above it. */
 import { type Bill, objectDollars, perMillion } from "./cost-replay.ts";
-import { type Load, loadOf, mostCallsPerObject, type Way } from "./scale-model.ts";
+import { type ModelledLoad, loadOf, mostCallsPerObject, type ServingMode } from "./scale-model.ts";
 import { type Replay, replays } from "./scale-replay.ts";
 import {
   type Distribution,
@@ -16,7 +16,7 @@ import { markdownTable, type Row, rough, whole } from "./table.ts";
 
 export const pagePath = "test/tools/scale.md";
 
-/** Beside what the object's own code does with the same traffic. */
+/** The model beside the object's own code, with the same traffic. */
 function replayTable(all: readonly Replay[]): Table {
   const rows = all.map(({ replayed, modelled, ...traffic }) => [
     `${rough(traffic.perSecond)}/s on ${whole(traffic.keys)} ${traffic.isSharded ? "in a shard" : "of its own object"}`,
@@ -34,7 +34,7 @@ export interface Table {
   readonly rows: readonly Row[];
 }
 
-type Setting = Omit<Way, "isolates">;
+type Setting = Omit<ServingMode, "isolates">;
 
 const layouts = [null, 32, 4096] as const;
 const consistencies = ["strict", "leased", "eventual"] as const;
@@ -48,24 +48,24 @@ const nameOf = ({ consistency, shards }: Setting): string =>
 const power = (count: number): string => `10^${Math.round(Math.log10(count))}`;
 const thousands = (count: number): string => `${rough(count / 1_000)}k`;
 
-const dollarsOf = ({ bill }: Load): string =>
+const dollarsOf = ({ bill }: ModelledLoad): string =>
   `$${perMillion(objectDollars(bill), bill).toFixed(2)}`;
-const mark = (load: Load): string => (load.hottest > mostCallsPerObject ? " †" : "");
+const mark = (load: ModelledLoad): string => (load.hottest > mostCallsPerObject ? " †" : "");
 
-function fullCell(load: Load): string {
+function fullCell(load: ModelledLoad): string {
   const { bill } = load;
   const counts = [bill.calls, bill.rowsWritten].map((count) => thousands(perMillion(count, bill)));
   return [...counts, dollarsOf(load)].join(" / ") + mark(load);
 }
 
-const shortCell = (load: Load): string => dollarsOf(load) + mark(load);
+const shortCell = (load: ModelledLoad): string => dollarsOf(load) + mark(load);
 
-/** A row for each way, of an isolate count that the traffic has. */
+/** A row for each serving mode, with the number of isolates that the traffic needs. */
 export function costTable(
   distribution: Distribution,
   traffic: readonly { perSecond: number; keys: number; isolates?: number }[],
   titles: readonly string[],
-  cell: (load: Load) => string,
+  cell: (load: ModelledLoad) => string,
 ): Table {
   const groups = traffic.map(({ perSecond, keys }) => distribution(perSecond, keys));
   const rows = settings.map((setting) => [
@@ -99,11 +99,11 @@ const evenly = (): Table =>
 const isolateCounts = [10, 100, 1_000] as const;
 const isolateTitles = isolateCounts.map((isolates) => `${whole(isolates)} isolates`);
 
-/** Cells for numbers of isolates, where so few can serve so many requests. */
+/** Cells for numbers of isolates; empty if so few cannot serve the traffic. */
 const byIsolates = (perSecond: number, cell: (isolates: number) => string): string[] =>
   isolateCounts.map((isolates) => (perSecond / isolates > mostPerIsolate ? "–" : cell(isolates)));
 
-/** Of a million keys with an object each. */
+/** A million keys with an object each. */
 function isolatesTable(): Table {
   const ways: readonly [string, Setting][] = [
     ["leased", { consistency: "leased", shards: null }],
@@ -121,10 +121,10 @@ function isolatesTable(): Table {
   return { header: ["", ...isolateTitles], rows };
 }
 
-/** Of one key, nearly all of whose requests are denied. */
+/** One key, nearly all of whose requests are denied. */
 function floods(): Table {
   const flood = { consistency: "strict", shards: null, deniedShare: 1 } as const;
-  const cell = (load: Load): string =>
+  const cell = (load: ModelledLoad): string =>
     `${rough(load.hottest)} calls/s, ${dollarsOf(load)}${mark(load)}`;
   const rows = rates.map((perSecond) => {
     const groups: KeyGroup[] = [{ keys: 1, perSecond }];
@@ -137,7 +137,9 @@ function floods(): Table {
   return { header: ["flood on one key", ...isolateTitles, "`denyCache = false`"], rows };
 }
 
-/** How many shards hold such traffic when each is to be asked less than the limit; null if none do. */
+/**
+ * The number of shards for this traffic if each may receive fewer requests than the limit; null if no number suffices.
+ */
 export function shardsNeeded(groups: readonly KeyGroup[], most = 65_536): number | null {
   for (let shards = 1; shards <= most; shards *= 2) {
     const { hottest } = loadOf(groups, { consistency: "strict", shards, isolates: 1 });
@@ -174,10 +176,10 @@ function limitsTable(): Table {
   return { header, rows };
 }
 
-/** Light in fibre, there and back; routes are longer. */
+/** The round trip of light in a straight fibre. Real routes are longer. */
 const roundTripMs = (kilometres: number): number => (2 * kilometres) / 200;
 
-/** Great circles from Frankfurt. */
+/** Great-circle distances from Frankfurt. */
 const distances = [
   ["London", 640],
   ["New York", 6_200],
@@ -208,7 +210,7 @@ export const tables = async (): Promise<Record<string, Table>> => ({
   "Modelled, and measured": replayTable(await replays()),
 });
 
-/** A page whose tables are these. */
+/** Replaces the tables of a page. */
 export function pageWith(page: string, all: Readonly<Record<string, Table>>): string {
   const sections = page.split(/^(?=#+ )/m);
   const titleOf = (section: string): string => /^#+ (.*)$/m.exec(section)?.[1] ?? "";
@@ -223,7 +225,7 @@ export function pageWith(page: string, all: Readonly<Record<string, Table>>): st
     .join("");
 }
 
-/** What one asks about. */
+/** The table for the traffic of the command line. */
 export const ownTable = (perSecond: number, keys: number, isolates: number): Table =>
   costTable(
     (...traffic) => zipf(...traffic),

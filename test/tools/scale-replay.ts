@@ -1,4 +1,4 @@
-/** The model's write-behind beside the object's own code, fed keys asked for at random. */
+/** Compares the model's write-behind with the object's own code, for keys requested at random. */
 import { parseLimits } from "../../src/strategies/index.ts";
 import { randomFrom } from "../random.ts";
 import { type Bill, billOfObject } from "./cost-replay.ts";
@@ -8,14 +8,14 @@ import { uniform } from "./scale-traffic.ts";
 
 export interface Replay {
   readonly keys: number;
-  /** Of all of them. */
+  /** The rate of all keys together. */
   readonly perSecond: number;
   readonly isSharded: boolean;
   readonly replayed: Bill;
   readonly modelled: Bill;
 }
 
-/** Keys and requests a second of one object, and how many are replayed. */
+/** Keys and requests a second of one object, and the number of requests to replay. */
 const cases = [
   [1, 1 / 600, 2_000],
   [1, 1 / 60, 3_000],
@@ -58,7 +58,7 @@ function replayed(
   const shape: CostShape = {
     name: "random",
     traffic: "random",
-    // So many that none is denied.
+    // High enough that no request is denied.
     limits: parseLimits("1000000/minute", { policy: "p", strategy: "sliding-window-counter" }),
     durability: "relaxed",
     isSharded,

@@ -1,9 +1,9 @@
-/** What is assumed of traffic at scale: who asks, how often, and from where. */
+/** The assumed traffic: its keys, rates and regions. */
 
-/** Keys that are asked for equally often. */
+/** Keys with the same rate. */
 export interface KeyGroup {
   readonly keys: number;
-  /** Requests a second for each of them, whose gaps are random (Poisson). */
+  /** Requests a second for each key, at random intervals (Poisson). */
   readonly perSecond: number;
 }
 
@@ -12,27 +12,30 @@ export type Distribution = (perSecond: number, keys: number) => readonly KeyGrou
 export const rates = [1_000, 100_000, 1_000_000] as const;
 export const keyCounts = [1e4, 1e5, 1e6, 1e7, 1e8] as const;
 
-/** About as many as there are location hints: a region is where an object is near. */
+/** About the number of location hints, since an object is near callers of one region. */
 export const regions = 10;
-/** A Worker's requests are gathered on few servers of a data centre: https://blog.cloudflare.com/eliminating-cold-starts-2-shard-and-conquer/ */
+/**
+ * Cloudflare routes a Worker's requests to few servers of a data centre:
+ * https://blog.cloudflare.com/eliminating-cold-starts-2-shard-and-conquer/
+ */
 export const isolatesPerRegion = 10;
-/** An isolate has one thread, and the prices here are for 1 ms of CPU a request. */
+/** An isolate has one thread, and the prices here assume 1 ms of CPU per request. */
 export const mostPerIsolate = 1_000;
 
 /**
- * How many isolates a key's requests meet. Here each key meets all, as one of a tenant does who is everywhere: the most
- * calls. A visitor meets those of one region.
+ * The number of isolates that receive a key's requests. This is the worst case, in which each key reaches all isolates,
+ * as the key of a worldwide tenant does. A visitor reaches the isolates of one region only.
  */
 export const isolatesFor = (perSecond: number): number =>
   Math.max(regions * isolatesPerRegion, Math.ceil(perSecond / mostPerIsolate));
 
 export const uniform: Distribution = (perSecond, keys) => [{ keys, perSecond: perSecond / keys }];
 
-/** Ranks that have a group each; of those after them, which differ by less, a group takes 2 %. */
+/** The first ranks have a group each. Later groups span 2 % of the rank, because rates differ little. */
 const ownGroups = 1_000;
 const growth = 1.02;
 
-/** The n-th key is asked for 1/n as often as the first, as in the bench of accuracy. */
+/** The n-th key has 1/n of the rate of the first, as in `npm run accuracy`. */
 export const zipf: Distribution = (perSecond, keys) => {
   const groups: { keys: number; weight: number }[] = [];
   for (let rank = 1; rank <= keys;) {

@@ -1,8 +1,8 @@
-/** The page of scale has the tables that come out, and its conclusions are in them. */
+/** The tables of scale.md equal the computed ones, and they support its conclusions. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { type Bill, objectDollars, perMillion, workerDollars } from "./cost-replay.ts";
-import { type Load, loadOf, type Way, worthwhileUnits } from "./scale-model.ts";
+import { type ModelledLoad, loadOf, type ServingMode, worthwhileUnits } from "./scale-model.ts";
 import { pagePath, shardsNeeded, tables } from "./scale-page.ts";
 import { replays } from "./scale-replay.ts";
 import { isolatesFor, keyCounts, rates, uniform, zipf } from "./scale-traffic.ts";
@@ -10,18 +10,19 @@ import { cellsOf } from "./table.ts";
 
 const page = readFileSync(pagePath, "utf8");
 const distributions = { uniform, zipf };
-const ways: readonly Omit<Way, "isolates">[] = (["strict", "leased", "eventual"] as const).flatMap(
-  (consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })),
-);
-/** Where fewer are allowed, slices lose their worth: what leased saves is less, too. */
+const ways: readonly Omit<ServingMode, "isolates">[] = (
+  ["strict", "leased", "eventual"] as const
+).flatMap((consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })));
+/** The saving of leased shrinks where fewer requests are allowed, because slices are worth less. */
 const paid = ways.filter(({ consistency }) => consistency !== "leased");
 const strict = { consistency: "strict", shards: null, isolates: 100 } as const;
 
-const addedBy = ({ bill }: Load): number => perMillion(objectDollars(bill), bill);
-const oneKey = (perSecond: number, way: Way): Load => loadOf([{ keys: 1, perSecond }], way);
+const addedBy = ({ bill }: ModelledLoad): number => perMillion(objectDollars(bill), bill);
+const oneKey = (perSecond: number, way: ServingMode): ModelledLoad =>
+  loadOf([{ keys: 1, perSecond }], way);
 
-describe("the page", () => {
-  it("has the tables that come out", async () => {
+describe("the page scale.md", () => {
+  it("the tables of scale.md equal the computed ones", async () => {
     for (const [title, { header, rows }] of Object.entries(await tables())) {
       const [, section = ""] = page.split(`# ${title}\n`);
       expect(cellsOf(section)).toEqual([header, ...rows]);
@@ -29,7 +30,7 @@ describe("the page", () => {
   });
 });
 
-describe("dollars", () => {
+describe("the price", () => {
   const million = 1_000_000;
   const nothing: Bill = {
     decisions: million,
@@ -43,7 +44,7 @@ describe("dollars", () => {
   };
   const called = { ...nothing, calls: million, activeSeconds: 1_000 };
 
-  // The designs of which Cloudflare's prices are known by heart.
+  // Cloudflare's prices for these designs are known.
   it.each([
     ["a denial from the isolate's memory", nothing, 0.32],
     ["an object's memory", called, 0.47],
@@ -54,11 +55,11 @@ describe("dollars", () => {
       { ...called, rowsWritten: million, activeSeconds: 10_000 },
       1.49,
     ],
-  ])("of a million decisions by %s", (_, bill, dollars) => {
+  ])("the price of a million decisions is right for %s", (_, bill, dollars) => {
     expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
   });
 
-  it("of a flood on one key are those of the isolates' memory, of a hot key those of the object's", () => {
+  it("a flood on one key costs what the deny cache needs, and a hot key what the object needs", () => {
     const flood = oneKey(100_000, { ...strict, deniedShare: 1 });
     const hot = oneKey(1_000, strict);
     expect(addedBy(flood) + 0.32).toBeCloseTo(0.32, 2);
@@ -66,8 +67,8 @@ describe("dollars", () => {
   });
 });
 
-describe.each(Object.entries(distributions))("keys that are asked for by %s", (_, distribution) => {
-  it.each(keyCounts)("are all there, and so are their requests: %d", (keys) => {
+describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, distribution) => {
+  it.each(keyCounts)("the distribution has all keys and all requests: %d", (keys) => {
     const groups = distribution(1_000, keys);
     const requests = groups.reduce((sum, group) => sum + group.keys * group.perSecond, 0);
     expect(groups.reduce((sum, group) => sum + group.keys, 0)).toBe(keys);
@@ -75,7 +76,7 @@ describe.each(Object.entries(distributions))("keys that are asked for by %s", (_
   });
 
   it.each(ways)(
-    "ask more in all and less for each as they are asked more: $consistency, $shards",
+    "a higher rate makes more calls in total and fewer calls per request: $consistency, $shards",
     (way) => {
       const loads = [1e2, 1e3, 1e4, 1e5, 1e6].map((rate) =>
         loadOf(distribution(rate, 1e5), { ...way, isolates: 100 }),
@@ -91,14 +92,14 @@ describe.each(Object.entries(distributions))("keys that are asked for by %s", (_
   );
 
   it.each(ways)(
-    "are called for alike in whatever layout, and never more than strictly: $consistency, $shards",
+    "every layout has as many calls per key, and never more than strict: $consistency, $shards",
     (way) => {
       for (const rate of rates) {
         const groups = distribution(rate, 1e6);
         const isolates = isolatesFor(rate);
         const { calls } = loadOf(groups, { ...way, isolates }).bill;
         const perKey = loadOf(groups, { ...way, shards: null, isolates }).bill.calls;
-        // Of a shard's keys those that are due are synced in one call.
+        // One call syncs all keys of a shard that are due.
         const least = way.consistency === "eventual" ? 0 : perKey;
         expect(calls).toBeGreaterThanOrEqual(least * (1 - 1e-9));
         expect(calls).toBeLessThanOrEqual(perKey * (1 + 1e-9));
@@ -107,7 +108,7 @@ describe.each(Object.entries(distributions))("keys that are asked for by %s", (_
     },
   );
 
-  it.each(paid)("cost no more the more of them are denied: $consistency, $shards", (way) => {
+  it.each(paid)("the cost never grows with the denied share: $consistency, $shards", (way) => {
     const groups = distribution(100_000, 1e5);
     const dollars = [0, 0.25, 0.5, 0.75, 1].map((deniedShare) =>
       objectDollars(loadOf(groups, { ...way, isolates: 100, deniedShare }).bill),
@@ -115,7 +116,7 @@ describe.each(Object.entries(distributions))("keys that are asked for by %s", (_
     expect(dollars).toEqual(dollars.toSorted((a, b) => b - a));
   });
 
-  it("spread over shards: all of them together are called as often as there are calls", () => {
+  it("the shards together receive as many calls as there are", () => {
     for (const shards of [32, 4096]) {
       const load = loadOf(distribution(100_000, 1e6), { ...strict, shards });
       expect(load.hottest).toBeGreaterThanOrEqual(load.bill.calls / shards);
@@ -124,8 +125,8 @@ describe.each(Object.entries(distributions))("keys that are asked for by %s", (_
   });
 });
 
-describe("the model", () => {
-  it("is within a twentieth of what the object's own code is billed for", async () => {
+describe("the cost model", () => {
+  it("the model is within a twentieth of what the object's own code is billed for", async () => {
     for (const { modelled, replayed } of await replays()) {
       const ratio =
         perMillion(objectDollars(modelled), modelled) /
@@ -135,8 +136,8 @@ describe("the model", () => {
   });
 });
 
-describe("the conclusion that", () => {
-  it("keys cost most when they are asked for alike", () => {
+describe("a conclusion of scale.md", () => {
+  it("keys cost most when their rates are equal", () => {
     for (const rate of rates) {
       for (const keys of keyCounts) {
         const [even, hot] = [uniform, zipf].map((spread) =>
@@ -147,7 +148,7 @@ describe("the conclusion that", () => {
     }
   });
 
-  it("cold keys cost a row each, and hot ones hardly any", () => {
+  it("cold keys cost a row each, and hot keys hardly any", () => {
     expect(
       perMillion(oneKey(0.1, strict).bill.rowsWritten, oneKey(0.1, strict).bill),
     ).toBeGreaterThan(990_000);
@@ -156,7 +157,7 @@ describe("the conclusion that", () => {
     );
   });
 
-  it("strict ends at 1,000 requests a second on one key in whatever layout", () => {
+  it("strict consistency reaches 1,000 requests a second on one key in any layout", () => {
     for (const shards of [null, 32, 4096]) {
       expect(oneKey(1_001, { ...strict, shards }).hottest).toBeGreaterThan(1_000);
     }
@@ -164,7 +165,7 @@ describe("the conclusion that", () => {
     expect(shardsNeeded(zipf(10_000, 1e6))).not.toBeNull();
   });
 
-  it("a slice pays from 8 decisions on", () => {
+  it("a slice is worthwhile from 8 decisions on", () => {
     expect(Math.ceil(worthwhileUnits)).toBe(8);
     const ratioOf = (units: number): number => {
       const way = { ...strict, isolates: 100 };
@@ -175,7 +176,7 @@ describe("the conclusion that", () => {
     expect(ratioOf(8)).toBeLessThan(1);
   });
 
-  it("leased and eventual ask for a hot key once a second and isolate, and longer syncs less", () => {
+  it("leased and eventual call the object of a hot key once a second per isolate, and less often with a longer sync interval", () => {
     const way = { ...strict, isolates: 1_000 };
     const hot = 1_000_000;
     expect(oneKey(hot, { ...way, consistency: "leased" }).hottest).toBeCloseTo(1_000, 0);
@@ -184,7 +185,7 @@ describe("the conclusion that", () => {
     expect(oneKey(hot, { ...eventual, syncSeconds: 10 }).hottest).toBeCloseTo(100, -1);
   });
 
-  it("a shard for each 1,000 requests and a third more suffice for keys that are asked for alike", () => {
+  it("one shard for each 1,000 requests a second, plus a third, suffices for keys with equal rates", () => {
     for (const rate of rates) {
       for (const keys of [1e6, 1e8]) {
         const shards = Math.ceil(((rate / 1_000) * 4) / 3);
@@ -193,7 +194,7 @@ describe("the conclusion that", () => {
     }
   });
 
-  it("with an object each nearly every request on 10^8 keys wakes one, if they are asked for alike", () => {
+  it("with an object each, nearly every request on 10^8 keys with equal rates wakes an object", () => {
     const { woken, bill } = loadOf(uniform(1_000_000, 1e8), strict);
     expect(woken / bill.decisions).toBeGreaterThan(0.9);
     expect(loadOf(uniform(1_000_000, 1e8), { ...strict, shards: 1024 }).woken).toBeLessThan(1);

@@ -1,12 +1,11 @@
 /**
- * `npm run scale`: writes the tables of `scale.md` anew, or, told of a traffic, prints the one of that.
- *
- * Options: --rate <requests a second>, --keys <number>, --isolates <number>.
+ * `npm run scale`: updates the tables of `scale.md`. With --rate, prints the table for that traffic instead. Options:
+ * --rate <requests a second>, --keys <number>, --isolates <number>.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseCommandLine } from "../../src/local/command.ts";
-import { positive } from "./options.ts";
+import { positiveInteger } from "./options.ts";
 import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
 import { isolatesFor } from "./scale-traffic.ts";
 import { markdownTable } from "./table.ts";
@@ -21,9 +20,9 @@ if (Object.keys(values).length === 0) {
   writeFileSync(pagePath, pageWith(readFileSync(pagePath, "utf8"), await tables()));
   execFileSync("oxfmt", [pagePath]);
 } else {
-  const rate = positive("rate", values.rate ?? "1000");
-  const keys = positive("keys", values.keys ?? "1000000");
-  const isolates = positive("isolates", values.isolates ?? String(isolatesFor(rate)));
+  const rate = positiveInteger("rate", values.rate ?? "1000");
+  const keys = positiveInteger("keys", values.keys ?? "1000000");
+  const isolates = positiveInteger("isolates", values.isolates ?? String(isolatesFor(rate)));
   const { header, rows } = ownTable(rate, keys, isolates);
   console.log(`${rate} requests a second, ${keys} keys by Zipf's law, ${isolates} isolates; for a million decisions:
 

@@ -1,13 +1,13 @@
-/** How many bytes the snapshot of a meter takes, written as the platform writes it. */
+/** The size in bytes of a meter's snapshot, serialized as the platform does. */
 import { serialize } from "node:v8";
 import type { Meter } from "../../src/strategies/index.ts";
 
-/** As it is: an integer that compiled code has computed may stand as a double, which takes some bytes more. */
+/** The size of the snapshot as it is. Compiled code may hold an integer as a double, which takes more bytes. */
 export function writtenBytes(meter: Meter): number {
   return serialize(meter.snapshot()).byteLength;
 }
 
-/** By way of JSON, which makes integers of them all: the same at every run. */
+/** The size after a JSON round trip, which makes every number an integer, so that every run has the same result. */
 export function leastBytes(meter: Meter): number {
   return serialize(JSON.parse(JSON.stringify(meter.snapshot()))).byteLength;
 }

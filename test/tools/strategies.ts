@@ -1,16 +1,16 @@
 /**
- * `npm run bench`: decisions per second of every strategy on one core, beside two limiters from npm, and what a
- * snapshot takes. Each figure is the median of some rounds, in which the contestants take turns.
+ * `npm run bench`: measures decisions per second of every strategy on one core, beside two npm libraries, and the size
+ * of a snapshot. Each figure is the median of several rounds, in which the contestants take turns.
  */
 import { measure } from "mitata";
 import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import {
-  type Contestant,
+  type DecisionContestant,
   type Decide,
   headgate,
   installClock,
-  type Load,
+  type BenchLoad,
   peers,
 } from "./contestants.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
@@ -26,7 +26,7 @@ const roundNs = 250_000_000;
 const loads = {
   one: { keys: 1, limit: 500, windowMs: 1_000, everyMs: 1 },
   many: { keys: 100_000, limit: 5, windowMs: 60_000, everyMs: 6_000 },
-} satisfies Record<string, Load>;
+} satisfies Record<string, BenchLoad>;
 
 const header: Row = [
   "strategy",
@@ -42,7 +42,7 @@ const logHeader: Row = [
   "bytes per entry",
 ];
 
-const contestants: readonly Contestant[] = [...forms.map(headgate), ...peers];
+const contestants: readonly DecisionContestant[] = [...forms.map(headgate), ...peers];
 
 installClock();
 const one = await race(loads.one);
@@ -53,7 +53,7 @@ report();
 process.exit();
 
 /** @returns the median time of a decision of each contestant, in nanoseconds */
-async function race(load: Load): Promise<Map<string, number>> {
+async function race(load: BenchLoad): Promise<Map<string, number>> {
   const times = new Map<string, number[]>(contestants.map(({ title }) => [title, []]));
   for (let round = 0; round < rounds; round++) {
     for (const { title, start } of contestants) {
@@ -76,10 +76,10 @@ function median(values: readonly number[]): number {
 }
 
 /**
- * Two windows of every key: fills the states, and shows that the contestants are given the same task. What is allowed
- * counts in the second only, when a bucket's first fill has been spent.
+ * Runs two windows of every key. This fills the states and shows that the contestants decide alike. Only the second
+ * window counts, after a bucket's initial tokens have been spent.
  */
-async function allowedShare(decide: Decide, load: Load): Promise<string> {
+async function allowedShare(decide: Decide, load: BenchLoad): Promise<string> {
   const perWindow = load.keys * (load.windowMs / load.everyMs);
   let allowed = 0;
   for (let decision = 0; decision < 2 * perWindow; decision++) {
@@ -111,7 +111,10 @@ async function raceLogs(): Promise<FullLog[]> {
   }));
 }
 
-/** Full with an entry for every other millisecond, and asked in each: one entry leaves, one comes, one is denied. */
+/**
+ * A full log with an entry every other millisecond and a request every millisecond: one entry expires, one request is
+ * allowed and one is denied.
+ */
 function fullLog(limit: number): { meter: Meter; decide: Decide } {
   const log = forms.find(({ strategy }) => strategy === "sliding-log");
   if (log === undefined) throw new Error("the sliding log is not among the forms");
@@ -125,7 +128,7 @@ function fullLog(limit: number): { meter: Meter; decide: Decide } {
   return { meter, decide };
 }
 
-/** The most at any instant of some windows of twice the limit. */
+/** The largest snapshot at any instant of several windows with twice the limit. */
 function busyBytes(form: Form): number {
   const meter = createMeter(limitsOf(form, 100, 60_000));
   let most = 0;

@@ -1,8 +1,8 @@
-/** Tables in Markdown, and numbers as they are written in them. */
+/** Markdown tables, and the format of their numbers. */
 
 export type Row = readonly string[];
 
-/** The first column is text, the others are numbers. */
+/** A table whose first column is text and whose other columns are numbers. */
 export function markdownTable(header: Row, rows: readonly Row[]): string {
   const rule = header.map((_, column) => (column === 0 ? "---" : "---:"));
   return [header, rule, ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
@@ -20,7 +20,7 @@ export function cellsOf(markdown: string): Row[] {
 
 export const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
 
-/** To three significant digits: what is measured is not known better. */
+/** Three significant digits, the precision of the measurements. */
 export const rough = (value: number): string =>
   value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
 

@@ -1,23 +1,23 @@
-/** Traffic for the accuracy table: the instants at which requests of cost 1 arrive, the same at every run. */
+/** Traffic for the accuracy table: arrival times of requests with cost 1, the same in every run. */
 import { type Random, randomFrom } from "../random.ts";
 
 export interface Shape {
-  /** Of the limit that the traffic is meant for. */
+  /** The limit that the traffic is meant for. */
   readonly limit: number;
   readonly windowMs: number;
-  /** Of each kind of traffic. */
+  /** The number of requests of each kind of traffic. */
   readonly requests: number;
 }
 
-/** For each key the instants of its requests, in order. */
-export type Arrivals = readonly (readonly number[])[];
+/** For each key, the times of its requests in order. */
+export type KeyArrivals = readonly (readonly number[])[];
 
-/** A whole number of every window that is tried. */
+/** A whole multiple of every window in use. */
 const startMs = 1_800_000_000_000;
-/** How much more is asked for than is allowed. */
+/** The ratio of requests to allowed requests. */
 const demand = 1.2;
 
-export const kinds: Readonly<Record<string, (shape: Shape) => Arrivals>> = {
+export const kinds: Readonly<Record<string, (shape: Shape) => KeyArrivals>> = {
   uniform,
   bursty,
   boundary,
@@ -26,8 +26,8 @@ export const kinds: Readonly<Record<string, (shape: Shape) => Arrivals>> = {
 
 const below = (random: Random, end: number): number => Math.floor(random() * end);
 
-/** Ten keys, each asked for evenly and a little too often. */
-function uniform({ limit, windowMs, requests }: Shape): Arrivals {
+/** Ten keys, each with evenly spaced requests slightly above the limit. */
+function uniform({ limit, windowMs, requests }: Shape): KeyArrivals {
   const random = randomFrom(1);
   const each = Math.ceil(requests / 10);
   const spanMs = (each / (demand * limit)) * windowMs;
@@ -36,8 +36,10 @@ function uniform({ limit, windowMs, requests }: Shape): Arrivals {
   );
 }
 
-/** Ten keys with bursts of up to the limit and pauses of up to nearly a window; as much on average as in `uniform`. */
-function bursty({ limit, windowMs, requests }: Shape): Arrivals {
+/**
+ * Ten keys with bursts of up to the limit and pauses of up to nearly a window. The mean rate equals that of `uniform`.
+ */
+function bursty({ limit, windowMs, requests }: Shape): KeyArrivals {
   const random = randomFrom(2);
   const each = Math.ceil(requests / 10);
   return Array.from({ length: 10 }, () => {
@@ -55,8 +57,8 @@ function bursty({ limit, windowMs, requests }: Shape): Arrivals {
   });
 }
 
-/** Five keys, each under another attack on an edge, again and again. */
-function boundary(shape: Shape): Arrivals {
+/** Five keys, each with repeated attacks on a window boundary. */
+function boundary(shape: Shape): KeyArrivals {
   const random = randomFrom(3);
   const each = Math.ceil(shape.requests / attacks.length);
   return attacks.map((attack) => {
@@ -69,7 +71,10 @@ function boundary(shape: Shape): Arrivals {
   });
 }
 
-/** @param clockMs where a window on the clock begins @param anyMs an instant in it */
+/**
+ * @param clockMs the start of a clock-aligned window
+ * @param anyMs an instant inside of it
+ */
 type Attack = (shape: Shape, clockMs: number, anyMs: number) => number[];
 
 const burst = (length: number, atMs: number): number[] => Array.from({ length }, () => atMs);
@@ -81,9 +86,9 @@ const steady = ({ limit, windowMs }: Shape, fromMs: number): number[] =>
     (_, request) => fromMs + Math.floor((request * windowMs) / (2 * limit)),
   );
 
-/** Each takes less than three windows, and rests for two: it finds every strategy recovered. */
+/** Each attack takes less than three windows and is followed by a pause of two, in which every strategy recovers. */
 const attacks: readonly Attack[] = [
-  // The end of a window on the clock, and the beginning of the next.
+  // The end of a clock-aligned window and the beginning of the next.
   ({ limit }, clockMs) => [...burst(limit, clockMs - 1), ...burst(limit, clockMs)],
   // The same for a window that a request has opened.
   ({ limit, windowMs }, _, anyMs) => [
@@ -91,7 +96,7 @@ const attacks: readonly Attack[] = [
     ...burst(limit, anyMs + windowMs - 1),
     ...burst(limit, anyMs + windowMs),
   ],
-  // A full window's end, and what an estimate lets in after it.
+  // The end of a full window, then the requests that an estimate admits after it.
   (shape, clockMs) => [...burst(shape.limit, clockMs - 1), ...steady(shape, clockMs)],
   (shape, _, anyMs) => [
     anyMs,
@@ -105,8 +110,8 @@ const attacks: readonly Attack[] = [
   ],
 ];
 
-/** A thousand keys: the n-th is asked for 1/n as often as the first, which asks for several times its limit. */
-function zipf({ limit, windowMs, requests }: Shape): Arrivals {
+/** A thousand keys. The n-th has 1/n of the rate of the first, which exceeds its limit several times. */
+function zipf({ limit, windowMs, requests }: Shape): KeyArrivals {
   const random = randomFrom(4);
   const totals: number[] = [];
   for (let rank = 1; rank <= 1_000; rank++) totals.push((totals.at(-1) ?? 0) + 1 / rank);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { judge, type Load } from "./verdict.ts";
+import { judge, type MeasuredLoad } from "./verdict.ts";
 
-const exact: Load = {
+const exact: MeasuredLoad = {
   limit: 3,
   windowMs: 1000,
   elapsedMs: 4500,
@@ -11,14 +11,15 @@ const exact: Load = {
   errors: 0,
 };
 
-const faultsOf = (change: Partial<Load>): number => judge({ ...exact, ...change }).faults.length;
+const faultsOf = (change: Partial<MeasuredLoad>): number =>
+  judge({ ...exact, ...change }).faults.length;
 
-describe("the verdict on a load", () => {
-  it("is good when every window let in each of its units once", () => {
+describe("the verdict on a load test", () => {
+  it("a load test passes when every window admits each unit of the limit once", () => {
     expect(judge(exact)).toEqual({ windows: 5, allowed: 15, faults: [] });
   });
 
-  it.for<[string, Partial<Load>]>([
+  it.for<[string, Partial<MeasuredLoad>]>([
     ["one too many was let in", { told: [6, 5, 5], served: 16 }],
     ["one too few was let in", { told: [4, 5, 5], served: 14 }],
     ["windows were shorter than they should be", { told: [6, 6, 6], served: 18 }],
@@ -27,7 +28,7 @@ describe("the verdict on a load", () => {
     ["the load never reached the limit", { refused: 0 }],
     ["a request failed", { errors: 1 }],
     ["nothing was let in", { told: [], served: 0 }],
-  ])("is bad when %s", ([, change]) => {
+  ])("a load test fails when %s", ([, change]) => {
     expect(faultsOf(change)).toBeGreaterThan(0);
   });
 });

@@ -1,10 +1,10 @@
-/** Whether a load was let in exactly: in every window each unit of the limit once. */
+/** Checks that a load was admitted exactly: in every window, each unit of the limit once. */
 
-export interface Load {
+export interface MeasuredLoad {
   readonly limit: number;
   readonly windowMs: number;
   readonly elapsedMs: number;
-  /** For each `remaining` that an allowed answer told, how many told it; index 0 is the last unit of a window. */
+  /** The number of allowed responses with each `remaining`. Index 0 is the last unit of a window. */
   readonly told: readonly number[];
   readonly served: number;
   readonly refused: number;
@@ -14,14 +14,14 @@ export interface Load {
 export interface Verdict {
   readonly windows: number;
   readonly allowed: number;
-  /** What is wrong; none when exactly the limit was let in per window. */
+  /** One line for each fault; empty when exactly the limit was admitted per window. */
   readonly faults: readonly string[];
 }
 
-export function judge(load: Load): Verdict {
+export function judge(load: MeasuredLoad): Verdict {
   const units = Array.from({ length: load.limit }, (_, remaining) => load.told[remaining] ?? 0);
   const allowed = load.told.reduce((sum, count) => sum + count, 0);
-  // The first request of a window leaves one less than the limit: there are as many windows as were told that.
+  // The first request of a window has `remaining` one below the limit, so their number is the number of windows.
   const windows = units.at(-1) ?? 0;
   const mostWindows = Math.floor(load.elapsedMs / load.windowMs) + 1;
   const isWhole = units.every((count) => count === windows);

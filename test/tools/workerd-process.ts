@@ -1,4 +1,4 @@
-/** A process of workerd by the configuration in a folder, and the bundles that it serves. */
+/** Runs workerd with the configuration in a folder, and builds the bundles that it serves. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 
 const { default: workerd } = createRequire(import.meta.url)("workerd") as { default: string };
 
-/** Headgate as it is deployed, or what another configuration of wrangler tells of. */
+/** Writes the bundle of Headgate, or of another wrangler configuration, into a folder. */
 export function bundle(folder: string, configuration?: string): void {
   const wrangler = ["node_modules/wrangler/bin/wrangler.js", "deploy", "--dry-run"];
   const config = configuration === undefined ? [] : ["--config", configuration];
@@ -17,28 +17,32 @@ export function bundle(folder: string, configuration?: string): void {
   });
 }
 
-export interface Running<Socket extends string> {
+export interface RunningWorkerd<Socket extends string> {
   readonly pid: number;
   readonly ports: Readonly<Record<Socket, number>>;
-  /** Ends the process as a crash would. */
+  /** Kills the process without warning, as a crash would. */
   readonly kill: () => Promise<void>;
 }
 
-export interface Options {
-  /** Takes all that workerd prints. */
+export interface WorkerdProcessOptions {
+  /** Receives everything that workerd prints. */
   readonly print?: (text: string) => void;
-  /** Of workerd's command line. */
+  /** Command-line flags of workerd. */
   readonly flags?: readonly string[];
-  /** The name of the configuration in its folder. */
+  /** The file name of the configuration in the folder. */
   readonly configuration?: string;
 }
 
-/** @param ports of each socket; 0 for any that is free */
+/** @param ports the port of each socket; 0 for any free port */
 export async function runWorkerd<Socket extends string>(
   folder: string,
   ports: Readonly<Record<Socket, number>>,
-  { print = (): void => undefined, flags = [], configuration = "workerd.capnp" }: Options = {},
-): Promise<Running<Socket>> {
+  {
+    print = (): void => undefined,
+    flags = [],
+    configuration = "workerd.capnp",
+  }: WorkerdProcessOptions = {},
+): Promise<RunningWorkerd<Socket>> {
   const sockets = Object.entries(ports).flatMap(([name, port]) => [
     "--socket-addr",
     `${name}=127.0.0.1:${String(port)}`,
@@ -49,14 +53,14 @@ export async function runWorkerd<Socket extends string>(
     stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
   const ended = once(child, "exit");
-  guard(child);
+  killWithParent(child);
   for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", print);
   const kill = async (): Promise<void> => {
     child.kill("SIGKILL");
     await ended;
   };
   try {
-    const listening = await portsOf(child, Object.keys(ports) as Socket[]);
+    const listening = await reportedPorts(child, Object.keys(ports) as Socket[]);
     return { pid: child.pid ?? 0, ports: listening, kill };
   } catch (error) {
     await kill();
@@ -64,8 +68,8 @@ export async function runWorkerd<Socket extends string>(
   }
 }
 
-/** Kills a process when this one has gone, however it went: a shell waits for the end of what it would be told. */
-export function guard(child: ChildProcess): void {
+/** Kills a process when this process ends in any way: a shell waits for the end of its input. */
+export function killWithParent(child: ChildProcess): void {
   const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
     detached: true,
     stdio: ["pipe", "ignore", "ignore"],
@@ -73,8 +77,8 @@ export function guard(child: ChildProcess): void {
   child.once("exit", () => shell.kill("SIGKILL"));
 }
 
-/** The ports that workerd tells, a line for each. */
-async function portsOf<Socket extends string>(
+/** The ports that workerd reports, one line for each. */
+async function reportedPorts<Socket extends string>(
   child: ChildProcess,
   names: readonly Socket[],
 ): Promise<Record<Socket, number>> {

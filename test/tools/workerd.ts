@@ -1,32 +1,32 @@
 /**
- * Headgate as it is deployed: the bundle, in a workerd of its own, in front of an origin that counts. It can be killed
- * without warning and started again where it was.
+ * Runs the bundle of Headgate in its own workerd, in front of an origin that counts requests. It can be killed without
+ * warning and restarted with the same storage and ports.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bundle, type Running, runWorkerd } from "./workerd-process.ts";
+import { bundle, type RunningWorkerd, runWorkerd } from "./workerd-process.ts";
 
 export interface Workerd {
   readonly url: URL;
-  /** Where the other Worker is, if there is one. */
+  /** The URL of the other Worker, if there is one. */
   readonly otherUrl: URL;
-  /** Where the origin is asked past Headgate. */
+  /** The URL of the origin itself, not through Headgate. */
   readonly originUrl: URL;
-  /** How many requests have reached the origin since the last start. */
+  /** The number of requests that have reached the origin since the last start. */
   readonly served: () => Promise<number>;
-  /** The memory that the process has in use, and the most that it had; null where the system does not tell. */
+  /** The current and the highest memory use of the process; null on systems without `/proc`. */
   readonly memoryBytes: () => { readonly now: number; readonly most: number } | null;
-  /** Ends the process as a crash would: nothing is told to it, nothing is waited for. */
+  /** Kills the process without warning, as a crash would. */
   readonly kill: () => Promise<void>;
-  /** After `kill`: the same storage, the same port. */
+  /** Restarts with the same storage and ports. */
   readonly start: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 const compatibilityDate = "2026-11-01";
 
-/** Answers every request with how many it has seen; `/count` without counting. */
-const counting = `
+/** Answers every request with the number of requests so far. `/count` is not counted. */
+const countingOrigin = `
 let served = 0;
 export default {
   fetch(request) {
@@ -36,51 +36,56 @@ export default {
 };
 `;
 
-/** The bundle as it is. */
-const itself = `export * from "./index.js";\nexport { default } from "./index.js";\n`;
+/** An entry module that only exports the bundle. */
+const plainEntry = `export * from "./index.js";\nexport { default } from "./index.js";\n`;
 
-/** What stands around Headgate, and who hears what is printed. */
-export interface Surroundings {
-  /** What stands for the bundle, `./index.js`. */
+/** Optional Workers and settings around Headgate. */
+export interface WorkerdOptions {
+  /** An entry module in place of the bundle `./index.js`. */
   readonly entry?: string;
-  /** The code of the origin, in place of the one that counts. */
+  /** The code of an origin in place of the counting one. */
   readonly origin?: string;
-  /** The code of another Worker, bound to Headgate's service as `HEADGATE` and its objects as `RATE_LIMITER`. */
+  /** The code of another Worker, with Headgate's service bound as `HEADGATE` and its objects as `RATE_LIMITER`. */
   readonly other?: string;
-  /** The field in which a request says, as JSON, what Cloudflare would know of where it comes from. */
+  /** The request field with Cloudflare's location data in JSON. */
   readonly cfField?: string;
-  /** Takes all that workerd prints, Headgate's log included. */
+  /** Receives everything that workerd prints, including Headgate's log. */
   readonly print?: (text: string) => void;
-  /** Of workerd's command line. */
+  /** Command-line flags of workerd. */
   readonly flags?: readonly string[];
 }
 
 type Socket = "headgate" | "origin" | "other";
 
-/** A Worker that has Headgate bound and nothing to do with it. */
+/** A Worker that never uses its bindings. */
 const idle = "export default { fetch: () => new Response() };";
 
 /**
- * @param folder the caller's: for the bundle, and for what the objects store
- * @param vars with an `ORIGIN` of the caller's, which is asked over the network; without one it is a Worker beside
+ * @param folder the caller's folder for the bundle and the objects' storage
+ * @param vars variables; without `ORIGIN`, the origin is a Worker in the same process
  */
 export async function startWorkerd(
   folder: string,
   vars: Readonly<Record<string, string>>,
-  surroundings: Surroundings = {},
+  surroundings: WorkerdOptions = {},
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
   bundle(folder);
-  writeFileSync(join(folder, "origin.js"), surroundings.origin ?? counting);
+  writeFileSync(join(folder, "origin.js"), surroundings.origin ?? countingOrigin);
   writeFileSync(join(folder, "other.js"), surroundings.other ?? idle);
-  writeFileSync(join(folder, "entry.js"), surroundings.entry ?? itself);
+  writeFileSync(join(folder, "entry.js"), surroundings.entry ?? plainEntry);
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
-  writeFileSync(join(folder, "workerd.capnp"), configOf(bindings, outbound, surroundings.cfField));
+  writeFileSync(
+    join(folder, "workerd.capnp"),
+    workerdConfig(bindings, outbound, surroundings.cfField),
+  );
   const { print = (): void => undefined, flags = [] } = surroundings;
-  const start = async (ports: Readonly<Record<Socket, number>>): Promise<Running<Socket>> => {
+  const start = async (
+    ports: Readonly<Record<Socket, number>>,
+  ): Promise<RunningWorkerd<Socket>> => {
     const started = await runWorkerd(folder, ports, { print, flags });
-    // Whatever it answers, it is up.
+    // The first response of any status shows that workerd is running.
     await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
     return started;
   };
@@ -96,7 +101,7 @@ export async function startWorkerd(
       const response = await fetch(new URL("/count", urlOf(ports.origin)));
       return Number(await response.text());
     },
-    memoryBytes: () => memoryOf(running.pid),
+    memoryBytes: () => processMemory(running.pid),
     kill,
     start: async () => {
       await kill();
@@ -106,8 +111,10 @@ export async function startWorkerd(
   };
 }
 
-/** Its files are named from where the configuration is, its folder from where workerd is started: there too. */
-function configOf(
+/**
+ * File names are relative to the configuration, and the storage folder to workerd's working folder. Both are `folder`.
+ */
+function workerdConfig(
   bindings: Readonly<Record<string, string>>,
   outbound: "origin" | "network",
   cfField?: string,
@@ -164,8 +171,8 @@ const config :Workerd.Config = (
 `;
 }
 
-/** As Linux tells it. */
-function memoryOf(pid: number): { now: number; most: number } | null {
+/** Reads Linux's `/proc`. */
+function processMemory(pid: number): { now: number; most: number } | null {
   const path = `/proc/${pid}/status`;
   if (!existsSync(path)) return null;
   const text = readFileSync(path, "utf8");

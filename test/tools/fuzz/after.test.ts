@@ -1,11 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { arrivalFaults } from "./after.ts";
-import type { Arrivals } from "./origin.ts";
+import type { OriginReport } from "./origin.ts";
 
 const course = { letIn: [1, 2], refused: [3], lost: 1 };
-const arrivals: Arrivals = { ids: [1, 2], changed: [], count: 2, mostInFlight: { somebody: 3 } };
+const arrivals: OriginReport = {
+  ids: [1, 2],
+  changed: [],
+  count: 2,
+  mostInFlight: { somebody: 3 },
+};
 
-const faultsOf = (change: Partial<Arrivals>, spent = 2): string[] =>
+const faultsOf = (change: Partial<OriginReport>, spent = 2): string[] =>
   arrivalFaults(course, { ...arrivals, ...change }, spent);
 
 describe("what has reached the origin", () => {
@@ -18,7 +23,7 @@ describe("what has reached the origin", () => {
     expect(faultsOf({}, 4)).toHaveLength(1);
   });
 
-  it.for<[string, Partial<Arrivals>]>([
+  it.for<[string, Partial<OriginReport>]>([
     ["more than was spent", { count: 3 }],
     ["what was refused", { ids: [1, 2, 3], count: 2 }],
     ["a request twice", { ids: [1, 2, 2] }],

@@ -3,13 +3,13 @@ import { setTimeout } from "node:timers/promises";
 import { jsonOf } from "./answers.ts";
 import { slots } from "./by-rule.ts";
 import { callOf, queryOf } from "./checks.ts";
-import { Connection, type Place } from "./connection.ts";
+import { Connection, type TargetAddress } from "./connection.ts";
 import { Draw } from "./draw.ts";
-import type { Charge, Ledger } from "./ledger.ts";
-import type { Arrivals } from "./origin.ts";
-import { toldBy } from "./own.ts";
-import { everyone, everything } from "./requests.ts";
-import type { Course } from "./run.ts";
+import type { ExpectedCharge, SpendRecord } from "./ledger.ts";
+import type { OriginReport } from "./origin.ts";
+import { remainingByLimit } from "./own.ts";
+import { catchAll, everything } from "./requests.ts";
+import type { FuzzResult } from "./run.ts";
 
 export interface Aftermath {
   readonly keys: number;
@@ -20,13 +20,17 @@ const patienceMs = 30_000;
 /** What is settled behind answers takes its time, also where a client has gone away; by then it is done. */
 const settledMs = 8_000;
 
-type Remaining = (charge: Charge) => Promise<Map<string, number>>;
+type Remaining = (charge: ExpectedCharge) => Promise<Map<string, number>>;
 
-export async function aftermath(place: Place, origin: URL, course: Course): Promise<Aftermath> {
+export async function aftermath(
+  place: TargetAddress,
+  origin: URL,
+  course: FuzzResult,
+): Promise<Aftermath> {
   const connection = new Connection(place);
   const remaining: Remaining = async (charge) => {
     const { bytes } = callOf(new Draw(0, 0), "GET", `/check${queryOf(charge)}`);
-    return toldBy(jsonOf(await connection.exchange(bytes, false, patienceMs)));
+    return remainingByLimit(jsonOf(await connection.exchange(bytes, false, patienceMs)));
   };
   const { ledger, passages } = course;
   const arrivals = await arrivalsAt(origin);
@@ -43,7 +47,7 @@ export async function aftermath(place: Place, origin: URL, course: Course): Prom
   }
   const left = (await remaining(everything)).get(everything.policy) ?? 0;
   connection.close();
-  faults.push(...arrivalFaults(course, await arrivalsAt(origin), everyone.limit - left));
+  faults.push(...arrivalFaults(course, await arrivalsAt(origin), catchAll.limit - left));
   faults.push(...passages.banFaults(), ...passages.queueFaults());
   return { keys: looks.length, faults };
 }
@@ -51,7 +55,7 @@ export async function aftermath(place: Place, origin: URL, course: Course): Prom
 type Look = () => Promise<string[]>;
 
 /** That a key has spent what its requests have cost; of those that `/check` can name. */
-function ofKey(charge: Charge, ledger: Ledger, remaining: Remaining): Look[] {
+function ofKey(charge: ExpectedCharge, ledger: SpendRecord, remaining: Remaining): Look[] {
   const { policy, key, named } = charge;
   if (named === null || named.length === 0) return [];
   return [
@@ -81,15 +85,15 @@ async function inTime(look: Look, untilMs: number): Promise<string[]> {
   }
 }
 
-async function arrivalsAt(origin: URL): Promise<Arrivals> {
+async function arrivalsAt(origin: URL): Promise<OriginReport> {
   const response = await fetch(new URL("/arrivals", origin));
-  return response.json<Arrivals>();
+  return response.json<OriginReport>();
 }
 
 /** @param spent by the policy that meets every request */
 export function arrivalFaults(
-  { letIn, refused, lost }: Pick<Course, "letIn" | "refused" | "lost">,
-  { ids, changed, count, mostInFlight }: Arrivals,
+  { letIn, refused, lost }: Pick<FuzzResult, "letIn" | "refused" | "lost">,
+  { ids, changed, count, mostInFlight }: OriginReport,
   spent: number,
 ): string[] {
   const arrived = new Set(ids);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { authorOf, failureOf, misshapen } from "./answers.ts";
+import { responderOf, failureOf, invalidDecision } from "./answers.ts";
 import type { Answer } from "./connection.ts";
-import { Log } from "./log.ts";
-import { tag } from "./people.ts";
+import { WorkerdLog } from "./log.ts";
+import { secretTag } from "./people.ts";
 
 const answer = (status: number, fields: Record<string, string>): Answer => ({
   status,
@@ -15,7 +15,7 @@ const ofOrigin = { "x-fuzz-origin": "7" };
 
 describe("an answer of 5xx", () => {
   it("is no failure of Headgate's where it is the origin's", () => {
-    expect(authorOf(answer(500, ofOrigin))).toBe("the origin");
+    expect(responderOf(answer(500, ofOrigin))).toBe("the origin");
     expect(failureOf(answer(500, ofOrigin))).toBeNull();
   });
 
@@ -40,16 +40,16 @@ describe("a decision", () => {
   const limit = { limit: 5, capacity: 5, remaining: 5 };
 
   it("holds no less than nothing, and no more than there is", () => {
-    expect(misshapen({ limits: [limit, { ...limit, remaining: 0 }] })).toBeNull();
+    expect(invalidDecision({ limits: [limit, { ...limit, remaining: 0 }] })).toBeNull();
     for (const remaining of [-1, 6, 0.5]) {
-      expect(misshapen({ limits: [{ ...limit, remaining }] })).not.toBeNull();
+      expect(invalidDecision({ limits: [{ ...limit, remaining }] })).not.toBeNull();
     }
   });
 });
 
 describe("a log", () => {
   const faultsOf = (line: string): number => {
-    const log = new Log();
+    const log = new WorkerdLog();
     log.add(`${line}\n`);
     return log.faults().length;
   };
@@ -59,7 +59,7 @@ describe("a log", () => {
   });
 
   it.each([
-    `{"event":"dry-run-denied","policy":"${tag}-1"}`,
+    `{"event":"dry-run-denied","policy":"${secretTag}-1"}`,
     '{"event":"origin-unreachable","error":"no answer from 203.0.113.7"}',
     '{"event":"dry-run-denied","key":"2001:db8::1"}',
     '{"event":"origin-unreachable","error":"Bearer eyJhbGciOiJIUzI1NiJ9"}',

@@ -2,10 +2,10 @@
 import type { Answer } from "./connection.ts";
 import { originField } from "./origin.ts";
 
-export type Author = "the origin" | "Headgate" | "workerd";
+export type Responder = "the origin" | "Headgate" | "workerd";
 
 /** The platform says in plain text, or without a word, what it has refused to read or could not run. */
-export function authorOf({ status, headers }: Answer): Author {
+export function responderOf({ status, headers }: Answer): Responder {
   if (headers.has(originField)) return "the origin";
   const type = headers.get("content-type") ?? "text/plain";
   return [400, 408, 413, 414, 431, 500, 501, 505].includes(status) && type.startsWith("text/plain")
@@ -27,7 +27,7 @@ export function failureOf(
   { isConnect, isUnreachable }: Excuse = {},
 ): string | null {
   const { status, body } = answer;
-  const author = authorOf(answer);
+  const author = responderOf(answer);
   if (status < 500 || author === "the origin") return null;
   if (author === "workerd" && (status === 501 || isConnect === true)) return null;
   if (status === 502 && isUnreachable === true) return null;
@@ -39,7 +39,7 @@ export const hasFieldsOf = ({ status }: Answer): boolean =>
   status >= 200 && (status < 300 || status >= 400);
 
 /** What remains of each limit, by the fields of an answer. */
-export function toldBy({ headers }: Answer): Map<string, number> {
+export function remainingInFields({ headers }: Answer): Map<string, number> {
   const items = (headers.get("ratelimit") ?? "").matchAll(/"([a-z][a-z.-]*)";r=(\d+)/g);
   return new Map([...items].map(([, name = "", remaining]) => [name, Number(remaining)]));
 }
@@ -53,7 +53,7 @@ export function jsonOf({ body }: Answer): unknown {
 }
 
 /** What is wrong with a decision, whatever was asked: it holds less than nothing, or more than there is. */
-export function misshapen(json: unknown): string | null {
+export function invalidDecision(json: unknown): string | null {
   const { limits = [] } = Object(json) as { limits?: Record<string, number>[] };
   const isSound = limits.every(({ remaining = -1, capacity = -1, limit = 0 }) => {
     const isCount = Number.isInteger(remaining) && Number.isInteger(capacity) && limit >= 1;

@@ -1,10 +1,10 @@
 /** Scenarios of costs: what requests and responses say, and what they only seem to say. */
-import type { Ask } from "./origin.ts";
+import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
-import { anyCase, byHeader, escaped, utf8 } from "./people.ts";
-import { allOf, charge, long, type Scenario } from "./scenarios.ts";
+import { anyCase, byHeader, percentEncoded, utf8 } from "./people.ts";
+import { allOf, charge, longWindow, type Scenario } from "./scenarios.ts";
 
-const log = (limit: number): object => ({ limit, window: long, strategy: "sliding-log" });
+const log = (limit: number): object => ({ limit, window: longWindow, strategy: "sliding-log" });
 const sharded = { objects: "sharded", shards: 4 };
 
 /** Texts of a cost, and how many units each is; null where it is none. */
@@ -34,18 +34,18 @@ const texts: readonly (readonly [string, number | null])[] = [
   ["²", null],
 ];
 
-type Told = (typeof texts)[number];
+type DeclaredCost = (typeof texts)[number];
 
 /** A cost as it is told: not at all, once, or twice. */
-function told(draw: Draw): readonly Told[] {
+function declaredCosts(draw: Draw): readonly DeclaredCost[] {
   if (draw.chance(0.1)) return [];
   return draw.chance(0.1) ? [draw.one(texts), draw.one(texts)] : [draw.one(texts)];
 }
 
-const valuesOf = (costs: readonly Told[]): string[] => costs.map(([text]) => text);
+const valuesOf = (costs: readonly DeclaredCost[]): string[] => costs.map(([text]) => text);
 
 /** Of a request the greatest counts; what is no integer may be the most; what is empty is not told. */
-function charged(costs: readonly Told[], max: number): number {
+function charged(costs: readonly DeclaredCost[], max: number): number {
   const units = costs.filter(([text]) => text !== "").map(([, each]) => each ?? max);
   return Math.min(max, Math.max(1, ...units));
 }
@@ -66,7 +66,7 @@ const header: Scenario = {
   ],
   draw: (draw) => {
     const { key, lines } = byHeader(draw, "X-Key");
-    const costs = told(draw);
+    const costs = declaredCosts(draw);
     const values = valuesOf(costs);
     const cost = charged(costs, ofHeader.max);
     return {
@@ -88,7 +88,7 @@ const query: Scenario = {
       cost: { from: "query:cost", max: ofQuery.max },
       limits: {
         limit: ofQuery.limit,
-        window: long,
+        window: longWindow,
         strategy: "token-bucket",
         refill: "interval",
       },
@@ -97,7 +97,7 @@ const query: Scenario = {
   ],
   draw: (draw) => {
     const { key, lines } = byHeader(draw, "X-Key");
-    const costs = told(draw);
+    const costs = declaredCosts(draw);
     const values = valuesOf(costs);
     // Some origins read the first as the parameter, and none the second.
     const others = draw.chance(0.3)
@@ -105,7 +105,7 @@ const query: Scenario = {
       : [];
     const cost = charged(others.length > 0 ? [...costs, ["2", 2]] : costs, ofQuery.max);
     const parameter = (value: string): string =>
-      `cost=${/^[\w.]*$/.test(value) ? escaped(draw, value) : encodeURIComponent(value)}`;
+      `cost=${/^[\w.]*$/.test(value) ? percentEncoded(draw, value) : encodeURIComponent(value)}`;
     return {
       lines,
       query: [...values.map(parameter), ...others],
@@ -128,8 +128,8 @@ const ofResponse = { limit: 40, reserve: 3, max: 8 };
 function answered(
   draw: Draw,
   { reserve, max }: { reserve: number; max: number },
-): { fields: Ask["fields"]; units: number } {
-  const costs = told(draw);
+): { fields: OriginInstruction["fields"]; units: number } {
+  const costs = declaredCosts(draw);
   const [only] = costs;
   // Several lines of a field are none of its values.
   const units = costs.length === 1 ? (only?.[1] ?? null) : null;
@@ -171,7 +171,7 @@ const failuresOnly: Scenario = {
       match: allOf("failures"),
       key: "header:X-Key",
       count: { status: ["401", 404, "5xx"] },
-      limits: { limit: 6, window: long, strategy: "fixed-window" },
+      limits: { limit: 6, window: longWindow, strategy: "fixed-window" },
       ...sharded,
     },
   ],
@@ -198,7 +198,7 @@ const both: Scenario = {
       key: "header:X-Key",
       count: { exceptStatus: ["3xx", "404"] },
       cost: { from: "response-header:X-Spent", reserve: ofBoth.reserve, max: ofBoth.max },
-      limits: { limit: ofBoth.limit, window: long, strategy: "token-bucket" },
+      limits: { limit: ofBoth.limit, window: longWindow, strategy: "token-bucket" },
       durability: "confirmed",
       ...sharded,
     },

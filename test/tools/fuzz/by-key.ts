@@ -5,18 +5,18 @@ import {
   byHeader,
   byQuery,
   nameOf,
-  ofIpv4,
-  tag,
-  visitor,
+  ipv4Address,
+  secretTag,
+  drawAddress,
   anyCase,
-  asHop,
+  asForwardedEntry,
 } from "./people.ts";
-import { allOf, charge, type Drawn, long, type Scenario } from "./scenarios.ts";
+import { allOf, charge, type DrawnRequest, longWindow, type Scenario } from "./scenarios.ts";
 import { bearer } from "./tokens.ts";
 
 const few = 8;
-const log = (limit: number): object => ({ limit, window: long, strategy: "sliding-log" });
-const fixed = (limit: number): object => ({ limit, window: long, strategy: "fixed-window" });
+const log = (limit: number): object => ({ limit, window: longWindow, strategy: "sliding-log" });
+const fixed = (limit: number): object => ({ limit, window: longWindow, strategy: "fixed-window" });
 const sharded = { objects: "sharded", shards: 4 };
 
 const header: Scenario = {
@@ -45,7 +45,7 @@ const cookie: Scenario = {
   ],
   draw: (draw) => {
     const { key, lines } = byCookie(draw, "sid");
-    const { key: address, text } = visitor(draw, 64);
+    const { key: address, text } = drawAddress(draw, 64);
     const charged = charge("cookie", key ?? `address ${address}`, few);
     return {
       lines: [...lines, `CF-Connecting-IP: ${text}`],
@@ -62,7 +62,7 @@ const query: Scenario = {
       match: allOf("query"),
       key: ["query:user"],
       onMissingKey: "deny",
-      limits: { limit: few, window: long, strategy: "sliding-window-counter" },
+      limits: { limit: few, window: longWindow, strategy: "sliding-window-counter" },
       ...sharded,
     },
   ],
@@ -80,7 +80,7 @@ const path: Scenario = {
       name: "path",
       match: allOf("path"),
       key: ["path"],
-      limits: { limit: few, window: long, strategy: "token-bucket" },
+      limits: { limit: few, window: longWindow, strategy: "token-bucket" },
       ...sharded,
     },
   ],
@@ -99,7 +99,7 @@ const server: Scenario = {
       name: "server",
       match: allOf("server"),
       key: ["method", "host"],
-      limits: { limit: few, window: long, strategy: "sliding-buckets" },
+      limits: { limit: few, window: longWindow, strategy: "sliding-buckets" },
       ...sharded,
     },
   ],
@@ -126,7 +126,7 @@ const place: Scenario = {
       match: allOf("place"),
       key: ["country", "continent", "asn", "colo"],
       onMissingKey: "skip",
-      limits: { limit: few, window: long, strategy: "leaky-bucket", mode: "police" },
+      limits: { limit: few, window: longWindow, strategy: "leaky-bucket", mode: "police" },
       ...sharded,
     },
   ],
@@ -182,28 +182,28 @@ const address: Scenario = {
   draw: listed,
 };
 
-function listed(draw: Draw): Drawn {
+function listed(draw: Draw): DrawnRequest {
   const last = draw.below(128);
   const kind = draw.below(10);
-  const from = (text: string, rest: Omit<Drawn, "lines">): Drawn => ({
+  const from = (text: string, rest: Omit<DrawnRequest, "lines">): DrawnRequest => ({
     lines: [`CF-Connecting-IP: ${text}`],
     ...rest,
   });
-  if (kind === 0) return from(ofIpv4(draw, [198, 51, 100, last]).text, { charges: [] });
+  if (kind === 0) return from(ipv4Address(draw, [198, 51, 100, last]).text, { charges: [] });
   if (kind === 1) return from(`2001:DB8:A110:${draw.hex(4)}::1`, { charges: [] });
   if (kind === 2) {
     const denied = draw.one([
       [198, 51, 100, 128 + last],
       [192, 0, 2, last],
     ]);
-    return from(ofIpv4(draw, denied).text, { charges: [], isBarred: true });
+    return from(ipv4Address(draw, denied).text, { charges: [], isBarred: true });
   }
   if (kind === 3) return from(`2001:0db8:bad::${draw.hex(3)}`, { charges: [], isBarred: true });
   if (kind === 4) {
-    const { key, text } = ofIpv4(draw, [203, 0, 113, draw.generation % 128]);
+    const { key, text } = ipv4Address(draw, [203, 0, 113, draw.generation % 128]);
     return from(text, { charges: [{ ...charge("address", key, ofPro), named: [text] }] });
   }
-  const { key, text } = visitor(draw, 64);
+  const { key, text } = drawAddress(draw, 64);
   return from(text, { charges: [charge("address", key, few, { named: named(key, text) })] });
 }
 
@@ -224,11 +224,13 @@ const proxied: Scenario = {
     },
   ],
   draw: (draw) => {
-    const { key, text } = visitor(draw, 56);
-    const forged = Array.from({ length: draw.below(4) }, () => visitor(draw, 56).text);
-    const own = draw.one([" 192.0.2.1", "192.0.2.1", "\t2001:db8::1 ", tag]);
+    const { key, text } = drawAddress(draw, 56);
+    const forged = Array.from({ length: draw.below(4) }, () => drawAddress(draw, 56).text);
+    const own = draw.one([" 192.0.2.1", "192.0.2.1", "\t2001:db8::1 ", secretTag]);
     const isShort = draw.chance(0.1);
-    const list = isShort ? [own] : [...forged, draw.one(["", " "]) + asHop(draw, text), own];
+    const list = isShort
+      ? [own]
+      : [...forged, draw.one(["", " "]) + asForwardedEntry(draw, text), own];
     const cut = draw.below(list.length);
     const lines = draw.chance(0.2)
       ? [list.slice(0, cut), list.slice(cut)].filter((part) => part.length > 0)
@@ -237,7 +239,7 @@ const proxied: Scenario = {
     return {
       lines: [
         ...lines.map((part) => `X-Forwarded-For: ${part.join(",")}`),
-        `CF-Connecting-IP: ${visitor(draw, 64).text}`,
+        `CF-Connecting-IP: ${drawAddress(draw, 64).text}`,
       ],
       charges: [
         charge("proxied", charged, few, { named: charged === null ? null : [text, "all"] }),
@@ -260,7 +262,7 @@ const narrow: Scenario = {
     },
   ],
   draw: (draw) => {
-    const { key, text } = visitor(draw, 128);
+    const { key, text } = drawAddress(draw, 128);
     const { key: name, lines } = byHeader(draw, "X-Key");
     const isWhole = key !== null && name !== null;
     const charged = charge("narrow", JSON.stringify([key, name]), few, {

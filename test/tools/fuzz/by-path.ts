@@ -1,7 +1,7 @@
 /** Scenarios of paths that only some origins read as the protected one, for requests and for preflights. */
 import type { Draw } from "./draw.ts";
-import { anyCase, escaped, nameOf } from "./people.ts";
-import { charge, long, type Scenario } from "./scenarios.ts";
+import { anyCase, percentEncoded, nameOf } from "./people.ts";
+import { charge, longWindow, type Scenario } from "./scenarios.ts";
 
 const few = 8;
 
@@ -28,8 +28,8 @@ function leniently(draw: Draw, folder: string, name: string): string {
   // Whether parameters go on after an encoded slash is where origins disagree, who share one key for such paths.
   const between = draw.one(separators);
   const first = between.startsWith("%") ? "" : parameters();
-  const literal = escaped(draw, anyCase(draw, folder));
-  const named = escaped(draw, name);
+  const literal = percentEncoded(draw, anyCase(draw, folder));
+  const named = percentEncoded(draw, name);
   return [
     ["/", draw.one(separators), literal, first],
     [between, named, parameters(), draw.one(endings)],
@@ -45,7 +45,7 @@ const spelled: Scenario = {
       name: "spelled",
       match: { path: "/spelled/:name" },
       key: "path",
-      limits: { limit: few, window: long, strategy: "fixed-window" },
+      limits: { limit: few, window: longWindow, strategy: "fixed-window" },
       objects: "sharded",
       shards: 4,
     },

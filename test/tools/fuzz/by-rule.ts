@@ -1,9 +1,9 @@
 /** Scenarios of what policies do beside counting one key: several at once, bans, dry runs, slots and queues. */
-import { anyCase, byHeader, nameOf, tag, visitor } from "./people.ts";
-import { allOf, charge, long, type Scenario } from "./scenarios.ts";
+import { anyCase, byHeader, nameOf, secretTag, drawAddress } from "./people.ts";
+import { allOf, charge, longWindow, type Scenario } from "./scenarios.ts";
 
 const few = 8;
-const fixed = (limit: number): object => ({ limit, window: long, strategy: "fixed-window" });
+const fixed = (limit: number): object => ({ limit, window: longWindow, strategy: "fixed-window" });
 const sharded = { objects: "sharded", shards: 4 };
 
 /** One key, two policies and three limits: decided in one call. */
@@ -54,7 +54,7 @@ const chain: Scenario = {
       name: "chain-key",
       match: allOf("chain"),
       key: "header:X-Key",
-      limits: { limit: few, window: long, strategy: "token-bucket" },
+      limits: { limit: few, window: longWindow, strategy: "token-bucket" },
       ...sharded,
     },
     {
@@ -62,12 +62,12 @@ const chain: Scenario = {
       match: allOf("chain"),
       key: "query:group",
       cost: { from: "response-header:X-Spent", reserve: 2, max: 4 },
-      limits: { limit: 30, window: long, strategy: "sliding-log" },
+      limits: { limit: 30, window: longWindow, strategy: "sliding-log" },
       ...sharded,
     },
   ],
   draw: (draw) => {
-    const { key: address, text } = visitor(draw, 64);
+    const { key: address, text } = drawAddress(draw, 64);
     const { key, lines } = byHeader(draw, "X-Key");
     const group = nameOf(draw, 2);
     const isPassing = true;
@@ -112,7 +112,7 @@ const matched: Scenario = {
     return {
       method:
         missed === 0 ? draw.one(["PUT", "DELETE", "OPTIONS"]) : draw.one(["GET", "HEAD", "POST"]),
-      path: missed === 1 ? [] : [`i-${tag}`, "a"],
+      path: missed === 1 ? [] : [`i-${secretTag}`, "a"],
       host:
         missed === 2
           ? "matched.example"
@@ -248,7 +248,7 @@ const slotted: Scenario = {
     },
   ],
   draw: (draw) => {
-    const key = `${tag}-${draw.below(2)}`;
+    const key = `${secretTag}-${draw.below(2)}`;
     const isUpgrade = draw.chance(0.1);
     const lines = isUpgrade
       ? [
@@ -286,7 +286,7 @@ const queued: Scenario = {
     },
   ],
   draw: () => {
-    const key = `${tag}-queue`;
+    const key = `${secretTag}-queue`;
     return { lines: [`X-Key: ${key}`], charges: [], passage: { kind: "queue", key } };
   },
 };

@@ -1,30 +1,34 @@
 /** Calls of `/check`: those that spend and look at keys that the proxy charges too, and those that make no sense. */
 import { bearer } from "./tokens.ts";
 import type { Draw } from "./draw.ts";
-import { type Charge, lookedAt } from "./ledger.ts";
-import { anyCase, nameOf, tag, utf8 } from "./people.ts";
+import { type ExpectedCharge, lookQuotas } from "./ledger.ts";
+import { anyCase, nameOf, secretTag, utf8 } from "./people.ts";
 import { policies, scenarios } from "./requests.ts";
 
-const ofNobody = [`${tag}-a-token`, `${tag}-another-token-that-is-longer`] as const;
-const onlyLooking = `${tag}-a-token-to-look`;
+const ofNobody = [`${secretTag}-a-token`, `${secretTag}-another-token-that-is-longer`] as const;
+const onlyLooking = `${secretTag}-a-token-to-look`;
 
 /** Those who ask, each with keys of their own; null for those who ask for what the proxy charges. */
 export const tenants = [null, "first", "second"] as const;
 export type Tenant = (typeof tenants)[number];
 
 const tokenOf = (draw: Draw, tenant: Tenant): string =>
-  tenant === null ? draw.one(ofNobody) : `${tag}-token-of-${tenant}`;
+  tenant === null ? draw.one(ofNobody) : `${secretTag}-token-of-${tenant}`;
 
 /** What is set as `CHECK_TOKENS`. */
 export const tokens: readonly unknown[] = [
   ...ofNobody,
   { token: onlyLooking, may: ["look"] },
-  { token: `${tag}-token-of-first`, tenant: "first" },
-  { token: `${tag}-token-of-second`, tenant: "second", may: ["check", "look", "forget", "adhoc"] },
+  { token: `${secretTag}-token-of-first`, tenant: "first" },
+  {
+    token: `${secretTag}-token-of-second`,
+    tenant: "second",
+    may: ["check", "look", "forget", "adhoc"],
+  },
 ];
 
 /** A call, byte for byte. */
-export interface Call {
+export interface CheckCallBytes {
   readonly method: string;
   readonly bytes: string;
 }
@@ -36,7 +40,7 @@ export function callOf(
   path: string,
   body?: unknown,
   tenant: Tenant = null,
-): Call {
+): CheckCallBytes {
   const text = body === undefined ? "" : utf8(JSON.stringify(body));
   const scheme = draw.one(["Bearer ", "bearer ", "BEARER  "]);
   const lines = [
@@ -51,25 +55,25 @@ export function callOf(
 const jsonTypes = ["application/json", "Application/JSON", "application/json; charset=utf-8"];
 
 /** What a look at a key is asked with. */
-export function queryOf({ policy, named }: Charge): string {
+export function queryOf({ policy, named }: ExpectedCharge): string {
   const keys = (named ?? []).map((text) => `&key=${encodeURIComponent(text)}`);
   return `?policy=${encodeURIComponent(policy)}${keys.join("")}`;
 }
 
 /** A key that the proxy charges as well, and by what; null when `/check` cannot name the one that was drawn. */
-export async function sharedKey(draw: Draw): Promise<Charge | null> {
+export async function sharedKey(draw: Draw): Promise<ExpectedCharge | null> {
   const drawn = await draw.one(scenarios).draw(draw);
   const [charge] = drawn.charges;
   const isUsable = charge !== undefined && charge.named !== null && charge.isDryRun !== true;
   if (!isUsable || drawn.bannable !== undefined || drawn.isBarred === true) return null;
-  const quotas = lookedAt(charge);
+  const quotas = lookQuotas(charge);
   const least = Math.min(...quotas.map(({ limit }) => limit));
   const cost = draw.one([1, 1, 1, 2, 3, least, least + 1]);
   return { ...charge, quotas, cost, finalCost: cost, isPassing: false };
 }
 
 /** A call that may be wrong in every way, and what must be true of its answer. */
-export interface Nonsense extends Call {
+export interface InvalidCall extends CheckCallBytes {
   readonly isAuthorized: boolean;
   /** The only status that is right, where that is known. */
   readonly status?: number;
@@ -88,7 +92,7 @@ const paths = [
   "/forward",
   "/health",
   "/openapi.json",
-  `/${tag}`,
+  `/${secretTag}`,
   "/%00",
   "/../check",
   "//",
@@ -109,7 +113,7 @@ const methods = [
   "QUERY",
 ];
 
-export async function nonsense(draw: Draw): Promise<Nonsense> {
+export async function invalidCall(draw: Draw): Promise<InvalidCall> {
   if (draw.chance(0.05)) return unpermitted(draw);
   const { lines: authorization, isAuthorized } = await authorizationOf(draw);
   // To tell that nothing is wrong but the token, nothing else may be.
@@ -134,7 +138,7 @@ export async function nonsense(draw: Draw): Promise<Nonsense> {
   return { method, isAuthorized, bytes: `${head}\r\n${lines.join("\r\n")}\r\n\r\n${body}` };
 }
 
-function unauthorized(authorization: readonly string[]): Nonsense {
+function unauthorized(authorization: readonly string[]): InvalidCall {
   const query = "?policy=header&key=stranger";
   const lines = ["Host: fuzz.example", ...authorization].join("\r\n");
   const bytes = `GET /check${query} HTTP/1.1\r\n${lines}\r\n\r\n`;
@@ -142,7 +146,7 @@ function unauthorized(authorization: readonly string[]): Nonsense {
 }
 
 /** A call of somebody who may do no more than look. */
-function unpermitted(draw: Draw): Nonsense {
+function unpermitted(draw: Draw): InvalidCall {
   const [method, path] = draw.one([
     ["POST", ""],
     ["POST", "/reserve"],
@@ -208,7 +212,7 @@ function queryOfNonsense(draw: Draw): string {
 const parameter = (draw: Draw): string =>
   draw.one([
     `policy=${draw.one(strangers)}`,
-    `policy=${draw.one(["", tag, "%00", "__proto__", "constructor", "toString", "adhoc"])}`,
+    `policy=${draw.one(["", secretTag, "%00", "__proto__", "constructor", "toString", "adhoc"])}`,
     `key=stranger-${draw.hex(4)}`,
     `key=${draw.one(["", "%ff", "%ED%A0%80", "%00", "198.18.0.1", "a".repeat(2_000), "%", "+"])}`,
     `cost=${draw.one(["0", "1", "-1", "1.5", "1e3", "1000000", "1000001", "", "00", "NaN", utf8("９")])}`,
@@ -357,5 +361,5 @@ const broken = [
 ];
 
 /** Of a generation, for a lane alone: nobody else knows it. */
-export const ownKey = (draw: Draw, lane: number, round: number): string =>
+export const exclusiveKey = (draw: Draw, lane: number, round: number): string =>
   `${nameOf(draw, 1)}-lane-${lane}-${round}`;

@@ -2,7 +2,7 @@
 import { connect, type Socket } from "node:net";
 
 /** Where a request goes, byte for byte. */
-export interface Place {
+export interface TargetAddress {
   readonly hostname: string;
   readonly port: number;
 }
@@ -21,10 +21,10 @@ export class NoAnswer extends Error {
 
 /** One after the other; a new socket where the one before is closed. */
 export class Connection {
-  readonly #place: Place;
+  readonly #place: TargetAddress;
   #socket: Socket | null = null;
 
-  constructor(place: Place) {
+  constructor(place: TargetAddress) {
     this.#place = place;
   }
 
@@ -34,7 +34,7 @@ export class Connection {
    */
   async exchange(request: string, isHead: boolean, patienceMs: number): Promise<Answer> {
     const socket = this.#open();
-    const received = new Received();
+    const received = new ResponseParser();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const read = (isOver: boolean): void => {
       const answer = received.next(isHead, isOver);
@@ -81,9 +81,13 @@ export class Connection {
  * All answers to what may be no request, or several, or part of one: until the other side closes, or says no more for so
  * long.
  */
-export async function answersTo(place: Place, bytes: string, quietMs: number): Promise<Answer[]> {
+export async function answersTo(
+  place: TargetAddress,
+  bytes: string,
+  quietMs: number,
+): Promise<Answer[]> {
   const socket = opened(place);
-  const received = new Received();
+  const received = new ResponseParser();
   const answers: Answer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let timer = setTimeout(resolve, quietMs);
@@ -119,7 +123,7 @@ export async function answersTo(place: Place, bytes: string, quietMs: number): P
  * @param isReset whether the other side learns of it at once: what is only closed might be half open
  */
 export async function abandon(
-  place: Place,
+  place: TargetAddress,
   bytes: string,
   afterMs: number,
   isReset: boolean,
@@ -132,7 +136,7 @@ export async function abandon(
   await promise;
 }
 
-function opened({ hostname, port }: Place): Socket {
+function opened({ hostname, port }: TargetAddress): Socket {
   const socket = connect({ host: hostname, port, noDelay: true });
   // What is an error here is told by the close that follows.
   socket.on("error", () => undefined);
@@ -140,7 +144,7 @@ function opened({ hostname, port }: Place): Socket {
 }
 
 /** What has come and is not read yet. */
-class Received {
+class ResponseParser {
   rest = "";
 
   add(chunk: Buffer): void {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type Charge, Ledger } from "./ledger.ts";
+import { type ExpectedCharge, SpendRecord } from "./ledger.ts";
 
-const one: Charge = {
+const one: ExpectedCharge = {
   policy: "login",
   key: "somebody",
   named: ["somebody"],
@@ -13,15 +13,15 @@ const one: Charge = {
 const left = (remaining: number): Map<string, number> => new Map([["login", remaining]]);
 
 /** A ledger that has seen so many requests let in, one after the other. */
-function after(count: number, charge = one): Ledger {
-  const ledger = new Ledger();
+function after(count: number, charge = one): SpendRecord {
+  const ledger = new SpendRecord();
   for (let request = 0; request < count; request++) ledger.letIn(ledger.send([charge]), null);
   return ledger;
 }
 
 describe("the ledger of a fuzz run", () => {
   it("finds nothing wrong with a quota that is spent unit by unit, and no further", () => {
-    const ledger = new Ledger();
+    const ledger = new SpendRecord();
     expect(ledger.letIn(ledger.send([one]), left(1))).toEqual([]);
     expect(ledger.letIn(ledger.send([one]), left(0))).toEqual([]);
     expect(ledger.refuse(ledger.send([one]), ["login"])).toEqual([]);
@@ -29,7 +29,7 @@ describe("the ledger of a fuzz run", () => {
   });
 
   it("lets requests that are under way at once be decided in any order", () => {
-    const ledger = new Ledger();
+    const ledger = new SpendRecord();
     const [first, second, third] = [ledger.send([one]), ledger.send([one]), ledger.send([one])];
     expect(ledger.refuse(second, ["login"])).toEqual([]);
     expect(ledger.letIn(third, left(0))).toEqual([]);
@@ -68,7 +68,7 @@ describe("the ledger of a fuzz run", () => {
   });
 
   it("tells of a limit that says nothing, as if the request had never met it", () => {
-    const ledger = new Ledger();
+    const ledger = new SpendRecord();
     expect(ledger.letIn(ledger.send([one]), new Map())).toEqual(['nothing is told of "login"']);
   });
 
@@ -89,7 +89,7 @@ describe("the ledger of a fuzz run", () => {
   });
 
   it("takes what nobody has seen the end of for spent or not", () => {
-    const ledger = new Ledger();
+    const ledger = new SpendRecord();
     ledger.lose(ledger.send([one]));
     expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([
       0, 0, 1,
@@ -107,7 +107,7 @@ describe("the ledger of a fuzz run", () => {
 
   it("allows what is given back to be missing for a moment, and not in the end", () => {
     const passing = { ...one, isPassing: true };
-    const ledger = new Ledger();
+    const ledger = new SpendRecord();
     expect(ledger.refuse(ledger.send([passing]), [])).toEqual([]);
     expect(ledger.looked(one, ledger.leastOf(one), left(1))).toEqual([]);
     expect(ledger.settled(one, left(2))).toEqual([]);

@@ -13,7 +13,7 @@ export interface Quota {
 }
 
 /** What one policy takes of one key for a request that is let in. */
-export interface Charge {
+export interface ExpectedCharge {
   readonly policy: string;
   /** Tells the policy's keys apart. */
   readonly key: string;
@@ -34,8 +34,8 @@ export interface Charge {
 }
 
 /** What is known of a key. Units are of each limit alike. */
-interface Known {
-  readonly charge: Charge;
+interface KeyBounds {
+  readonly charge: ExpectedCharge;
   /** Spent at least, by what has been answered. */
   least: number;
   /** Spent at most, by all that was sent and not refused. */
@@ -47,25 +47,27 @@ interface Known {
 }
 
 /** A request that is under way, with what was known for certain when it was sent. */
-export interface Sent {
-  readonly charges: readonly Charge[];
+export interface SentRequest {
+  readonly charges: readonly ExpectedCharge[];
   readonly leastBefore: readonly number[];
 }
 
 /** What remains of limits, by their names, as told. */
-export type Told = ReadonlyMap<string, number>;
+export type RemainingByLimit = ReadonlyMap<string, number>;
 
 /** The limits by which `/check` looks at a key. */
-export const lookedAt = ({ quotas, looked }: Charge): readonly Quota[] => looked ?? quotas;
+export const lookQuotas = ({ quotas, looked }: ExpectedCharge): readonly Quota[] =>
+  looked ?? quotas;
 
-const mostOf = ({ cost, finalCost }: Charge): number => Math.max(cost, finalCost);
+const mostOf = ({ cost, finalCost }: ExpectedCharge): number => Math.max(cost, finalCost);
 
-export class Ledger {
-  readonly #known = new Map<string, Known>();
+export class SpendRecord {
+  readonly #known = new Map<string, KeyBounds>();
 
-  send(charges: readonly Charge[]): Sent {
+  send(charges: readonly ExpectedCharge[]): SentRequest {
     const known = charges.map((charge) => this.#knownOf(charge));
-    for (const [index, each] of known.entries()) each.most += mostOf(charges[index] as Charge);
+    for (const [index, each] of known.entries())
+      each.most += mostOf(charges[index] as ExpectedCharge);
     return { charges, leastBefore: known.map(({ least }) => least) };
   }
 
@@ -74,7 +76,7 @@ export class Ledger {
    * @param told null where nothing is told
    * @returns what is wrong with that, or with what it was told to remain
    */
-  letIn({ charges, leastBefore }: Sent, told: Told | null): string[] {
+  letIn({ charges, leastBefore }: SentRequest, told: RemainingByLimit | null): string[] {
     return charges.flatMap((charge, index) => {
       const known = this.#knownOf(charge);
       const before = leastBefore[index] ?? 0;
@@ -90,7 +92,7 @@ export class Ledger {
     });
   }
 
-  #spend(known: Known, charge: Charge): void {
+  #spend(known: KeyBounds, charge: ExpectedCharge): void {
     const least = Math.min(...charge.quotas.map(({ limit }) => limit));
     if (charge.isDryRun === true) {
       known.final = Math.min(least, known.final + charge.finalCost);
@@ -102,7 +104,7 @@ export class Ledger {
   }
 
   /** It was refused by these limits. @returns what is wrong with that */
-  refuse({ charges }: Sent, violated: readonly string[]): string[] {
+  refuse({ charges }: SentRequest, violated: readonly string[]): string[] {
     const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
     const stranger = violated.find((name) => !names.includes(name));
     const faults = stranger === undefined ? [] : [`"${stranger}" refused what it is not for`];
@@ -120,39 +122,39 @@ export class Ledger {
   }
 
   /** Nobody knows what came of it. */
-  lose({ charges }: Sent): void {
+  lose({ charges }: SentRequest): void {
     for (const charge of charges) this.#knownOf(charge).unknown += mostOf(charge);
   }
 
   /** What a key has spent at least, for a look that is about to be made. */
-  leastOf(charge: Charge): number {
+  leastOf(charge: ExpectedCharge): number {
     return this.#knownOf(charge).least;
   }
 
   /** After a look. @returns what is wrong with what it was told */
-  looked(charge: Charge, leastBefore: number, told: Told): string[] {
+  looked(charge: ExpectedCharge, leastBefore: number, told: RemainingByLimit): string[] {
     const { most } = this.#knownOf(charge);
-    return lookedAt(charge).flatMap((quota) =>
+    return lookQuotas(charge).flatMap((quota) =>
       outOfBounds(quota, told.get(quota.name), quota.limit - most, quota.limit - leastBefore),
     );
   }
 
   /** All keys, to be looked at when nothing is under way any more. */
-  charges(): Charge[] {
+  charges(): ExpectedCharge[] {
     return [...this.#known.values()].map(({ charge }) => charge);
   }
 
   /** @returns what is wrong with what a key says to remain when all is over */
-  settled(charge: Charge, told: Told): string[] {
+  settled(charge: ExpectedCharge, told: RemainingByLimit): string[] {
     const { final, unknown, most } = this.#knownOf(charge);
-    return lookedAt(charge).flatMap((quota) => {
+    return lookQuotas(charge).flatMap((quota) => {
       const spentAtMost = quota.isForgetful === true ? most : final + unknown;
       const left = quota.limit - final;
       return outOfBounds(quota, told.get(quota.name), quota.limit - spentAtMost, left);
     });
   }
 
-  #knownOf(charge: Charge): Known {
+  #knownOf(charge: ExpectedCharge): KeyBounds {
     const name = `${charge.policy} ${charge.key}`;
     const known = this.#known.get(name) ?? { charge, least: 0, most: 0, final: 0, unknown: 0 };
     this.#known.set(name, known);

@@ -1,9 +1,9 @@
 /** What workerd prints while it is asked: lines that tell of nobody. */
-import { tag } from "./people.ts";
+import { secretTag } from "./people.ts";
 
 /** Keys and tokens as they are sent, and addresses of any kind. */
 const secrets = [
-  new RegExp(tag, "i"),
+  new RegExp(secretTag, "i"),
   /stranger/,
   /eyJ[\w-]{8}/,
   /2001:0?db8/i,
@@ -19,7 +19,7 @@ const expected = new Set([
 ]);
 const ofPlatform = /connect event|connect\(\) function|WebSocket protocol error/;
 
-export class Log {
+export class WorkerdLog {
   #text = "";
 
   add(text: string): void {

@@ -1,9 +1,9 @@
 /** An origin that answers as each request asks it to, and knows which have reached it. */
 
-import { tag } from "./people.ts";
+import { secretTag } from "./people.ts";
 
 /** What a request asks of the origin, in its field `X-Ask`. */
-export interface Ask {
+export interface OriginInstruction {
   /** The number of the request. */
   readonly id: number;
   /** With which it is sent. */
@@ -18,13 +18,13 @@ export interface Ask {
   readonly fails?: boolean;
 }
 
-export const askField = (ask: Ask): string => encodeURIComponent(JSON.stringify(ask));
+export const askField = (ask: OriginInstruction): string => encodeURIComponent(JSON.stringify(ask));
 
 /** The field that only the origin's answers have. */
 export const originField = "x-fuzz-origin";
 
 /** What the origin tells at `/arrivals` of its own port. */
-export interface Arrivals {
+export interface OriginReport {
   /** The numbers of the requests that have reached it and said one, once for each time. */
   readonly ids: readonly number[];
   /** Those that came with another method, or without the secret that only Headgate knows. */
@@ -35,7 +35,7 @@ export interface Arrivals {
   readonly mostInFlight: Readonly<Record<string, number>>;
 }
 
-export const originSecret = `${tag}-of-the-origin`;
+export const originSecret = `${secretTag}-of-the-origin`;
 
 export const origin = `
 const ids = [];

@@ -2,17 +2,17 @@
  * A key of a tenant that one connection has for itself, and asks about one call after the other: of each answer it is known
  * exactly what it must be.
  */
-import { type Call, callOf, type Tenant, tenants } from "./checks.ts";
+import { type CheckCallBytes, callOf, type Tenant, tenants } from "./checks.ts";
 import type { Draw } from "./draw.ts";
-import { long } from "./scenarios.ts";
+import { longWindow } from "./scenarios.ts";
 
 export const ownPolicy = {
   name: "own",
   match: { path: "/own" },
   key: "header:X-Own",
   limits: [
-    { limit: 20, window: long, strategy: "sliding-log", name: "own.log" },
-    { limit: 15, window: long, strategy: "fixed-window", name: "own.window" },
+    { limit: 20, window: longWindow, strategy: "sliding-log", name: "own.log" },
+    { limit: 15, window: longWindow, strategy: "fixed-window", name: "own.window" },
   ],
   objects: "sharded",
   shards: 4,
@@ -24,35 +24,35 @@ const capacity = 15;
 const adhoc = { limits: "9/50 days", strategy: "fixed-window" };
 const adhocCapacity = 9;
 
-interface Reserved {
+interface OpenReservation {
   readonly id: string;
   readonly cost: number;
   readonly isOpen: boolean;
 }
 
 /** What is asked, and what is wrong with an answer. */
-export interface Asked {
-  readonly call: Call;
+export interface ExclusiveCall {
+  readonly call: CheckCallBytes;
   readonly faultOf: (status: number, json: unknown) => string | null;
 }
 
-export class OwnKey {
+export class ExclusiveKey {
   readonly #key: string;
   readonly #tenant: Tenant;
   #spent = 0;
   #spentAdhoc = 0;
-  #reserved: Reserved[] = [];
+  #reserved: OpenReservation[] = [];
 
   constructor(key: string, tenant: Tenant) {
     this.#key = key;
     this.#tenant = tenant;
   }
 
-  #call(draw: Draw, method: string, path: string, body?: unknown): Call {
+  #call(draw: Draw, method: string, path: string, body?: unknown): CheckCallBytes {
     return callOf(draw, method, path, body, this.#tenant);
   }
 
-  next(draw: Draw): Asked {
+  next(draw: Draw): ExclusiveCall {
     const kinds = [
       () => this.#spend(draw),
       () => this.#spend(draw),
@@ -73,13 +73,13 @@ export class OwnKey {
     return { allowed, remaining: Math.max(0, capacity - this.#spent) };
   }
 
-  #spend(draw: Draw): Asked {
+  #spend(draw: Draw): ExclusiveCall {
     const cost = draw.one([0, 1, 1, 2, 5, 16, 1_000_000]);
     const call = this.#call(draw, "POST", "/check", { policy: "own", key: this.#key, cost });
     return { call, faultOf: this.#answering(200, this.#decided(cost, true)) };
   }
 
-  #look(draw: Draw): Asked {
+  #look(draw: Draw): ExclusiveCall {
     const cost = draw.one([0, 1, 3, 16]);
     const query = `?policy=own&key=${this.#key}&cost=${cost}${draw.one(["", "&deny=429"])}`;
     const expected = this.#decided(cost, false);
@@ -90,7 +90,7 @@ export class OwnKey {
     };
   }
 
-  #reserve(draw: Draw): Asked {
+  #reserve(draw: Draw): ExclusiveCall {
     const cost = draw.one([1, 2, 4]);
     const body = { policy: "own", key: this.#key, cost, ttlMs: 86_400_000 };
     const expected = this.#decided(cost, true);
@@ -106,7 +106,7 @@ export class OwnKey {
     };
   }
 
-  #settle(draw: Draw): Asked {
+  #settle(draw: Draw): ExclusiveCall {
     const cost = draw.one([0, 1, 3, 6]);
     const index = draw.below(this.#reserved.length + 1);
     const reserved = this.#reserved[index];
@@ -128,7 +128,7 @@ export class OwnKey {
     };
   }
 
-  #spendAdhoc(draw: Draw): Asked {
+  #spendAdhoc(draw: Draw): ExclusiveCall {
     const cost = draw.one([0, 1, 4, 10]);
     const allowed = this.#spentAdhoc + cost <= adhocCapacity;
     if (allowed) this.#spentAdhoc += cost;
@@ -137,7 +137,7 @@ export class OwnKey {
     return { call, faultOf: this.#answering(200, { allowed, remaining }) };
   }
 
-  #forget(draw: Draw): Asked {
+  #forget(draw: Draw): ExclusiveCall {
     this.#spent = 0;
     this.#reserved = this.#reserved.map((each) => ({ ...each, isOpen: false }));
     return {
@@ -149,9 +149,9 @@ export class OwnKey {
   #answering(
     expectedStatus: number,
     { allowed, remaining }: { allowed: boolean; remaining: number },
-  ): Asked["faultOf"] {
+  ): ExclusiveCall["faultOf"] {
     return (status, json) => {
-      const told = toldBy(json);
+      const told = remainingByLimit(json);
       const isRight =
         status === expectedStatus &&
         Reflect.get(Object(json), "allowed") === allowed &&
@@ -164,7 +164,7 @@ export class OwnKey {
 }
 
 /** What a decision tells to remain of each limit. */
-export function toldBy(json: unknown): Map<string, number> {
+export function remainingByLimit(json: unknown): Map<string, number> {
   const list: unknown = Reflect.get(Object(json), "limits");
   const limits = Array.isArray(list) ? (list as { name: string; remaining: number }[]) : [];
   return new Map(limits.map(({ name, remaining }) => [name, remaining]));

@@ -8,19 +8,19 @@ interface Strikes {
 }
 
 /** Between these it was decided that a request may wait in a queue. */
-interface Passed {
+interface QueuedAllow {
   readonly sentAtMs: number;
   readonly answeredAtMs: number;
 }
 
 /** A request in a queue, until its answer. */
-export interface Waiting {
+export interface QueuedRequest {
   readonly leave: (isLetIn: boolean) => void;
 }
 
-export class Passages {
+export class TimedLimits {
   readonly #strikes = new Map<string, Strikes>();
-  readonly #queues = new Map<string, Passed[]>();
+  readonly #queues = new Map<string, QueuedAllow[]>();
 
   isBanned(key: string): boolean {
     return (this.#strikes.get(key)?.bans ?? 0) > 0;
@@ -37,7 +37,7 @@ export class Passages {
     this.#strikesOf(key).lost++;
   }
 
-  enter(key: string): Waiting {
+  enter(key: string): QueuedRequest {
     const sentAtMs = Date.now();
     const passed = this.#queues.get(key) ?? [];
     this.#queues.set(key, passed);
@@ -73,7 +73,7 @@ export class Passages {
 }
 
 /** How many more than fit were let in since an instant, by the instant at which there were the most. */
-function excessSince(sinceMs: number, passed: readonly Passed[]): number {
+function excessSince(sinceMs: number, passed: readonly QueuedAllow[]): number {
   const { limit, windowMs, maxDelayMs } = queue;
   const capacity = Math.floor((maxDelayMs * limit) / windowMs) + 1;
   const answeredAtMs = passed

@@ -2,10 +2,10 @@
 import type { Draw } from "./draw.ts";
 
 /** In everything that must not get into a log. */
-export const tag = "hushhush";
+export const secretTag = "hushhush";
 
 /** Somebody as a request tells of them. */
-export interface Person {
+export interface RequestKey {
   /** Null when nobody can be told. */
   readonly key: string | null;
   /** Lines of the request's head. */
@@ -26,7 +26,7 @@ const oddities = [
 
 /** One of those of a generation. */
 export const nameOf = (draw: Draw, count = 5): string =>
-  `${tag}-${draw.generation}-${draw.below(count)}`;
+  `${secretTag}-${draw.generation}-${draw.below(count)}`;
 
 /** The same with characters that are seldom in names, always the same ones for the same name. */
 export function oddName(draw: Draw, count = 5): string {
@@ -44,15 +44,15 @@ export const anyCase = (draw: Draw, text: string): string =>
 const swapped = (letter: string): string =>
   letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase();
 
-export function byHeader(draw: Draw, field: string): Person {
+export function byHeader(draw: Draw, field: string): RequestKey {
   const name = anyCase(draw, field);
   if (draw.chance(0.12)) {
     const nobody = [
       [],
       [`${name}:`],
       [`${name}: \t `],
-      [`${name}: ${tag}-a, ${tag}-b`],
-      [`${name}: ${tag}-a`, `${name}: ${tag}-a`],
+      [`${name}: ${secretTag}-a, ${secretTag}-b`],
+      [`${name}: ${secretTag}-a`, `${name}: ${secretTag}-a`],
       [`${name}: ,`],
     ] as const;
     return { key: null, lines: draw.one<readonly string[]>(nobody) };
@@ -62,10 +62,10 @@ export function byHeader(draw: Draw, field: string): Person {
   return { key, lines: [`${name}:${before}${utf8(key)}${after}`] };
 }
 
-export function byCookie(draw: Draw, cookie: string): Person {
+export function byCookie(draw: Draw, cookie: string): RequestKey {
   const others = [
     "theme=dark",
-    `${cookie}x=${tag}`,
+    `${cookie}x=${secretTag}`,
     "=",
     ";",
     "a",
@@ -78,7 +78,7 @@ export function byCookie(draw: Draw, cookie: string): Person {
     return { key: null, lines: [`Cookie: ${noise()}${draw.one(nobody)}`] };
   }
   const key = nameOf(draw);
-  const spelled = draw.one([key, escaped(draw, key), `"${key}"`, ` ${key} `]);
+  const spelled = draw.one([key, percentEncoded(draw, key), `"${key}"`, ` ${key} `]);
   const repeated = draw.chance(0.2) ? `; ${cookie}=${key}` : "";
   return { key, lines: [`${anyCase(draw, "Cookie")}: ${noise()}${cookie}=${spelled}${repeated}`] };
 }
@@ -92,15 +92,15 @@ export function byQuery(draw: Draw, parameter: string): { key: string | null; qu
   const key = oddName(draw);
   const value = (): string =>
     draw.each(encodeURIComponent(key), (each) => each).replaceAll("%20", draw.one(["%20", "+"]));
-  const name = draw.one([parameter, escaped(draw, parameter)]);
+  const name = draw.one([parameter, percentEncoded(draw, parameter)]);
   const query = [`${name}=${value()}`];
   if (draw.chance(0.2)) query.push(`${parameter}=${value()}`);
-  if (draw.chance(0.2)) query.unshift(`${parameter}x=${tag}`, "&", "=", "%zz=%ff");
+  if (draw.chance(0.2)) query.unshift(`${parameter}x=${secretTag}`, "&", "=", "%zz=%ff");
   return { key, query };
 }
 
 /** Some characters in percent-encoding, in either case. */
-export const escaped = (draw: Draw, text: string): string =>
+export const percentEncoded = (draw: Draw, text: string): string =>
   draw.each(text, (each) => {
     if (!draw.chance(0.2)) return each;
     const digits = each.charCodeAt(0).toString(16).padStart(2, "0");
@@ -108,7 +108,7 @@ export const escaped = (draw: Draw, text: string): string =>
   });
 
 /** An address: how it is charged, and one of its spellings. */
-export interface Visitor {
+export interface DrawnAddress {
   readonly key: string | null;
   readonly text: string;
 }
@@ -132,13 +132,13 @@ const noAddresses = [
 type PrefixBits = 56 | 64 | 128;
 
 /** Whose address is in no list of any policy. */
-export function visitor(draw: Draw, prefixBits: PrefixBits): Visitor {
+export function drawAddress(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
-  return draw.chance(0.5) ? ofIpv4(draw, plainIpv4(draw)) : ofIpv6(draw, prefixBits);
+  return draw.chance(0.5) ? ipv4Address(draw, plainIpv4(draw)) : ipv6Address(draw, prefixBits);
 }
 
 /** An address as a proxy may write it in a list: with a port, or in quotation marks. */
-export function asHop(draw: Draw, address: string): string {
+export function asForwardedEntry(draw: Draw, address: string): string {
   if (address === "" || draw.chance(0.7)) return address;
   const host = address.includes(":") ? `[${address}]` : address;
   return draw.one([host, `${host}:${draw.below(65_536)}`, `"${host}"`, `"${host}:80"`]);
@@ -152,7 +152,7 @@ const plainIpv4 = (draw: Draw): readonly number[] => [
 ];
 
 /** An IPv4 address, in any of its clothes. */
-export function ofIpv4(draw: Draw, bytes: readonly number[]): Visitor {
+export function ipv4Address(draw: Draw, bytes: readonly number[]): DrawnAddress {
   const key = bytes.join(".");
   const [a = "", b = ""] = [0, 2].map((index) =>
     (((bytes[index] ?? 0) << 8) | (bytes[index + 1] ?? 0)).toString(16),
@@ -170,7 +170,7 @@ export function ofIpv4(draw: Draw, bytes: readonly number[]): Visitor {
   return { key, text: draw.chance(0.4) ? key : draw.one(clothes) };
 }
 
-function ofIpv6(draw: Draw, prefixBits: PrefixBits): Visitor {
+function ipv6Address(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   const site = (0x1000 + draw.generation * 4 + draw.below(3)).toString(16);
   const network = ["2001", "db8", site];
   // Of 56 bits the last 8 are the first of a group.

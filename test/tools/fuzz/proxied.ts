@@ -1,16 +1,16 @@
 /** What must be true of the answer to a sound request, whoever sends it. */
-import { authorOf, hasFieldsOf, jsonOf, toldBy } from "./answers.ts";
+import { responderOf, hasFieldsOf, jsonOf, remainingInFields } from "./answers.ts";
 import type { Answer } from "./connection.ts";
-import { everything, hasLookalikes, type Request } from "./requests.ts";
-import type { Course } from "./run.ts";
+import { everything, hasOriginFields, type FuzzRequest } from "./requests.ts";
+import type { FuzzResult } from "./run.ts";
 
 /** A request that is about to be sent. */
-export interface Pending {
+export interface PendingRequest {
   /** @returns what is wrong with its answer */
   readonly fault: (answer: Answer) => (string | null)[];
 }
 
-export function proxied(request: Request, course: Course): Pending {
+export function proxied(request: FuzzRequest, course: FuzzResult): PendingRequest {
   const { ledger, passages } = course;
   const { drawn, ask, charges } = request;
   const sent = ledger.send(charges);
@@ -20,14 +20,15 @@ export function proxied(request: Request, course: Course): Pending {
   return {
     fault: (answer) => {
       const isLetIn =
-        authorOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
+        responderOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
       waiting?.leave(isLetIn);
       (isLetIn ? course.letIn : course.refused).push(ask.id);
       const unsaid = isLetIn ? faultOfLetIn(request, answer) : faultOfRefused(request, answer);
       if (unsaid !== null) return [unsaid];
       if (charges.length === 0) return [];
       if (isLetIn) {
-        const told = hasFieldsOf(answer) && !hasLookalikes(ask) ? toldBy(answer) : null;
+        const told =
+          hasFieldsOf(answer) && !hasOriginFields(ask) ? remainingInFields(answer) : null;
         return [wasBanned ? "let in while it is banned" : null, ...ledger.letIn(sent, told)];
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
@@ -40,20 +41,20 @@ export function proxied(request: Request, course: Course): Pending {
   };
 }
 
-function faultOfLetIn({ ask, charges, drawn, method }: Request, answer: Answer): string | null {
+function faultOfLetIn({ ask, charges, drawn, method }: FuzzRequest, answer: Answer): string | null {
   const expected = ask.fails === true ? 502 : ask.status;
   if (answer.status !== expected) return `let in, and answered ${answer.status}, not ${expected}`;
   if (drawn.isBarred === true || method === "TRACE") return "let in, though it is to be refused";
   const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
   const ofPassage =
     drawn.passage === undefined ? [] : [drawn.passage.kind === "slot" ? "slots" : "queue"];
-  const stranger = [...toldBy(answer).keys()].find(
+  const stranger = [...remainingInFields(answer).keys()].find(
     (name) => ![...names, ...ofPassage, "of-the-origin"].includes(name),
   );
   return stranger === undefined ? null : `told of "${stranger}", which is not for it`;
 }
 
-function faultOfRefused(request: Request, answer: Answer): string | null {
+function faultOfRefused(request: FuzzRequest, answer: Answer): string | null {
   const { scenario, drawn, method } = request;
   const expected =
     method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);
@@ -64,8 +65,8 @@ function faultOfRefused(request: Request, answer: Answer): string | null {
 }
 
 /** A 429 lists the limits that deny, and no others. */
-function deniersOf({ drawn }: Request, answer: Answer): string[] {
-  const named = [...toldBy(answer).keys()];
+function deniersOf({ drawn }: FuzzRequest, answer: Answer): string[] {
+  const named = [...remainingInFields(answer).keys()];
   if (drawn.passage !== undefined) return [];
   const body = Object(jsonOf(answer)) as { "violated-policies"?: string[] };
   const all = [...new Set([...named, ...(body["violated-policies"] ?? [])])];

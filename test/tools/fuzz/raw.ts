@@ -1,7 +1,7 @@
 /** What is hardly HTTP any more: malformed by hand, and sound requests with some bytes changed. */
-import { nonsense } from "./checks.ts";
+import { invalidCall } from "./checks.ts";
 import type { Draw } from "./draw.ts";
-import { tag } from "./people.ts";
+import { secretTag } from "./people.ts";
 
 const host = "Host: fuzz.example\r\n";
 const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
@@ -95,7 +95,7 @@ const templates: readonly ((draw: Draw) => string)[] = [
     ),
   () => get("/raw", `${host}X-Key: ${"k".repeat(100_000)}\r\n`),
   () => get("/raw", `${host}${Array.from({ length: 400 }, (_, at) => `X-${at}: v\r\n`).join("")}`),
-  () => get("/raw", `${host}X-Key: ${tag}\r\n`).slice(0, -20),
+  () => get("/raw", `${host}X-Key: ${secretTag}\r\n`).slice(0, -20),
   (draw) =>
     post(
       `Content-Length: ${draw.one(["-3", "3x", "", "1e3", "99999999999999999999", "3, 3"])}\r\n`,
@@ -114,7 +114,7 @@ const templates: readonly ((draw: Draw) => string)[] = [
       `Transfer-Encoding: ${draw.one(["gzip, chunked", "chunked, gzip", "x", "chunked\x0b"])}\r\n`,
       "0\r\n\r\n",
     ),
-  () => post("Transfer-Encoding: chunked\r\n", `0\r\nX-Key: ${tag}\r\n\r\n`),
+  () => post("Transfer-Encoding: chunked\r\n", `0\r\nX-Key: ${secretTag}\r\n\r\n`),
   () => post("Expect: 100-continue\r\nContent-Length: 3\r\n", "abc"),
   (draw) => `${draw.one(["GET", "POST", "DELETE"])} /raw HTTP/1.1\r\n${host}${upgrade}\r\n`,
   () =>
@@ -138,13 +138,15 @@ export interface Raw {
 }
 
 export async function rawOf(draw: Draw): Promise<Raw> {
-  const bytes = draw.chance(0.6) ? draw.one(templates)(draw) : mutated(draw, await sound(draw));
+  const bytes = draw.chance(0.6)
+    ? draw.one(templates)(draw)
+    : mutated(draw, await validRequest(draw));
   return { bytes, isConnect: /^\s*CONNECT /.test(bytes) };
 }
 
 /** Of strangers: whatever becomes of it, nobody's quota that is watched is touched. */
-async function sound(draw: Draw): Promise<string> {
-  if (draw.chance(0.4)) return (await nonsense(draw)).bytes;
+async function validRequest(draw: Draw): Promise<string> {
+  if (draw.chance(0.4)) return (await invalidCall(draw)).bytes;
   const lines = [
     "X-Key: stranger",
     "Cookie: sid=stranger; a=b",

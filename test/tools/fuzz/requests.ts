@@ -4,18 +4,18 @@ import { byKey } from "./by-key.ts";
 import { byPath } from "./by-path.ts";
 import { byRule } from "./by-rule.ts";
 import type { Draw } from "./draw.ts";
-import type { Charge } from "./ledger.ts";
-import { type Ask, askField } from "./origin.ts";
-import { anyCase, escaped, nameOf, tag, utf8 } from "./people.ts";
-import { charge, type Drawn, long, type Scenario } from "./scenarios.ts";
+import type { ExpectedCharge } from "./ledger.ts";
+import { type OriginInstruction, askField } from "./origin.ts";
+import { anyCase, percentEncoded, nameOf, secretTag, utf8 } from "./people.ts";
+import { charge, type DrawnRequest, longWindow, type Scenario } from "./scenarios.ts";
 
 export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule, ...byPath];
 
 /** Meets every request that reaches the origin: it has as many units spent as have. */
-export const everyone = { name: "everything", limit: 1_000_000_000 };
+export const catchAll = { name: "everything", limit: 1_000_000_000 };
 
-export const everything: Charge = {
-  ...charge(everyone.name, "all", everyone.limit),
+export const everything: ExpectedCharge = {
+  ...charge(catchAll.name, "all", catchAll.limit),
   named: [],
 };
 
@@ -23,19 +23,19 @@ export const everything: Charge = {
 export const policies: readonly object[] = [
   ...scenarios.flatMap((scenario) => scenario.policies),
   {
-    name: everyone.name,
+    name: catchAll.name,
     key: "global",
-    limits: { limit: everyone.limit, window: long, strategy: "fixed-window" },
+    limits: { limit: catchAll.limit, window: longWindow, strategy: "fixed-window" },
   },
 ].map((policy) => ({ ...policy, timeout: "30s", onError: "closed" }));
 
-export interface Request {
+export interface FuzzRequest {
   readonly scenario: Scenario;
-  readonly drawn: Drawn;
-  readonly ask: Ask;
+  readonly drawn: DrawnRequest;
+  readonly ask: OriginInstruction;
   readonly method: string;
   readonly bytes: string;
-  readonly charges: readonly Charge[];
+  readonly charges: readonly ExpectedCharge[];
 }
 
 const plainMethods = [
@@ -61,11 +61,11 @@ const plainMethods = [
   "TRACE",
 ];
 
-export async function requestOf(draw: Draw): Promise<Request> {
+export async function requestOf(draw: Draw): Promise<FuzzRequest> {
   const scenario = draw.one(scenarios);
   const drawn = await scenario.draw(draw);
   const method = drawn.method ?? draw.one(plainMethods);
-  const ask: Ask = {
+  const ask: OriginInstruction = {
     id: draw.id,
     method,
     status: drawn.ask?.status ?? anyStatus(draw),
@@ -88,7 +88,7 @@ export async function requestOf(draw: Draw): Promise<Request> {
 const answers: readonly (readonly (readonly [string, string])[])[] = [
   [["Retry-After", "never"]],
   [
-    ["Set-Cookie", `a=${tag}`],
+    ["Set-Cookie", `a=${secretTag}`],
     ["Set-Cookie", "b=2"],
   ],
   [
@@ -117,13 +117,19 @@ function oddAnswers(draw: Draw): readonly (readonly [string, string])[] {
 }
 
 /** Whether the origin sends fields of its own, beside which ours may be left out. */
-export const hasLookalikes = ({ fields = [] }: Ask): boolean =>
+export const hasOriginFields = ({ fields = [] }: OriginInstruction): boolean =>
   fields.some(([name]) => name.startsWith("RateLimit"));
 
-function bytesOf(draw: Draw, { name }: Scenario, drawn: Drawn, ask: Ask, method: string): string {
+function bytesOf(
+  draw: Draw,
+  { name }: Scenario,
+  drawn: DrawnRequest,
+  ask: OriginInstruction,
+  method: string,
+): string {
   const below = drawn.path ?? [nameOf(draw), ...(draw.chance(0.3) ? [oddSegment(draw)] : [])];
   const query = shuffledIn(draw, drawn.query ?? []);
-  const path = drawn.target ?? spelled(draw, [name, ...below]);
+  const path = drawn.target ?? spelledPath(draw, [name, ...below]);
   const target = `${path}${query}${draw.chance(0.03) ? "#part" : ""}`;
   const body = drawn.after === undefined ? bodyOf(draw, method) : { lines: [], text: drawn.after };
   const host = drawn.host ?? draw.one(["fuzz.example", "FUZZ.example", "fuzz.example:81"]);
@@ -131,7 +137,7 @@ function bytesOf(draw: Draw, { name }: Scenario, drawn: Drawn, ask: Ask, method:
     `${anyCase(draw, "Host")}: ${host}`,
     ...(drawn.lines ?? []),
     `X-Ask: ${askField(ask)}`,
-    ...noise(draw, drawn.lines ?? []),
+    ...harmlessFields(draw, drawn.lines ?? []),
     ...body.lines,
   ];
   return `${method} ${target} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body.text}`;
@@ -156,10 +162,10 @@ const oddSegments = [
 const oddSegment = (draw: Draw): string => utf8(draw.one(oddSegments));
 
 /** One of the many ways to write a path. */
-function spelled(draw: Draw, segments: readonly string[]): string {
+function spelledPath(draw: Draw, segments: readonly string[]): string {
   const slash = (): string => {
     if (draw.chance(0.85)) return "/";
-    return draw.one(["//", "/./", "/%2e/", `/${tag}/../`, "/a/b/%2E%2e/.%2E/", "///"]);
+    return draw.one(["//", "/./", "/%2e/", `/${secretTag}/../`, "/a/b/%2E%2e/.%2E/", "///"]);
   };
   const path = segments.map(
     (segment) => `${slash()}${draw.chance(0.3) ? escapedOnce(draw, segment) : segment}`,
@@ -169,10 +175,10 @@ function spelled(draw: Draw, segments: readonly string[]): string {
 
 /** What is in percent-encoding already stays as it is: encoded twice it would be another path. */
 const escapedOnce = (draw: Draw, segment: string): string =>
-  /^[\w-]+$/.test(segment) ? escaped(draw, segment) : segment;
+  /^[\w-]+$/.test(segment) ? percentEncoded(draw, segment) : segment;
 
 function shuffledIn(draw: Draw, parameters: readonly string[]): string {
-  const others = ["q=1", `token=${tag}`, "&&", "=", "a[]=%5B", "?", "%", utf8("ü=ö")];
+  const others = ["q=1", `token=${secretTag}`, "&&", "=", "a[]=%5B", "?", "%", utf8("ü=ö")];
   const all = [...parameters, ...(draw.chance(0.3) ? [draw.one(others)] : [])];
   return all.length === 0 ? draw.one(["", "", "?"]) : `?${all.join("&")}`;
 }
@@ -191,11 +197,11 @@ const odd: readonly ((draw: Draw) => string)[] = [
   () => "Accept-Encoding: gzip, br",
   () => "Upgrade: websocket",
   () => "Connection: keep-alive, X-Key, CF-Connecting-IP, Authorization, Cookie",
-  () => `Forwarded: for=${tag};proto=https`,
+  () => `Forwarded: for=${secretTag};proto=https`,
   () => "True-Client-IP: 203.0.113.99",
   () => "X-Real-IP: 203.0.113.99",
   () => "X-Headgate-Secret: guessed",
-  () => `RateLimit: "${tag}";r=1`,
+  () => `RateLimit: "${secretTag}";r=1`,
   () => "TE: trailers",
   () => "Keep-Alive: timeout=5",
   () => "Range: bytes=0-0",
@@ -213,7 +219,7 @@ const odd: readonly ((draw: Draw) => string)[] = [
 const visible = (byte: string): string => (byte >= " " && byte !== "\x7f" ? byte : "x");
 
 /** Fields that change nothing of what a request means; none of them stands twice. */
-function noise(draw: Draw, lines: readonly string[]): string[] {
+function harmlessFields(draw: Draw, lines: readonly string[]): string[] {
   const taken = new Set(lines.map((line) => line.split(":", 1)[0]));
   return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter(
     (line) => {

@@ -1,11 +1,11 @@
 /** Requests of every kind at once, each answer held against what may be true of it. */
-import { authorOf, type Excuse, failureOf, jsonOf, misshapen } from "./answers.ts";
-import { callOf, nonsense, ownKey, queryOf, sharedKey, tenants } from "./checks.ts";
-import { abandon, type Answer, answersTo, Connection, type Place } from "./connection.ts";
+import { responderOf, type Excuse, failureOf, jsonOf, invalidDecision } from "./answers.ts";
+import { callOf, invalidCall, exclusiveKey, queryOf, sharedKey, tenants } from "./checks.ts";
+import { abandon, type Answer, answersTo, Connection, type TargetAddress } from "./connection.ts";
 import { Draw } from "./draw.ts";
-import { type Charge, Ledger } from "./ledger.ts";
-import { OwnKey, toldBy } from "./own.ts";
-import { Passages } from "./passages.ts";
+import { type ExpectedCharge, SpendRecord } from "./ledger.ts";
+import { ExclusiveKey, remainingByLimit } from "./own.ts";
+import { TimedLimits } from "./passages.ts";
 import { proxied } from "./proxied.ts";
 import { rawOf } from "./raw.ts";
 import { everything, requestOf } from "./requests.ts";
@@ -18,9 +18,9 @@ export interface Fault {
 }
 
 /** What is known in the end. */
-export class Course {
-  readonly ledger = new Ledger();
-  readonly passages = new Passages();
+export class FuzzResult {
+  readonly ledger = new SpendRecord();
+  readonly passages = new TimedLimits();
   readonly faults: Fault[] = [];
   /** How many requests of each kind were sent. */
   readonly kinds = new Map<string, number>();
@@ -35,7 +35,7 @@ export class Course {
   count(kind: string, answers: readonly Answer[]): void {
     this.kinds.set(kind, (this.kinds.get(kind) ?? 0) + 1);
     for (const answer of answers) {
-      const author = authorOf(answer);
+      const author = responderOf(answer);
       const statuses = this.answers.get(author) ?? new Map<number, number>();
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
       this.answers.set(author, statuses);
@@ -47,25 +47,28 @@ export class Course {
   }
 }
 
-const patienceMs = 30_000;
+const timeoutMs = 30_000;
 /** Nothing more is said by then; if it is, it is read no more. */
 const quietMs = 150;
 /** As many as are told; more would only repeat them. */
-const mostFaults = 10;
+const maxFaults = 10;
 
-export interface Plan {
+export interface FuzzOptions {
   readonly seed: number;
   readonly requests: number;
   readonly connections: number;
 }
 
 /** Sends all requests, some at a time; each connection has every so manieth. */
-export async function run(place: Place, { seed, requests, connections }: Plan): Promise<Course> {
-  const course = new Course();
+export async function run(
+  place: TargetAddress,
+  { seed, requests, connections }: FuzzOptions,
+): Promise<FuzzResult> {
+  const course = new FuzzResult();
   const lanes = Array.from({ length: connections }, async (_, lane) => {
-    const caller = new Caller(place, lane, course);
+    const caller = new FuzzLane(place, lane, course);
     for (let id = lane; id < requests; id += connections) {
-      if (course.faults.length >= mostFaults) break;
+      if (course.faults.length >= maxFaults) break;
       // A connection carries one request at a time.
       // oxlint-disable-next-line no-await-in-loop
       await caller.next(new Draw(seed, id));
@@ -78,17 +81,17 @@ export async function run(place: Place, { seed, requests, connections }: Plan): 
 
 const callsOfKey = 100;
 /** What malformed bytes may come to, at most: nobody knows how many requests are in them. */
-const smuggled: Charge = { ...everything, cost: 10, finalCost: 10 };
+const malformedCharge: ExpectedCharge = { ...everything, cost: 10, finalCost: 10 };
 
-class Caller {
-  readonly #place: Place;
+class FuzzLane {
+  readonly #place: TargetAddress;
   readonly #lane: number;
-  readonly #course: Course;
+  readonly #course: FuzzResult;
   readonly #connection: Connection;
-  #own: OwnKey[] = [];
+  #own: ExclusiveKey[] = [];
   #calls = 0;
 
-  constructor(place: Place, lane: number, course: Course) {
+  constructor(place: TargetAddress, lane: number, course: FuzzResult) {
     this.#place = place;
     this.#lane = lane;
     this.#course = course;
@@ -142,7 +145,7 @@ class Caller {
       const call = callOf(draw, "GET", `/check${queryOf(charge)}`);
       const answer = await this.#exchange("look", draw, call.bytes, call.method);
       if (answer === null) return;
-      const told = toldBy(jsonOf(answer));
+      const told = remainingByLimit(jsonOf(answer));
       this.#course.fault(draw.id, call.bytes, ledger.looked(charge, leastBefore, told));
       return;
     }
@@ -155,7 +158,7 @@ class Caller {
     const json = Object(jsonOf(answer)) as { allowed?: boolean; violated?: string[] };
     const faults =
       json.allowed === true
-        ? ledger.letIn(sent, toldBy(json))
+        ? ledger.letIn(sent, remainingByLimit(json))
         : ledger.refuse(sent, json.violated ?? ["nothing"]);
     this.#course.fault(draw.id, call.bytes, faults);
   }
@@ -164,9 +167,9 @@ class Caller {
   async #exact(draw: Draw): Promise<void> {
     // The same key, as long as it lasts, of each tenant.
     const round = Math.floor(this.#calls++ / callsOfKey);
-    const key = ownKey(draw, this.#lane, round);
+    const key = exclusiveKey(draw, this.#lane, round);
     if (this.#calls % callsOfKey === 1) {
-      this.#own = tenants.map((tenant) => new OwnKey(key, tenant));
+      this.#own = tenants.map((tenant) => new ExclusiveKey(key, tenant));
     }
     const { call, faultOf } = draw.one(this.#own).next(draw);
     const answer = await this.#exchange("exact", draw, call.bytes, call.method);
@@ -177,7 +180,7 @@ class Caller {
   }
 
   async #nonsense(draw: Draw): Promise<void> {
-    const { bytes, method, isAuthorized, status } = await nonsense(draw);
+    const { bytes, method, isAuthorized, status } = await invalidCall(draw);
     const answer = await this.#exchange("nonsense", draw, bytes, method);
     if (answer === null) return;
     const isLetIn = answer.status < 300 && !/^\S+ \/check\/(?:health|openapi\.json)/.test(bytes);
@@ -186,15 +189,15 @@ class Caller {
       status === undefined || status === answer.status
         ? null
         : `answered ${answer.status}, not ${status}`,
-      misshapen(jsonOf(answer)),
-      authorOf(answer) === "the origin" ? "what is Headgate's own has reached the origin" : null,
+      invalidDecision(jsonOf(answer)),
+      responderOf(answer) === "the origin" ? "what is Headgate's own has reached the origin" : null,
     ]);
   }
 
   async #raw(draw: Draw): Promise<void> {
     const { bytes, isConnect } = await rawOf(draw);
     const { ledger } = this.#course;
-    ledger.lose(ledger.send([smuggled]));
+    ledger.lose(ledger.send([malformedCharge]));
     this.#course.lost++;
     const answers = await answersTo(this.#place, bytes, quietMs);
     this.#course.count("malformed", answers);
@@ -211,7 +214,7 @@ class Caller {
     excuse: Excuse = {},
   ): Promise<Answer | null> {
     try {
-      const answer = await this.#connection.exchange(bytes, method === "HEAD", patienceMs);
+      const answer = await this.#connection.exchange(bytes, method === "HEAD", timeoutMs);
       this.#course.count(kind, [answer]);
       this.#course.fault(draw.id, bytes, [failureOf(answer, excuse)]);
       return answer;

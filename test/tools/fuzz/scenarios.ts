@@ -2,12 +2,12 @@
  * What is asked of the proxy: policies of every kind, each with its own path, and requests that are drawn for them
  * together with what they mean. The meaning comes from how a request was made, not from reading it as Headgate does.
  */
-import type { Ask } from "./origin.ts";
+import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
-import type { Charge, Quota } from "./ledger.ts";
+import type { ExpectedCharge, Quota } from "./ledger.ts";
 
 /** A request for a scenario, but for what all of them have. */
-export interface Drawn {
+export interface DrawnRequest {
   /** The path below the scenario's. */
   readonly path?: readonly string[];
   /** The whole path as it is sent, in place of one of the spellings that all origins read alike. */
@@ -18,10 +18,10 @@ export interface Drawn {
   readonly host?: string;
   /** Lines of the head. */
   readonly lines?: readonly string[];
-  readonly ask?: Partial<Ask>;
+  readonly ask?: Partial<OriginInstruction>;
   /** What follows the head in place of a body. */
   readonly after?: string;
-  readonly charges: readonly Charge[];
+  readonly charges: readonly ExpectedCharge[];
   /** Refused with 403, whatever is left. */
   readonly isBarred?: boolean;
   /** A key that may be banned. */
@@ -35,7 +35,7 @@ export interface Scenario {
   readonly name: string;
   /** As in `POLICIES`, but for what all have. */
   readonly policies: readonly object[];
-  readonly draw: (draw: Draw) => Drawn | Promise<Drawn>;
+  readonly draw: (draw: Draw) => DrawnRequest | Promise<DrawnRequest>;
   /** The status of a denial; 429 if there is none. */
   readonly denial?: number;
   /** Whether `/check` may spend of its keys too: it says nothing but the key and the cost. */
@@ -43,7 +43,7 @@ export interface Scenario {
 }
 
 /** A window that gives nothing back while a run lasts. */
-export const long = "60 days";
+export const longWindow = "60 days";
 
 export const allOf = (name: string): { path: string } => ({ path: `/${name}/*` });
 
@@ -55,8 +55,8 @@ export function charge(
   policy: string,
   key: string | null,
   limit: number,
-  other: Partial<Charge> = {},
-): Charge {
+  other: Partial<ExpectedCharge> = {},
+): ExpectedCharge {
   return {
     policy,
     key: key ?? "(nobody)",

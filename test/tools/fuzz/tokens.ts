@@ -1,10 +1,10 @@
 /** Bearer tokens of users: sound ones, and those that must count for nothing. */
 import { type JWTPayload, SignJWT } from "jose";
 import type { Draw } from "./draw.ts";
-import { oddName, tag } from "./people.ts";
+import { oddName, secretTag } from "./people.ts";
 
 export const jwtSettings = {
-  JWT_KEY: `${tag}-a secret of more than 32 bytes for HS256`,
+  JWT_KEY: `${secretTag}-a secret of more than 32 bytes for HS256`,
   JWT_ISSUER: "https://id.example/",
   JWT_AUDIENCE: JSON.stringify(["api", "https://api.example/"]),
 };
@@ -17,7 +17,7 @@ export interface Bearer {
 }
 
 const secret = new TextEncoder().encode(jwtSettings.JWT_KEY);
-const foreign = new TextEncoder().encode(`${tag}-another secret of more than 32 bytes`);
+const foreign = new TextEncoder().encode(`${secretTag}-another secret of more than 32 bytes`);
 const sound = { iss: jwtSettings.JWT_ISSUER, aud: "api" };
 
 const signed = (payload: JWTPayload, key = secret, header: object = {}): Promise<string> =>
@@ -58,7 +58,7 @@ async function nobody(draw: Draw): Promise<string[]> {
     () => `${head}..${signature}`,
     () => `${good}.${signature}`,
     () => `${good},${good}`,
-    () => `${tag}${draw.hex(draw.below(3_000))}`,
+    () => `${secretTag}${draw.hex(draw.below(3_000))}`,
     () => "....",
     () => `${critical}.${body}.${signature}`,
     () => `${base64(draw.bytes(40))}.${body}.${signature}`,

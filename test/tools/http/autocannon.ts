@@ -1,7 +1,7 @@
 /** Load by autocannon, where there is no wrk: as JavaScript it takes a processor for itself, and tells less of the fast. */
 import { createRequire } from "node:module";
 import autocannon from "autocannon";
-import { type Generator, keyMark, keyText, type Load, type Measured } from "./load.ts";
+import { type Generator, keyMark, keyText, type HttpLoad, type MeasuredResponses } from "./load.ts";
 import { quantile } from "./statistics.ts";
 
 const { version } = createRequire(import.meta.url)("autocannon/package.json") as {
@@ -29,7 +29,7 @@ export const byAutocannon: Generator = {
   },
 };
 
-function requestOf({ url, method, fields, body, keys }: Load): autocannon.Request {
+function requestOf({ url, method, fields, body, keys }: HttpLoad): autocannon.Request {
   let asked = 0;
   const fixed = { method, path: `${url.pathname}${url.search}` };
   return {
@@ -52,7 +52,7 @@ function requestOf({ url, method, fields, body, keys }: Load): autocannon.Reques
 
 export type Result = Pick<autocannon.Result, "errors" | "duration" | "statusCodeStats">;
 
-export function measuredOf(result: Result, timesMs: readonly number[]): Measured {
+export function measuredOf(result: Result, timesMs: readonly number[]): MeasuredResponses {
   const statuses = Object.fromEntries(
     Object.entries(result.statusCodeStats ?? {}).map(([status, { count = 0 }]) => [status, count]),
   );

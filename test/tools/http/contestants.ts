@@ -28,14 +28,14 @@ export interface Contestant {
   readonly leaves?: "rows" | "objects";
 }
 
-type Told = Partial<Pick<Contestant, "keys" | "status" | "strays" | "leaves">>;
+type ResponseOptions = Partial<Pick<Contestant, "keys" | "status" | "strays" | "leaves">>;
 
 type Answering = (
   id: string,
   title: string,
   socket: string,
   path: string,
-  told?: Told,
+  told?: ResponseOptions,
 ) => Contestant;
 
 const defaults = { keys: "one", status: 200 } as const;
@@ -59,7 +59,7 @@ const checked = (
   title: string,
   socket: string,
   policy: string,
-  told?: Told,
+  told?: ResponseOptions,
 ): Contestant => {
   // A gateway that looks at nothing but the status asks for one.
   const path = told?.status === 429 ? "/check?deny=429" : "/check";

@@ -6,7 +6,7 @@ export const token = "the-benchmark's-token";
 /** Never reached within a turn, and within what the arithmetic of every strategy takes. */
 const plenty = "10000000/hour";
 
-type Policy = Readonly<Record<string, unknown>>;
+type PolicyFields = Readonly<Record<string, unknown>>;
 
 /**
  * What a policy is, but for its limits. Its deadline is out of reach: a busy machine may take its time, and what an
@@ -15,13 +15,13 @@ type Policy = Readonly<Record<string, unknown>>;
 const common = { key: "header:X-Key", timeout: "30s", onError: "closed" };
 
 /** One that admits all, one that denies all but the first; a request meets the one that its path names. */
-const pair = (options: Policy = {}): Policy[] => [
+const pair = (options: PolicyFields = {}): PolicyFields[] => [
   { name: "allowed", match: { path: "/allowed" }, limits: plenty, ...common, ...options },
   { name: "denied", match: { path: "/denied" }, limits: "1/hour", ...common, ...options },
 ];
 
 /** The strategies beside the default, which all others have: a policy each. The logs keep up to 100,000. */
-export const strategies: Readonly<Record<string, Policy>> = {
+export const strategies: Readonly<Record<string, PolicyFields>> = {
   "fixed-window": { limit: 10_000_000, window: "1h" },
   "sliding-log": { limit: 100_000, window: "1h" },
   "sliding-buckets": { limit: 10_000_000, window: "1h" },
@@ -30,7 +30,7 @@ export const strategies: Readonly<Record<string, Policy>> = {
   concurrency: { limit: 100_000, window: "1h" },
 };
 
-const policies: Readonly<Record<string, readonly Policy[]>> = {
+const policies: Readonly<Record<string, readonly PolicyFields[]>> = {
   strict: pair(),
   confirmed: pair({ durability: "confirmed" }),
   leased: pair({ consistency: "leased" }),

@@ -3,7 +3,7 @@
 /** Stands for the key in the fields and the body of a request. */
 export const keyMark = "{key}";
 
-export interface Load {
+export interface HttpLoad {
   readonly url: URL;
   readonly method: "GET" | "POST";
   readonly fields: Readonly<Record<string, string>>;
@@ -16,7 +16,7 @@ export interface Load {
   readonly seconds: number;
 }
 
-export interface Measured {
+export interface MeasuredResponses {
   readonly requests: number;
   readonly seconds: number;
   /** How many answers were of each status. */
@@ -29,7 +29,7 @@ export interface Measured {
 
 export interface Generator {
   readonly title: string;
-  readonly fire: (load: Load) => Promise<Measured>;
+  readonly fire: (load: HttpLoad) => Promise<MeasuredResponses>;
 }
 
 /** All of one length, so that requests are. */
@@ -37,7 +37,11 @@ export const keyText = (number: number): string => String(number).padStart(keyDi
 export const keyDigits = 12;
 
 /** What is wrong with answers that are not all of one status; undefined when nothing is. */
-export function faultOf(measured: Measured, expected: number, strays: number): string | undefined {
+export function faultOf(
+  measured: MeasuredResponses,
+  expected: number,
+  strays: number,
+): string | undefined {
   const { requests, statuses, errors } = measured;
   if (errors > 0) return `${errors} requests without an answer`;
   const others = Object.entries(statuses).filter(([status]) => Number(status) !== expected);

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { guard } from "../workerd-process.ts";
+import { killWithParent } from "../workerd-process.ts";
 
 export interface NodeAndRedis {
   readonly url: URL;
@@ -43,7 +43,7 @@ export async function startNodeAndRedis(folder: string): Promise<NodeAndRedis> {
 
 function start(command: string, words: readonly string[]): ChildProcess {
   const child = spawn(command, words, { stdio: ["ignore", "pipe", "inherit"] });
-  guard(child);
+  killWithParent(child);
   return child;
 }
 

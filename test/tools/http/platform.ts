@@ -10,7 +10,7 @@ import {
   copyBinding,
   rateLimitBinding,
 } from "./rate-limit-binding.ts";
-import { configurationOf, type Socket, type WorkerService } from "./services.ts";
+import { configurationOf, type WorkerSocket, type WorkerService } from "./services.ts";
 
 const compatibilityDate = "2026-11-01";
 
@@ -38,7 +38,7 @@ const services: readonly WorkerService[] = [
   { name: "origin", modules: { "origin.js": "origin.js" }, compatibilityDate },
 ];
 
-const sockets: readonly Socket[] = [
+const sockets: readonly WorkerSocket[] = [
   { name: "floor", service: "floor" },
   { name: "pass", service: "floor", entrypoint: "bare" },
   { name: "pass-noop", service: "floor", entrypoint: "bareNoop" },
@@ -46,7 +46,7 @@ const sockets: readonly Socket[] = [
   ...headgates.map(({ name }) => ({ name, service: name })),
 ];
 
-export interface Platform {
+export interface BenchPlatform {
   /** Where each socket is; those that are missing could not be started. */
   readonly urls: ReadonlyMap<string, URL>;
   /** Why a socket is missing. */
@@ -65,7 +65,10 @@ export interface Apart {
 const flags = ["--experimental"];
 
 /** @param names of the sockets that are needed: Redis is started for `node` only */
-export async function startPlatform(folder: string, names: ReadonlySet<string>): Promise<Platform> {
+export async function startPlatform(
+  folder: string,
+  names: ReadonlySet<string>,
+): Promise<BenchPlatform> {
   prepare(folder);
   const ports = Object.fromEntries(sockets.map(({ name }) => [name, 0]));
   const workerd = await runWorkerd(folder, ports, { flags });

@@ -2,7 +2,7 @@
 import { barX, dotX, gridX, link, plot, ruleY, textX } from "@observablehq/plot";
 import { parseHTML } from "linkedom";
 import { whole } from "../table.ts";
-import type { Figures, Run } from "./record.ts";
+import type { Figures, RecordedRun } from "./record.ts";
 import { setting } from "./tables.ts";
 
 const namespace = "http://www.w3.org/2000/svg";
@@ -12,7 +12,7 @@ const { document } = parseHTML("<!doctype html><html><body></body></html>");
 type Panel = ReturnType<typeof plot>;
 
 /** Two panels in one picture, a line for each contestant in both. */
-export function plotOf(run: Run): string {
+export function plotOf(run: RecordedRun): string {
   const panels = [throughput(run.figures), latency(run.figures)];
   const outer = document.createElementNS(namespace, "svg");
   const title = document.createElementNS(namespace, "title");

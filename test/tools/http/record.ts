@@ -2,7 +2,7 @@
 import type { Contestant } from "./contestants.ts";
 import { ratioOf, type Spread, spreadOf } from "./statistics.ts";
 import { judge, perSecond, type Verdict } from "./targets.ts";
-import type { Outcome, Settings } from "./turns.ts";
+import type { ContestantOutcome, ContestSettings } from "./turns.ts";
 
 export interface Machine {
   readonly processor: string;
@@ -36,41 +36,41 @@ export interface Latency {
   readonly p99Ms: Spread;
 }
 
-export interface Left {
+export interface LeftOut {
   readonly id: string;
   readonly group: string;
   readonly title: string;
   readonly why: string;
 }
 
-export interface Run {
+export interface RecordedRun {
   readonly measuredOn: string;
   readonly command: string;
   readonly machine: Machine;
-  readonly settings: Settings;
+  readonly settings: ContestSettings;
   readonly figures: readonly Figures[];
   readonly targets: readonly Verdict[];
   /** What was not there to be measured. */
-  readonly skipped: readonly Left[];
+  readonly skipped: readonly LeftOut[];
   /** What did not answer as it has to, so that its figures count for nothing. */
-  readonly void: readonly Left[];
+  readonly void: readonly LeftOut[];
 }
 
-export type Setting = Pick<Run, "measuredOn" | "command" | "machine" | "settings">;
+export type Setting = Pick<RecordedRun, "measuredOn" | "command" | "machine" | "settings">;
 
 /** Its numbers as they are written: nothing here is known better. */
-export function runOf(setting: Setting, outcomes: readonly Outcome[]): Run {
-  return JSON.parse(textOf(exactly(setting, outcomes))) as Run;
+export function runOf(setting: Setting, outcomes: readonly ContestantOutcome[]): RecordedRun {
+  return JSON.parse(textOf(exactly(setting, outcomes))) as RecordedRun;
 }
 
-export function textOf(run: Run): string {
+export function textOf(run: RecordedRun): string {
   const rough = (_: string, value: unknown): unknown =>
     typeof value === "number" ? Number(value.toPrecision(4)) : value;
   return `${JSON.stringify(run, rough)}\n`;
 }
 
-function exactly(setting: Setting, outcomes: readonly Outcome[]): Run {
-  const left = (isSkipped: boolean): Left[] =>
+function exactly(setting: Setting, outcomes: readonly ContestantOutcome[]): RecordedRun {
+  const left = (isSkipped: boolean): LeftOut[] =>
     outcomes
       .filter((outcome) => outcome.fault !== undefined && outcome.isSkipped === isSkipped)
       .map(({ contestant, fault = "" }) => ({ ...named(contestant), why: fault }));
@@ -90,7 +90,10 @@ const named = ({ id, group, title }: Contestant): Pick<Contestant, "id" | "group
   title,
 });
 
-function figuresOf({ contestant, turns }: Outcome, measured: readonly Outcome[]): Figures {
+function figuresOf(
+  { contestant, turns }: ContestantOutcome,
+  measured: readonly ContestantOutcome[],
+): Figures {
   const rates = turns.map(perSecond);
   const ratioTo = (id: string): Spread | null => {
     const other = measured.find((outcome) => outcome.contestant.id === id);

@@ -23,7 +23,7 @@ export interface Extension {
 }
 
 /** Where a service is asked, at one of its entry points. */
-export interface Socket {
+export interface WorkerSocket {
   readonly name: string;
   readonly service: string;
   readonly entrypoint?: string;
@@ -33,7 +33,7 @@ const quoted = (text: string): string => JSON.stringify(text);
 
 export function configurationOf(
   services: readonly WorkerService[],
-  sockets: readonly Socket[],
+  sockets: readonly WorkerSocket[],
   extensions: readonly Extension[],
   storage: string,
 ): string {
@@ -84,7 +84,7 @@ function serviceOf(service: WorkerService): string {
     )),`;
 }
 
-function socketOf({ name, service, entrypoint }: Socket): string {
+function socketOf({ name, service, entrypoint }: WorkerSocket): string {
   const at = entrypoint === undefined ? "" : `, entrypoint = ${quoted(entrypoint)}`;
   return `(name = ${quoted(name)}, http = (), service = (name = ${quoted(service)}${at})),`;
 }

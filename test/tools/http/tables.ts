@@ -1,6 +1,6 @@
 /** The tables of a run: on the screen, and in the README. */
 import { markdownTable, type Row, whole } from "../table.ts";
-import type { Figures, Latency, Run } from "./record.ts";
+import type { Figures, Latency, RecordedRun } from "./record.ts";
 import type { Spread } from "./statistics.ts";
 
 const header: Row = [
@@ -12,7 +12,7 @@ const header: Row = [
   "p50 / p99 loaded, ms",
 ];
 
-export function figuresTable({ figures, skipped, void: voided }: Run): string {
+export function figuresTable({ figures, skipped, void: voided }: RecordedRun): string {
   const groups = [...new Set([...figures, ...skipped, ...voided].map(({ group }) => group))];
   const none = ["", "", "", "", ""];
   const rows = groups.flatMap((group): Row[] => [
@@ -46,7 +46,7 @@ const latency = ({ p50Ms, p99Ms }: Latency): string =>
 
 const targetsHeader: Row = ["target", "bound", "reached (least – most)", "verdict"];
 
-export function targetsTable({ targets }: Run): string {
+export function targetsTable({ targets }: RecordedRun): string {
   const rows = targets.map(({ title, by, bound, ratio: reached, isMet }): Row => {
     const told = by === "requests" ? `at least ${bound}` : `at most ${bound}`;
     if (reached === null) return [title, told, "", "not measured"];
@@ -62,7 +62,7 @@ export function targetsTable({ targets }: Run): string {
 }
 
 /** What the figures were measured with, in a sentence or two. */
-export function setting({ measuredOn, command, machine, settings }: Run): string {
+export function setting({ measuredOn, command, machine, settings }: RecordedRun): string {
   const { processor, cores, loadBefore, node, workerd, generator, redis, packages } = machine;
   const { rounds, seconds, connections, isQuick } = settings;
   const versions = Object.entries(packages).map(([name, version]) => `${name} ${version}`);
@@ -76,6 +76,6 @@ export function setting({ measuredOn, command, machine, settings }: Run): string
 }
 
 /** The part of the README that shows a run, without the heading. */
-export function shown(run: Run): string {
+export function shown(run: RecordedRun): string {
   return [setting(run), figuresTable(run), targetsTable(run)].join("\n\n");
 }

@@ -1,6 +1,6 @@
 /** What Headgate is to reach, as ratios of contestants of one run. */
 import { ratioOf, type Spread } from "./statistics.ts";
-import type { Outcome, Turn } from "./turns.ts";
+import type { ContestantOutcome, MeasuredTurn } from "./turns.ts";
 
 export interface Target {
   readonly title: string;
@@ -44,7 +44,7 @@ export interface Verdict extends Target {
   readonly isMet: boolean | null;
 }
 
-export function judge(outcomes: readonly Outcome[]): Verdict[] {
+export function judge(outcomes: readonly ContestantOutcome[]): Verdict[] {
   const measured = new Map(
     outcomes
       .filter(({ fault }) => fault === undefined)
@@ -61,6 +61,6 @@ export function judge(outcomes: readonly Outcome[]): Verdict[] {
   });
 }
 
-export const perSecond = ({ loaded }: Turn): number => loaded.requests / loaded.seconds;
+export const perSecond = ({ loaded }: MeasuredTurn): number => loaded.requests / loaded.seconds;
 
-const p50Alone = ({ alone }: Turn): number => alone.p50Ms;
+const p50Alone = ({ alone }: MeasuredTurn): number => alone.p50Ms;

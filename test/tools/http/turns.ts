@@ -3,9 +3,16 @@ import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../../random.ts";
 import { type Contestant, type Keys, requestOf } from "./contestants.ts";
 import type { Apart } from "./platform.ts";
-import { faultOf, type Generator, keyMark, keyText, type Load, type Measured } from "./load.ts";
+import {
+  faultOf,
+  type Generator,
+  keyMark,
+  keyText,
+  type HttpLoad,
+  type MeasuredResponses,
+} from "./load.ts";
 
-export interface Settings {
+export interface ContestSettings {
   readonly rounds: number;
   readonly seconds: number;
   readonly connections: number;
@@ -16,29 +23,29 @@ export interface Settings {
   readonly isQuick: boolean;
 }
 
-export interface Turn {
+export interface MeasuredTurn {
   /** By all connections at once. */
-  readonly loaded: Measured;
+  readonly loaded: MeasuredResponses;
   /** By one connection, which waits for nobody else. */
-  readonly alone: Measured;
+  readonly alone: MeasuredResponses;
 }
 
-export interface Outcome {
+export interface ContestantOutcome {
   readonly contestant: Contestant;
-  readonly turns: readonly Turn[];
+  readonly turns: readonly MeasuredTurn[];
   /** Why there are no turns, or why they count for nothing. */
   readonly fault?: string;
   /** Whether the fault is that it is not there at all. */
   readonly isSkipped: boolean;
 }
 
-export interface Course {
+export interface Contest {
   readonly urls: ReadonlyMap<string, URL>;
   readonly missing: ReadonlyMap<string, string>;
   readonly startApart: (socket: string) => Promise<Apart>;
   readonly generator: Generator;
-  readonly settings: Settings;
-  readonly tell: (text: string) => void;
+  readonly settings: ContestSettings;
+  readonly print: (text: string) => void;
 }
 
 /** Between two turns; and when rows are left to be written, not in the turn of the next. */
@@ -48,52 +55,56 @@ const aloneShare = 0.5;
 /** How many requests are made before a turn, and how many of them at once. */
 const warmUp = { requests: 32, atOnce: 8 };
 
-interface Contest {
+interface ContestState {
   readonly contestant: Contestant;
-  readonly turns: Turn[];
+  readonly turns: MeasuredTurn[];
   fault?: string;
   isSkipped: boolean;
 }
 
 export async function compete(
   contestants: readonly Contestant[],
-  course: Course,
-): Promise<Outcome[]> {
-  const { settings, tell } = course;
-  const contests = contestants.map((contestant): Contest => ({
+  contest: Contest,
+): Promise<ContestantOutcome[]> {
+  const { settings, print } = contest;
+  const states = contestants.map((contestant): ContestState => ({
     contestant,
     turns: [],
     isSkipped: false,
   }));
   const random = randomFrom(1);
-  const runs = new Runs(course);
-  for (const contest of contests) {
-    const missing = await runs.whyMissing(contest.contestant);
+  const runs = new TurnRunner(contest);
+  for (const state of states) {
+    const missing = await runs.whyMissing(state.contestant);
     if (missing === undefined) continue;
-    Object.assign(contest, { fault: missing, isSkipped: true });
-    tell(`skipped: ${contest.contestant.id}: ${missing}`);
+    Object.assign(state, { fault: missing, isSkipped: true });
+    print(`skipped: ${state.contestant.id}: ${missing}`);
   }
   for (let round = settings.isQuick ? 1 : 0; round <= settings.rounds; round++) {
-    tell(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
-    for (const contest of shuffled(contests, random)) {
-      if (contest.fault !== undefined) continue;
+    print(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
+    for (const state of shuffled(states, random)) {
+      if (state.fault !== undefined) continue;
       // They are warmed up in each turn.
-      if (round === 0 && contest.contestant.leaves === "objects") continue;
-      const { turn, fault } = await runs.turnOf(contest.contestant);
+      if (round === 0 && state.contestant.leaves === "objects") continue;
+      const { turn, fault } = await runs.turnOf(state.contestant);
       if (fault !== undefined) {
-        contest.fault = fault;
-        tell(`void: ${contest.contestant.id}: ${fault}`);
-      } else if (round > 0) contest.turns.push(turn);
+        state.fault = fault;
+        print(`void: ${state.contestant.id}: ${fault}`);
+      } else if (round > 0) state.turns.push(turn);
     }
   }
-  return contests;
+  return states;
 }
 
 /** A disk that is waited for can keep all of a short turn without an answer: it is made longer. */
-async function answered(generator: Generator, load: Load, attempts = 3): Promise<Measured> {
+async function fireUntilAnswered(
+  generator: Generator,
+  load: HttpLoad,
+  attempts = 3,
+): Promise<MeasuredResponses> {
   const measured = await generator.fire(load);
   if (measured.requests > 0 || attempts === 1) return measured;
-  return answered(generator, { ...load, seconds: 2 * load.seconds }, attempts - 1);
+  return fireUntilAnswered(generator, { ...load, seconds: 2 * load.seconds }, attempts - 1);
 }
 
 function shuffled<T>(items: readonly T[], random: () => number): T[] {
@@ -103,22 +114,22 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
     .map(({ item }) => item);
 }
 
-class Runs {
-  readonly #course: Course;
+class TurnRunner {
+  readonly #contest: Contest;
   /** The first key that nobody has asked for. */
   #nextKey = 1_000;
 
-  constructor(course: Course) {
-    this.#course = course;
+  constructor(contest: Contest) {
+    this.#contest = contest;
   }
 
   /** A configuration that this Headgate does not know answers 500 to everything. */
   async whyMissing(contestant: Contestant): Promise<string | undefined> {
-    const { urls, missing } = this.#course;
+    const { urls, missing } = this.#contest;
     if (!urls.has(contestant.socket)) {
       return missing.get(contestant.socket) ?? "it has not been started";
     }
-    const response = await this.#ask(
+    const response = await this.#send(
       this.#loadOf(contestant, urls.get(contestant.socket), this.#keys("one"), 1, 1),
       0,
     );
@@ -129,8 +140,8 @@ class Runs {
       : text.slice(0, 200);
   }
 
-  async turnOf(contestant: Contestant): Promise<{ turn: Turn; fault?: string }> {
-    const { urls, startApart, settings } = this.#course;
+  async turnOf(contestant: Contestant): Promise<{ turn: MeasuredTurn; fault?: string }> {
+    const { urls, startApart, settings } = this.#contest;
     const { socket, leaves } = contestant;
     if (leaves === "objects") {
       const { url, close } = await startApart(socket);
@@ -149,11 +160,15 @@ class Runs {
   async #turnAt(
     at: URL | undefined,
     contestant: Contestant,
-  ): Promise<{ turn: Turn; fault?: string }> {
-    const { generator, settings } = this.#course;
+  ): Promise<{ turn: MeasuredTurn; fault?: string }> {
+    const { generator, settings } = this.#contest;
     const { connections, seconds } = settings;
-    const fired = (keys: Load["keys"], clients: number, forSeconds: number): Promise<Measured> =>
-      answered(generator, this.#loadOf(contestant, at, keys, clients, forSeconds));
+    const fired = (
+      keys: HttpLoad["keys"],
+      clients: number,
+      forSeconds: number,
+    ): Promise<MeasuredResponses> =>
+      fireUntilAnswered(generator, this.#loadOf(contestant, at, keys, clients, forSeconds));
     const keys = this.#keys(contestant.keys);
     await this.#warmUp(this.#loadOf(contestant, at, keys, 1, 1));
     const loaded = await fired(keys, connections, seconds);
@@ -166,7 +181,7 @@ class Runs {
   }
 
   /** A thousand are the same in each turn: to make their objects takes longer than a turn. */
-  #keys(keys: Keys): Load["keys"] {
+  #keys(keys: Keys): HttpLoad["keys"] {
     if (keys === "thousand") return { first: 0, count: 1_000 };
     const count = keys === "one" ? 1 : 10_000_000;
     const first = this.#nextKey;
@@ -177,30 +192,30 @@ class Runs {
   #loadOf(
     contestant: Contestant,
     at: URL | undefined,
-    keys: Load["keys"],
+    keys: HttpLoad["keys"],
     connections: number,
     seconds: number,
-  ): Load {
+  ): HttpLoad {
     const url = new URL(contestant.path, at);
     return { url, ...requestOf(contestant), keys, connections, seconds };
   }
 
   /** Meets every key of a thousand, and of one spends what there is where it is to be denied. */
-  async #warmUp(load: Load): Promise<void> {
+  async #warmUp(load: HttpLoad): Promise<void> {
     const { count } = load.keys;
-    const isWhole = count === 1_000 && !this.#course.settings.isQuick;
+    const isWhole = count === 1_000 && !this.#contest.settings.isQuick;
     const requests = isWhole ? count : warmUp.requests;
     let next = 0;
-    const asking = Array.from({ length: warmUp.atOnce }, async () => {
+    const clients = Array.from({ length: warmUp.atOnce }, async () => {
       while (next < requests) {
-        const response = await this.#ask(load, next++ % count);
+        const response = await this.#send(load, next++ % count);
         await response.arrayBuffer();
       }
     });
-    await Promise.all(asking);
+    await Promise.all(clients);
   }
 
-  #ask({ url, method, fields, body, keys }: Load, offset: number): Promise<Response> {
+  #send({ url, method, fields, body, keys }: HttpLoad, offset: number): Promise<Response> {
     const key = keyText(keys.first + offset);
     const headers = Object.fromEntries(
       Object.entries(fields).map(([name, value]) => [name, value.replace(keyMark, key)]),

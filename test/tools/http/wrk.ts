@@ -4,8 +4,14 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { guard } from "../workerd-process.ts";
-import { type Generator, keyDigits, keyMark, type Load, type Measured } from "./load.ts";
+import { killWithParent } from "../workerd-process.ts";
+import {
+  type Generator,
+  keyDigits,
+  keyMark,
+  type HttpLoad,
+  type MeasuredResponses,
+} from "./load.ts";
 
 /** @param folder for its scripts; @returns undefined where it is not installed */
 export function findWrk(folder: string): Generator | undefined {
@@ -22,12 +28,12 @@ export function findWrk(folder: string): Generator | undefined {
   };
 }
 
-async function run(script: string, { url, connections, seconds }: Load): Promise<string> {
+async function run(script: string, { url, connections, seconds }: HttpLoad): Promise<string> {
   const words = ["-t1", `-c${connections}`, `-d${Math.ceil(seconds)}s`, "--timeout", "30s"];
   const child = spawn("wrk", [...words, "-s", script, url.href], {
     stdio: ["ignore", "pipe", "pipe"],
   });
-  guard(child);
+  killWithParent(child);
   const chunks: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
@@ -43,7 +49,7 @@ async function run(script: string, { url, connections, seconds }: Load): Promise
 }
 
 /** Its own report tells statuses below and above 400 apart, and nothing finer. */
-function scriptOf({ url, method, fields, body, keys }: Load): string {
+function scriptOf({ url, method, fields, body, keys }: HttpLoad): string {
   const length = body.replace(keyMark, "0".repeat(keyDigits)).length;
   const lines = [
     `${method} ${url.pathname}${url.search} HTTP/1.1`,
@@ -83,7 +89,7 @@ end
 `;
 }
 
-interface Told {
+interface WrkReport {
   readonly requests: number;
   readonly microseconds: number;
   readonly p50: number;
@@ -93,10 +99,10 @@ interface Told {
 }
 
 /** Reads the line that its script adds to its report. */
-export function parseWrk(output: string): Measured {
+export function parseWrk(output: string): MeasuredResponses {
   const [, json] = /^measured (\{.*\})$/m.exec(output) ?? [];
   if (json === undefined) throw new Error(`wrk has told nothing:\n${output}`);
-  const { requests, microseconds, p50, p99, errors, statuses } = JSON.parse(json) as Told;
+  const { requests, microseconds, p50, p99, errors, statuses } = JSON.parse(json) as WrkReport;
   return {
     requests,
     seconds: microseconds / 1e6,
