@@ -1,4 +1,4 @@
-/** S: the security of `/check`, and what holds when an object gives no answer. */
+/** S: the security of `/check`, and its answers when an object does not answer. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { headgate, statusOf } from "../http/harness.ts";
 import { visitor } from "./responses.ts";
@@ -13,14 +13,14 @@ const key = "203.0.113.7";
 const one = { LIMITS: "3/minute", STRATEGY: "fixed-window" };
 const json = { "Content-Type": "application/json" };
 
-/** Counts how often an object is asked for. */
-function counted(): { asked: () => number; RATE_LIMITER: object } {
-  let times = 0;
+/** A namespace that counts its uses. */
+function countingNamespace(): { uses: () => number; RATE_LIMITER: object } {
+  let uses = 0;
   const getByName = (): never => {
-    times += 1;
-    throw new Error("no object is to be touched");
+    uses += 1;
+    throw new Error("no object may be called");
   };
-  return { asked: () => times, RATE_LIMITER: { getByName } };
+  return { uses: () => uses, RATE_LIMITER: { getByName } };
 }
 
 const calls = [
@@ -33,30 +33,33 @@ const calls = [
   ["GET", "/check/forward"],
 ] as const;
 
-describe.for(calls)("S01: %s %s", ([method, path]) => {
+describe.for(calls)("calls without a valid token: %s %s", ([method, path]) => {
   it.for([
     ["no token", {}],
-    ["an empty one", { Authorization: "Bearer " }],
-    ["a wrong one", { Authorization: "Bearer wrong" }],
-    ["another scheme", { Authorization: "Basic the-tests-token" }],
-  ] as const)("S01: with %s is a 401 that touches neither body nor object", async ([, sent]) => {
-    const { asked, RATE_LIMITER } = counted();
-    const { send } = headgate({ ...one, RATE_LIMITER });
-    let pulls = 0;
-    const body = new ReadableStream({ pull: () => void (pulls += 1) }, { highWaterMark: 0 });
-    const init = { method, headers: { ...json, ...sent } };
-    const response = await send(path, method === "POST" ? { ...init, body } : init);
-    expect(response.status).toBe(401);
-    expect(response.headers.get("WWW-Authenticate")).toMatch(/^Bearer\b/);
-    expect([pulls, asked()]).toEqual([0, 0]);
-  });
+    ["an empty token", { Authorization: "Bearer " }],
+    ["an unknown token", { Authorization: "Bearer wrong" }],
+    ["another scheme than Bearer", { Authorization: "Basic the-tests-token" }],
+  ] as const)(
+    `S01: ${method} ${path} with %s answers 401, and neither reads the body nor calls an object`,
+    async ([, fields]) => {
+      const { uses, RATE_LIMITER } = countingNamespace();
+      const { send } = headgate({ ...one, RATE_LIMITER });
+      let pulls = 0;
+      const body = new ReadableStream({ pull: () => void (pulls += 1) }, { highWaterMark: 0 });
+      const init = { method, headers: { ...json, ...fields } };
+      const response = await send(path, method === "POST" ? { ...init, body } : init);
+      expect(response.status).toBe(401);
+      expect(response.headers.get("WWW-Authenticate")).toMatch(/^Bearer\b/);
+      expect([pulls, uses()]).toEqual([0, 0]);
+    },
+  );
 });
 
-it("S02: wrong tokens of any length are answered alike", async () => {
+it("S02: unknown tokens of any length get the same answer", async () => {
   const { send } = headgate({ ...one, CHECK_TOKENS: ["a-token", "another-of-more-letters"] });
-  const wrong = ["b-token", "a-toke", "a-tokens", "", "a", "A-TOKEN", "x".repeat(5_000)];
+  const unknown = ["b-token", "a-toke", "a-tokens", "", "a", "A-TOKEN", "x".repeat(5_000)];
   const answers = await Promise.all(
-    wrong.map(async (token) => {
+    unknown.map(async (token) => {
       const response = await send(`/check?key=${key}`, {
         headers: { Authorization: `Bearer ${token}` },
       });
@@ -82,18 +85,18 @@ describe("S03: a body", () => {
   const chunked = (whole: string): ReadableStream =>
     new Blob([whole]).stream().pipeThrough(new TransformStream());
 
-  it("S03: that is too large is a 413, whether its length is told or not", async () => {
+  it("S03: a body that is too large is answered with 413, with and without Content-Length", async () => {
     expect(await post(text(16_384))).toBe(200);
     expect(await post(text(16_385))).toBe(413);
     expect(await post(chunked(text(16_384)))).toBe(200);
     expect(await post(chunked(text(16_385)))).toBe(413);
   });
 
-  it("S03: is counted as it comes, whatever its length is said to be", async () => {
+  it("S03: a body that is longer than its Content-Length is measured as it arrives", async () => {
     expect(await post(chunked(text(16_385)), { ...json, "Content-Length": "20" })).toBe(413);
   });
 
-  it("S03: that breaks off is a 400", async () => {
+  it("S03: a body that is cut off is answered with 400", async () => {
     const broken = new ReadableStream({
       start(controller) {
         controller.enqueue(new TextEncoder().encode('{"key":'));
@@ -103,7 +106,7 @@ describe("S03: a body", () => {
     expect(await post(broken)).toBe(400);
   });
 
-  it("is told of no more than 500 fields that are wrong, and how many more there are", async () => {
+  it("S03: a problem lists at most 500 invalid fields, and the number of others", async () => {
     const limits = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`f${index}`, 1]));
     const { check } = headgate(one);
     const response = await check("POST", "/check", { key, limits });
@@ -113,20 +116,20 @@ describe("S03: a body", () => {
   });
 
   it.for(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])(
-    "S03: of another type is a 415: %s",
+    "S03: a body of another type is answered with 415: %s",
     async (type) => {
       expect(await post(text(20), { "Content-Type": type })).toBe(415);
     },
   );
 
   it.for(["", "{", '{"key": 1e}', "{'key': 'k'}", '{"key":"k"} {}', "NaN"])(
-    "S03: that is no JSON is a 400: %s",
+    "S03: a body that is not JSON is answered with 400: %s",
     async (body) => {
       expect(await post(body)).toBe(400);
     },
   );
 
-  it("S03: that is JSON of another shape is a 422", async () => {
+  it("S03: JSON with invalid values is answered with 422", async () => {
     for (const body of ["null", "[]", "5", '"k"', '{"key":5}', '{"more":1}']) {
       // oxlint-disable-next-line no-await-in-loop
       expect([body, await post(body)]).toEqual([body, 422]);
@@ -134,7 +137,7 @@ describe("S03: a body", () => {
   });
 });
 
-it("S05: a batch has at most 100 checks, each is charged, and each is answered in its place", async () => {
+it("S05: a batch has at most 100 checks, charges each, and answers them in order", async () => {
   const { check } = headgate(one);
   const checks = Array.from({ length: 101 }, () => ({ key }));
   expect(await statusOf(check("POST", "/check/batch", { checks }))).toBe(422);
@@ -149,31 +152,31 @@ it("S05: a batch has at most 100 checks, each is charged, and each is answered i
   );
 });
 
-it("S06: a denial is a 200 that says so, unless another status is asked for", async () => {
+it("S06: a denial answers 200 with allowed: false, unless deny requests another status", async () => {
   const { check } = headgate(one);
   await check("POST", "/check", { key, cost: 3 });
-  const told = [];
+  const answers = [];
   for (const path of ["/check", "/check?deny=429", "/check?deny=403"]) {
     // oxlint-disable-next-line no-await-in-loop
     const response = await check("POST", path, { key });
     // oxlint-disable-next-line no-await-in-loop
     const { allowed } = await response.json<{ allowed: boolean }>();
-    told.push([response.status, allowed, response.headers.has("Retry-After")]);
+    answers.push([response.status, allowed, response.headers.has("Retry-After")]);
   }
-  expect(told).toEqual([
+  expect(answers).toEqual([
     [200, false, false],
     [429, false, true],
     [403, false, true],
   ]);
 });
 
-describe("S10: an object that gives no answer in time", () => {
+describe("S10: an object that does not answer in time", () => {
   const token = { headers: { Authorization: "Bearer the-tests-token" } };
 
-  /** What is answered while objects are silent, to requests one after the other; they fail once all are answered. */
+  /** The statuses of sequential requests while no object answers. Afterwards, the calls of all objects fail. */
   async function whileSilent(
     onError: string,
-    asked: readonly (readonly [path: string, init: RequestInit<IncomingRequestCfProperties>])[],
+    requests: readonly (readonly [path: string, init: RequestInit<IncomingRequestCfProperties>])[],
   ): Promise<number[]> {
     const { promise, reject } = Promise.withResolvers<never>();
     const call = (): Promise<never> => promise;
@@ -184,7 +187,7 @@ describe("S10: an object that gives no answer in time", () => {
     });
     const begun = [];
     const statuses = [];
-    for (const [path, init] of asked) {
+    for (const [path, init] of requests) {
       const each = begin(path, init);
       begun.push(each);
       // oxlint-disable-next-line no-await-in-loop
@@ -199,16 +202,19 @@ describe("S10: an object that gives no answer in time", () => {
     ["closed", [503, 503]],
     ["open", [200, 200]],
     ["local", [200, 429]],
-  ] as const)("S10: is not waited for, and the policy holds: %s", async ([onError, statuses]) => {
-    expect(
-      await whileSilent(onError, [
-        ["/", visitor],
-        ["/", visitor],
-      ]),
-    ).toEqual(statuses);
-  });
+  ] as const)(
+    "S10: an object that does not answer in time is decided for by onError: %s",
+    async ([onError, statuses]) => {
+      expect(
+        await whileSilent(onError, [
+          ["/", visitor],
+          ["/", visitor],
+        ]),
+      ).toEqual(statuses);
+    },
+  );
 
-  it("S10: leaves /check without a decision, which it says", async () => {
+  it("S10: /check answers 503 when an object does not answer in time", async () => {
     const look = await whileSilent("closed", [[`/check?key=${key}`, token]]);
     const forget = await whileSilent("closed", [
       [`/check?key=${key}`, { ...token, method: "DELETE" }],

@@ -1,4 +1,4 @@
-/** C: scripts in browsers (Fetch, section 3.3). */
+/** C: cross-origin requests of scripts in browsers (Fetch, section 3.3). */
 import { expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "../http/harness.ts";
 import { visitor } from "./responses.ts";
@@ -11,7 +11,7 @@ const preflight = {
 };
 const one = { LIMITS: "1/minute", STRATEGY: "fixed-window" };
 
-it("C01: a preflight is charged to a cap of its own, and to no policy", async () => {
+it("C01: a preflight is charged to PREFLIGHT_LIMITS and to no policy", async () => {
   const { send } = headgate({ ...one, PREFLIGHT_LIMITS: "3/minute" });
   expect(await statusOf(send("/", visitor))).toBe(200);
   expect(await statusOf(send("/", visitor))).toBe(429);
@@ -33,7 +33,7 @@ it("C01: a preflight is charged to a cap of its own, and to no policy", async ()
 it.for([
   [app, { origin: app, vary: "Origin" }],
   ["*", { origin: "*", vary: null }],
-] as const)("C02: scripts of %s may read a 429 and a 503", async ([CORS_ORIGINS, expected]) => {
+] as const)("C02: scripts of %s can read a 429 and a 503", async ([CORS_ORIGINS, expected]) => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const limited = headgate({ ...one, CORS_ORIGINS });
   await statusOf(limited.send("/", visitor));
@@ -54,7 +54,7 @@ it.for([
   vi.restoreAllMocks();
 });
 
-it("C03: what the origin exposes is kept and extended, and it alone says to whom", async () => {
+it("C03: the origin's exposed fields are kept and extended, and no Access-Control-Allow-Origin is added", async () => {
   const { send } = headgate({ LIMITS: "9/minute", CORS_ORIGINS: "*" });
   const open = await send(
     `/answer?Access-Control-Allow-Origin=${app}&Access-Control-Expose-Headers=X-Mine`,
@@ -71,12 +71,15 @@ it("C03: what the origin exposes is kept and extended, and it alone says to whom
 });
 
 it.for([
-  ["without either", {}],
-  ["with an origin", { Origin: app }],
-] as const)("C04: a plain OPTIONS is forwarded and counted: %s", async ([, fields]) => {
-  const { send } = headgate(one);
-  const init = { method: "OPTIONS", headers: { ...visitor.headers, ...fields } };
-  const response = await send("/", init);
-  expect(await response.json()).toMatchObject({ method: "OPTIONS" });
-  expect(await statusOf(send("/", init))).toBe(429);
-});
+  ["without an Origin field", {}],
+  ["with an Origin field", { Origin: app }],
+] as const)(
+  "C04: an OPTIONS that is no preflight is forwarded and charged: %s",
+  async ([, fields]) => {
+    const { send } = headgate(one);
+    const init = { method: "OPTIONS", headers: { ...visitor.headers, ...fields } };
+    const response = await send("/", init);
+    expect(await response.json()).toMatchObject({ method: "OPTIONS" });
+    expect(await statusOf(send("/", init))).toBe(429);
+  },
+);

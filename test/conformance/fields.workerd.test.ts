@@ -6,13 +6,13 @@ import { rateLimitFields } from "../../src/http/wire/rate-limit-fields.ts";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { headgate, statusOf } from "../http/harness.ts";
-import { allTold, itemsOf, kinds, startMs, type Told, visitor } from "./responses.ts";
+import { type Exchange, itemsOf, kinds, recordExchanges, startMs, visitor } from "./responses.ts";
 
-let told: Told[] = [];
+let exchanges: readonly Exchange[] = [];
 beforeAll(async () => {
   vi.spyOn(console, "warn").mockReturnValue(undefined);
   vi.useFakeTimers({ toFake: ["Date"] });
-  told = await allTold();
+  exchanges = await recordExchanges();
 });
 beforeEach(() => void vi.setSystemTime(startMs));
 afterAll(() => {
@@ -23,11 +23,11 @@ afterAll(() => {
 const fieldNames = ["RateLimit-Policy", "RateLimit"] as const;
 const fieldsOf = ({ headers }: Response): (string | null)[] =>
   fieldNames.map((name) => headers.get(name));
-const valuesOf = (responses: readonly Told[]): string[] =>
-  responses.flatMap(({ response }) => fieldsOf(response).filter((value) => value !== null));
+const valuesOf = (recorded: readonly Exchange[]): string[] =>
+  recorded.flatMap(({ response }) => fieldsOf(response).filter((value) => value !== null));
 
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
-const problemOf = async (variables: Record<string, unknown>): Promise<unknown> => {
+const invalidFieldsOf = async (variables: Record<string, unknown>): Promise<unknown> => {
   const response = await headgate(variables).send("/", visitor);
   const { status, errors } = await response.json<{
     status: number;
@@ -36,45 +36,45 @@ const problemOf = async (variables: Record<string, unknown>): Promise<unknown> =
   return [status, ...(errors ?? []).map(({ field }) => field)];
 };
 
-it("H01: every value is a list in its one canonical form", () => {
-  // Of each kind some answers let in, and all but the slots' some deny.
-  const statuses = new Set(told.map(({ kind, response }) => `${kind} ${response.status}`));
+it("H01: every field value is a structured-field list in canonical form", () => {
+  // Every kind allows some requests; only the kind with reserved slots denies all.
+  const statuses = new Set(exchanges.map(({ kind, response }) => `${kind} ${response.status}`));
   for (const kind of Object.keys(kinds)) {
     expect(statuses).toContain(`${kind} ${kind === "concurrency" ? 429 : 200}`);
   }
-  for (const value of valuesOf(told)) expect(serializeList(parseList(value))).toBe(value);
-  expect(valuesOf(told).length).toBeGreaterThan(150);
+  for (const value of valuesOf(exchanges)) expect(serializeList(parseList(value))).toBe(value);
+  expect(valuesOf(exchanges).length).toBeGreaterThan(150);
 });
 
-it("H02: every item is a String", () => {
-  for (const { policies, limits } of told) {
+it("H02: every item of the RateLimit fields is a String", () => {
+  for (const { policies, limits } of exchanges) {
     for (const { name } of [...policies, ...limits]) expect(name).toBeTypeOf("string");
   }
 });
 
-it("H03: every policy has an Integer q, every limit an Integer r, of digits alone", () => {
-  for (const { policies, limits } of told) {
+it("H03: every policy has an Integer q and every limit an Integer r, of digits only", () => {
+  for (const { policies, limits } of exchanges) {
     for (const { parameters } of policies) expect(isCount(parameters.get("q"))).toBe(true);
     for (const { parameters } of limits) expect(isCount(parameters.get("r"))).toBe(true);
   }
-  for (const value of valuesOf(told)) {
+  for (const value of valuesOf(exchanges)) {
     expect(value.replaceAll(/;[qrtw]=\d{1,15}(?![^;,])/g, "")).not.toMatch(/;[qrtw]\b/);
   }
 });
 
-it("H04: w is an Integer of at least 1, and absent for a window of less than a second", () => {
-  const all = told.flatMap(({ kind, policies }) =>
+it("H04: w is an Integer of at least 1, and absent for a window shorter than a second", () => {
+  const all = exchanges.flatMap(({ kind, policies }) =>
     policies.map(({ parameters }) => ({ kind, w: parameters.get("w") })),
   );
   for (const { kind, w } of all) {
-    const isShort = kind === "a window of less than a second";
+    const isShort = kind === "a window shorter than a second";
     expect([kind, isShort ? w === undefined : isCount(w) && w !== 0]).toEqual([kind, true]);
   }
   expect(all.filter(({ w }) => w === undefined)).not.toEqual([]);
 });
 
-it("H05: t is an Integer, rounded up, and never more than the window", async () => {
-  for (const { policies, limits } of told) {
+it("H05: t is an Integer, rounded up, and at most the window", async () => {
+  for (const { policies, limits } of exchanges) {
     for (const { name, parameters } of limits) {
       const policy = policies.find((each) => each.name === name);
       const t = parameters.get("t");
@@ -93,9 +93,9 @@ it("H05: t is an Integer, rounded up, and never more than the window", async () 
   expect(seconds).toEqual([60, 60, 60, 59, 59, 1, 1, 60]);
 });
 
-it("H06: qu tells of slots, and of nothing else", () => {
+it("H06: qu is sent for slots only", () => {
   const units = new Map<unknown, Set<unknown>>();
-  for (const { kind, policies } of told) {
+  for (const { kind, policies } of exchanges) {
     for (const { name, parameters } of policies) {
       const isOfSlots = kind === "concurrency" || name === "slots";
       const known = units.get(isOfSlots) ?? new Set();
@@ -106,63 +106,66 @@ it("H06: qu tells of slots, and of nothing else", () => {
   expect(units.get(false)).toEqual(new Set([undefined]));
 });
 
-it("H07: there is no pk, nor anything else of the key", () => {
-  for (const { policies, limits } of told) {
+it("H07: the RateLimit fields have no pk and nothing else about the key", () => {
+  for (const { policies, limits } of exchanges) {
     for (const { parameters } of [...policies, ...limits]) expect(parameters.has("pk")).toBe(false);
   }
-  expect(valuesOf(told).join()).not.toMatch(/203\.0\.113|:[A-Za-z0-9+/]{8,}={0,2}:/);
+  expect(valuesOf(exchanges).join()).not.toMatch(/203\.0\.113|:[A-Za-z0-9+/]{8,}={0,2}:/);
 });
 
 it.for(['a"b', "a\\b", "café", "a\u0000", "a\n", "\u{1f600}"])(
-  "H08: a name that a String does not hold as it is, is refused: %j",
+  "H08: a name that a String cannot represent unescaped is a configuration problem: %j",
   async (name) => {
     const limit = { limit: 1, window: "1m", name };
-    expect(await problemOf({ POLICIES: [{ name, limits: "1/s" }] })).toEqual([500, "[0].name"]);
-    expect(await problemOf({ LIMITS: limit })).toEqual([500, "name"]);
+    expect(await invalidFieldsOf({ POLICIES: [{ name, limits: "1/s" }] })).toEqual([
+      500,
+      "[0].name",
+    ]);
+    expect(await invalidFieldsOf({ LIMITS: limit })).toEqual([500, "name"]);
   },
 );
 
-it("H08: an origin's names stay escaped", async () => {
+it("H08: escaped names of the origin stay escaped", async () => {
   const { send } = headgate({ LIMITS: "9/minute", STRATEGY: "fixed-window" });
-  const theirs = String.raw`"a\"b\\c";r=1`;
-  const { headers } = await send(`/answer?RateLimit=${encodeURIComponent(theirs)}`, visitor);
-  expect(headers.get("RateLimit")).toBe(`${theirs}, "default";r=8;t=60`);
+  const originValue = String.raw`"a\"b\\c";r=1`;
+  const { headers } = await send(`/answer?RateLimit=${encodeURIComponent(originValue)}`, visitor);
+  expect(headers.get("RateLimit")).toBe(`${originValue}, "default";r=8;t=60`);
 });
 
 it.for(["1000000000000000/m", "NaN/m", "Infinity/m", "1e3/m", "-1/m", "1.5/m"])(
-  "H09: a quota that no Integer holds is refused: %s",
+  "H09: a limit that is not a structured-field Integer is a configuration problem: %s",
   async (LIMITS) => {
-    expect(await problemOf({ LIMITS })).toEqual([500, expect.stringMatching(/^(?:limit)?$/)]);
+    expect(await invalidFieldsOf({ LIMITS })).toEqual([500, expect.stringMatching(/^(?:limit)?$/)]);
   },
 );
 
 it.for([Infinity, Number.NaN, 1e15, 2 ** 53, -1, 0.5])(
-  "H09: as a number, too: %d",
+  "H09: a number that is not a structured-field Integer is a configuration problem: %d",
   async (limit) => {
-    expect(await problemOf({ LIMITS: { limit, window: "1m" } })).toEqual([500, "limit"]);
+    expect(await invalidFieldsOf({ LIMITS: { limit, window: "1m" } })).toEqual([500, "limit"]);
   },
 );
 
-it("H10: no two items of a field have one name, in any case", async () => {
+it("H10: no two items of a field have names that are equal without regard to case", async () => {
   const namesOf = (value: string | null): string[] =>
     itemsOf(value).map(({ name }) => String(name).toLowerCase());
-  for (const value of valuesOf(told)) {
+  for (const value of valuesOf(exchanges)) {
     expect(new Set(namesOf(value)).size).toBe(namesOf(value).length);
   }
   expect(
-    await problemOf({
+    await invalidFieldsOf({
       POLICIES: [
         { name: "a", limits: "1/s" },
         { name: "b", limits: { limit: 1, window: "1m", name: "a" } },
       ],
     }),
   ).toEqual([500, "[1].limits"]);
-  // An origin may have a policy of the same name.
+  // The origin may use the same name.
   const { send } = headgate({ POLICIES: [{ name: "origin", limits: "9/minute" }] });
-  for (const theirs of ["origin", "Origin"]) {
+  for (const name of ["origin", "Origin"]) {
     const query = new URLSearchParams({
-      RateLimit: `"${theirs}";r=0;t=7`,
-      "RateLimit-Policy": `"${theirs}";q=1;w=7`,
+      RateLimit: `"${name}";r=0;t=7`,
+      "RateLimit-Policy": `"${name}";q=1;w=7`,
     });
     // oxlint-disable-next-line no-await-in-loop
     const response = await send(`/answer?${String(query)}`, visitor);
@@ -171,22 +174,22 @@ it("H10: no two items of a field have one name, in any case", async () => {
   }
 });
 
-it("H11: whatever RateLimit tells of, RateLimit-Policy of the same answer explains", () => {
-  for (const { policies, limits } of told) {
-    const explained = policies.map(({ name }) => name);
-    expect(explained).toEqual(expect.arrayContaining(limits.map(({ name }) => name)));
+it("H11: every name in RateLimit is also in RateLimit-Policy of the same response", () => {
+  for (const { policies, limits } of exchanges) {
+    const policyNames = policies.map(({ name }) => name);
+    expect(policyNames).toEqual(expect.arrayContaining(limits.map(({ name }) => name)));
   }
 });
 
-it("H12: RateLimit-Policy is the same in every answer to the like of a request", () => {
+it("H12: RateLimit-Policy is the same in all responses to requests of one kind", () => {
   for (const kind of Object.keys(kinds)) {
-    const answers = told.filter((each) => each.kind === kind);
+    const answers = exchanges.filter((each) => each.kind === kind);
     const values = answers.map(({ response }) => response.headers.get("RateLimit-Policy"));
     expect([kind, new Set(values).size, values[0]]).toEqual([kind, 1, expect.any(String)]);
   }
 });
 
-it("H12: of a calendar it is the current period's, whether its object is asked or not", async () => {
+it("H12: RateLimit-Policy has the current length of a calendar window, even if its object is not called", async () => {
   const first = { name: "first", key: "header:x-key", limits: "1/hour" };
   const monthly = { name: "monthly", key: "global", limits: "1000/month" };
   const { send } = headgate({ POLICIES: [first, monthly] });
@@ -199,9 +202,9 @@ it("H12: of a calendar it is the current period's, whether its object is asked o
 it.for([
   ["no policy matches", { match: { path: "/other" } }, {}],
   ["the only policy is a dry run", { dryRun: true }, {}],
-  ["there is no decision, and the policy is open", { onError: "open" }, { RATE_LIMITER: {} }],
-  ["the visitor is on a list", { allow: ["203.0.113.7"] }, {}],
-] as const)("H13: where %s the fields are absent", async ([, fields, variables]) => {
+  ["no object decides and the policy fails open", { onError: "open" }, { RATE_LIMITER: {} }],
+  ["the visitor is on an allow list", { allow: ["203.0.113.7"] }, {}],
+] as const)("H13: the RateLimit fields are absent when %s", async ([, fields, variables]) => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const POLICIES = [{ name: "p", limits: "9/minute", ...fields }];
   const response = await headgate({ POLICIES, ...variables }).send("/", visitor);
@@ -209,7 +212,7 @@ it.for([
 });
 
 it.for([300, 301, 302, 303, 304, 305, 307, 308])(
-  "H14: no fields are added to a %i",
+  "H14: no RateLimit fields are added to a response of status %i",
   async (status) => {
     const { send } = headgate({ LIMITS: "9/minute" });
     const response = await send(`/answer?status=${status}&Location=/x`, visitor);
@@ -217,17 +220,20 @@ it.for([300, 301, 302, 303, 304, 305, 307, 308])(
   },
 );
 
-it.each([200, 299, 400, 404, 599])("fields are added to an origin's %i", async (status) => {
-  const { send } = headgate({ LIMITS: "9/minute" });
-  const response = await send(`/answer?status=${status}`, visitor);
-  expect([response.status, ...fieldsOf(response)]).toEqual([
-    status,
-    '"default";q=9;w=60',
-    '"default";r=8;t=60',
-  ]);
-});
+it.each([200, 299, 400, 404, 599])(
+  "H14: RateLimit fields are added to a response of status %i",
+  async (status) => {
+    const { send } = headgate({ LIMITS: "9/minute" });
+    const response = await send(`/answer?status=${status}`, visitor);
+    expect([response.status, ...fieldsOf(response)]).toEqual([
+      status,
+      '"default";q=9;w=60',
+      '"default";r=8;t=60',
+    ]);
+  },
+);
 
-it("H14: nor to an upgrade", async () => {
+it("H14: no RateLimit fields are added to a WebSocket upgrade", async () => {
   const { send } = headgate({ LIMITS: "9/minute" });
   const headers = { ...visitor.headers, Upgrade: "websocket" };
   const response = await send("/websocket", { headers });
@@ -236,9 +242,11 @@ it("H14: nor to an upgrade", async () => {
   response.webSocket?.close();
 });
 
-it("H15: there are no parameters but the draft's own", () => {
+it("H15: the RateLimit fields have only parameters of the draft", () => {
   const parameters = (items: "policies" | "limits"): Set<string> =>
-    new Set(told.flatMap((each) => each[items].flatMap((item) => [...item.parameters.keys()])));
+    new Set(
+      exchanges.flatMap((each) => each[items].flatMap((item) => [...item.parameters.keys()])),
+    );
   expect(parameters("policies")).toEqual(new Set(["q", "qu", "w"]));
   expect(parameters("limits")).toEqual(new Set(["r", "t"]));
 });
@@ -258,7 +266,7 @@ const anyList = fc.array(
 );
 
 it(
-  "H16: lists of Strings with Integers, Strings and Booleans come back as they were, in one form",
+  "H16: a list of Strings with Integers, Strings and Booleans survives serialising and parsing, in one form",
   forAll([anyList], (list) => {
     const text = serializeList(list);
     expect(parseList(text)).toEqual(list);
@@ -268,7 +276,7 @@ it(
 );
 
 it(
-  "H16: what is no String or Integer is not serialised",
+  "H16: a text that is not a String and a number that is not an Integer are not serialised",
   forAll(
     [
       fc.string({ unit: "binary" }).filter((text) => /[^\x20-\x7e]/.test(text)),
@@ -283,7 +291,7 @@ it(
 );
 
 it(
-  "H16: so do the fields of any limits and decisions",
+  "H16: the RateLimit fields of any limits and decisions are in canonical form",
   forAll(
     [
       fc.integer({ min: 1, max: 100_000 }),
@@ -305,8 +313,8 @@ it(
   ),
 );
 
-it("H17: r is from 0 to q, whatever comes at once and whatever a burst is", async () => {
-  for (const { policies, limits } of told) {
+it("H17: r is from 0 to q, also for concurrent requests and bursts", async () => {
+  for (const { policies, limits } of exchanges) {
     for (const { name, parameters } of limits) {
       const q = policies.find((each) => each.name === name)?.parameters.get("q");
       expect(Number(parameters.get("r"))).toBeLessThanOrEqual(Number(q));
@@ -322,7 +330,7 @@ it("H17: r is from 0 to q, whatever comes at once and whatever a burst is", asyn
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
 });
 
-it("H17: nor is r less than 0 where there is a debt", async () => {
+it("H17: r is 0 when a key has spent more than its limit", async () => {
   const cost = { from: "response-header:x-units", reserve: 1, max: 100 };
   const policy = { name: "p", limits: "5/minute", strategy: "fixed-window", cost };
   const { send } = headgate({ POLICIES: [policy] });

@@ -1,10 +1,10 @@
-/** G: what a gateway does to messages (RFC 9110, section 7.6), on the wire, in front of an origin that is a server. */
+/** G: how a gateway changes messages (RFC 9110, section 7.6), as bytes between a client, workerd and an origin server. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { parseList, Token } from "structured-headers";
 import { beforeAll, expect, it } from "vitest";
 import { type Proxied, startProxied } from "../local/proxied.ts";
-import { ask, type Heard } from "./wire.ts";
+import { ask, type WireResponse } from "./wire.ts";
 
 const policies = [
   { name: "g", limits: "1000000/hour" },
@@ -20,50 +20,57 @@ beforeAll(async () => {
 });
 
 let paths = 0;
-/** A path below a policy's that no other test asks for. */
+/** A path that matches a policy and that no other test uses. */
 const ownPath = (policy: string): string => `/${policy}/${(paths += 1)}/`;
 
-interface Exchanged extends Heard {
-  /** What the origin received: null when it was not asked. */
+interface Exchanged extends WireResponse {
+  /** The request that the origin received; null if it received none. */
   readonly request: IncomingMessage | null;
-  /** The values of a field that it received, one for each line. */
+  /** The values of a field that the origin received, one per line. */
   readonly received: (name: string) => readonly string[];
 }
 
-type Answering = (response: ServerResponse) => unknown;
+type Respond = (response: ServerResponse) => unknown;
 
-/** @param fields lines, but for `Host` */
+/** @param fields field lines without `Host` */
 async function exchange(
   path: string,
   fields: readonly string[],
-  answer: Answering = (response) => response.end("answered"),
+  respond: Respond = (response) => response.end("answered"),
   { method = "GET", body = "", target = path } = {},
 ): Promise<Exchanged> {
   let request: IncomingMessage | null = null;
-  proxied.origin.answers.set(path, (asked) => {
-    ({ request } = asked);
-    asked.request.resume();
-    answer(asked.response);
+  proxied.origin.answers.set(path, (exchanged) => {
+    ({ request } = exchanged);
+    exchanged.request.resume();
+    respond(exchanged.response);
   });
-  const heard = await ask(proxied.workerd.url, [`${method} ${target} HTTP/1.1`, ...fields], body);
+  const wireResponse = await ask(
+    proxied.workerd.url,
+    [`${method} ${target} HTTP/1.1`, ...fields],
+    body,
+  );
   const raw: string[] = (request as IncomingMessage | null)?.rawHeaders ?? [];
   const received = (name: string): string[] =>
     raw.filter((_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === name.toLowerCase());
-  return { ...heard, request, received };
+  return { ...wireResponse, request, received };
 }
 
 it.for([
   ["in any case", ["connection: x-one, X-TWO"]],
   ["with any space", ["Connection:  \tX-One ,,X-Two\t,  "]],
   ["in several lines", ["Connection: X-One", "Connection: keep-alive", "CONNECTION: x-two"]],
-] as const)("G01: fields that Connection names do not reach the origin: %s", async ([, lines]) => {
-  const fields = ["X-One: 1", "x-two: 2", "X-Two: 3", "X-Kept: 4"];
-  const { received, status } = await exchange(ownPath("g"), [...lines, ...fields]);
-  expect(status).toBe(200);
-  expect(["X-One", "X-Two", "X-Kept"].map(received)).toEqual([[], [], ["4"]]);
-});
+] as const)(
+  "G01: request fields that Connection names are not forwarded to the origin: %s",
+  async ([, lines]) => {
+    const fields = ["X-One: 1", "x-two: 2", "X-Two: 3", "X-Kept: 4"];
+    const { received, status } = await exchange(ownPath("g"), [...lines, ...fields]);
+    expect(status).toBe(200);
+    expect(["X-One", "X-Two", "X-Kept"].map(received)).toEqual([[], [], ["4"]]);
+  },
+);
 
-it("G01: nor do those of a response reach the client", async () => {
+it("G01: response fields that Connection names are not forwarded to the client", async () => {
   const { lines } = await exchange(ownPath("g"), [], (response) => {
     const fields = ["Connection", " x-ONE ,close", "X-One", "1", "X-One", "2", "X-Kept", "3"];
     response.writeHead(200, [...fields]).end();
@@ -71,7 +78,7 @@ it("G01: nor do those of a response reach the client", async () => {
   expect([lines("X-One"), lines("X-Kept")]).toEqual([[], ["3"]]);
 });
 
-it("G02: fields of one hop are not forwarded, whether Connection names them or not", async () => {
+it("G02: hop-by-hop fields are not forwarded, whether or not Connection names them", async () => {
   const fields = [
     ["Proxy-Connection: keep-alive", "Keep-Alive: timeout=5", "TE: trailers", "Trailer: X-T"],
     ["Upgrade: h2c", "HTTP2-Settings: AAMAAABk", "Proxy-Authorization: Basic c2VjcmV0"],
@@ -83,7 +90,7 @@ it("G02: fields of one hop are not forwarded, whether Connection names them or n
   expect(names.flatMap(received)).toEqual([]);
 });
 
-it("G02: nor the transfer coding of a request, whose body is", async () => {
+it("G02: the transfer coding of a request is removed, and its body is forwarded", async () => {
   const path = ownPath("g");
   const bodies: Promise<Buffer>[] = [];
   proxied.origin.answers.set(path, ({ request, response }) => {
@@ -100,7 +107,7 @@ it("G02: nor the transfer coding of a request, whose body is", async () => {
   expect(String(await bodies[0])).toBe("abcde");
 });
 
-it("G02: nor those of a response", async () => {
+it("G02: hop-by-hop fields of a response are not forwarded", async () => {
   const names = [
     "Proxy-Authenticate",
     "Proxy-Authentication-Info",
@@ -118,7 +125,7 @@ it("G02: nor those of a response", async () => {
   expect([status, ...names.flatMap(lines)]).toEqual([407]);
 });
 
-it("G03: Connection takes away neither who is charged nor what is added", async () => {
+it("G03: Connection removes neither the field of the key nor the fields that Headgate adds", async () => {
   const path = ownPath("by-address");
   const named =
     "CF-Connecting-IP, X-Key, RateLimit, RateLimit-Policy, Via, Forwarded, X-Forwarded-For";
@@ -141,9 +148,9 @@ it.for([
   ["HTTP/2", "2"],
   ["HTTP/3", "3"],
 ] as const)(
-  "G04: Via ends in ours, with the version of the client's: %s",
-  async ([spoken, version]) => {
-    const fields = [`X-Cf: {"httpProtocol":"${spoken}"}`, "Via: 1.0 fred", "Via: 1.1 p (a, b)"];
+  "G04: Via ends in Headgate's own entry with the client's protocol version: %s",
+  async ([protocol, version]) => {
+    const fields = [`X-Cf: {"httpProtocol":"${protocol}"}`, "Via: 1.0 fred", "Via: 1.1 p (a, b)"];
     const { received } = await exchange(ownPath("g"), fields);
     const via = received("Via").join(", ");
     expect(via).toMatch(
@@ -152,7 +159,7 @@ it.for([
   },
 );
 
-it("G05: what has been here before is not forwarded, nor charged", async () => {
+it("G05: a request that has already passed through is neither forwarded nor charged", async () => {
   const path = ownPath("few");
   const key = "X-Key: looping";
   const first = await exchange(path, [key]);
@@ -166,7 +173,7 @@ it("G05: what has been here before is not forwarded, nor charged", async () => {
   expect(await proxied.remaining("few", "looping")).toEqual([2]);
 });
 
-it("G06: Max-Forwards of an OPTIONS counts down, and is answered here at 0", async () => {
+it("G06: Max-Forwards of an OPTIONS is decremented, and at 0 Headgate answers itself", async () => {
   const options = { method: "OPTIONS" };
   const passed = await exchange(ownPath("g"), ["Max-Forwards: 3"], undefined, options);
   expect([passed.status, passed.received("Max-Forwards")]).toEqual([200, ["2"]]);
@@ -180,18 +187,21 @@ it("G06: Max-Forwards of an OPTIONS counts down, and is answered here at 0", asy
 it.for([
   ["0000000000", null],
   ["12345678901234", ["2147483647"]],
-] as const)("G06: so does one of many digits: %s", async ([value, left]) => {
-  const options = { method: "OPTIONS" };
-  const answer = await exchange(ownPath("g"), [`Max-Forwards: ${value}`], undefined, options);
-  expect(answer.request && answer.received("Max-Forwards")).toEqual(left);
-});
+] as const)(
+  "G06: a Max-Forwards of many digits is read as a number, and capped at 2^31 - 1: %s",
+  async ([value, left]) => {
+    const options = { method: "OPTIONS" };
+    const answer = await exchange(ownPath("g"), [`Max-Forwards: ${value}`], undefined, options);
+    expect(answer.request && answer.received("Max-Forwards")).toEqual(left);
+  },
+);
 
-it.for(["0", "3"])("G06: Max-Forwards means nothing on a GET: %s", async (value) => {
+it.for(["0", "3"])("G06: Max-Forwards of a GET is forwarded unchanged: %s", async (value) => {
   const { status, received } = await exchange(ownPath("g"), [`Max-Forwards: ${value}`]);
   expect([status, received("Max-Forwards")]).toEqual([200, [value]]);
 });
 
-it("G07: TRACE is refused, with what is accepted", async () => {
+it("G07: TRACE is answered with 405 and the allowed methods", async () => {
   const fields = ["Cookie: secret"];
   const trace = await exchange(ownPath("g"), fields, undefined, { method: "TRACE" });
   expect([trace.status, trace.request]).toEqual([405, null]);
@@ -211,36 +221,43 @@ it.for([
     "in several",
     ["RateLimit", '"edge";r=1;t=9', "RateLimit", "t;r=2", "RateLimit-Policy", '"edge";q=5;w=9'],
   ],
-] as const)("G08: valid items of the origin's stay, ours follow: %s", async ([, fields]) => {
-  const { lines } = await exchange(ownPath("g"), [], (response) => {
-    response.writeHead(200, [...fields]).end();
-  });
-  const names = (name: string): unknown[] =>
-    parseList(lines(name).join(", ")).map(([item]) =>
-      item instanceof Token ? item.toString() : item,
-    );
-  expect(names("RateLimit")).toEqual(["edge", "t", "g"]);
-  expect(names("RateLimit-Policy")).toEqual(["edge", "g"]);
-  expect(lines("RateLimit").join(", ")).toMatch(/^"edge";r=1;t=9, t;r=2, "g";r=\d+;t=\d+$/);
-});
+] as const)(
+  "G08: valid RateLimit items of the origin stay, and Headgate's follow: %s",
+  async ([, fields]) => {
+    const { lines } = await exchange(ownPath("g"), [], (response) => {
+      response.writeHead(200, [...fields]).end();
+    });
+    const names = (name: string): unknown[] =>
+      parseList(lines(name).join(", ")).map(([item]) =>
+        item instanceof Token ? item.toString() : item,
+      );
+    expect(names("RateLimit")).toEqual(["edge", "t", "g"]);
+    expect(names("RateLimit-Policy")).toEqual(["edge", "g"]);
+    expect(lines("RateLimit").join(", ")).toMatch(/^"edge";r=1;t=9, t;r=2, "g";r=\d+;t=\d+$/);
+  },
+);
 
 it.for([
   ["draft 7", ["RateLimit", "limit=100, remaining=5, reset=3", "RateLimit-Policy", "100;w=60"]],
   ["draft 6", ["RateLimit-Limit", "100", "RateLimit-Policy", "100;w=60", "RateLimit-Reset", "9"]],
-  ["nothing known", ["RateLimit", '"unclosed;r=1']],
-] as const)("G09: what the origin sends in another form stays alone: %s", async ([, fields]) => {
-  const { lines, status } = await exchange(ownPath("g"), [], (response) => {
-    response.writeHead(200, [...fields]).end();
-  });
-  const sent = new Map<string, string[]>();
-  for (let at = 0; at < fields.length; at += 2) sent.set(fields[at] ?? "", [fields[at + 1] ?? ""]);
-  expect(status).toBe(200);
-  for (const name of ["RateLimit", "RateLimit-Policy", ...sent.keys()]) {
-    expect([name, lines(name)]).toEqual([name, sent.get(name) ?? []]);
-  }
-});
+  ["an unknown form", ["RateLimit", '"unclosed;r=1']],
+] as const)(
+  "G09: RateLimit fields of the origin in another form stay alone and unchanged: %s",
+  async ([, fields]) => {
+    const { lines, status } = await exchange(ownPath("g"), [], (response) => {
+      response.writeHead(200, [...fields]).end();
+    });
+    const sent = new Map<string, string[]>();
+    for (let at = 0; at < fields.length; at += 2)
+      sent.set(fields[at] ?? "", [fields[at + 1] ?? ""]);
+    expect(status).toBe(200);
+    for (const name of ["RateLimit", "RateLimit-Policy", ...sent.keys()]) {
+      expect([name, lines(name)]).toEqual([name, sent.get(name) ?? []]);
+    }
+  },
+);
 
-it("G10: an answer arrives as it was sent: cookies, status, coding, validators and bytes", async () => {
+it("G10: a response keeps its cookies, status, content coding, validators and bytes", async () => {
   const zipped = gzipSync("All of it, to the last byte. ".repeat(50));
   const cookies = ["a=1; Path=/; Expires=Wed, 21 Oct 2099 07:28:00 GMT", "b=2; HttpOnly", "c="];
   const { status, lines, body } = await exchange(
@@ -276,7 +293,7 @@ it("G10: an answer arrives as it was sent: cookies, status, coding, validators a
 });
 
 it.for([301, 302, 303, 307, 308])(
-  "G10: a redirect of %i is passed on, not followed",
+  "G10: a redirect of status %i is forwarded, not followed",
   async (status) => {
     const path = ownPath("g");
     const answer = await exchange(path, [], (response) => {
@@ -288,7 +305,7 @@ it.for([301, 302, 303, 307, 308])(
 );
 
 it.for([200, 304])(
-  "G10: a HEAD has the length that the origin tells, and no body: %i",
+  "G10: a response to HEAD keeps the Content-Length of the origin and has no body: %i",
   async (status) => {
     const answer = await exchange(
       ownPath("g"),
@@ -301,7 +318,7 @@ it.for([200, 304])(
   },
 );
 
-it("G10: a status that cannot be passed on is told as a fault of the origin's", async () => {
+it("G10: a status that HTTP does not have is answered with 502", async () => {
   const { status, lines } = await exchange(ownPath("g"), [], (response) => {
     response.socket?.end("HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n");
   });
@@ -330,19 +347,22 @@ it.for([
   ["203.0.113.7", "203.0.113.7"],
   ["2001:DB8::1", '"[2001:db8::1]"'],
   ["::ffff:203.0.113.7", "203.0.113.7"],
-] as const)("G12: the origin is told who asks, last in each field: %s", async ([address, node]) => {
-  const spoofed = ["X-Forwarded-For: 192.0.2.1", 'Forwarded: for="[2001:db8::bad]";proto=http'];
-  const fields = [`CF-Connecting-IP: ${address}`, ...spoofed];
-  const { received } = await exchange(ownPath("g"), fields);
-  const last = node.replaceAll(/["[\]]/g, "");
-  expect(received("X-Forwarded-For").join(", ")).toBe(`192.0.2.1, ${last}`);
-  expect(received("Forwarded").join(", ")).toBe(
-    `for="[2001:db8::bad]";proto=http, for=${node};host="headgate.example";proto=http`,
-  );
-});
+] as const)(
+  "G12: the client address is the last one in X-Forwarded-For and Forwarded: %s",
+  async ([address, node]) => {
+    const spoofed = ["X-Forwarded-For: 192.0.2.1", 'Forwarded: for="[2001:db8::bad]";proto=http'];
+    const fields = [`CF-Connecting-IP: ${address}`, ...spoofed];
+    const { received } = await exchange(ownPath("g"), fields);
+    const last = node.replaceAll(/["[\]]/g, "");
+    expect(received("X-Forwarded-For").join(", ")).toBe(`192.0.2.1, ${last}`);
+    expect(received("Forwarded").join(", ")).toBe(
+      `for="[2001:db8::bad]";proto=http, for=${node};host="headgate.example";proto=http`,
+    );
+  },
+);
 
 it.for(['a",for=10.0.0.1;host="b', "a,b", "a;b=c", "a*"])(
-  "G12: what is no host is not told to the origin: %s",
+  "G12: a request with an invalid Host is answered with 400 and not forwarded: %s",
   async (host) => {
     const path = ownPath("g");
     const { status } = await ask(proxied.workerd.url, [`GET ${path} HTTP/1.1`], "", host);
@@ -350,7 +370,7 @@ it.for(['a",for=10.0.0.1;host="b', "a,b", "a;b=c", "a*"])(
   },
 );
 
-it("G13: trace context is passed on byte for byte", async () => {
+it("G13: trace context is forwarded byte for byte", async () => {
   const sent = {
     traceparent: "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     tracestate: "congo=t61rcWkgMzE,,rojo=00f067aa0ba902b7 , x=",
@@ -363,7 +383,7 @@ it("G13: trace context is passed on byte for byte", async () => {
   expect(Object.keys(sent).map((name) => received(name)[0])).toEqual(Object.values(sent));
 });
 
-it("H14: nothing follows the body of an answer, in which fields could be", async () => {
+it("H14: a response has no trailers, which could contain RateLimit fields", async () => {
   const { body, lines } = await exchange(ownPath("g"), ["TE: trailers"], (response) => {
     response.writeHead(200, ["Trailer", "RateLimit, X-T"]).write("in ");
     response.addTrailers([

@@ -1,7 +1,7 @@
-/** R: denials, how long they say to wait, and the problem details (RFC 9457) of all that Headgate refuses. */
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+/** R: denials, their `Retry-After`, and the problem details (RFC 9457) of every failure. */
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "../http/harness.ts";
-import { allTold, itemsOf, startMs, type Told, visitor } from "./responses.ts";
+import { type Exchange, itemsOf, recordExchanges, startMs, visitor } from "./responses.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: startMs });
@@ -13,8 +13,12 @@ afterEach(() => {
 });
 
 const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
-const denied = async (): Promise<Told[]> =>
-  (await allTold()).filter(({ response }) => response.status !== 200);
+
+let denials: readonly Exchange[] = [];
+beforeAll(async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: startMs });
+  denials = (await recordExchanges()).filter(({ response }) => response.status !== 200);
+});
 
 interface Problem {
   type: string;
@@ -26,17 +30,16 @@ interface Problem {
 
 const registered = "https://iana.org/assignments/http-problem-types#";
 
-it("R01: every denial has a Retry-After of digits alone, from 1 to 31 bits", async () => {
-  const denials = await denied();
+it("R01: every denial has a Retry-After of digits only, from 1 to 2^31 - 1", () => {
   expect(new Set(denials.map(({ kind }) => kind)).size).toBeGreaterThanOrEqual(15);
   for (const { kind, response } of denials) {
-    expect(response.status).toBe(kind === "an answer of its own" ? 503 : 429);
+    expect(response.status).toBe(kind === "onDeny" ? 503 : 429);
     expect(response.headers.get("Retry-After")).toMatch(/^[1-9]\d{0,9}$/);
     expect(Number(response.headers.get("Retry-After"))).toBeLessThanOrEqual(2 ** 31 - 1);
   }
 });
 
-describe("R02: waiting", () => {
+describe("R02: Retry-After", () => {
   it.for([
     ["fixed-window", { strategy: "fixed-window" }],
     ["sliding-log", { strategy: "sliding-log" }],
@@ -45,7 +48,7 @@ describe("R02: waiting", () => {
     ["token-bucket", { strategy: "token-bucket" }],
     ["leaky-bucket", { strategy: "leaky-bucket", mode: "police" }],
   ] as const)(
-    "as long as is told is enough, and a millisecond less than is needed is not: %s",
+    "R02: waiting for Retry-After suffices, and 1 ms less than the exact wait does not: %s",
     async ([, strategy]) => {
       const { send, check } = headgate({ LIMITS: { limit: 3, window: "7s", ...strategy } });
       for (const offsetMs of [0, 400, 1_900]) {
@@ -53,7 +56,7 @@ describe("R02: waiting", () => {
         // oxlint-disable-next-line no-await-in-loop
         expect(await statusOf(send("/", visitor))).toBe(200);
       }
-      // Not within the buckets that have come back meanwhile.
+      // Some strategies have refilled units by then, which must be used up first.
       let last = await send("/", visitor);
       while (last.status === 200) last = await send("/", visitor); // oxlint-disable-line no-await-in-loop
       const seconds = Number(last.headers.get("Retry-After"));
@@ -68,8 +71,8 @@ describe("R02: waiting", () => {
   );
 });
 
-it("R03: no t is later than Retry-After", async () => {
-  for (const { kind, response, limits } of await denied()) {
+it("R03: no t in a denial is later than its Retry-After", () => {
+  for (const { kind, response, limits } of denials) {
     const seconds = Number(response.headers.get("Retry-After"));
     for (const { parameters } of limits) {
       expect([kind, Number(parameters.get("t") ?? 0) <= seconds]).toEqual([kind, true]);
@@ -77,16 +80,15 @@ it("R03: no t is later than Retry-After", async () => {
   }
 });
 
-it("R04: RateLimit of a denial lists what is violated, and nothing else", async () => {
-  for (const { kind, response, limits } of await denied()) {
-    if (kind === "an answer of its own") continue;
-    // oxlint-disable-next-line no-await-in-loop
-    const problem = await response.json<Problem>();
+it("R04: RateLimit of a denial lists exactly the violated limits", () => {
+  for (const { kind, body, limits } of denials) {
+    if (kind === "onDeny") continue;
+    const problem = JSON.parse(body) as Problem;
     expect([kind, limits.map(({ name }) => name)]).toEqual([kind, problem["violated-policies"]]);
   }
 });
 
-it("R05: of several that are violated the longest wait is told", async () => {
+it("R05: Retry-After is the longest wait of several violated limits", async () => {
   const LIMITS = "1/minute; 1/hour; 1/second; 9/day";
   const { send } = headgate({ LIMITS, STRATEGY: "fixed-window" });
   await statusOf(send("/", visitor));
@@ -97,12 +99,11 @@ it("R05: of several that are violated the longest wait is told", async () => {
   expect([waits, response.headers.get("Retry-After")]).toEqual([[60, 3_600, 1], "3600"]);
 });
 
-it("R06: a denial is a problem of a registered type, whose status is the response's", async () => {
-  for (const { kind, response } of await denied()) {
-    if (kind === "an answer of its own") continue;
+it("R06: a denial is a problem of a registered type with the status of the response", () => {
+  for (const { kind, response, body } of denials) {
+    if (kind === "onDeny") continue;
     expect(response.headers.get("Content-Type")).toBe("application/problem+json");
-    // oxlint-disable-next-line no-await-in-loop
-    const { type, title, status, detail } = await response.json<Problem>();
+    const { type, title, status, detail } = JSON.parse(body) as Problem;
     const [fragment, expected] =
       kind === "a ban"
         ? ["abnormal-usage-detected", "Abnormal Usage Detected"]
@@ -112,53 +113,65 @@ it("R06: a denial is a problem of a registered type, whose status is the respons
   }
 });
 
-/** What Headgate answers with problems of its own, of every status: what is asked, of which Headgate. */
 const one = { LIMITS: "1/minute", STRATEGY: "fixed-window" };
-const listed = { name: "p", limits: "9/minute", deny: ["203.0.113.7"] };
-const lacking = { name: "p", limits: "9/minute", key: "header:x-absent", onMissingKey: "deny" };
+const blockedVisitor = { name: "p", limits: "9/minute", deny: ["203.0.113.7"] };
+const missingKey = { name: "p", limits: "9/minute", key: "header:x-absent", onMissingKey: "deny" };
 const closed = {
   POLICIES: [{ name: "p", limits: "9/minute", onError: "closed" }],
   RATE_LIMITER: {},
 };
 const token = { Authorization: "Bearer the-tests-token" };
 const json = { ...token, "Content-Type": "application/json" };
-type Sent = RequestInit<IncomingRequestCfProperties>;
+type Init = RequestInit<IncomingRequestCfProperties>;
 
-const post = (body: string, headers: Record<string, string> = json): Sent => ({
+const post = (body: string, headers: Record<string, string> = json): Init => ({
   method: "POST",
   headers,
   body,
 });
 
-const problems: readonly (readonly [number, string, Record<string, unknown>, string, Sent])[] = [
-  [400, "no JSON", one, "/check", post("{")],
-  [400, "no UTF-8 in the query", one, "/check?key=%ff", { headers: token }],
+/** Requests that cause a problem of each status: status, cause, variables, path and request. */
+const problems: readonly (readonly [number, string, Record<string, unknown>, string, Init])[] = [
+  [400, "a body that is not JSON", one, "/check", post("{")],
+  [400, "a query that is not UTF-8", one, "/check?key=%ff", { headers: token }],
   [401, "no token", one, "/check?key=k", {}],
-  [401, "another token", one, "/check", post("{}", { ...json, Authorization: "Bearer x" })],
-  [403, "on a list", { POLICIES: [listed] }, "/", visitor],
-  [403, "no key", { POLICIES: [lacking] }, "/", visitor],
+  [401, "an unknown token", one, "/check", post("{}", { ...json, Authorization: "Bearer x" })],
+  [403, "a visitor on a deny list", { POLICIES: [blockedVisitor] }, "/", visitor],
+  [403, "a missing key part", { POLICIES: [missingKey] }, "/", visitor],
   [404, "no origin", { ...one, ORIGIN: "" }, "/", visitor],
-  [404, "no such path", one, "/check/other", { headers: token }],
-  [404, "no such policy", one, "/check?policy=other&key=k", { headers: token }],
-  [405, "no such method", one, "/check", { method: "PUT", headers: token }],
-  [413, "too large", one, "/check", post("x".repeat(16_385))],
-  [415, "of another type", one, "/check", post("{}", { ...token, "Content-Type": "text/plain" })],
+  [404, "an unknown path", one, "/check/other", { headers: token }],
+  [404, "an unknown policy", one, "/check?policy=other&key=k", { headers: token }],
+  [405, "a method that is not allowed", one, "/check", { method: "PUT", headers: token }],
+  [413, "a body that is too large", one, "/check", post("x".repeat(16_385))],
+  [
+    415,
+    "a body of another type",
+    one,
+    "/check",
+    post("{}", { ...token, "Content-Type": "text/plain" }),
+  ],
   [
     422,
-    "wrong fields",
+    "invalid fields",
     one,
     "/check",
     post(`{"key": 5, "cost": "secret-k", "policy": ["secret-k"], "more": "secret-k"}`),
   ],
-  [500, "a broken configuration", { LIMITS: "secret-k/minute" }, "/", visitor],
-  [502, "the origin is down", one, "/unreachable", visitor],
-  [503, "no decision", closed, "/", visitor],
-  [508, "the origin is Headgate", { ...one, ORIGIN: "https://headgate.example" }, "/", visitor],
+  [500, "an invalid configuration", { LIMITS: "secret-k/minute" }, "/", visitor],
+  [502, "an unreachable origin", one, "/unreachable", visitor],
+  [503, "no decision in time", closed, "/", visitor],
+  [
+    508,
+    "an origin that is Headgate itself",
+    { ...one, ORIGIN: "https://headgate.example" },
+    "/",
+    visitor,
+  ],
 ];
 
-it("R07: no cache keeps what Headgate answers in the origin's place", async () => {
+it("R07: no response that Headgate makes itself may be stored by a cache", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
-  const answers = (await denied()).map(({ response }) => response);
+  const answers = denials.map(({ response }) => response);
   for (const [, , variables, path, init] of problems) {
     // oxlint-disable-next-line no-await-in-loop
     answers.push(await headgate(variables).send(path, init));
@@ -171,7 +184,7 @@ it("R07: no cache keeps what Headgate answers in the origin's place", async () =
   }
 });
 
-it("R08: a HEAD counts, and has what a GET has but for the body", async () => {
+it("R08: a HEAD is charged, and has the fields of a GET without its body", async () => {
   const [get, head] = await Promise.all(
     ["GET", "HEAD"].map(async (method) => {
       const { send } = headgate(one);
@@ -191,7 +204,7 @@ it("R08: a HEAD counts, and has what a GET has but for the body", async () => {
   expect(head?.[1]).toMatchObject({ status: 429, fields: get?.[1]?.fields });
 });
 
-it("R09: without a decision a closed policy answers 503 with a wait, and no fields", async () => {
+it("R09: without a decision, a fail-closed policy answers 503 with Retry-After and no RateLimit fields", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const response = await headgate(closed).send("/", visitor);
   const { headers } = response;
@@ -201,7 +214,7 @@ it("R09: without a decision a closed policy answers 503 with a wait, and no fiel
   expect(headers.get("Proxy-Status")).toMatch(/;error=proxy_internal_error$/);
 });
 
-it("R10: an open policy passes the origin's answer on as it is, and the log tells of it", async () => {
+it("R10: without a decision, a fail-open policy forwards the origin's response unchanged and logs an event", async () => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   const policy = { name: "p", limits: "1/minute", onError: "open" };
   const { send } = headgate({ POLICIES: [policy], RATE_LIMITER: {} });
@@ -219,7 +232,7 @@ it("R10: an open policy passes the origin's answer on as it is, and the log tell
   expect(errors.mock.calls.flat().join()).toContain('"policies":["p"]');
 });
 
-it("R11: what costs more than there can ever be is denied without a Retry-After", async () => {
+it("R11: a cost above the capacity is denied without a Retry-After", async () => {
   const cost = { from: "header:x-cost", max: 100 };
   const { send } = headgate({ POLICIES: [{ name: "p", limits: "5/minute; 200/day", cost }] });
   const headers = { ...visitor.headers, "X-Cost": "6" };
@@ -230,10 +243,10 @@ it("R11: what costs more than there can ever be is denied without a Retry-After"
   expect(await statusOf(send("/", { headers: { ...headers, "X-Cost": "5" } }))).toBe(200);
 });
 
-it("R12: no problem tells of a key, a token, an address, a value or the origin", async () => {
+it("R12: no problem contains a key, a token, an address, a configured value or the origin", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const secrets = { "X-Key": "secret-k", "X-Api-Key": "secret-k", Cookie: "sid=secret-k" };
-  const bodies = await Promise.all((await denied()).map(({ response }) => response.text()));
+  const bodies = denials.map(({ body }) => body);
   for (const [, , variables, path, init] of problems) {
     const headers = { ...secrets, ...Object.fromEntries(new Headers(init.headers)) };
     const { send } = headgate({ ORIGIN_SECRET: "secret-k", ...variables });
@@ -243,7 +256,7 @@ it("R12: no problem tells of a key, a token, an address, a value or the origin",
   expect(bodies.join("\n")).not.toMatch(/secret-k|203\.0\.113|the-tests-token|origin\.example/);
 });
 
-it("R14: a 429 of ours is marked, and one of the origin's is not", async () => {
+it("R14: a 429 of Headgate has Proxy-Status, and a 429 of the origin does not", async () => {
   const { send } = headgate({ ...one, LIMITS: "2/minute" });
   const theirs = await send("/refusing", visitor);
   expect([theirs.status, theirs.headers.get("Proxy-Status")]).toEqual([429, null]);
@@ -253,7 +266,7 @@ it("R14: a 429 of ours is marked, and one of the origin's is not", async () => {
   expect(ours.headers.get("Proxy-Status")).toMatch(/^headgate-[\w-]{8};error=http_request_error$/);
 });
 
-it("R15: X-RateLimit-Reset is an instant in whole seconds, rounded up, and all three are there", async () => {
+it("R15: all three X-RateLimit fields are sent, and Reset is Unix time in seconds, rounded up", async () => {
   at(1);
   const { send } = headgate({ ...one, LEGACY_HEADERS: true });
   for (const status of [200, 429]) {
@@ -269,7 +282,7 @@ it("R15: X-RateLimit-Reset is an instant in whole seconds, rounded up, and all t
   }
 });
 
-it.for(problems)("R16: %i: %s, is told as a problem", async ([status, , variables, path, init]) => {
+it.for(problems)("R16: %i for %s is a problem", async ([status, , variables, path, init]) => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const response = await headgate(variables).send(path, init);
   expect(response.status).toBe(status);
@@ -282,21 +295,7 @@ it.for(problems)("R16: %i: %s, is told as a problem", async ([status, , variable
   });
 });
 
-it("R16: a reservation too many is told as a problem, with a wait", async () => {
-  const { check } = headgate({ ...one, LIMITS: "5000/minute" });
-  const reserve = { key: "203.0.113.7", ttlMs: 30_000 };
-  for (let batch = 0; batch < 10; batch++) {
-    // oxlint-disable-next-line no-await-in-loop
-    await Promise.all(
-      Array.from({ length: 100 }, () => statusOf(check("POST", "/check/reserve", reserve))),
-    );
-  }
-  const response = await check("POST", "/check/reserve", reserve);
-  expect([response.status, response.headers.get("Retry-After")]).toEqual([429, "30"]);
-  expect(await response.json()).toMatchObject({ type: "about:blank", status: 429 });
-});
-
-it("R08: a HEAD uses up what a GET would have", async () => {
+it("R08: a HEAD is charged like a GET", async () => {
   const { send } = headgate(one);
   const other = from("203.0.113.8");
   expect(await statusOf(send("/", { ...other, method: "HEAD" }))).toBe(200);

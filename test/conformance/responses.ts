@@ -1,4 +1,4 @@
-/** Answers of Headgates of many kinds, from those that let in to those that have nothing left. */
+/** Sends the same requests to Headgates with many kinds of limits, and records the responses. */
 import { parseList } from "structured-headers";
 import { vi } from "vitest";
 import { from, headgate } from "../http/harness.ts";
@@ -8,15 +8,15 @@ export const visitor = from("203.0.113.7");
 
 interface Kind {
   readonly variables: Record<string, unknown>;
-  /** What is taken by a reservation before the first request. */
-  readonly reserved?: number;
+  /** The cost of a reservation that is opened before the first request. */
+  readonly reservedCost?: number;
 }
 
 const policy = (fields: object): Kind => ({
   variables: { POLICIES: [{ name: "p", limits: "2/minute", strategy: "fixed-window", ...fields }] },
 });
 
-/** By what is special in each. */
+/** Variables by the name of what is special in them. */
 export const kinds: Readonly<Record<string, Kind>> = {
   "fixed-window": policy({}),
   "fixed-window, elastic": policy({ limits: { limit: 2, window: "1m", elastic: true } }),
@@ -36,14 +36,14 @@ export const kinds: Readonly<Record<string, Kind>> = {
   }),
   concurrency: {
     ...policy({ limits: { limit: 2, window: "10m", strategy: "concurrency" } }),
-    reserved: 2,
+    reservedCost: 2,
   },
-  "a window of less than a second": policy({ limits: "2/500ms" }),
-  "a window of seconds and a half": policy({ limits: "2/1500ms" }),
+  "a window shorter than a second": policy({ limits: "2/500ms" }),
+  "a window of 1.5 seconds": policy({ limits: "2/1500ms" }),
   "ten years": policy({ limits: "2/3650d" }),
   "several limits": policy({ limits: "2/minute; 3/hour; 100/day" }),
   "a ban": policy({ ban: { after: 1, within: "1m", for: "1h" } }),
-  "an answer of its own": policy({ onDeny: { status: 503, body: "later" } }),
+  onDeny: policy({ onDeny: { status: 503, body: "later" } }),
   "several policies of several keys": {
     variables: {
       POLICIES: [
@@ -56,9 +56,10 @@ export const kinds: Readonly<Record<string, Kind>> = {
   },
 };
 
-export interface Told {
+export interface Exchange {
   readonly kind: string;
   readonly response: Response;
+  readonly body: string;
   readonly policies: readonly Item[];
   readonly limits: readonly Item[];
 }
@@ -73,25 +74,31 @@ export const itemsOf = (value: string | null): Item[] =>
     ? []
     : parseList(value).map(([name, parameters]) => ({ name, parameters: new Map(parameters) }));
 
-/** What five requests at one instant, and one a while later, are answered by each kind; all bodies are text. */
-export async function allTold(): Promise<Told[]> {
-  const told: Told[] = [];
-  for (const [kind, { variables, reserved }] of Object.entries(kinds)) {
+/** The exchanges of each kind: five requests at one instant, and one 20 seconds later. */
+export async function recordExchanges(): Promise<Exchange[]> {
+  const exchanges: Exchange[] = [];
+  for (const [kind, { variables, reservedCost }] of Object.entries(kinds)) {
     vi.setSystemTime(startMs);
     const { send, check } = headgate(variables);
-    if (reserved !== undefined) {
+    if (reservedCost !== undefined) {
       // oxlint-disable-next-line no-await-in-loop
-      await check("POST", "/check/reserve", { key: "203.0.113.7", cost: reserved, ttlMs: 60_000 });
+      await check("POST", "/check/reserve", {
+        key: "203.0.113.7",
+        cost: reservedCost,
+        ttlMs: 60_000,
+      });
     }
     for (const afterMs of [0, 0, 0, 0, 0, 20_001]) {
       vi.setSystemTime(startMs + afterMs);
-      // One after the other, each meets what is left by those before.
+      // Sequential: each response depends on the requests before it.
       // oxlint-disable-next-line no-await-in-loop
       const response = await send("/", visitor);
+      // oxlint-disable-next-line no-await-in-loop
+      const body = await response.text();
       const { headers } = response;
       const policies = itemsOf(headers.get("RateLimit-Policy"));
-      told.push({ kind, response, policies, limits: itemsOf(headers.get("RateLimit")) });
+      exchanges.push({ kind, response, body, policies, limits: itemsOf(headers.get("RateLimit")) });
     }
   }
-  return told;
+  return exchanges;
 }

@@ -1,6 +1,6 @@
 /**
- * `node test/conformance/table.ts` writes into the table of this folder's README.md which tests are named by each id. The
- * statements, and the reasons of those that have no test, are written there by hand.
+ * `node test/conformance/table.ts` updates the links to tests in the table of this folder's README.md. Statements, and the
+ * reasons for ids without a test, are written by hand.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -12,11 +12,11 @@ export interface Row {
   readonly id: string;
   readonly statement: string;
   readonly source: string;
-  /** Links to tests, or the reason why there is none. */
+  /** Links to tests, or the reason why there are none. */
   readonly tests: string;
 }
 
-/** Every id of the list. */
+/** All ids, in the order of the table. */
 export const ids: readonly string[] = Object.entries({
   H: 18,
   R: 16,
@@ -38,7 +38,7 @@ export const rowsOf = (text: string): Row[] =>
     tests,
   }));
 
-/** The files with tests named by an id, as links from the page, by the ids. */
+/** Links from the page to the files whose test titles begin with an id, by id. */
 export function testsById(): ReadonlyMap<string, readonly string[]> {
   const links = new Map<string, string[]>();
   const files = readdirSync("test", { recursive: true, encoding: "utf8" });
@@ -55,14 +55,14 @@ export function testsById(): ReadonlyMap<string, readonly string[]> {
   return links;
 }
 
-/** The page with the links of today; a reason stays where there is no test. */
+/** The page with current links. Where an id has no test, its reason stays. */
 export function updated(text: string): string {
   const links = testsById();
   return text.replaceAll(
     rowPattern,
     (_row, id: string, statement: string, source: string, tests: string) => {
-      const told = links.get(id)?.join(", ") ?? (tests.startsWith("[") ? "" : tests);
-      return `| ${id} | ${statement} | ${source} | ${told} |`;
+      const cell = links.get(id)?.join(", ") ?? (tests.startsWith("[") ? "" : tests);
+      return `| ${id} | ${statement} | ${source} | ${cell} |`;
     },
   );
 }

@@ -1,24 +1,24 @@
-/** Requests and answers as they are on the wire: every line of a field by itself, in its order and its case. */
+/** Sends requests and reads responses as bytes: field lines stay separate and keep their order and case. */
 import { connect } from "node:net";
 
-export interface Heard {
+export interface WireResponse {
   readonly status: number;
-  /** The values of a field, one for each line. */
+  /** The values of a field, one per line. */
   readonly lines: (name: string) => readonly string[];
-  /** A character for each byte. */
+  /** One character per byte. */
   readonly body: string;
 }
 
 /**
- * @param request its lines: the first, and those of its fields but for `Host` and the closing of the connection
- * @param body of which the fields tell
+ * @param request the request line and the field lines, without `Host` and `Connection: close`
+ * @param body the body that the fields describe
  */
 export async function ask(
   url: URL,
   request: readonly string[],
   body = "",
   host = "headgate.example",
-): Promise<Heard> {
+): Promise<WireResponse> {
   const [first = "", ...fields] = request;
   const head = [first, `Host: ${host}`, ...fields, "Connection: close", "", ""];
   const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -29,10 +29,10 @@ export async function ask(
   socket.setTimeout(20_000, () => socket.destroy(new Error(`no answer to ${first}`)));
   socket.write(head.join("\r\n") + body, "latin1");
   await closed;
-  return heard(Buffer.concat(chunks).toString("latin1"));
+  return parseResponse(Buffer.concat(chunks).toString("latin1"));
 }
 
-function heard(bytes: string): Heard {
+function parseResponse(bytes: string): WireResponse {
   const end = bytes.indexOf("\r\n\r\n");
   const [first = "", ...fields] = bytes.slice(0, end).split("\r\n");
   const pairs = fields.map((line) => [
@@ -43,17 +43,17 @@ function heard(bytes: string): Heard {
     pairs.flatMap(([each, value = ""]) => (each === name.toLowerCase() ? value : []));
   const rest = bytes.slice(end + 4);
   const isChunked = lines("Transfer-Encoding").includes("chunked");
-  return { status: Number(first.split(" ")[1]), lines, body: isChunked ? joined(rest) : rest };
+  return { status: Number(first.split(" ")[1]), lines, body: isChunked ? dechunk(rest) : rest };
 }
 
 /**
- * The body that came in chunks.
- * @throws where anything but the end follows the last of them, as trailers would
+ * Decodes a chunked body.
+ * @throws Error when anything, such as trailers, follows the last chunk
  */
-function joined(rest: string): string {
+function dechunk(rest: string): string {
   const [, size = "", after = ""] = /^([0-9a-f]+)\r\n([^]*)$/i.exec(rest) ?? [];
   const length = Number.parseInt(size, 16);
-  if (length > 0) return after.slice(0, length) + joined(after.slice(length + 2));
+  if (length > 0) return after.slice(0, length) + dechunk(after.slice(length + 2));
   if (after !== "\r\n") throw new Error(`no end of chunks: ${JSON.stringify(after)}`);
   return "";
 }
