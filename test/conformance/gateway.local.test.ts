@@ -108,21 +108,12 @@ it("G02: the transfer coding of a request is removed, and its body is forwarded"
 });
 
 it("G02: hop-by-hop fields of a response are not forwarded", async () => {
-  const names = [
-    "Proxy-Authenticate",
-    "Proxy-Authentication-Info",
-    "Proxy-Connection",
-    "Keep-Alive",
-  ];
+  const names = ["Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection"];
+  const fields = [...names, "Keep-Alive"].flatMap((name) => [name, "x"]);
   const { lines, status } = await exchange(ownPath("g"), [], (response) => {
-    response
-      .writeHead(
-        407,
-        names.flatMap((name) => [name, "x"]),
-      )
-      .end();
+    response.writeHead(407, fields).end();
   });
-  expect([status, ...names.flatMap(lines)]).toEqual([407]);
+  expect([status, ...[...names, "Keep-Alive"].flatMap(lines)]).toEqual([407]);
 });
 
 it("G03: Connection removes neither the field of the key nor the fields that Headgate adds", async () => {

@@ -1,10 +1,11 @@
+/** Checks of `/check` against ad hoc limits. */
 import { describe, expect, it, vi } from "vitest";
 import { strategies } from "../../../src/strategies/index.ts";
 import { headgate } from "../harness.ts";
 
 const one = { LIMITS: "3/minute", STRATEGY: "fixed-window", KEY: "header:X-Api-Key" };
 
-/** The answers to checks of one Headgate, made one after the other. */
+/** The answers of one Headgate to sequential checks. */
 const answersOf = async (
   checks: readonly Record<string, unknown>[],
   variables: Record<string, unknown> = one,
@@ -26,8 +27,8 @@ const remaining = (...units: number[]): unknown => ({
   limits: units.map((each) => expect.objectContaining({ remaining: each })),
 });
 
-describe("limits that a check brings", () => {
-  it("are spent and told like a policy's, under the name adhoc", async () => {
+describe("ad hoc limits", () => {
+  it("a check against ad hoc limits spends and answers as under a policy named adhoc", async () => {
     const [answer] = await answersOf([{ key: "k", cost: 2, limits: "5/minute", strategy }]);
     expect(answer).toEqual({
       status: 200,
@@ -57,7 +58,7 @@ describe("limits that a check brings", () => {
     });
   });
 
-  it("deny what is beyond them, and spend nothing for it", async () => {
+  it("ad hoc limits deny a cost above what remains, and spend nothing for it", async () => {
     const spend = { key: "k", limits: "5/minute", strategy };
     const [, denied, allowed] = await answersOf([
       { ...spend, cost: 4 },
@@ -73,19 +74,19 @@ describe("limits that a check brings", () => {
     expect(allowed).toMatchObject({ allowed: true, limits: [{ remaining: 0 }] });
   });
 
-  it("deny with the status that the caller asks for", async () => {
+  it("a denial by ad hoc limits has the status of deny", async () => {
     const { check } = headgate(one);
     const denied = await check("POST", "/check?deny=403", { key: "k", cost: 6, limits: "5/h" });
     expect([denied.status, await denied.json()]).toMatchObject([403, { policy: "adhoc" }]);
   });
 
-  it("are looked at, and not spent, with a cost of 0", async () => {
+  it("a check of cost 0 against ad hoc limits looks without spending", async () => {
     const look = { key: "k", limits: "5/minute", cost: 0 };
     const answers = await answersOf([{ ...look, cost: 2 }, look, look]);
     expect(answers).toMatchObject([remaining(3), remaining(3), remaining(3)]);
   });
 
-  it("count apart from every policy's, whatever its name and key", async () => {
+  it("the state of ad hoc limits is separate from that of every policy, whatever its name and key", async () => {
     const policies = [
       { name: "adhoc", key: "header:X-Api-Key", limits: "3/minute", strategy },
       { name: "everyone", key: "global", limits: "3/minute", strategy },
@@ -102,7 +103,7 @@ describe("limits that a check brings", () => {
     expect(answers).toMatchObject([remaining(1), remaining(2), remaining(2), remaining(0)]);
   });
 
-  it("of different calls on one key do not erase one another", async () => {
+  it("different ad hoc limits on one key keep separate states", async () => {
     const minute = { key: "k", limits: "5/minute" };
     const hour = { key: "k", limits: "9/hour" };
     expect(await answersOf([minute, hour, minute, hour])).toMatchObject([
@@ -113,7 +114,7 @@ describe("limits that a check brings", () => {
     ]);
   });
 
-  it("keep what is spent when only their number changes", async () => {
+  it("ad hoc limits keep what is spent when only the number of units changes", async () => {
     const answers = await answersOf([
       { key: "k", limits: "5/minute", cost: 4 },
       { key: "k", limits: "10/minute" },
@@ -126,7 +127,7 @@ describe("limits that a check brings", () => {
     ]);
   });
 
-  it("may be of several strategies, and are charged all or nothing", async () => {
+  it("ad hoc limits of several strategies are charged all or nothing", async () => {
     const limits = [
       "10/hour",
       { limit: 2, window: "1m", strategy: "sliding-log", name: "burst" },
@@ -149,7 +150,7 @@ describe("limits that a check brings", () => {
     ]);
   });
 
-  it.for([...strategies.keys()])("may be of the strategy %s", async (each) => {
+  it.for([...strategies.keys()])("ad hoc limits accept the strategy %s", async (each) => {
     const limits = { limit: 3, window: "1h" };
     const [first, second] = await answersOf([
       { key: "k", limits: { ...limits, strategy: each }, cost: 2 },
@@ -159,7 +160,7 @@ describe("limits that a check brings", () => {
     expect(second).toMatchObject({ allowed: false, violated: ["adhoc"] });
   });
 
-  it("go on in the isolate, each call by its own, while the object gives no answer", async () => {
+  it("while the object does not answer, the isolate decides by each call's own ad hoc limits", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const minute = { key: "k", limits: "2/minute", strategy, cost: 2 };
@@ -178,33 +179,33 @@ describe("limits that a check brings", () => {
   });
 });
 
-describe("the key of limits that a check brings", () => {
+describe("the key of ad hoc limits", () => {
   const spend = (key: unknown): Record<string, unknown> => ({ key, limits: "9/minute" });
 
-  it("is taken byte for byte", async () => {
+  it("the key of ad hoc limits is compared byte for byte", async () => {
     const keys = ["k", "K", " k", "k ", "é", "e\u0301", "203.0.113.7", "::ffff:203.0.113.7"];
     const answers = await answersOf(keys.map(spend));
     expect(answers).toMatchObject(keys.map(() => remaining(8)));
   });
 
-  it("may be a list, of which no text can pose as several", async () => {
+  it("the key of ad hoc limits may be a list, which no single text can equal", async () => {
     const keys = [["a", "b"], ["b", "a"], 'a","b', ["a,b"], ["a", "b", "c"], "a", ["a"]];
     const answers = await answersOf([...keys, ["a", "b"], "abcdefgh".split("")].map(spend));
-    // A list of one text is that text.
+    // A list of one text equals that text.
     const left = [8, 8, 8, 8, 8, 8, 7, 7, 8];
     expect(answers).toMatchObject(left.map((each) => remaining(each)));
   });
 });
 
-interface Refused {
+interface InvalidAnswer {
   status: number;
   detail: string;
   errors?: { field: string; accepted: string }[];
 }
 
-const refusalOf = async (body: Record<string, unknown>): Promise<unknown> => {
+const errorsOf = async (body: Record<string, unknown>): Promise<unknown> => {
   const [answer] = await answersOf([body]);
-  const { status, errors = [] } = answer as Refused;
+  const { status, errors = [] } = answer as InvalidAnswer;
   return [status, ...errors.map(({ field, accepted }) => [field, accepted])];
 };
 
@@ -214,27 +215,31 @@ const integer = expect.stringMatching(/^an integer from 1/);
 const duration = expect.stringMatching(/^a duration from 1 ms/);
 const strategyName = expect.stringMatching(/^one of "fixed-window", "sliding-log"/);
 
-describe("limits that are wrong", () => {
-  const fine = { key: "k", limits: "5/minute" };
+describe("invalid ad hoc limits", () => {
+  const valid = { key: "k", limits: "5/minute" };
 
   it.for<[string, Record<string, unknown>, unknown[]]>([
-    ["stand beside a policy", { policy: "default" }, [["policy", "no value together with limits"]]],
+    ["come with a policy", { policy: "default" }, [["policy", "no value together with limits"]]],
     ["have no key", { key: undefined }, [["key", text]]],
     ["have an empty key", { key: "" }, [["key", text]]],
-    ["have a key that is no text", { key: 5 }, [["key", text]]],
-    ["have an empty list for a key", { key: [] }, [["key", text]]],
-    ["have too many texts", { key: "abcdefghi".split("") }, [["key", "at most 8 texts"]]],
+    ["have a number as key", { key: 5 }, [["key", text]]],
+    ["have an empty list as key", { key: [] }, [["key", text]]],
+    ["have a key of too many texts", { key: "abcdefghi".split("") }, [["key", "at most 8 texts"]]],
     ["have a cost below 0", { cost: -1 }, [["cost", "an integer from 0 to 1000000"]]],
-    ["have other fields", { window: "1m" }, [["window", expect.stringMatching(/^one of the/)]]],
+    ["have an unknown field", { window: "1m" }, [["window", expect.stringMatching(/^one of the/)]]],
     ["are null", { limits: null }, [["limits", notation]]],
     ["are a number", { limits: 5 }, [["limits", notation]]],
     ["are an empty text", { limits: "" }, [["limits", notation]]],
-    ["are none", { limits: [] }, [["limits", "from 1 to 16 limits"]]],
+    ["are an empty list", { limits: [] }, [["limits", "from 1 to 16 limits"]]],
     ["are too many", { limits: "1/s;".repeat(16) + "1/s" }, [["limits", "from 1 to 16 limits"]]],
-    ["are no notation", { limits: ["5/minute", "ten"] }, [["limits[1]", notation]]],
-    ["have a window that is none", { limits: "5/soon" }, [["limits.window", duration]]],
     [
-      "have fields that are wrong",
+      "have an entry that is no notation",
+      { limits: ["5/minute", "ten"] },
+      [["limits[1]", notation]],
+    ],
+    ["have an invalid window", { limits: "5/soon" }, [["limits.window", duration]]],
+    [
+      "have several invalid fields",
       { limits: [{ limit: 0, window: "soon", strategy: "magic", name: "No" }] },
       [
         ["limits[0].limit", integer],
@@ -249,20 +254,20 @@ describe("limits that are wrong", () => {
       [["limits.burst", expect.stringMatching(/^one of the fields limit, window/)]],
     ],
     [
-      "have a strategy without a text",
+      "have an object as strategy",
       { limits: { limit: 1, window: "1s", strategy: { toString: null } } },
       [["limits.strategy", strategyName]],
     ],
-    ["have a default that is no strategy", { strategy: "magic" }, [["strategy", strategyName]]],
-    ["have a default that is null", { strategy: null }, [["strategy", strategyName]]],
+    ["have an unknown default strategy", { strategy: "magic" }, [["strategy", strategyName]]],
+    ["have null as default strategy", { strategy: null }, [["strategy", strategyName]]],
     [
-      "cannot be told apart",
+      "are equal except for the number of units",
       { limits: "1/m; 2/m" },
       [["limits", expect.stringMatching(/^limits that differ in window, strategy or options/)]],
     ],
-    ["repeat one mistake", { limits: "0/s; 0/m; 0/h" }, [["limits.limit", integer]]],
+    ["repeat one mistake in a text", { limits: "0/s; 0/m; 0/h" }, [["limits.limit", integer]]],
     [
-      "are wrong in several places",
+      "are invalid in several places",
       { policy: "a", key: 1, cost: "x", limits: ["x", "0/s"], strategy: 5 },
       [
         ["policy", "no value together with limits"],
@@ -273,30 +278,38 @@ describe("limits that are wrong", () => {
         ["limits[1].limit", integer],
       ],
     ],
-  ])("are refused with every wrong field when they %s", async ([, wrong, errors]) => {
-    expect(await refusalOf({ ...fine, ...wrong })).toEqual([422, ...errors]);
-  });
+  ])(
+    "ad hoc limits are answered with 422 and every invalid field if they %s",
+    async ([, changes, errors]) => {
+      expect(await errorsOf({ ...valid, ...changes })).toEqual([422, ...errors]);
+    },
+  );
 
-  it("are missed where there is a strategy", async () => {
-    expect(await refusalOf({ key: "k", strategy })).toEqual([
+  it("a strategy without ad hoc limits is answered with 422", async () => {
+    expect(await errorsOf({ key: "k", strategy })).toEqual([
       422,
       ["strategy", "no value without limits"],
     ]);
   });
 
-  it("are not quoted", async () => {
+  it("problems of ad hoc limits do not quote their values", async () => {
     const [answer] = await answersOf([
       { key: "k", policy: "hunter2", limits: ["hunter2", "5/hunter2"], strategy: "hunter2" },
     ]);
     expect(JSON.stringify(answer)).not.toContain("hunter2");
   });
 
-  it("touch no quota", async () => {
+  it("invalid ad hoc limits spend nothing", async () => {
     const { check } = headgate(one);
     const spend = { key: "k", limits: "2/minute", strategy };
     await check("POST", "/check", spend);
-    const wrong = [{ limits: "0/minute" }, { policy: "default" }, { cost: -1 }, { strategy: "x" }];
-    await Promise.all(wrong.map((each) => check("POST", "/check", { ...spend, ...each })));
+    const changes = [
+      { limits: "0/minute" },
+      { policy: "default" },
+      { cost: -1 },
+      { strategy: "x" },
+    ];
+    await Promise.all(changes.map((each) => check("POST", "/check", { ...spend, ...each })));
     const looks = [
       { ...spend, cost: 0 },
       { key: "k", cost: 0 },

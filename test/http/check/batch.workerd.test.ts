@@ -1,3 +1,4 @@
+/** Batches of checks: `POST /check/batch`. */
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { headgate, statusOf } from "../harness.ts";
 
@@ -32,7 +33,7 @@ async function batch(check: Check, checks: readonly unknown[]): Promise<Result[]
 const left = ({ limits }: Result): number | undefined => limits?.[0]?.remaining;
 
 describe("POST /check/batch", () => {
-  it("answers each check in its place, by its own policy", async () => {
+  it("a batch answers its checks in order, each by its own policy", async () => {
     const { check } = headgate({ POLICIES: policies });
     const results = await batch(check, [
       { policy: "api", key: "k" },
@@ -48,8 +49,8 @@ describe("POST /check/batch", () => {
     ]);
   });
 
-  it("answers each as it would be by itself", async () => {
-    const [one, other] = [headgate({ POLICIES: policies }), headgate({ POLICIES: policies })];
+  it("a batch answers each check as a single check would", async () => {
+    const [batching, single] = [headgate({ POLICIES: policies }), headgate({ POLICIES: policies })];
     vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) });
     const checks = [
       { policy: "login", key: "203.0.113.7", cost: 2 },
@@ -58,18 +59,18 @@ describe("POST /check/batch", () => {
       { policy: "shadow", key: "k", cost: 2 },
       { limits: ["5/hour", "2/second"], key: ["a", "b"], strategy: "sliding-log" },
     ];
-    const alone = [];
+    const singleAnswers = [];
     for (const each of checks) {
       // oxlint-disable-next-line no-await-in-loop
-      const response = await other.check("POST", "/check", each);
+      const response = await single.check("POST", "/check", each);
       // oxlint-disable-next-line no-await-in-loop
-      alone.push(await response.json());
+      singleAnswers.push(await response.json());
     }
-    expect(await batch(one.check, checks)).toEqual(alone);
+    expect(await batch(batching.check, checks)).toEqual(singleAnswers);
     vi.useRealTimers();
   });
 
-  it("charges checks of one key one after the other, in their order", async () => {
+  it("a batch charges checks of one key sequentially, in order", async () => {
     const { check } = headgate({ POLICIES: policies });
     const spend = { policy: "login", key: "203.0.113.7" };
     const results = await batch(check, [spend, { ...spend, cost: 3 }, spend, spend, spend]);
@@ -77,20 +78,20 @@ describe("POST /check/batch", () => {
     expect(results.map(left)).toEqual([2, 2, 1, 0, 0]);
   });
 
-  it("lets one stand whatever comes of the others", async () => {
+  it("a problem of one check in a batch does not affect the others", async () => {
     const { check } = headgate({ POLICIES: policies });
     const results = await batch(check, [
-      { policy: "nobody", key: "k" },
+      { policy: "unknown", key: "k" },
       { policy: "login", key: "no address" },
       { policy: "api", key: "k" },
       { key: "k" },
     ]);
-    const told = results.map(({ problem, allowed }) => problem?.status ?? allowed);
-    expect(told).toEqual([404, 422, true, 422]);
+    const outcomes = results.map(({ problem, allowed }) => problem?.status ?? allowed);
+    expect(outcomes).toEqual([404, 422, true, 422]);
     expect(results[0]?.problem).toMatchObject({ type: "about:blank", title: "Not Found" });
   });
 
-  it("spends nothing for a cost of 0, and never gives anything back", async () => {
+  it("a check of cost 0 in a batch looks without spending", async () => {
     const { check } = headgate({ POLICIES: policies });
     const spend = { policy: "login", key: "203.0.113.7" };
     const results = await batch(check, [{ ...spend, cost: 0 }, spend, { ...spend, cost: 0 }]);
@@ -99,7 +100,7 @@ describe("POST /check/batch", () => {
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 2 }] });
   });
 
-  it("bans who is denied in it, as a check by itself does", async () => {
+  it("a denial in a batch begins a ban, as in a single check", async () => {
     const { check } = headgate({ POLICIES: policies });
     const spend = { policy: "banned", key: "k" };
     await batch(check, [spend, spend]);
@@ -107,7 +108,7 @@ describe("POST /check/batch", () => {
     expect(await look.json()).toMatchObject({ allowed: false, bannedForMs: expect.any(Number) });
   });
 
-  it("asks an object once for all of its keys", async () => {
+  it("a batch calls an object once for all of its keys", async () => {
     const batches: number[] = [];
     const stub = {
       batch: ({ calls }: { calls: unknown[] }) => {
@@ -125,25 +126,25 @@ describe("POST /check/batch", () => {
   });
 });
 
-describe("while there is no decision", () => {
+describe("a batch while no object answers", () => {
   const call = (): Promise<never> => Promise.reject(new Error("gone"));
-  const without = (onError: string): ReturnType<typeof headgate> =>
+  const withoutObjects = (onError: string): ReturnType<typeof headgate> =>
     headgate({
       POLICIES: [{ name: "p", limits: "2/minute", strategy: "fixed-window", onError }],
       RATE_LIMITER: { getByName: () => ({ batch: call }) },
     });
 
-  it("each check of a closed or open policy is a problem of its own", async () => {
+  it("each check of a batch under a fail-open or fail-closed policy is a problem while no object answers", async () => {
     for (const onError of ["closed", "open"]) {
-      const { check } = without(onError);
+      const { check } = withoutObjects(onError);
       // oxlint-disable-next-line no-await-in-loop
       const results = await batch(check, [{ key: "203.0.113.7" }, { key: "203.0.113.8" }]);
       expect(results.map(({ problem }) => problem?.status)).toEqual([503, 503]);
     }
   });
 
-  it("a local policy goes on by the isolate's own count", async () => {
-    const { check } = without("local");
+  it("a batch under a local policy is decided by the isolate while no object answers", async () => {
+    const { check } = withoutObjects("local");
     const results = await batch(
       check,
       Array.from({ length: 3 }, () => ({ key: "203.0.113.7" })),
@@ -152,8 +153,8 @@ describe("while there is no decision", () => {
   });
 });
 
-describe("a batch that is wrong", () => {
-  const wrong = async (body: unknown, path = "/check/batch"): Promise<unknown> => {
+describe("an invalid batch", () => {
+  const errorsOf = async (body: unknown, path = "/check/batch"): Promise<unknown> => {
     const { check } = headgate({ POLICIES: policies });
     const response = await check("POST", path, body);
     const { status, errors } = await response.json<{
@@ -177,11 +178,14 @@ describe("a batch that is wrong", () => {
     [{ checks: [{ key: "k" }, { key: "", cost: -1 }] }, ["checks[1].key", "checks[1].cost"]],
     [{ checks: [{ key: "k", limits: "0/s" }] }, ["checks[0].limits.limit"]],
     [{ checks: [{ key: "k", ttlMs: 1_000 }] }, ["checks[0].ttlMs"]],
-  ])("names every wrong field: %j", async ([body, fields]) => {
-    expect(await wrong(body)).toEqual([422, ...fields]);
-  });
+  ])(
+    "an invalid batch is answered with 422 and every invalid field: %j",
+    async ([body, fields]) => {
+      expect(await errorsOf(body)).toEqual([422, ...fields]);
+    },
+  );
 
-  it("has at most 100 checks, and spends nothing for more", async () => {
+  it("a batch of more than 100 checks is rejected and spends nothing", async () => {
     const { check } = headgate({ LIMITS: "1000/minute", KEY: "header:x" });
     const checks = Array.from({ length: 101 }, () => ({ key: "k" }));
     expect(await statusOf(check("POST", "/check/batch", { checks }))).toBe(422);
@@ -192,18 +196,21 @@ describe("a batch that is wrong", () => {
     expect(await after.json()).toMatchObject({ limits: [{ remaining: 900 }] });
   });
 
-  it("has at most 128 KiB", async () => {
+  it("a batch of more than 128 KiB is rejected", async () => {
     const { send } = headgate({ LIMITS: "1000/minute", KEY: "header:x" });
     const headers = { Authorization: "Bearer the-tests-token", "Content-Type": "application/json" };
-    const asked = JSON.stringify({ checks: [{ key: "k" }] });
+    const body = JSON.stringify({ checks: [{ key: "k" }] });
     const ask = (bytes: number): Promise<Response> =>
-      send("/check/batch", { method: "POST", headers, body: asked.padEnd(bytes) });
+      send("/check/batch", { method: "POST", headers, body: body.padEnd(bytes) });
     expect(await statusOf(ask(131_072))).toBe(200);
     expect(await statusOf(ask(131_073))).toBe(413);
   });
 
-  it("takes nothing in its query, no other method, and no other type", async () => {
-    expect(await wrong({ checks: [{ key: "k" }] }, "/check/batch?deny=429")).toEqual([422, "deny"]);
+  it("a batch accepts no query parameters, no method but POST, and no type but JSON", async () => {
+    expect(await errorsOf({ checks: [{ key: "k" }] }, "/check/batch?deny=429")).toEqual([
+      422,
+      "deny",
+    ]);
     const { check, send } = headgate({ POLICIES: policies });
     const get = await check("GET", "/check/batch");
     expect([get.status, get.headers.get("Allow")]).toEqual([405, "POST"]);
@@ -220,7 +227,10 @@ describe("the token of a batch", () => {
     { token: "looks", may: ["look"] },
     { token: "theirs", tenant: "acme" },
   ];
-  const asked = async (token: string | null, check: object): Promise<[number, Result[]]> => {
+  const statusAndResults = async (
+    token: string | null,
+    check: object,
+  ): Promise<[number, Result[]]> => {
     const { send } = headgate({ LIMITS: "5/minute", KEY: "header:x", CHECK_TOKENS: tokens });
     const response = await send("/check/batch", {
       method: "POST",
@@ -234,18 +244,18 @@ describe("the token of a batch", () => {
     return [response.status, results];
   };
 
-  it("is needed, and must be for checks", async () => {
-    expect((await asked(null, { key: "k" }))[0]).toBe(401);
-    expect((await asked("looks", { key: "k" }))[0]).toBe(403);
-    expect((await asked("plain", { key: "k" }))[0]).toBe(200);
+  it("a batch requires a token with the right check", async () => {
+    expect((await statusAndResults(null, { key: "k" }))[0]).toBe(401);
+    expect((await statusAndResults("looks", { key: "k" }))[0]).toBe(403);
+    expect((await statusAndResults("plain", { key: "k" }))[0]).toBe(200);
   });
 
-  it("must be for limits of the call's own where one of the checks has such", async () => {
-    expect((await asked("plain", { key: "k", limits: "5/hour" }))[0]).toBe(403);
-    expect((await asked("full", { key: "k", limits: "5/hour" }))[0]).toBe(200);
+  it("a batch with ad hoc limits requires a token with the right adhoc", async () => {
+    expect((await statusAndResults("plain", { key: "k", limits: "5/hour" }))[0]).toBe(403);
+    expect((await statusAndResults("full", { key: "k", limits: "5/hour" }))[0]).toBe(200);
   });
 
-  it("is that of its tenant's keys", async () => {
+  it("a batch charges the keys of the token's tenant", async () => {
     const { send } = headgate({ LIMITS: "5/minute", KEY: "header:x", CHECK_TOKENS: tokens });
     const as = async (token: string): Promise<unknown> => {
       const response = await send("/check/batch", {

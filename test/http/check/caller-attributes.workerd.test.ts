@@ -1,4 +1,4 @@
-/** Attributes that a caller of `/check` brings, with which a policy's exceptions hold as in the proxy. */
+/** The `attributes` of a check, by which `overrides`, `allow` and `deny` apply as in the proxy. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Headgate, headgate, token } from "../harness.ts";
 
@@ -30,8 +30,8 @@ interface Answer {
   readonly limits: { limit: number; remaining: number }[];
 }
 
-/** What a check with these attributes is decided by. */
-async function decided(
+/** Describes the decision of a check, as in `allowed by limit of 5`. */
+async function decisionOf(
   attributes: unknown,
   { check }: Headgate = own(),
   fields: object = {},
@@ -69,19 +69,19 @@ describe("a check with attributes", () => {
     [{ ip: "192.0.2.9" }, "allowed by allow of 1"],
     [{ ip: "203.0.113.66" }, "denied by deny of 1"],
     [{ ip: "203.0.113.67", colo: "FRA", continent: "EU" }, "allowed by limit of 1"],
-  ])("with %j is %s", async ([attributes, expected]) => {
-    expect(await decided(attributes)).toBe(expected);
+  ])("a check with attributes %j is %s", async ([attributes, expected]) => {
+    expect(await decisionOf(attributes)).toBe(expected);
   });
 
-  it("charges the key, whatever the attributes say", async () => {
+  it("a check with attributes charges its key, whatever the attributes are", async () => {
     const one = own();
-    await decided({ "jwt:plan": "pro" }, one, { cost: 3 });
-    expect(await decided({ country: "DE" }, one, { cost: 4 })).toBe("allowed by limit of 7");
-    expect(await decided({}, one)).toBe("denied by limit of 1");
-    expect(await decided({}, one, { key: "other" })).toBe("allowed by limit of 1");
+    await decisionOf({ "jwt:plan": "pro" }, one, { cost: 3 });
+    expect(await decisionOf({ country: "DE" }, one, { cost: 4 })).toBe("allowed by limit of 7");
+    expect(await decisionOf({}, one)).toBe("denied by limit of 1");
+    expect(await decisionOf({}, one, { key: "other" })).toBe("allowed by limit of 1");
   });
 
-  it("may state a part of the key once more, and nothing else of it", async () => {
+  it("an attribute that is also a key part must have the same value as in the key", async () => {
     const parts = {
       ...policy,
       key: ["ip", "host", "country", "header:x-a"],
@@ -100,10 +100,10 @@ describe("a check with attributes", () => {
       ["header:X-A", ["x", "y"]],
     ] as const) {
       // oxlint-disable-next-line no-await-in-loop
-      const refused = await check("POST", "/check", { key, attributes: { [name]: value } });
+      const contradicting = await check("POST", "/check", { key, attributes: { [name]: value } });
       const part = name.toLowerCase();
       // oxlint-disable-next-line no-await-in-loop
-      expect(await errorsOf(refused)).toEqual([
+      expect(await errorsOf(contradicting)).toEqual([
         {
           field: `attributes.${part}`,
           accepted: `no value, or the value that key has for ${part}`,
@@ -112,7 +112,7 @@ describe("a check with attributes", () => {
     }
   });
 
-  it("is possible in a look, a batch and a reservation, and answers each alike", async () => {
+  it("attributes apply to looks, batches and reservations alike", async () => {
     const { check } = own();
     const attributes = { "jwt:plan": "pro" };
     const text = encodeURIComponent(JSON.stringify(attributes));
@@ -136,17 +136,17 @@ describe("a check with attributes", () => {
     });
   });
 
-  it("is a tenant's as well, whose keys are its own whatever it states", async () => {
+  it("a tenant's check with attributes charges the tenant's own keys", async () => {
     const { send, check } = headgate({
       POLICIES: [policy],
       JWT_KEY: "s".repeat(32),
       CHECK_TOKENS: [{ token }, { token: "the-tenants-token", tenant: "acme" }],
     });
-    const asked = { key: "k", cost: 5, attributes: { "jwt:plan": "pro" } };
+    const body = { key: "k", cost: 5, attributes: { "jwt:plan": "pro" } };
     const response = await send("/check", {
       method: "POST",
       headers: { Authorization: "Bearer the-tenants-token", "Content-Type": "application/json" },
-      body: JSON.stringify(asked),
+      body: JSON.stringify(body),
     });
     expect(await response.json()).toMatchObject({ allowed: true, limits: [{ remaining: 0 }] });
     const looked = await check("GET", "/check?key=k");
@@ -154,7 +154,7 @@ describe("a check with attributes", () => {
   });
 });
 
-describe("wrong attributes", () => {
+describe("invalid attributes", () => {
   const names = expect.stringMatching(/^the name of a key part, at most once: "ip"/) as string;
   const value = expect.stringMatching(/^a well-formed text of 1 to 1024 UTF-8 bytes/) as string;
   const whole = expect.stringMatching(/^an object of up to 16 attributes such as/) as string;
@@ -185,15 +185,18 @@ describe("wrong attributes", () => {
     [{ "jwt:plan": "\ud800" }, "attributes.jwt:plan", value],
     [{ "jwt:plan": "ü".repeat(513) }, "attributes.jwt:plan", value],
     [{ "jwt:sub": 2 ** 53 }, "attributes.jwt:sub", value],
-  ])("%j name the field %s", async ([attributes, field, accepted]) => {
-    const { check } = own();
-    const response = await check("POST", "/check", { key: "k", attributes });
-    expect(await errorsOf(response)).toEqual([{ field, accepted }]);
-    const looked = await check("GET", "/check?key=k");
-    expect(await looked.json()).toMatchObject({ limits: [{ remaining: 1 }] });
-  });
+  ])(
+    "attributes %j are answered with 422 and the field %s",
+    async ([attributes, field, accepted]) => {
+      const { check } = own();
+      const response = await check("POST", "/check", { key: "k", attributes });
+      expect(await errorsOf(response)).toEqual([{ field, accepted }]);
+      const looked = await check("GET", "/check?key=k");
+      expect(await looked.json()).toMatchObject({ limits: [{ remaining: 1 }] });
+    },
+  );
 
-  it("are all named, beside what else is wrong, in a batch with their place", async () => {
+  it("all invalid attributes of a check in a batch are named after the place of the check", async () => {
     const { check } = own();
     const attributes = { ip: "x", plan: "pro", "jwt:plan": "pro" };
     const checks = [{ key: "k" }, { key: "k", cost: -1, attributes }];
@@ -207,16 +210,16 @@ describe("wrong attributes", () => {
     ]);
   });
 
-  it("are as long as they may be: 16 of them, 64 values, 1,024 bytes", async () => {
+  it("16 attributes, 64 values and 1,024 bytes are accepted", async () => {
     const { "jwt:c16": _, ...sixteen } = many;
     const longest = { ...sixteen, "jwt:c0": values.slice(1), "jwt:c1": "ü".repeat(512) };
-    expect(await decided(longest)).toBe("allowed by limit of 1");
-    expect(await decided({ "jwt:sub": 2 ** 53 - 1, "jwt:score": -1.5 })).toMatch(/^allowed/);
+    expect(await decisionOf(longest)).toBe("allowed by limit of 1");
+    expect(await decisionOf({ "jwt:sub": 2 ** 53 - 1, "jwt:score": -1.5 })).toMatch(/^allowed/);
   });
 
-  it("are refused beside limits of the call's own, which have no exceptions", async () => {
-    const asked = { key: "k", limits: "1/minute", attributes: { ip: "192.0.2.1" } };
-    const errors = await errorsOf(await own().check("POST", "/check", asked));
+  it("attributes together with ad hoc limits are answered with 422", async () => {
+    const body = { key: "k", limits: "1/minute", attributes: { ip: "192.0.2.1" } };
+    const errors = await errorsOf(await own().check("POST", "/check", body));
     expect(errors).toEqual([{ field: "attributes", accepted: "no value together with limits" }]);
   });
 
@@ -226,10 +229,13 @@ describe("wrong attributes", () => {
     ["GET", "/check?key=k&attributes=%7B%7D&attributes=%7B%7D", "attributes"],
     ["GET", `/check?key=k&attributes=${"[".repeat(60)}`, "attributes"],
     ["DELETE", "/check?key=k&attributes=%7B%7D", "attributes"],
-  ] as const)("are named in a query too: %s %s", async ([method, path, field]) => {
-    const [error] = await errorsOf(await own().check(method, path));
-    expect(error?.field).toBe(field);
-  });
+  ] as const)(
+    "invalid attributes in a query are answered with 422: %s %s",
+    async ([method, path, field]) => {
+      const [error] = await errorsOf(await own().check(method, path));
+      expect(error?.field).toBe(field);
+    },
+  );
 });
 
 it("attributes in a query that are nested too deep are answered with 400", async () => {
@@ -262,7 +268,7 @@ describe("GET /check/forward with attributes", () => {
     [{ "jwt:plan": ["free", "pro"] }, 5],
     [{ "jwt:beta": true }, 13],
   ])(
-    "decides with what the gateway knows beside the request: %j by %d/hour",
+    "GET /check/forward applies the attributes that the gateway sends: %j by %d/hour",
     async ([attributes, limit]) => {
       const gateway = headgate({ POLICIES: [forward], JWT_KEY: "s".repeat(32) });
       const response = await ask(gateway, attributes);
@@ -273,7 +279,7 @@ describe("GET /check/forward with attributes", () => {
     },
   );
 
-  it("charges a key that the gateway states", async () => {
+  it("GET /check/forward charges a key that consists of the gateway's attributes", async () => {
     const keyed = { ...forward, overrides: [], key: ["country", "jwt:sub"], onMissingKey: "deny" };
     const gateway = headgate({ POLICIES: [keyed], JWT_KEY: "s".repeat(32) });
     const stated = { country: "DE", "jwt:sub": "u1" };
@@ -288,7 +294,7 @@ describe("GET /check/forward with attributes", () => {
   });
 
   it.for(["ip", "host", "path", "method", "header:x-a", "cookie:a", "query:a", "plan"])(
-    "refuses %s, which stands in the described request",
+    "GET /check/forward rejects the attribute %s, which the described request has itself",
     async (name) => {
       const gateway = headgate({ POLICIES: [forward], JWT_KEY: "s".repeat(32) });
       const errors = await errorsOf(await ask(gateway, { [name]: "192.0.2.1" }));

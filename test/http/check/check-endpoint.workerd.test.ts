@@ -1,3 +1,4 @@
+/** `POST`, `GET` and `DELETE /check`: decisions, looks, invalid requests and tokens. */
 import { createExecutionContext, listDurableObjectIds } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
@@ -20,7 +21,7 @@ const several = {
 };
 
 describe("POST /check", () => {
-  it("spends, and answers the decision with ready-made headers", async () => {
+  it("POST /check spends, and answers the decision with the fields to pass on", async () => {
     const { check } = headgate(one);
     const response = await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
     expect(response.status).toBe(200);
@@ -51,7 +52,7 @@ describe("POST /check", () => {
     });
   });
 
-  it("answers a denial with 200 too, and spends nothing for it", async () => {
+  it("POST /check answers a denial with 200, and spends nothing for it", async () => {
     const { check } = headgate(one);
     await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
     const denied = await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
@@ -66,7 +67,7 @@ describe("POST /check", () => {
     expect(await allowed.json()).toMatchObject({ allowed: true, limits: [{ remaining: 0 }] });
   });
 
-  it("answers a denial with the status that the caller asks for", async () => {
+  it("POST and GET /check answer a denial with the status of deny", async () => {
     const { check } = headgate(one);
     const spend = { key: "203.0.113.7", cost: 3 };
     expect(await statusOf(check("POST", "/check?deny=429", spend))).toBe(200);
@@ -75,7 +76,7 @@ describe("POST /check", () => {
     expect(await statusOf(check("GET", "/check?deny=403&key=203.0.113.7"))).toBe(403);
   });
 
-  it("says that a cost above the capacity never fits, and promises no time", async () => {
+  it("POST /check denies a cost above the capacity without a wait", async () => {
     const { check } = headgate(one);
     const response = await check("POST", "/check", { key: "203.0.113.7", cost: 4 });
     const body = await response.json<{ retryAfterMs: null; headers: object }>();
@@ -83,7 +84,7 @@ describe("POST /check", () => {
     expect(Object.keys(body.headers)).toEqual(["RateLimit-Policy", "RateLimit"]);
   });
 
-  it("charges several limits all or nothing", async () => {
+  it("POST /check charges several limits all or nothing", async () => {
     const { check } = headgate(several);
     const spend = { policy: "api", key: ["k", "/api/x"], cost: 2 };
     await check("POST", "/check", spend);
@@ -100,7 +101,7 @@ describe("POST /check", () => {
 });
 
 describe("GET and DELETE /check", () => {
-  it("look without spending, and forget", async () => {
+  it("GET /check looks without spending, and DELETE /check forgets the key", async () => {
     const { check } = headgate(one);
     await check("POST", "/check", { key: "203.0.113.7", cost: 3 });
     const look = await check("GET", "/check?key=203.0.113.7&cost=2");
@@ -115,7 +116,7 @@ describe("GET and DELETE /check", () => {
     expect(await after.json()).toMatchObject({ allowed: true, limits: [{ remaining: 3 }] });
   });
 
-  it("speak of the same state as the proxy", async () => {
+  it("GET /check reads the same state as the proxy charges", async () => {
     const { send, check } = headgate(several);
     await send("/login", from("203.0.113.7"));
     const visitor = await check("GET", "/check?policy=login&key=203.0.113.7");
@@ -128,7 +129,7 @@ describe("GET and DELETE /check", () => {
     expect(await everyone.json()).toMatchObject({ limits: [{ remaining: 9 }] });
   });
 
-  it("read an address as an address, in whatever spelling", async () => {
+  it("/check reads the key part ip as an address, in any spelling", async () => {
     const { check } = headgate(one);
     await check("POST", "/check", { key: "2001:DB8::1" });
     await check("POST", "/check", { key: "::ffff:203.0.113.7" });
@@ -139,8 +140,8 @@ describe("GET and DELETE /check", () => {
   });
 });
 
-/** The status, and the fields that are told to be wrong. */
-const fields = async (answer: Promise<Response>): Promise<unknown> => {
+/** The status and the names of the invalid fields. */
+const errorsOf = async (answer: Promise<Response>): Promise<unknown> => {
   const response = await answer;
   if (response.status === 200) return [200];
   expect(response.headers.get("Content-Type")).toBe("application/problem+json");
@@ -152,10 +153,10 @@ const fields = async (answer: Promise<Response>): Promise<unknown> => {
   return [status, ...(errors ?? []).map(({ field }) => field)];
 };
 
-describe("a check that is wrong", () => {
-  it("names every wrong field with 422", async () => {
+describe("an invalid check", () => {
+  it("an invalid check is answered with 422 and every invalid field", async () => {
     const { check } = headgate(several);
-    const post = (body: unknown): Promise<unknown> => fields(check("POST", "/check", body));
+    const post = (body: unknown): Promise<unknown> => errorsOf(check("POST", "/check", body));
     expect(await post({ policy: 1, key: "", cost: -1, extra: true })).toEqual([
       422,
       "policy",
@@ -168,11 +169,11 @@ describe("a check that is wrong", () => {
     expect(await post({ policy: "login", key: "not an address" })).toEqual([422, "key"]);
     expect(await post({ policy: "api", key: "one of two" })).toEqual([422, "key"]);
     expect(await post([])).toEqual([422, "body"]);
-    expect(await fields(check("GET", "/check?policy=login&key=203.0.113.7&cost=1.5"))).toEqual([
+    expect(await errorsOf(check("GET", "/check?policy=login&key=203.0.113.7&cost=1.5"))).toEqual([
       422,
       "cost",
     ]);
-    expect(await fields(check("GET", "/check?policy=a&policy=b&key=k&x=1&deny=500"))).toEqual([
+    expect(await errorsOf(check("GET", "/check?policy=a&policy=b&key=k&x=1&deny=500"))).toEqual([
       422,
       "policy",
       "deny",
@@ -195,21 +196,24 @@ describe("a check that is wrong", () => {
     ].map((cost) => [cost, 422, "cost"] as const),
     ["NaN", 400] as const,
     ["Infinity", 400] as const,
-  ])("S04: refuses a cost of %s and gives no quota for it", async ([cost, ...expected]) => {
-    const { send, check } = headgate(one);
-    await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
-    const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-    const body = `{"key":"203.0.113.7","cost":${cost}}`;
-    const refused = send("/check", { method: "POST", headers, body });
-    expect(await fields(refused)).toEqual(expected);
-    const look = await check("GET", "/check?key=203.0.113.7");
-    expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
-  });
+  ])(
+    "S04: a cost of %s is rejected and changes nothing that remains",
+    async ([cost, ...expected]) => {
+      const { send, check } = headgate(one);
+      await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
+      const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+      const body = `{"key":"203.0.113.7","cost":${cost}}`;
+      const response = send("/check", { method: "POST", headers, body });
+      expect(await errorsOf(response)).toEqual(expected);
+      const look = await check("GET", "/check?key=203.0.113.7");
+      expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
+    },
+  );
 
-  it("K07: refuses keys without a UTF-8 of their own, empty ones, and ones that are too long", async () => {
+  it("K07: keys that are empty, too long or not encodable as UTF-8 are answered with 422", async () => {
     const { send } = headgate({ ...one, KEY: "header:x" });
     const post = (key: string): Promise<unknown> =>
-      fields(
+      errorsOf(
         send("/check", {
           method: "POST",
           headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
@@ -226,7 +230,7 @@ describe("a check that is wrong", () => {
     expect(await post("é".repeat(512))).toEqual([200]);
   });
 
-  it("is told apart by status: 400, 404, 405, 413, 415", async () => {
+  it("malformed checks are answered with 400, 404, 405, 413 or 415 by what is wrong", async () => {
     const { send, check } = headgate(several);
     const post = (type: string, body: BodyInit): Promise<Response> =>
       send("/check", {
@@ -236,7 +240,7 @@ describe("a check that is wrong", () => {
       });
     expect(await statusOf(post("application/json", "{"))).toBe(400);
     expect(await statusOf(post("application/json; charset=utf-8", ""))).toBe(400);
-    // A key of one byte that is no UTF-8.
+    // A key of one byte that is not valid UTF-8.
     const key = Uint8Array.of(
       ...new TextEncoder().encode('{"key": "'),
       0xff,
@@ -246,31 +250,31 @@ describe("a check that is wrong", () => {
     expect(await statusOf(check("GET", "/check?policy=login&key=%ff"))).toBe(400);
     expect(await statusOf(post("text/plain", "{}"))).toBe(415);
     expect(await statusOf(post("application/json", `"${"x".repeat(16_385)}"`))).toBe(413);
-    expect(await statusOf(check("GET", "/check?policy=nobody&key=k"))).toBe(404);
-    expect(await statusOf(check("GET", "/check/nothing"))).toBe(404);
+    expect(await statusOf(check("GET", "/check?policy=unknown&key=k"))).toBe(404);
+    expect(await statusOf(check("GET", "/check/unknown"))).toBe(404);
     const put = await check("PUT", "/check", {});
     expect([put.status, put.headers.get("Allow")]).toEqual([405, "GET, HEAD, POST, DELETE"]);
   });
 
-  it("counts the bytes of a body without a length as they come", async () => {
+  it("a body without Content-Length is read no further than its bound", async () => {
     const { send } = headgate(one);
-    let sent = 0;
+    let chunks = 0;
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
-        sent += 1;
+        chunks += 1;
         controller.enqueue(new Uint8Array(1024).fill(32));
-        if (sent === 1000) controller.close();
+        if (chunks === 1000) controller.close();
       },
     });
     const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
     expect(await statusOf(send("/check", { method: "POST", headers, body }))).toBe(413);
-    expect(sent).toBeLessThan(100);
+    expect(chunks).toBeLessThan(100);
   });
 });
 
 describe("a check without a token", () => {
   it.for(["Bearer wrong-token", `Bearer ${token}x`, `Basic ${token}`, "Bearer", "", token])(
-    "is refused: %j",
+    "a check with an invalid Authorization is answered with 401: %j",
     async (authorization) => {
       const { send } = headgate(one);
       const response = await send("/check?key=203.0.113.7", {
@@ -281,7 +285,7 @@ describe("a check without a token", () => {
     },
   );
 
-  it("touches no object, and its body is not read", async () => {
+  it("a check without a token calls no object, and its body is not read", async () => {
     const before = await listDurableObjectIds(env.RATE_LIMITER);
     const request = new Request<unknown, IncomingRequestCfProperties>("https://h.example/check", {
       method: "POST",
@@ -294,7 +298,7 @@ describe("a check without a token", () => {
     expect(await listDurableObjectIds(env.RATE_LIMITER)).toEqual(before);
   });
 
-  it("is told what to set while there are no tokens", async () => {
+  it("without CHECK_TOKENS, the answer of 401 names CHECK_TOKENS", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: undefined });
     const response = await send("/check?key=203.0.113.7");
     const { status, detail } = await response.json<{ status: number; detail: string }>();
@@ -302,7 +306,7 @@ describe("a check without a token", () => {
     expect(detail).toContain("CHECK_TOKENS");
   });
 
-  it("passes with any of several tokens, so that they can be changed one after the other", async () => {
+  it("each of several tokens is accepted, so that tokens can be rotated", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: '["old-token", "new-token"]' });
     const look = (bearer: string): Promise<number> =>
       statusOf(send("/check?key=203.0.113.7", { headers: { Authorization: `Bearer ${bearer}` } }));
@@ -311,7 +315,7 @@ describe("a check without a token", () => {
     ]);
   });
 
-  it("still learns whether the Worker is up", async () => {
+  it("GET /check/health requires no token", async () => {
     const { send } = headgate(one);
     const response = await send("/check/health");
     expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
@@ -319,13 +323,13 @@ describe("a check without a token", () => {
 });
 
 describe("CHECK_PATH", () => {
-  it("moves everything of the limiter's own, and leaves /check to the origin", async () => {
+  it("CHECK_PATH moves all endpoints of the limiter, and /check goes to the origin", async () => {
     const { send, check } = headgate({ ...one, CHECK_PATH: "/_limits" });
     expect(await statusOf(send("/_limits/health"))).toBe(200);
     expect(await statusOf(check("GET", "/_limits?key=203.0.113.7"))).toBe(200);
-    const origins = await send("/check", from("203.0.113.7"));
-    expect(await origins.json()).toMatchObject({ url: "https://origin.example/check" });
-    const beside = await headgate(one).send("/checkout", from("203.0.113.7"));
-    expect(await beside.json()).toMatchObject({ url: "https://origin.example/checkout" });
+    const forwarded = await send("/check", from("203.0.113.7"));
+    expect(await forwarded.json()).toMatchObject({ url: "https://origin.example/check" });
+    const similar = await headgate(one).send("/checkout", from("203.0.113.7"));
+    expect(await similar.json()).toMatchObject({ url: "https://origin.example/checkout" });
   });
 });

@@ -1,34 +1,35 @@
+/** The statuses of each operation of `/check` are those of the OpenAPI document. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import document from "../../../src/http/wire/openapi.json" with { type: "json" };
-import { type Headgate, headgate, token } from "../harness.ts";
+import { type Headgate, headgate, statusOf, token } from "../harness.ts";
 
-/** A token that is for nothing but what is not asked of it here. */
-const other = { look: "forgetter", forget: "looker" };
+/** Tokens without the right that a call needs. */
+const lackingTokens = { look: "forgetter", others: "looker" };
 
 const POLICIES = [{ name: "p", limits: "2/hour", key: "header:X-Api-Key", onError: "closed" }];
 const CHECK_TOKENS = [
   { token },
-  { token: other.look, may: ["forget"] },
-  { token: other.forget, may: ["look"] },
+  { token: lackingTokens.look, may: ["forget"] },
+  { token: lackingTokens.others, may: ["look"] },
 ];
 const call = (): Promise<never> => Promise.reject(new Error("the object is gone"));
 const silent = { check: call, look: call, forget: call, reserve: call, settle: call };
 
-const whole = { POLICIES, CHECK_TOKENS, KEY_SECRET: "one for all of them" };
-const sound = headgate(whole);
+const variables = { POLICIES, CHECK_TOKENS, KEY_SECRET: "shared by these Headgates" };
+const sound = headgate(variables);
 const broken = headgate({ LIMITS: "soon" });
-/** Takes no call at all. */
+/** Its self limits deny every call. */
 const limited = headgate({
-  ...whole,
+  ...variables,
   POLICIES: [
     ...POLICIES,
     { name: "calls", match: { path: "/check*" }, key: "global", limits: "1/hour", cost: 2 },
   ],
 });
-const undecided = headgate({ ...whole, RATE_LIMITER: { getByName: () => silent } });
-/** Cannot say who may call. */
+const undecided = headgate({ ...variables, RATE_LIMITER: { getByName: () => silent } });
+/** Its self limits fail closed. */
 const closed = headgate({
-  ...whole,
+  ...variables,
   POLICIES: [
     ...POLICIES,
     {
@@ -45,29 +46,29 @@ const closed = headgate({
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-interface Asked {
+interface Call {
   readonly method: string;
   readonly path: string;
-  /** What is asked when nothing is wrong. */
+  /** The query and body of a valid call. */
   readonly query?: string;
   readonly body?: object;
-  /** What is denied, where anything is. */
+  /** The query or body of a call that is denied. */
   readonly denied?: object | string;
   readonly lackingToken: string;
 }
 
 const key = "k";
-const post = { method: "POST", lackingToken: other.forget };
-const operations: Readonly<Record<string, Asked>> = {
+const post = { method: "POST", lackingToken: lackingTokens.others };
+const operations: Readonly<Record<string, Call>> = {
   look: {
     method: "GET",
     path: "/check",
     query: "key=k",
     denied: "key=k&cost=3",
-    lackingToken: other.look,
+    lackingToken: lackingTokens.look,
   },
   check: { ...post, path: "/check", body: { key }, denied: { key, cost: 3 } },
-  forget: { method: "DELETE", path: "/check", query: "key=k", lackingToken: other.forget },
+  forget: { method: "DELETE", path: "/check", query: "key=k", lackingToken: lackingTokens.others },
   checkEach: { ...post, path: "/check/batch", body: { checks: [{ key }] } },
   reserve: {
     ...post,
@@ -81,7 +82,7 @@ const operations: Readonly<Record<string, Asked>> = {
 const typed = { "Content-Type": "application/json" };
 
 function ask(
-  { method, path, query = "", body }: Asked,
+  { method, path, query = "", body }: Call,
   to: Headgate = sound,
   init: { headers?: Record<string, string>; body?: string } = {},
 ): Promise<Response> {
@@ -91,46 +92,46 @@ function ask(
   return to.send(url, { method, headers, ...(text !== undefined && { body: text }) });
 }
 
-/** Everything that can be wrong with what is asked, whether it can be of this or not. */
-async function answersTo(asked: Asked): Promise<Set<number>> {
-  const isPost = asked.body !== undefined;
+/** Makes the call with every mistake and every failure, and returns the statuses. */
+async function statusesFrom(valid: Call): Promise<Set<number>> {
+  const isPost = valid.body !== undefined;
   const authorized = { Authorization: `Bearer ${token}` };
-  const lacking = { ...typed, Authorization: `Bearer ${asked.lackingToken}` };
+  const lacking = { ...typed, Authorization: `Bearer ${valid.lackingToken}` };
   const bodies = isPost
     ? ["{", " ".repeat(129 * 1024), '{"colour": 1}'].map((body) =>
-        ask(asked, sound, { body, headers: { ...typed, ...authorized } }),
+        ask(valid, sound, { body, headers: { ...typed, ...authorized } }),
       )
-    : ["key=%ff", "colour=1"].map((query) => ask({ ...asked, query }));
-  const nobody = isPost
-    ? { ...asked, body: { ...asked.body, policy: "nobody" } }
-    : { ...asked, query: "policy=nobody&key=k" };
+    : ["key=%ff", "colour=1"].map((query) => ask({ ...valid, query }));
+  const unknownPolicy = isPost
+    ? { ...valid, body: { ...valid.body, policy: "unknown" } }
+    : { ...valid, query: "policy=unknown&key=k" };
   const denied = ["403", "429"].map((deny) =>
-    typeof asked.denied === "object"
-      ? { ...asked, query: `deny=${deny}`, body: asked.denied }
-      : { ...asked, query: `deny=${deny}&${asked.denied ?? ""}` },
+    typeof valid.denied === "object"
+      ? { ...valid, query: `deny=${deny}`, body: valid.denied }
+      : { ...valid, query: `deny=${deny}&${valid.denied ?? ""}` },
   );
-  const settled = await reservationOf(asked);
+  const settled = await withReservation(valid);
   const answers = await Promise.all([
-    ask(asked),
+    ask(valid),
     ...bodies,
-    ask(asked, sound, { headers: {} }),
-    ask(asked, sound, { headers: lacking }),
-    ask(asked, sound, { headers: authorized }),
-    ask(nobody),
-    ...(asked.denied === undefined ? [] : denied.map((each) => ask(each))),
-    ask(asked, broken),
-    ask(asked, limited),
+    ask(valid, sound, { headers: {} }),
+    ask(valid, sound, { headers: lacking }),
+    ask(valid, sound, { headers: authorized }),
+    ask(unknownPolicy),
+    ...(valid.denied === undefined ? [] : denied.map((each) => ask(each))),
+    ask(valid, broken),
+    ask(valid, limited),
     ask(settled, undecided),
-    ask(asked, closed),
+    ask(valid, closed),
   ]);
   return new Set(answers.map(({ status }) => status));
 }
 
-/** Of an id that is none no object is asked. */
-async function reservationOf(asked: Asked): Promise<Asked> {
-  if (asked !== operations["settle"]) return asked;
-  const made = await sound.check("POST", "/check/reserve", { key: "another", ttlMs: 60_000 });
-  return { ...asked, body: { ...asked.body, id: (await made.json<{ id: string }>()).id } };
+/** A call of `/settle` with a valid id: only such a call reaches an object. */
+async function withReservation(valid: Call): Promise<Call> {
+  if (valid !== operations["settle"]) return valid;
+  const reserved = await sound.check("POST", "/check/reserve", { key: "another", ttlMs: 60_000 });
+  return { ...valid, body: { ...valid.body, id: (await reserved.json<{ id: string }>()).id } };
 }
 
 const documented = Object.values(document.paths).flatMap((path) =>
@@ -141,13 +142,16 @@ const statusesOf = (name: string): Set<number> => {
   return new Set(Object.keys(operation?.responses ?? {}).map(Number));
 };
 
-describe("the answers that the OpenAPI document tells of", () => {
-  it.for(Object.keys(operations))("are all there are, and all given: %s", async (name) => {
-    const asked = operations[name];
-    expect(asked && (await answersTo(asked))).toEqual(statusesOf(name));
-  });
+describe("the answers in the OpenAPI document", () => {
+  it.for(Object.keys(operations))(
+    "the operation %s answers exactly the statuses of the OpenAPI document",
+    async (name) => {
+      const valid = operations[name];
+      expect(valid && (await statusesFrom(valid))).toEqual(statusesOf(name));
+    },
+  );
 
-  it("are all given to gateways, with the words of a policy's own", async () => {
+  it("GET /check/forward answers the statuses of the OpenAPI document, and the body of onDeny", async () => {
     const denying = (onDeny: object): Headgate =>
       headgate({ POLICIES: [{ name: "p", limits: "1/hour", key: "global", onDeny }] });
     const authorized = { Authorization: `Bearer ${token}`, "X-Forwarded-Method": "GET" };
@@ -174,5 +178,59 @@ describe("the answers that the OpenAPI document tells of", () => {
     expect(await forward(busy, "?deny=429")).toEqual([429, problem]);
     expect(await forward(undecided)).toEqual([503, problem]);
     expect(await forward(broken)).toEqual([500, problem]);
+  });
+});
+
+describe("GET /check/openapi.json", () => {
+  it("GET /check/openapi.json answers the document without a token, with the path where it is served", async () => {
+    const response = await headgate({ LIMITS: "5/minute" }).send("/check/openapi.json");
+    expect([response.status, await response.json()]).toEqual([200, document]);
+    const moved = headgate({ LIMITS: "5/minute", CHECK_PATH: "/_limits/v1" });
+    const served = await moved.send("/_limits/v1/openapi.json");
+    expect(await served.json<typeof document>()).toEqual({
+      ...document,
+      servers: [{ ...document.servers[0], url: "/_limits/v1" }],
+    });
+  });
+
+  it("/check/openapi.json answers HEAD without a body, and other methods with 405", async () => {
+    const { send } = headgate({ LIMITS: "5/minute" });
+    const head = await send("/check/openapi.json", { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect(head.headers.get("Content-Type")).toBe("application/json");
+    const answer = await send("/check/openapi.json", { method: "POST", body: "{}" });
+    expect([answer.status, answer.headers.get("Allow")]).toEqual([405, "GET, HEAD"]);
+  });
+
+  it("every path of the OpenAPI document exists", async () => {
+    const { check } = headgate({ LIMITS: "5/minute" });
+    const statuses = Object.keys(document.paths).map((path) =>
+      statusOf(check("PATCH", `/check${path}`)),
+    );
+    expect(new Set(await Promise.all(statuses))).toEqual(new Set([405]));
+  });
+});
+
+describe("the examples of the document", () => {
+  const examplesOf = (operation: object): { readonly value: unknown }[] => {
+    const { requestBody } = operation as { requestBody?: { content: Record<string, object> } };
+    const { examples = {} } = (requestBody?.content["application/json"] ?? {}) as {
+      examples?: Record<string, { value: unknown }>;
+    };
+    return Object.values(examples);
+  };
+
+  it("the request examples of the OpenAPI document are accepted", async () => {
+    const { check } = headgate({
+      POLICIES: [{ name: "login", key: "ip", limits: { limit: 5, window: "1m" } }],
+    });
+    const sent = Object.entries(document.paths).flatMap(([path, methods]) =>
+      "post" in methods ? examplesOf(methods.post).map(({ value }) => [path, value] as const) : [],
+    );
+    const answers = sent.map(async ([path, value]) =>
+      statusOf(check("POST", `/check${path === "/" ? "" : path}`, value)),
+    );
+    expect(await Promise.all(answers)).toEqual(sent.map(() => 200));
+    expect(sent.length).toBeGreaterThan(6);
   });
 });

@@ -1,4 +1,4 @@
-/** The reason that every decision of `/check`, and every denial of the proxy, names. */
+/** The `reason` of every decision of `/check`, and of every denial of the proxy. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseLimits } from "../../../src/strategies/index.ts";
@@ -16,7 +16,7 @@ const visitor = from(key);
 const policy = { name: "p", limits: "1/minute", strategy: "fixed-window" };
 const queue = { limit: 10, window: "1s", strategy: "leaky-bucket", burst: 20 };
 
-interface Named {
+interface Answer {
   readonly allowed: boolean;
   readonly reason: string;
   readonly violated: string[];
@@ -24,24 +24,24 @@ interface Named {
   readonly bannedForMs: number;
 }
 
-async function checked({ check }: Headgate, fields: object = {}): Promise<Named> {
+async function answerTo({ check }: Headgate, fields: object = {}): Promise<Answer> {
   const response = await check("POST", "/check", { key, ...fields });
   expect(response.status).toBe(200);
   return response.json();
 }
 
-/** The reason of an allowed or denied check, in short. */
+/** Describes the decision of a check, as in `denied: cost`. */
 const reasonOf = async (own: Headgate, fields: object = {}): Promise<string> => {
-  const { allowed, reason } = await checked(own, fields);
+  const { allowed, reason } = await answerTo(own, fields);
   return `${allowed ? "allowed" : "denied"}: ${reason}`;
 };
 
-/** The members of the problem details that a request to the proxy is answered with. */
+/** The problem details in an answer of the proxy. */
 const problemOf = async (answer: Promise<Response>): Promise<{ type: string; reason: string }> =>
   (await answer).json();
 
 describe("the reason of a check", () => {
-  it("is limit while the limits decide, allowed or denied", async () => {
+  it("the reason is limit while the limits decide, whether allowed or denied", async () => {
     const own = headgate({ POLICIES: [policy] });
     expect(await reasonOf(own, { cost: 0 })).toBe("allowed: limit");
     expect(await reasonOf(own)).toBe("allowed: limit");
@@ -49,41 +49,41 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { cost: 0 })).toBe("allowed: limit");
   });
 
-  it("is cost when no wait makes the cost fit", async () => {
+  it("the reason is cost when waiting does not help", async () => {
     const own = headgate({ POLICIES: [policy] });
-    expect(await checked(own, { cost: 2 })).toMatchObject({
+    expect(await answerTo(own, { cost: 2 })).toMatchObject({
       allowed: false,
       reason: "cost",
       retryAfterMs: null,
     });
   });
 
-  it("is cost when only one of two exceeded limits can never fit it", async () => {
+  it("the reason is cost when the cost exceeds the capacity of one of two violated limits", async () => {
     const limits = ["1/minute", "5/hour"];
     const own = headgate({ POLICIES: [{ ...policy, limits }] });
-    await checked(own);
-    const denied = await checked(own, { cost: 2 });
+    await answerTo(own);
+    const denied = await answerTo(own, { cost: 2 });
     expect([denied.reason, denied.violated, denied.retryAfterMs]).toEqual([
       "cost",
       ["p.1-per-1m"],
       null,
     ]);
-    const both = await checked(own, { cost: 5 });
+    const both = await answerTo(own, { cost: 5 });
     expect([both.reason, both.violated]).toEqual(["cost", ["p.1-per-1m", "p.5-per-1h"]]);
   });
 
-  it("is ban from the denial that begins the ban until its end, also once the window has refilled", async () => {
+  it("the reason is ban from the denial that begins the ban until its end, even after the window has ended", async () => {
     const own = headgate({ POLICIES: [{ ...policy, ban: "1h" }] });
-    await checked(own);
-    expect(await checked(own)).toMatchObject({
+    await answerTo(own);
+    expect(await answerTo(own)).toMatchObject({
       reason: "ban",
       bannedForMs: 3_600_000,
       violated: ["p"],
     });
     vi.setSystemTime(startMs + 1_800_000);
     const refilled = { allowed: false, reason: "ban", bannedForMs: 1_800_000, violated: [] };
-    expect(await checked(own)).toMatchObject({ ...refilled, retryAfterMs: 1_800_000 });
-    expect(await checked(own, { cost: 0 })).toMatchObject(refilled);
+    expect(await answerTo(own)).toMatchObject({ ...refilled, retryAfterMs: 1_800_000 });
+    expect(await answerTo(own, { cost: 0 })).toMatchObject(refilled);
     expect(await problemOf(own.send("/", visitor))).toEqual({
       type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
       title: "Abnormal Usage Detected",
@@ -96,14 +96,14 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own)).toBe("allowed: limit");
   });
 
-  it("is ban rather than cost for a banned key, although the wait never helps", async () => {
+  it("the reason is ban rather than cost for a banned key and a cost above the capacity", async () => {
     const own = headgate({ POLICIES: [{ ...policy, ban: "1h" }] });
-    await checked(own);
-    await checked(own);
-    expect(await checked(own, { cost: 2 })).toMatchObject({ reason: "ban", retryAfterMs: null });
+    await answerTo(own);
+    await answerTo(own);
+    expect(await answerTo(own, { cost: 2 })).toMatchObject({ reason: "ban", retryAfterMs: null });
   });
 
-  it("is the policy's list, whatever has been spent; deny comes before allow", async () => {
+  it("the reason is the policy's list that the key is on, and deny precedes allow", async () => {
     const lists = { allow: ["203.0.113.0/24"], deny: ["203.0.113.66"] };
     const own = headgate({ POLICIES: [{ ...policy, ...lists }] });
     expect(await reasonOf(own)).toBe("allowed: allow");
@@ -113,7 +113,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { key: "9.9.9.9", cost: 2 })).toBe("denied: cost");
   });
 
-  it("is dry-run where a dry run would have denied, and what decided where it would not", async () => {
+  it("the reason is dry-run where a dry run would have denied", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const lists = { allow: ["198.51.100.1"], deny: ["203.0.113.66"] };
     const own = headgate({ POLICIES: [{ ...policy, ...lists, ban: "1h", dryRun: true }] });
@@ -124,14 +124,14 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { key: "198.51.100.1" })).toBe("allowed: allow");
   });
 
-  it("is delay where a queue would hold the request longer than maxDelay", async () => {
+  it("the reason is delay when a queue would delay the request longer than maxDelay", async () => {
     const own = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay: "500ms" }] });
     expect(await reasonOf(own, { cost: 6 })).toBe("allowed: limit");
     expect(await reasonOf(own)).toBe("denied: delay");
     expect(await reasonOf(own, { cost: 7 })).toBe("denied: cost");
   });
 
-  it("is limit where the queue's burst, and not maxDelay, is full", async () => {
+  it("the reason is limit when the burst of a queue is full rather than its maxDelay", async () => {
     for (const maxDelay of [undefined, "2s", "1h"]) {
       const own = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay }] });
       // oxlint-disable-next-line no-await-in-loop
@@ -141,21 +141,21 @@ describe("the reason of a check", () => {
     }
   });
 
-  it("is limit rather than delay where another limit is exceeded too", async () => {
+  it("the reason is limit rather than delay when another limit is violated too", async () => {
     const limits = [queue, { limit: 6, window: "1h", strategy: "fixed-window" }];
     const own = headgate({ POLICIES: [{ name: "p", limits, maxDelay: "500ms" }] });
-    await checked(own, { cost: 6 });
+    await answerTo(own, { cost: 6 });
     expect(await reasonOf(own)).toBe("denied: limit");
   });
 
-  it("is named in a look, a batch, a reservation, and limits of the call's own", async () => {
+  it("looks, batches, reservations and ad hoc checks answer a reason", async () => {
     const { check } = headgate({ POLICIES: [{ ...policy, deny: ["203.0.113.66"] }] });
     const looked = await check("GET", `/check?key=${key}&cost=2`);
     expect(await looked.json()).toMatchObject({ reason: "cost" });
     const adhoc = { key: "k", limits: "1/minute" };
     const checks = [{ key }, { key }, { key: "203.0.113.66" }, adhoc, adhoc];
     const batch = await check("POST", "/check/batch", { checks });
-    const { results } = await batch.json<{ results: Named[] }>();
+    const { results } = await batch.json<{ results: Answer[] }>();
     expect(results.map(({ reason }) => reason)).toEqual([
       "limit",
       "limit",
@@ -165,12 +165,12 @@ describe("the reason of a check", () => {
     ]);
     const reserved = await check("POST", "/check/reserve", { key, cost: 2, ttlMs: 1_000 });
     expect(await reserved.json()).toMatchObject({ reason: "cost", id: null });
-    const refused = await check("POST", "/check?deny=429", { key: "203.0.113.66" });
-    expect([refused.status, await refused.json()]).toMatchObject([429, { reason: "deny" }]);
+    const denied = await check("POST", "/check?deny=429", { key: "203.0.113.66" });
+    expect([denied.status, await denied.json()]).toMatchObject([429, { reason: "deny" }]);
   });
 });
 
-/** Opens reservations by another policy on the same key, until there is room for none. */
+/** Opens 1,000 reservations of other policies on the key, the maximum. */
 async function fill(own: Headgate): Promise<void> {
   const opened = await own.check("POST", "/check/reserve", { policy: "o", key, ttlMs: 60_000 });
   const { id } = await opened.json<{ id: string }>();
@@ -183,38 +183,44 @@ async function fill(own: Headgate): Promise<void> {
   );
 }
 
-describe("the reason of a reservation on a key with 1,000 open ones", () => {
+it("a reservation beyond 1,000 on a key has the reason reservations, unless the key is denied anyway", async () => {
   const opener = { name: "o", match: { path: "/none" }, limits: "9/minute" };
+  const own = headgate({ POLICIES: [policy, { ...policy, name: "b", ban: "1h" }, opener] });
+  await fill(own);
+  const request = { policy: "b", key, ttlMs: 1_000 };
+  const response = await own.check("POST", "/check/reserve", request);
+  expect([response.status, await response.json()]).toMatchObject([
+    429,
+    { type: "about:blank", reason: "reservations" },
+  ]);
+  const costly = await own.check("POST", "/check/reserve", { ...request, cost: 2 });
+  expect([costly.status, await costly.json()]).toMatchObject([200, { reason: "cost", id: null }]);
+  await answerTo(own, { policy: "b" });
+  await answerTo(own, { policy: "b" });
+  const banned = await own.check("POST", "/check/reserve", request);
+  expect([banned.status, await banned.json()]).toMatchObject([200, { reason: "ban", id: null }]);
+});
 
-  it("is reservations, in the problem details", async () => {
-    const own = headgate({ POLICIES: [policy, opener] });
-    await fill(own);
-    const asked = { policy: "p", key, ttlMs: 1_000 };
-    const response = await own.check("POST", "/check/reserve", asked);
-    expect([response.status, await response.json()]).toMatchObject([
-      429,
-      { type: "about:blank", reason: "reservations" },
-    ]);
-  });
-
-  it("is the key's own where it is denied anyway: to settle reservations would not help", async () => {
-    const own = headgate({ POLICIES: [{ ...policy, ban: "1h" }, opener] });
-    await fill(own);
-    const asked = { policy: "p", key, ttlMs: 1_000 };
-    const costly = await own.check("POST", "/check/reserve", { ...asked, cost: 2 });
-    expect([costly.status, await costly.json()]).toMatchObject([200, { reason: "cost", id: null }]);
-    await checked(own, { policy: "p" });
-    await checked(own, { policy: "p" });
-    const banned = await own.check("POST", "/check/reserve", asked);
-    expect([banned.status, await banned.json()]).toMatchObject([200, { reason: "ban", id: null }]);
-  });
+it("a denial by a dry run begins no ban, so that the key is not banned once the policy is enforced", async () => {
+  vi.spyOn(console, "warn").mockReturnValue(undefined);
+  const banning = { name: "p", limits: "1/hour", strategy: "sliding-log", ban: "1h" };
+  const KEY_SECRET = crypto.randomUUID();
+  const dryRun = headgate({ KEY_SECRET, POLICIES: [{ ...banning, dryRun: true }] });
+  const enforced = headgate({ KEY_SECRET, POLICIES: [banning] });
+  await answerTo(dryRun);
+  const denied = { allowed: true, violated: ["p"], bannedForMs: 0 };
+  expect(await answerTo(dryRun)).toMatchObject(denied);
+  const look = await enforced.check("GET", `/check?key=${key}&cost=0`);
+  expect(await look.json()).toMatchObject({ bannedForMs: 0, limits: [{ remaining: 0 }] });
+  // The first denial of the enforced policy begins its ban.
+  expect(await answerTo(enforced)).toMatchObject({ allowed: false, bannedForMs: 3_600_000 });
 });
 
 describe("the reason in the problem details of the proxy and of /check/forward", () => {
   const reasonIn = async (answer: Promise<Response>): Promise<string> =>
     (await problemOf(answer)).reason;
 
-  it("is the one that no wait can change, where policies deny for different reasons", async () => {
+  it("when policies deny for different reasons, the problem names ban and cost before limit", async () => {
     const limited = { ...policy, name: "limited", key: "global" };
     const banned = { ...policy, name: "banned", ban: "1h" };
     const costly = { ...policy, name: "costly", cost: 2, key: "global" };
@@ -225,14 +231,14 @@ describe("the reason in the problem details of the proxy and of /check/forward",
     expect(await reasonIn(never.send("/", visitor))).toBe("cost");
   });
 
-  it("is delay of a full queue, and deny of who is listed or lacks a part of the key", async () => {
-    const held = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay: "50ms" }] });
-    await statusOf(held.send("/", visitor));
-    expect(await reasonIn(held.send("/", visitor))).toBe("delay");
-    const listed = headgate({ POLICIES: [{ ...policy, deny: [key] }] });
-    expect(await reasonIn(listed.send("/", visitor))).toBe("deny");
-    const lacking = { ...policy, key: "cookie:sid", onMissingKey: "deny" };
-    expect(await reasonIn(headgate({ POLICIES: [lacking] }).send("/", visitor))).toBe("deny");
+  it("the reason of a problem is delay for a full queue, and deny for a blocked key and a missing key part", async () => {
+    const delaying = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay: "50ms" }] });
+    await statusOf(delaying.send("/", visitor));
+    expect(await reasonIn(delaying.send("/", visitor))).toBe("delay");
+    const blocking = headgate({ POLICIES: [{ ...policy, deny: [key] }] });
+    expect(await reasonIn(blocking.send("/", visitor))).toBe("deny");
+    const missing = { ...policy, key: "cookie:sid", onMissingKey: "deny" };
+    expect(await reasonIn(headgate({ POLICIES: [missing] }).send("/", visitor))).toBe("deny");
   });
 
   it.for([
@@ -240,17 +246,20 @@ describe("the reason in the problem details of the proxy and of /check/forward",
     [{ ban: "1h" }, "ban"],
     [{ cost: 2 }, "cost"],
     [{ deny: [key] }, "deny"],
-  ] as const)("for a gateway, of a policy with %j: %s", async ([fields, reason]) => {
-    const { send } = headgate({ POLICIES: [{ ...policy, ...fields }] });
-    const headers = {
-      Authorization: "Bearer the-tests-token",
-      "X-Original-Method": "GET",
-      "X-Original-URI": "/",
-      "X-Forwarded-For": key,
-    };
-    const ask = (): Promise<Response> => send("/check/forward?deny=403", { headers });
-    await statusOf(ask());
-    const response = await ask();
-    expect([response.status, await response.json()]).toMatchObject([403, { reason }]);
-  });
+  ] as const)(
+    "the problem of /check/forward for a policy with %j has the reason %s",
+    async ([fields, reason]) => {
+      const { send } = headgate({ POLICIES: [{ ...policy, ...fields }] });
+      const headers = {
+        Authorization: "Bearer the-tests-token",
+        "X-Original-Method": "GET",
+        "X-Original-URI": "/",
+        "X-Forwarded-For": key,
+      };
+      const ask = (): Promise<Response> => send("/check/forward?deny=403", { headers });
+      await statusOf(ask());
+      const response = await ask();
+      expect([response.status, await response.json()]).toMatchObject([403, { reason }]);
+    },
+  );
 });

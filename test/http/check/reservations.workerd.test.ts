@@ -1,9 +1,10 @@
+/** Reservations: `POST /check/reserve` and `POST /check/settle`. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Headgate, headgate, statusOf, token } from "../harness.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 
-/** Of another policy on the same key. */
+/** A charge of another policy on the same key. */
 const filler = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
 
 const log = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "header:X-Api-Key" };
@@ -15,7 +16,7 @@ interface Answer {
   limits: { remaining: number }[];
 }
 
-/** Ahead of the real clock, which alarms follow. */
+/** Ahead of the real clock, so that the alarms of objects, which follow it, do not fire. */
 const startMs = Date.UTC(2100, 0, 1);
 const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
 
@@ -39,7 +40,7 @@ const settle = async ({ check }: Headgate, id: unknown, cost: number): Promise<u
   return response.json();
 };
 
-/** What is left of each limit. */
+/** The remaining units of each limit. */
 const remaining = async ({ check }: Headgate, look: object = {}): Promise<number[]> => {
   const response = await check("POST", "/check", { key: "k", cost: 0, ...look });
   const { limits } = await response.json<Answer>();
@@ -50,7 +51,7 @@ const settled = { settled: true };
 const unsettled = { settled: false };
 
 describe("POST /check/reserve", () => {
-  it("spends as a check does, and answers an id beside the decision", async () => {
+  it("a reservation spends like a check, and answers an id with the decision", async () => {
     const own = headgate(log);
     expect(await reserve(own, 4)).toEqual({
       allowed: true,
@@ -68,7 +69,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(own)).toEqual([6]);
   });
 
-  it("answers a denial without an id, and spends nothing for it", async () => {
+  it("a denied reservation has no id and spends nothing", async () => {
     const own = headgate(log);
     await reserve(own, 8);
     expect(await reserve(own, 3)).toMatchObject({
@@ -81,7 +82,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(own)).toEqual([2]);
   });
 
-  it("answers a denial with the status that the caller asks for", async () => {
+  it("a denied reservation is answered with the status of deny", async () => {
     const { check } = headgate(log);
     const ask = (deny: number): Promise<Response> =>
       check("POST", `/check/reserve?deny=${deny}`, { key: "k", cost: 6, ttlMs: 1_000 });
@@ -92,7 +93,7 @@ describe("POST /check/reserve", () => {
     expect(await statusOf(ask(403))).toBe(403);
   });
 
-  it("takes limits of its own, which its id settles", async () => {
+  it("a reservation under ad hoc limits is settled by its id", async () => {
     const own = headgate(log);
     const limits = ["9/minute", { limit: 20, window: "1h", strategy: "token-bucket" }];
     const adhoc = { key: ["k", "l"], limits, strategy: "sliding-log" };
@@ -107,7 +108,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(own)).toEqual([10]);
   });
 
-  it("is settled where it was made, whatever objects its policy has since", async () => {
+  it("a reservation is settled in its object, even after the policy uses other objects", async () => {
     const KEY_SECRET = crypto.randomUUID();
     const sharded = { POLICIES: [{ name: "p", limits: "9/hour", objects: "sharded" }] };
     const visitor = { key: "203.0.113.7" };
@@ -116,7 +117,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(headgate({ ...sharded, KEY_SECRET }), visitor)).toEqual([9]);
   });
 
-  it("answers without an id by the isolate's own count while the object is silent, else 503", async () => {
+  it("while the object does not answer, a local policy reserves without an id, and others answer 503", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const silent = (onError: string): Headgate =>
@@ -125,9 +126,9 @@ describe("POST /check/reserve", () => {
         RATE_LIMITER: { getByName: () => ({ reserve: call, settle: call }) },
       });
     const local = silent("local");
-    const ask = { key: undefined };
-    expect(await reserve(local, 2, ask)).toMatchObject({ allowed: true, id: null, headers: {} });
-    expect(await reserve(local, 1, ask)).toMatchObject({ allowed: false, id: null });
+    const noKey = { key: undefined };
+    expect(await reserve(local, 2, noKey)).toMatchObject({ allowed: true, id: null, headers: {} });
+    expect(await reserve(local, 1, noKey)).toMatchObject({ allowed: false, id: null });
     for (const onError of ["open", "closed"]) {
       const { check } = silent(onError);
       // oxlint-disable-next-line no-await-in-loop
@@ -138,7 +139,7 @@ describe("POST /check/reserve", () => {
 });
 
 describe("POST /check/settle", () => {
-  it("gives back what was not needed, at the instant of the spend", async () => {
+  it("settling below the reserved cost refunds the difference at the time of the spend", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     at(40_000);
@@ -148,20 +149,20 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([10]);
   });
 
-  it("books in full what was needed beyond it, which may leave a debt", async () => {
+  it("settling above the reserved cost charges the difference in full, beyond the limit", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     at(40_000);
     expect(await settle(own, id, 25)).toEqual(settled);
     expect(await remaining(own)).toEqual([0]);
     at(60_000);
-    // 17 of them were booked at 0:40, and keep the key waiting beyond what was reserved.
+    // The additional 17 units were spent at 0:40, and leave the window at 1:40.
     expect(await remaining(own)).toEqual([0]);
     at(100_000);
     expect(await remaining(own)).toEqual([10]);
   });
 
-  it("settles once", async () => {
+  it("a reservation is settled once", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     expect(await settle(own, id, 6)).toEqual(settled);
@@ -170,7 +171,7 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([4]);
   });
 
-  it("settles one of several that ask at once", async () => {
+  it("one of several concurrent settlements of a reservation succeeds", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     const answers = await Promise.all([1, 1, 1, 1].map((cost) => settle(own, id, cost)));
@@ -180,7 +181,7 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([9]);
   });
 
-  it("settles until the ttl, when what was reserved stands as spent", async () => {
+  it("a reservation cannot be settled after its ttl, and its cost stays spent", async () => {
     const own = headgate({ ...log, LIMITS: "10/hour" });
     const [first, second] = [await reserve(own, 3), await reserve(own, 3)];
     at(49_999);
@@ -190,7 +191,7 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([6]);
   });
 
-  it("frees the slots of a concurrency limit, at any cost; so does the ttl", async () => {
+  it("settling at any cost, and the end of the ttl, free the slots of a concurrency limit", async () => {
     const own = headgate({ ...log, LIMITS: "2/hour", STRATEGY: "concurrency" });
     const [first, second] = [await reserve(own, 1), await reserve(own, 1)];
     expect(await reserve(own, 1)).toMatchObject({ id: null, retryAfterMs: 50_000 });
@@ -203,7 +204,7 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([2]);
   });
 
-  it("reaches no object by an id that is unknown, forged or none at all", async () => {
+  it("settling an unknown, forged or malformed id calls no object", async () => {
     const getByName = vi.fn<() => never>();
     const own = headgate(log);
     const other = headgate(log);
@@ -213,16 +214,16 @@ describe("POST /check/settle", () => {
     const [sharded, unsigned] = [parts.with(2, "32"), parts.with(5, "")];
     const ids = ["", ".....", "nothing", id.slice(0, -1), `${id}.`, ` ${id}`, "\ud800", elsewhere];
     const forged = headgate({ ...log, RATE_LIMITER: { getByName } });
-    const wrong = [...ids, sharded.join("."), unsigned.join("."), "x.".repeat(7_000), id];
-    const answers = await Promise.all(wrong.map((each) => settle(forged, each, 0)));
-    expect(answers).toEqual(wrong.map(() => unsettled));
+    const invalid = [...ids, sharded.join("."), unsigned.join("."), "x.".repeat(7_000), id];
+    const answers = await Promise.all(invalid.map((each) => settle(forged, each, 0)));
+    expect(answers).toEqual(invalid.map(() => unsettled));
     expect(getByName).not.toHaveBeenCalled();
     expect(await settle(other, id, 0)).toEqual(unsettled);
     expect(await remaining(own)).toEqual([2]);
     expect(await settle(own, id, 0)).toEqual(settled);
   });
 
-  it("is void after the key is forgotten", async () => {
+  it("a reservation cannot be settled after its key is forgotten", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     expect(await statusOf(own.check("DELETE", "/check?key=k"))).toBe(204);
@@ -231,7 +232,7 @@ describe("POST /check/settle", () => {
     expect(await remaining(own)).toEqual([5]);
   });
 
-  it("answers 503 while the object is silent", async () => {
+  it("POST /check/settle answers 503 while the object does not answer", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const KEY_SECRET = crypto.randomUUID();
     const { id } = await reserve(headgate({ ...log, KEY_SECRET }), 1);
@@ -244,7 +245,7 @@ describe("POST /check/settle", () => {
 });
 
 describe("a key with 1,000 open reservations", () => {
-  it("is refused another until one of them is settled or expires", async () => {
+  it("R16: a key with 1,000 open reservations gets a problem with a wait until one is settled or expires", async () => {
     const own = headgate({ ...log, LIMITS: "1000000/hour", STRATEGY: "fixed-window" });
     const { id } = await reserve(own, 1);
     const [, key = ""] = id.split(".");
@@ -254,14 +255,14 @@ describe("a key with 1,000 open reservations", () => {
     );
     await Promise.all(open);
     at(19_999);
-    const refused = await own.check("POST", "/check/reserve?deny=403", {
+    const full = await own.check("POST", "/check/reserve?deny=403", {
       key: "k",
       cost: 7,
       ttlMs: 1_000,
     });
-    expect([refused.status, refused.headers.get("Retry-After")]).toEqual([429, "31"]);
-    expect(refused.headers.get("Content-Type")).toBe("application/problem+json");
-    expect(await refused.json()).toEqual({
+    expect([full.status, full.headers.get("Retry-After")]).toEqual([429, "31"]);
+    expect(full.headers.get("Content-Type")).toBe("application/problem+json");
+    expect(await full.json()).toEqual({
       type: "about:blank",
       title: "Too Many Requests",
       status: 429,
@@ -275,8 +276,8 @@ describe("a key with 1,000 open reservations", () => {
   });
 });
 
-/** The status, and what is told of each wrong field. */
-const refusalOf = async (answer: Promise<Response>): Promise<unknown[]> => {
+/** The status, and the name and accepted values of each invalid field. */
+const errorsOf = async (answer: Promise<Response>): Promise<unknown[]> => {
   const response = await answer;
   const { status, errors = [] } = await response.json<{
     status: number;
@@ -289,61 +290,66 @@ const refusalOf = async (answer: Promise<Response>): Promise<unknown[]> => {
 const ttl = "an integer from 1000 to 86400000";
 const costs = "an integer from 0 to 1000000";
 
-describe("a reservation that is wrong", () => {
+describe("an invalid reservation", () => {
   it.for([999, 86_400_001, 1.5, "1000", null, undefined, -1_000, 1e300])(
-    "is refused for a ttlMs of %j",
+    "a reservation with a ttlMs of %j is answered with 422",
     async (ttlMs) => {
       const { check } = headgate(log);
       const own = check("POST", "/check/reserve", { key: "k", ttlMs });
-      expect(await refusalOf(own)).toEqual([422, ["ttlMs", ttl]]);
+      expect(await errorsOf(own)).toEqual([422, ["ttlMs", ttl]]);
       const adhoc = check("POST", "/check/reserve", { key: "k", limits: "5/minute", ttlMs });
-      expect(await refusalOf(adhoc)).toEqual([422, ["ttlMs", ttl]]);
+      expect(await errorsOf(adhoc)).toEqual([422, ["ttlMs", ttl]]);
     },
   );
 
-  it.for([1_000, 86_400_000])("is not for a ttlMs of %j", async (ttlMs) => {
+  it.for([1_000, 86_400_000])("a reservation with a ttlMs of %j is accepted", async (ttlMs) => {
     expect((await reserve(headgate(log), 1, { ttlMs })).id).not.toBeNull();
   });
 
-  it.for([-1, 0.5, 1_000_001, 2 ** 53, "1", null])("is refused for a cost of %j", async (cost) => {
-    const { check } = headgate(log);
-    const asked = check("POST", "/check/reserve", { key: "k", cost, ttlMs: 1_000 });
-    expect(await refusalOf(asked)).toEqual([422, ["cost", costs]]);
-    expect(await refusalOf(check("POST", "/check/settle", { id: "x", cost }))).toEqual([
-      422,
-      ["cost", costs],
-    ]);
-  });
+  it.for([-1, 0.5, 1_000_001, 2 ** 53, "1", null])(
+    "reserving and settling a cost of %j are answered with 422",
+    async (cost) => {
+      const { check } = headgate(log);
+      const reserving = check("POST", "/check/reserve", { key: "k", cost, ttlMs: 1_000 });
+      expect(await errorsOf(reserving)).toEqual([422, ["cost", costs]]);
+      expect(await errorsOf(check("POST", "/check/settle", { id: "x", cost }))).toEqual([
+        422,
+        ["cost", costs],
+      ]);
+    },
+  );
 
-  it("names every wrong field, of the query too", async () => {
+  it("reservations and settlements are answered with every invalid field of body and query", async () => {
     const { check } = headgate(log);
-    const named = async (path: string, body: unknown): Promise<string> => {
-      const [status, ...errors] = await refusalOf(check("POST", path, body));
+    const fieldsOf = async (path: string, body: unknown): Promise<string> => {
+      const [status, ...errors] = await errorsOf(check("POST", path, body));
       expect(status).toBe(422);
       return errors.map((error) => (error as [string])[0]).join(" ");
     };
     const wrong = { policy: 1, key: "", cost: -1, ttlMs: 0, strategy: "x", ttl: 5 };
-    expect(await named("/check/reserve?deny=500&wait=1", wrong)).toBe(
+    expect(await fieldsOf("/check/reserve?deny=500&wait=1", wrong)).toBe(
       "policy key cost strategy ttlMs ttl deny wait",
     );
     const adhoc = { policy: "p", key: 5, limits: "0/minute", strategy: 1, ttlMs: 0, id: "x" };
-    expect(await named("/check/reserve", adhoc)).toBe("policy key ttlMs id strategy limits.limit");
-    expect(await named("/check/settle?deny=429", { id: 5, cost: -1, key: "k" })).toBe(
+    expect(await fieldsOf("/check/reserve", adhoc)).toBe(
+      "policy key ttlMs id strategy limits.limit",
+    );
+    expect(await fieldsOf("/check/settle?deny=429", { id: 5, cost: -1, key: "k" })).toBe(
       "id cost key deny",
     );
-    expect(await named("/check/settle", {})).toBe("id cost");
-    expect(await named("/check/settle", { id: null, cost: 1 })).toBe("id");
-    expect(await named("/check/reserve", [])).toBe("body");
-    expect(await named("/check/settle", "x")).toBe("body");
-    const unknown = { policy: "nobody", key: "k", ttlMs: 1_000 };
+    expect(await fieldsOf("/check/settle", {})).toBe("id cost");
+    expect(await fieldsOf("/check/settle", { id: null, cost: 1 })).toBe("id");
+    expect(await fieldsOf("/check/reserve", [])).toBe("body");
+    expect(await fieldsOf("/check/settle", "x")).toBe("body");
+    const unknown = { policy: "unknown", key: "k", ttlMs: 1_000 };
     expect(await statusOf(check("POST", "/check/reserve", unknown))).toBe(404);
   });
 
-  it("spends nothing", async () => {
+  it("an invalid reservation spends nothing", async () => {
     const own = headgate(log);
     const { check } = own;
-    const wrong = [{ ttlMs: 999 }, { ttlMs: 1_000, extra: 1 }, { ttlMs: 1_000, strategy: "x" }];
-    const bodies = wrong.map((each) => ({ key: "k", cost: 5, ...each }));
+    const changes = [{ ttlMs: 999 }, { ttlMs: 1_000, extra: 1 }, { ttlMs: 1_000, strategy: "x" }];
+    const bodies = changes.map((each) => ({ key: "k", cost: 5, ...each }));
     await Promise.all(bodies.map((body) => statusOf(check("POST", "/check/reserve", body))));
     await statusOf(check("POST", "/check/reserve?x=1", { key: "k", cost: 5, ttlMs: 1_000 }));
     expect(await remaining(own)).toEqual([10]);
@@ -355,7 +361,7 @@ describe.each(["/check/reserve", "/check/settle"])("%s", (path) => {
   const post = (init: RequestInit<IncomingRequestCfProperties>): Promise<number> =>
     statusOf(headgate(log).send(path, { method: "POST", ...init }));
 
-  it("needs a token, as /check does, and JSON of no more than 16 KiB", async () => {
+  it(`${path} requires a token, and JSON of at most 16 KiB`, async () => {
     const body = "{}";
     expect(await post({ body })).toBe(401);
     expect(await post({ body, headers: { ...headers, Authorization: "Bearer x" } })).toBe(401);
@@ -365,8 +371,11 @@ describe.each(["/check/reserve", "/check/settle"])("%s", (path) => {
     expect(await post({ body, headers })).toBe(422);
   });
 
-  it.for(["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])("is not for %s", async (method) => {
-    const response = await headgate(log).send(path, { method, headers });
-    expect([response.status, response.headers.get("Allow")]).toEqual([405, "POST"]);
-  });
+  it.for(["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])(
+    `${path} answers %s with 405`,
+    async (method) => {
+      const response = await headgate(log).send(path, { method, headers });
+      expect([response.status, response.headers.get("Allow")]).toEqual([405, "POST"]);
+    },
+  );
 });

@@ -1,9 +1,11 @@
+/** The `X-RateLimit-*` fields, and the number of RateLimit fields in responses. */
+import { parseList } from "structured-headers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { legacyFields } from "../../../src/http/wire/legacy-headers.ts";
 import { createMeter, type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
-// Not at the beginning of a second.
+// Not on a full second, so that rounding shows.
 const startMs = Date.UTC(2100, 0, 1) + 1;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
@@ -16,13 +18,13 @@ const legacyOf = ({ headers }: Response): (string | null)[] =>
   ["Limit", "Remaining", "Reset"].map((name) => headers.get(`X-RateLimit-${name}`));
 
 describe("X-RateLimit fields", () => {
-  it("are sent only where LEGACY_HEADERS is on", async () => {
+  it("X-RateLimit fields are sent only with LEGACY_HEADERS", async () => {
     const { send } = headgate({ LIMITS: "1/minute" });
     expect(legacyOf(await send("/", visitor))).toEqual([null, null, null]);
     expect(legacyOf(await send("/", visitor))).toEqual([null, null, null]);
   });
 
-  it("tell of a response and of a denial, with an instant in whole seconds, rounded up", async () => {
+  it("X-RateLimit fields are on responses and denials, and Reset is in whole seconds, rounded up", async () => {
     const { send } = headgate({ ...on, LIMITS: "1/minute" });
     const reset = String(startSeconds + 61);
     expect(legacyOf(await send("/", visitor))).toEqual(["1", "0", reset]);
@@ -32,7 +34,7 @@ describe("X-RateLimit fields", () => {
     expect(denied.headers.get("Retry-After")).toBe("30");
   });
 
-  it("tell of the limit of which least is left, and on a denial of one that is violated", async () => {
+  it("X-RateLimit fields describe the limit with the least remaining, and on a denial a violated one", async () => {
     const { send } = headgate({ ...on, LIMITS: "2/minute; 100/hour" });
     expect(legacyOf(await send("/", visitor)).slice(0, 2)).toEqual(["2", "1"]);
     await statusOf(send("/", visitor));
@@ -40,12 +42,12 @@ describe("X-RateLimit fields", () => {
     expect(legacyOf(denied)).toEqual(["2", "0", String(startSeconds + 61)]);
   });
 
-  it("report the limit with the least remaining wherever it stands in the list of limits", async () => {
+  it("X-RateLimit fields describe the limit with the least remaining, wherever it is configured", async () => {
     const { send } = headgate({ ...on, LIMITS: "100/hour; 2/minute; 50/day" });
     expect(legacyOf(await send("/", visitor)).slice(0, 2)).toEqual(["2", "1"]);
   });
 
-  it("report, of limits with equally little remaining, the one that is full again last", async () => {
+  it("among limits with equal remaining units, X-RateLimit fields describe the one that resets last", async () => {
     const { send } = headgate({ ...on, LIMITS: "5/minute; 5/day; 5/hour" });
     const aDayLater = String(startSeconds + 86_401);
     expect(legacyOf(await send("/", visitor))).toEqual(["5", "4", aDayLater]);
@@ -54,21 +56,21 @@ describe("X-RateLimit fields", () => {
   it.for([
     ["/answer?X-RateLimit-Limit=9&X-RateLimit-Remaining=8&X-RateLimit-Reset=7", ["9", "8", "7"]],
     ["/answer?X-RateLimit-Remaining=8", [null, "8", null]],
-  ] as const)("leave those of the origin alone: %s", async ([path, expected]) => {
+  ] as const)("X-RateLimit fields of the origin are not changed: %s", async ([path, expected]) => {
     const { send } = headgate({ ...on, LIMITS: "5/minute" });
     expect(legacyOf(await send(path, visitor))).toEqual(expected);
   });
 
-  it("are not on a redirect, nor without a decision of the object", async () => {
+  it("X-RateLimit fields are absent on a redirect and without a decision of an object", async () => {
     const { send } = headgate({ ...on, LIMITS: "5/minute" });
     expect(legacyOf(await send("/redirect", visitor))).toEqual([null, null, null]);
     const closed = { name: "p", limits: "5/minute", onError: "closed" };
     const gone = headgate({ LEGACY_HEADERS: "true", POLICIES: [closed], RATE_LIMITER: {} });
-    const refused = await gone.send("/", visitor);
-    expect([refused.status, ...legacyOf(refused)]).toEqual([503, null, null, null]);
+    const response = await gone.send("/", visitor);
+    expect([response.status, ...legacyOf(response)]).toEqual([503, null, null, null]);
   });
 
-  it("can be read by the scripts that may read the others", async () => {
+  it("X-RateLimit fields are exposed to the scripts of CORS_ORIGINS", async () => {
     const { send } = headgate({ ...on, LIMITS: "1/minute", CORS_ORIGINS: "*" });
     const names = ["Limit", "Remaining", "Reset"].map((name) => `X-RateLimit-${name}`).join(", ");
     const allowed = await send("/answer?Access-Control-Allow-Origin=*", visitor);
@@ -84,9 +86,9 @@ describe("X-RateLimit fields", () => {
   });
 });
 
-describe("the instant of a reset", () => {
-  const resetOf = (written: string | LimitInput, before: number, cost: number): unknown => {
-    const meter = createMeter(parseLimits(written, { strategy: "sliding-log" }));
+describe("X-RateLimit-Reset", () => {
+  const resetOf = (limit: string | LimitInput, before: number, cost: number): unknown => {
+    const meter = createMeter(parseLimits(limit, { strategy: "sliding-log" }));
     meter.consume(before, startMs);
     const fields = legacyFields([meter.consume(cost, startMs + 10_000)], startMs + 10_000);
     return [
@@ -97,15 +99,15 @@ describe("the instant of a reset", () => {
   const slots = { limit: 2, window: "10m", strategy: "concurrency" };
 
   it.for<[string, string | LimitInput, number, number, [string, number]]>([
-    ["when more is left again", "5/minute", 2, 1, ["2", 51]],
-    ["when this cost fits", "5/minute", 4, 3, ["1", 51]],
-    ["of slots a second later, as told", slots, 2, 1, ["0", 2]],
-    ["of a cost that never fits, when all is left again", "5/minute", 2, 6, ["3", 51]],
-  ])("is %s", ([, limit, before, cost, expected]) => {
+    ["the time when units become available", "5/minute", 2, 1, ["2", 51]],
+    ["the time when a denied cost is allowed", "5/minute", 4, 3, ["1", 51]],
+    ["one second later for slots, like Retry-After", slots, 2, 1, ["0", 2]],
+    ["the time of the full reset for a cost above the capacity", "5/minute", 2, 6, ["3", 51]],
+  ])("X-RateLimit-Reset is %s", ([, limit, before, cost, expected]) => {
     expect(resetOf(limit, before, cost)).toEqual(expected);
   });
 
-  it("of a ban is its end, and nothing remains until then", async () => {
+  it("X-RateLimit-Reset of a ban is its end, and Remaining is 0", async () => {
     const policy = { name: "p", limits: "1/minute", strategy: "fixed-window", ban: "1h" };
     const { send } = headgate({ LEGACY_HEADERS: true, POLICIES: [policy] });
     await statusOf(send("/", visitor));
@@ -114,4 +116,29 @@ describe("the instant of a reset", () => {
     const banned = await send("/", visitor);
     expect(legacyOf(banned)).toEqual(["1", "0", String(startSeconds + 3_601)]);
   });
+});
+
+it("a response under 64 policies of 4 limits has at most 16 items and 2 KB of RateLimit fields", async () => {
+  const POLICIES = Array.from({ length: 64 }, (_, index) => ({
+    name: `policy-with-a-long-name-${index}`,
+    limits: `${1_000 - index}/minute; ${2_000 - index}/hour; ${3_000 - index}/day; 4000/week`,
+  }));
+  const legacy = { LEGACY_HEADERS: "true" };
+  const { send } = headgate({ POLICIES, ...legacy });
+  const response = await send("/", visitor);
+  await response.body?.cancel();
+  expect(response.status).toBe(200);
+  const fields = ["RateLimit", "RateLimit-Policy"].map((name) => response.headers.get(name) ?? "");
+  const expected = Array.from(
+    { length: 16 },
+    (_, index) => `policy-with-a-long-name-${63 - index}`,
+  );
+  for (const field of fields) {
+    const items = parseList(field);
+    expect(
+      items.map(([name]) => (typeof name === "string" ? name : "").replace(/\..*$/, "")),
+    ).toEqual(expected);
+  }
+  expect(fields.join("").length).toBeLessThan(2_048);
+  expect(response.headers.get("X-RateLimit-Remaining")).toBe("936");
 });

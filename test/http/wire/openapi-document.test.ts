@@ -1,3 +1,4 @@
+/** The OpenAPI document: rules, version and examples. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Schema, Validator } from "@cfworker/json-schema";
@@ -9,30 +10,33 @@ import { everyRule, excepted, ruleset } from "./openapi-ruleset.ts";
 const file = resolve("src/http/wire/openapi.json");
 const text = readFileSync(file, "utf8");
 
-/** What Spectral finds in a text that stands for the document's. */
-async function found(rules: object, written = text): Promise<{ code: unknown; where: string }[]> {
+/** The findings of Spectral in the document, or in another text. */
+async function findings(
+  rules: object,
+  content = text,
+): Promise<{ code: unknown; where: string }[]> {
   const linter = new spectral.Spectral();
   linter.setRuleset(new spectral.Ruleset(rules, { source: resolve("src/http/ruleset") }));
-  const results = await linter.run(new spectral.Document(written, Json, file));
+  const results = await linter.run(new spectral.Document(content, Json, file));
   return results.map(({ code, path }) => ({ code, where: path.join("/") }));
 }
 
 describe("S11: the OpenAPI document", () => {
-  it("is found in order by Spectral's rules and OWASP's, but for documented exceptions", async () => {
-    expect(await found(ruleset)).toEqual([]);
+  it("S11: the OpenAPI document passes the rules of Spectral and OWASP, except for documented exceptions", async () => {
+    expect(await findings(ruleset)).toEqual([]);
   });
 
-  it("needs each of the exceptions", async () => {
-    const codes = (await found(everyRule)).map(({ code }) => code);
+  it("S11: every documented exception is needed", async () => {
+    const codes = (await findings(everyRule)).map(({ code }) => code);
     expect(new Set(codes)).toEqual(new Set(excepted));
   });
 
-  it("is not found in order when it is not", async () => {
-    const wrong = text
+  it("S11: the rules find mistakes in the OpenAPI document", async () => {
+    const invalid = text
       .replace('"openapi": "3.1.0"', '"openapi": "3.1.0", "colour": "red"')
       .replace('"$ref": "#/components/schemas/Settle"', '"$ref": "#/components/schemas/Sattle"')
       .replace('"pattern": "^/"', '"title": "/"');
-    expect((await found(ruleset, wrong)).map(({ code }) => code)).toEqual(
+    expect((await findings(ruleset, invalid)).map(({ code }) => code)).toEqual(
       expect.arrayContaining([
         "oas3-schema",
         "invalid-ref",
@@ -64,7 +68,7 @@ function resolved(value: unknown): unknown {
   return places.reduce<unknown>((at, place) => Reflect.get(Object(at), place), document);
 }
 
-/** Every example within a part of the document, with the schema beside it. */
+/** All examples in a part of the document, with their schemas. */
 function examplesIn(part: unknown, place: string): Example[] {
   const value = resolved(part);
   if (!isObject(value)) return [];
@@ -95,29 +99,32 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 );
 
 describe("the OpenAPI document", () => {
-  it("has the version of the package", () => {
+  it("the OpenAPI document has the version of the package", () => {
     const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
     expect(document.info.version).toBe(version);
   });
 
-  it.each(operations)("has examples of what $name takes and answers", ({ operation }) => {
-    const { parameters = [], requestBody, responses } = operation;
-    const asked = [...examplesIn(parameters, ""), ...examplesIn(requestBody, "")];
-    const takesNothing = operation["parameters"] === undefined && requestBody === undefined;
-    expect(asked.length > 0).toBe(!takesNothing);
-    const [[status, success]] = Object.entries(responses as object) as [[string, unknown]];
-    const isEmpty = status === "204";
-    expect(examplesIn(success, "").length > 0).toBe(!isEmpty);
-  });
+  it.each(operations)(
+    "the OpenAPI document has examples of requests and answers of $name",
+    ({ operation }) => {
+      const { parameters = [], requestBody, responses } = operation;
+      const requestExamples = [...examplesIn(parameters, ""), ...examplesIn(requestBody, "")];
+      const hasNoInput = operation["parameters"] === undefined && requestBody === undefined;
+      expect(requestExamples.length > 0).toBe(!hasNoInput);
+      const [[status, success]] = Object.entries(responses as object) as [[string, unknown]];
+      const isEmpty = status === "204";
+      expect(examplesIn(success, "").length > 0).toBe(!isEmpty);
+    },
+  );
 
-  it("has no example that its schema refuses", () => {
+  it("every example in the OpenAPI document is valid by its schema", () => {
     const examples = operations.flatMap(({ name, operation }) => examplesIn(operation, name));
-    const wrong = examples.flatMap(({ place, schema, value }) => {
+    const invalid = examples.flatMap(({ place, schema, value }) => {
       const whole = { ...schema, components: document["components"] };
       const { errors } = new Validator(whole, "2020-12", false).validate(value);
       return errors.map(({ instanceLocation, error }) => `${place} ${instanceLocation}: ${error}`);
     });
-    expect(wrong).toEqual([]);
+    expect(invalid).toEqual([]);
     expect(examples.length).toBeGreaterThan(30);
   });
 });

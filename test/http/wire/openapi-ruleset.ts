@@ -1,28 +1,28 @@
-/** What Spectral asks of the OpenAPI document: all that its own and OWASP's rules do, but for what is excepted here. */
+/** The rules for the OpenAPI document: all rules of Spectral and OWASP, except for those listed here. */
 import owasp from "@stoplight/spectral-owasp-ruleset";
 import { oas } from "@stoplight/spectral-rulesets";
 
 const file = "openapi.json";
 
-/** Rules that nothing here can keep. */
+/** Rules that are off for the whole document. */
 const off = {
-  // Whom to ask is up to whoever deploys it.
+  // The contact depends on the deployment.
   "info-contact": "off",
-  // An SPDX identifier stands in its place: OpenAPI 3.1 allows one of them.
+  // The document has an SPDX identifier; OpenAPI 3.1 allows only one of the two.
   "license-url": "off",
-  // The fields are of the key that is asked about, not of who asks: they are in the body, to be passed on.
+  // The RateLimit fields describe the checked key and not the caller, so that they are in the body.
   "owasp:api4:2023-rate-limit": "off",
-  // A denial is an answer: only what can be asked to deny by its status has a 429.
+  // A denial is an answer. Only operations with `deny` have a 429.
   "owasp:api4:2023-rate-limit-responses-429": "off",
-  // Tokens have no business in a browser: no origin is allowed.
+  // Tokens must not be used in browsers, so that no origin is allowed.
   "owasp:api8:2023-define-cors-origin": "off",
 } as const;
 
-/** Rules that are kept but for these places. */
+/** Rules that are off in some places. */
 const overrides = [
   {
-    // A key is taken byte for byte, what is no id is not refused but settles nothing, a name that is wrong is told as it
-    // was written, and a policy's words are its own.
+    // These texts can have any characters: keys are opaque, unknown ids are accepted, names of invalid fields are quoted, and
+    // bodies of `onDeny` are configured.
     files: [
       "KeyPart",
       "Settle/properties/id",
@@ -32,7 +32,7 @@ const overrides = [
     rules: { "owasp:api4:2023-string-restricted": "off" },
   },
   {
-    // Open to all, and nothing is asked of them that could be wrong.
+    // These operations require no token and have no input.
     files: ["health", "openapi.json"].map((path) => `${file}#/paths/~1${path}/get`),
     rules: {
       "owasp:api2:2023-read-restricted": "off",

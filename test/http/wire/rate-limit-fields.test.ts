@@ -1,3 +1,4 @@
+/** The RateLimit fields and Retry-After of decisions. */
 import { parseList, serializeList } from "structured-headers";
 import { describe, expect, it } from "vitest";
 import {
@@ -15,27 +16,27 @@ import {
   parseLimits,
 } from "../../../src/strategies/index.ts";
 
-type Written = string | LimitInput | (string | LimitInput)[];
+type LimitsInput = string | LimitInput | (string | LimitInput)[];
 
 const fieldsOf = (
-  written: Written,
+  input: LimitsInput,
   cost: number,
   strategy = "fixed-window",
   nowMs = 1_000_000,
 ): RateLimitFields => {
-  const limits = parseLimits(written, { strategy });
+  const limits = parseLimits(input, { strategy });
   return rateLimitFields(limits, [createMeter(limits).consume(cost, nowMs)]);
 };
 
-/** What is decided on a cost after another has been spent at the same instant. */
-const denialOf = (written: Written, before: number, cost: number, policy = "p"): Decision => {
-  const meter = createMeter(parseLimits(written, { strategy: "fixed-window", policy }));
+/** The decision on a cost after another cost at the same time. */
+const denialOf = (input: LimitsInput, before: number, cost: number, policy = "p"): Decision => {
+  const meter = createMeter(parseLimits(input, { strategy: "fixed-window", policy }));
   meter.consume(before, 1_000_000);
   return meter.consume(cost, 1_000_000);
 };
 
 describe("the RateLimit fields", () => {
-  it("are canonical structured fields", () => {
+  it("the RateLimit fields are canonical structured fields", () => {
     const fields = fieldsOf("10/minute; 1000/day; 5/90s", 3);
     for (const value of [fields.RateLimit ?? "", fields["RateLimit-Policy"] ?? ""]) {
       expect(serializeList(parseList(value))).toBe(value);
@@ -45,24 +46,24 @@ describe("the RateLimit fields", () => {
     );
   });
 
-  it("leave out `w` for a window of less than a second, and round others up", () => {
+  it("w is absent for a window shorter than a second, and rounded up for others", () => {
     const { "RateLimit-Policy": policy } = fieldsOf("5/500ms; 5/1500ms", 1);
     expect(policy).toBe('"default.5-per-500ms";q=5, "default.5-per-1500ms";q=5;w=2');
   });
 
-  it("say the whole window while nothing has been used, and never more", () => {
+  it("t is the window while nothing has been used, and never more", () => {
     expect(fieldsOf("5/minute", 0).RateLimit).toBe('"default";r=5;t=60');
     const full = fieldsOf("5/minute", 5, "sliding-window-counter");
-    // The next unit comes a millisecond after the window's end.
+    // The next unit becomes available 1 ms after the window's end.
     expect(full.RateLimit).toBe('"default";r=0;t=60');
   });
 
-  it("promise no wait when none would do", () => {
+  it("a denial has no Retry-After when waiting does not help", () => {
     expect(fieldsOf("5/minute", 6)).not.toHaveProperty("Retry-After");
   });
 });
 
-describe("the RateLimit fields of a calendar's window", () => {
+describe("the RateLimit fields of a calendar window", () => {
   const day = 86_400;
   const berlin = { limit: 5, window: "1d", align: "calendar", timezone: "Europe/Berlin" };
 
@@ -71,13 +72,13 @@ describe("the RateLimit fields of a calendar's window", () => {
     ["March", { limit: 5, window: "1mo" }, Date.UTC(2027, 2, 3), 31 * day],
     ["the day on which clocks are set forward", berlin, Date.UTC(2027, 2, 28), 23 * 3_600],
     ["the day on which clocks are set back", berlin, Date.UTC(2027, 9, 31), 25 * 3_600],
-  ])("tell the length of %s", ([, limit, nowMs, seconds]) => {
+  ])("w and t of a calendar window are the length of %s", ([, limit, nowMs, seconds]) => {
     const fields = fieldsOf(limit, 0, "fixed-window", nowMs);
     expect(fields["RateLimit-Policy"]).toBe(`"default";q=5;w=${seconds}`);
     expect(fields.RateLimit).toBe(`"default";r=5;t=${seconds}`);
   });
 
-  it("tell the nominal length where the limit was not asked", () => {
+  it("w of an undecided calendar window is its nominal length", () => {
     const limits = [
       ...parseLimits("5/minute", { policy: "a" }),
       ...parseLimits("9/month", { policy: "b" }),
@@ -91,29 +92,29 @@ describe("the RateLimit fields of a calendar's window", () => {
 describe("the RateLimit fields of slots", () => {
   const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
 
-  it("say what is counted, and promise no time at which it is free again", () => {
+  it("slots have a qu of concurrent-requests and no t", () => {
     const fields = fieldsOf(slots, 1);
     expect(fields["RateLimit-Policy"]).toBe('"slots";q=3;qu="concurrent-requests";w=600');
     expect(fields.RateLimit).toBe('"slots";r=2');
     for (const value of Object.values(fields)) expect(serializeList(parseList(value))).toBe(value);
   });
 
-  it("have a wait of a second, however long the leases are", () => {
+  it("Retry-After of slots is one second, whatever their window is", () => {
     expect(retryAfterFieldOf([denialOf(slots, 3, 1)])).toEqual({ "Retry-After": "1" });
     expect(advertisedWaitMs([denialOf(slots, 3, 1)])).toBe(1_000);
   });
 
-  it("have no wait when there will never be as many", () => {
+  it("slots have no Retry-After for a cost above their number", () => {
     expect(retryAfterFieldOf([denialOf(slots, 0, 4)])).toEqual({});
   });
 });
 
-describe("the wait of several limits", () => {
+describe("Retry-After of several limits", () => {
   const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
   const waitOf = (...decisions: Decision[]): unknown =>
     retryAfterFieldOf(decisions)["Retry-After"] ?? null;
 
-  it("is the longest of those that deny", () => {
+  it("Retry-After is the longest wait among the denying limits", () => {
     expect(waitOf(denialOf([slots, "3/30s"], 3, 1))).toBe("30");
     expect(waitOf(denialOf([slots, "4/30s"], 3, 1))).toBe("1");
     expect(waitOf(denialOf([slots, "3/30s", "3/hour"], 3, 1))).toBe("3600");
@@ -121,55 +122,64 @@ describe("the wait of several limits", () => {
     expect(waitOf(denialOf(slots, 3, 1), denialOf("2/500ms", 2, 1))).toBe("1");
   });
 
-  it("is none when one of them never allows it", () => {
+  it("Retry-After is absent when one of several limits can never allow the cost", () => {
     expect(waitOf(denialOf([slots, "1/30s"], 0, 2))).toBe(null);
     expect(waitOf(denialOf("3/30s", 0, 2), denialOf(slots, 0, 4))).toBe(null);
   });
 });
 
-describe("the fields of an origin", () => {
-  it("are kept, and ours appended, when they are lists of names", () => {
+describe("RateLimit fields of an origin", () => {
+  it("RateLimit fields of an origin are kept and ours appended when they are lists of names", () => {
     const headers = new Headers({ RateLimit: '"edge";r=1;t=1' });
     addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
     expect(headers.get("RateLimit")).toBe('"edge";r=1;t=1, "ours";r=2;t=2');
     expect(headers.get("RateLimit-Policy")).toBe('"ours";q=2');
   });
 
-  it("are ours where they are empty, which is no list to add to", () => {
+  it("empty RateLimit fields of an origin are replaced", () => {
     const headers = new Headers({ RateLimit: "", "RateLimit-Policy": "" });
     addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
     expect(headers.get("RateLimit")).toBe('"ours";r=2;t=2');
     expect(headers.get("RateLimit-Policy")).toBe('"ours";q=2');
   });
 
-  it.for(["limit=100, remaining=5", "5", "100;w=60", '"broken'])("are left alone: %j", (value) => {
-    const headers = new Headers({ RateLimit: value });
-    addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
-    // Neither of ours: a name in RateLimit is one that RateLimit-Policy explains.
-    expect(Object.fromEntries(headers)).toEqual({ ratelimit: value });
-  });
+  it.for(["limit=100, remaining=5", "5", "100;w=60", '"broken'])(
+    "nothing is added to RateLimit fields of an origin in another form: %j",
+    (value) => {
+      const headers = new Headers({ RateLimit: value });
+      addRateLimitFields(headers, {
+        RateLimit: '"ours";r=2;t=2',
+        "RateLimit-Policy": '"ours";q=2',
+      });
+      // RateLimit-Policy is not added either: both fields must have the same names.
+      expect(Object.fromEntries(headers)).toEqual({ ratelimit: value });
+    },
+  );
 });
 
-describe("a name that the origin has used", () => {
+describe("a name that the origin also uses", () => {
   const ours = {
     RateLimit: '"p";r=2;t=2, "q";r=3;t=3',
     "RateLimit-Policy": '"p";q=2;w=9, "q";q=9',
   };
-  const merged = (theirs: Record<string, string>): (string | null)[] => {
-    const headers = new Headers(theirs);
+  const merged = (originFields: Record<string, string>): (string | null)[] => {
+    const headers = new Headers(originFields);
     addRateLimitFields(headers, { ...ours, "Retry-After": "5" });
     return [headers.get("RateLimit"), headers.get("RateLimit-Policy"), headers.get("Retry-After")];
   };
 
-  it.for(['"p";r=1;t=1', "p;r=1;t=1", '"P";r=1;t=1'])("leaves ours another: %s", (RateLimit) => {
-    expect(merged({ RateLimit })).toEqual([
-      `${RateLimit}, "headgate.p";r=2;t=2, "q";r=3;t=3`,
-      '"headgate.p";q=2;w=9, "q";q=9',
-      "5",
-    ]);
-  });
+  it.for(['"p";r=1;t=1', "p;r=1;t=1", '"P";r=1;t=1'])(
+    "our item is prefixed when the origin uses its name: %s",
+    (RateLimit) => {
+      expect(merged({ RateLimit })).toEqual([
+        `${RateLimit}, "headgate.p";r=2;t=2, "q";r=3;t=3`,
+        '"headgate.p";q=2;w=9, "q";q=9',
+        "5",
+      ]);
+    },
+  );
 
-  it("leaves ours another than our others have", () => {
+  it("a prefixed name differs from all our other names", () => {
     const headers = new Headers({ RateLimit: '"a";r=1;t=1' });
     addRateLimitFields(headers, { RateLimit: '"A";r=2;t=2, "headgate.a";r=3;t=3' });
     expect(headers.get("RateLimit")).toBe(
@@ -177,17 +187,17 @@ describe("a name that the origin has used", () => {
     );
   });
 
-  it("leaves ours the same other in both fields, whichever it stands in, and for a third", () => {
-    const theirs = '"p";q=1, "headgate.p";q=1';
-    expect(merged({ "RateLimit-Policy": theirs }).slice(0, 2)).toEqual([
+  it("a prefixed name is the same in both fields, and differs from prefixed names of the origin", () => {
+    const originValue = '"p";q=1, "headgate.p";q=1';
+    expect(merged({ "RateLimit-Policy": originValue }).slice(0, 2)).toEqual([
       '"headgate.headgate.p";r=2;t=2, "q";r=3;t=3',
-      `${theirs}, "headgate.headgate.p";q=2;w=9, "q";q=9`,
+      `${originValue}, "headgate.headgate.p";q=2;w=9, "q";q=9`,
     ]);
   });
 });
 
 describe("Retry-After", () => {
-  it("is in whole seconds, rounded up, from 1 to 31 bits", () => {
+  it("Retry-After is in whole seconds, rounded up, from 1 to 2^31 - 1", () => {
     expect([0, 1, 1000, 1001, 1e15].map(retryAfterSeconds)).toEqual([1, 1, 1, 2, 2_147_483_647]);
   });
 });
