@@ -3,11 +3,11 @@ import * as v from "valibot";
 import { acceptedDuration, type Limit, parseDuration, parseLimits } from "../strategies/index.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 
-/** What is counted and what is served, as limits: so they are kept, and told the time, as all limits are. */
+/** Expressed as limits, so that meters count denials and bans like any other units. */
 export interface Ban {
-  /** Denials, until there are so many within so long. */
+  /** Denials; the ban begins when this limit is spent. */
   readonly strikes: readonly Limit[];
-  /** One unit of it is a ban, for as long as it is not given back. */
+  /** One unit is a ban; the window is the ban's length. */
   readonly term: readonly Limit[];
 }
 
@@ -21,7 +21,7 @@ const duration = v.pipe(
 const acceptedBan =
   'a duration such as "10m" for a ban after the first denial; or { after = 3, within = "10m", for = "1h" }';
 
-/** At the first denial the time within which it is counted makes no difference. */
+/** For a ban after one denial, the value of `within` makes no difference. */
 const shortBan = v.pipe(
   v.string(acceptedBan),
   v.check((text) => parseDuration(text) !== null, acceptedBan),

@@ -1,13 +1,13 @@
-/** Who decides: the object alone, or isolates on what it has told them. */
+/** The fields `consistency` and `syncEvery`: whether the object or an isolate decides. */
 import * as v from "valibot";
 import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
 import { durationBetween } from "./schemas.ts";
 import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
 
 /**
- * `strict`: the object decides each request. `leased`: an isolate borrows a part of what is left for a moment, and spends
- * it by itself. `eventual`: an isolate decides on what the object has last told it and on what it has spent since, which
- * it tells the object every `syncEveryMs`.
+ * `strict`: the object decides each request. `leased`: an isolate borrows a slice of the remaining units and spends it
+ * locally. `eventual`: an isolate decides on the object's last snapshot plus its own spends, which it sends to the object
+ * every `syncEveryMs`.
  */
 export type Consistency =
   | { readonly kind: "strict" }
@@ -15,13 +15,13 @@ export type Consistency =
   | { readonly kind: "eventual"; readonly syncEveryMs: number };
 
 const shortestSyncMs = 100;
-/** Work goes on after an answer for 30 s at the most (Cloudflare, `waitUntil`), and what fails is tried again. */
+/** `waitUntil` keeps a Worker running for 30 s at most. This bound leaves time to repeat a failed sync. */
 const longestSyncMs = 10_000;
 const defaultSyncMs = 1_000;
 
 const kinds = ["strict", "leased", "eventual"] as const;
 
-/** As fields of a policy. */
+/** Fields of a policy's schema. */
 export const consistencyFields = {
   consistency: v.optional(v.picklist(kinds, 'one of "strict", "leased", "eventual"'), "strict"),
   syncEvery: v.optional(
@@ -33,7 +33,7 @@ export const consistencyFields = {
   ),
 };
 
-/** @param written its fields, once each is fine */
+/** @param written the fields of a valid policy */
 export const consistencyOf = (written: {
   readonly consistency: Consistency["kind"];
   readonly syncEvery?: number | undefined;
@@ -42,7 +42,7 @@ export const consistencyOf = (written: {
     ? { kind: "eventual", syncEveryMs: written.syncEvery ?? defaultSyncMs }
     : { kind: written.consistency };
 
-/** What needs the object's own decision: each is named that a policy has. */
+/** Reports a consistency that is not `strict` beside fields that need the object's decision, and names these fields. */
 export function reportConsistencyConflicts(
   policy: unknown,
   limits: readonly Limit[],

@@ -1,4 +1,4 @@
-/** What holds for scripts in browsers, as written (Fetch, section 3.3). */
+/** The variables `CORS_ORIGINS` and `PREFLIGHT_LIMITS` (Fetch standard, section 3.3). */
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   acceptedJson,
@@ -11,7 +11,7 @@ import {
 } from "./variables.ts";
 import { acceptedFields, isRecord } from "../validation/problems.ts";
 
-/** The web origins whose scripts may read what the limiter answers itself. */
+/** The web origins whose scripts may read the limiter's own answers. */
 export type AllowedOrigins =
   | { readonly kind: "none" }
   | { readonly kind: "any" }
@@ -36,7 +36,7 @@ export function readCorsOrigins(value: unknown, report: ReportProblem): AllowedO
   return { kind: "none" };
 }
 
-/** A `*` within one would stand for itself alone. */
+/** Rejects `*` within an origin, because it would match only itself. */
 const isOrigin = (value: unknown): value is string =>
   typeof value === "string" &&
   !value.includes("*") &&
@@ -50,8 +50,8 @@ const preflightFields = ["limits", "ipv6Prefix", "trustedProxies"];
 const variable = "PREFLIGHT_LIMITS";
 
 /**
- * The policy of preflights, which carry no credentials: by address, found as the policies find it. Null when they have no
- * limits, or wrong ones.
+ * The policy for preflights. Its key is the address, because preflights carry no credentials. `trustedProxies` defaults to
+ * the value that the policies share. Null when preflights have no limits, or invalid ones.
  */
 export function readPreflights(
   value: unknown,
@@ -86,7 +86,7 @@ export function readPreflights(
   });
 }
 
-/** The different `trustedProxies` of policies by address; of all that have any where no policy is by address. */
+/** The distinct `trustedProxies` of policies with `ip` in the key; without such a policy, of all that set the field. */
 function trustedProxiesOf(policies: readonly Policy[]): (number | null)[] {
   const byAddress = policies.filter(({ key }) => key.some(({ kind }) => kind === "ip"));
   const others = policies.filter(({ addresses }) => addresses.trustedProxies !== null);
@@ -94,12 +94,12 @@ function trustedProxiesOf(policies: readonly Policy[]): (number | null)[] {
   return [...new Set(finding.map(({ addresses }) => addresses.trustedProxies))];
 }
 
-/** Where the policies do not say by which address preflights are to be counted. */
+/** Warns when the policies disagree about `trustedProxies` and the variable does not set it for preflights. */
 export function preflightWarnings(value: unknown, policies: readonly Policy[]): string[] {
   const different = trustedProxiesOf(policies);
   const written = typedValue(value);
-  const isSaid = isRecord(written) && written["trustedProxies"] !== undefined;
-  if (value === "off" || isSaid || different.length < 2) return [];
+  const isTrustedProxiesSet = isRecord(written) && written["trustedProxies"] !== undefined;
+  if (value === "off" || isTrustedProxiesSet || different.length < 2) return [];
   const numbers = different.map((each) => each ?? "none").join(", ");
   return [
     `${variable}: the policies by address differ in trustedProxies (${numbers}), so preflights are charged to the ` +

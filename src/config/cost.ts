@@ -1,18 +1,18 @@
-/** How much a request spends of a policy, as written, and whether what came of it counts. */
+/** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
 import { token, visible } from "./key.ts";
 import { asText, integerFrom, isRecord } from "../validation/problems.ts";
 
 export type Cost =
   | { readonly kind: "fixed"; readonly units: number }
-  /** As the request says, up to `max`; 1 where it does not. */
+  /** From a header or query parameter of the request, at most `max`; 1 without one. */
   | {
       readonly kind: "request";
       readonly from: "header" | "query";
       readonly name: string;
       readonly max: number;
     }
-  /** As the response says, up to `max`; until then, and where it does not, `reserve`. */
+  /** From a response header, at most `max`. Before the response, and without that header, `reserve`. */
   | {
       readonly kind: "response";
       readonly name: string;
@@ -20,17 +20,17 @@ export type Cost =
       readonly max: number;
     };
 
-/** The responses that count: those of these statuses, or all others. */
+/** The responses that count: those with one of these statuses, or, if `isExcept`, all others. */
 export interface Count {
   readonly isExcept: boolean;
-  /** The first and the last of a range each. */
+  /** Ranges: the first and the last status of each. */
   readonly statuses: readonly (readonly [number, number])[];
 }
 
-/** As much as `/check` takes. */
+/** Also the greatest cost that `/check` accepts. */
 export const greatestCost = 1_000_000;
 
-/** So many costs of a key may be unsettled at once: by it requests in flight are bounded, too. */
+/** The most open reservations of a key. This also bounds its requests in flight through the proxy. */
 export const mostReserved = 1_000;
 
 export const acceptedCost =
@@ -57,7 +57,7 @@ export function readCost(value: unknown): Cost | null {
     : null;
 }
 
-/** The least that a request spends before it goes on. */
+/** The least cost that a request spends before it is forwarded. */
 export const reservedCost = (cost: Cost): number => {
   if (cost.kind === "fixed") return cost.units;
   return cost.kind === "response" ? cost.reserve : 1;
@@ -78,7 +78,7 @@ export function readCount(value: unknown): Count | null {
   return statuses.length === written.length ? { isExcept, statuses } : null;
 }
 
-/** A status, or all of a class as `5xx`. */
+/** A status such as `404`, or a class such as `5xx`; null for anything else. */
 function statusesOf(value: unknown): [number, number] | null {
   const text = typeof value === "number" ? String(value) : asText(value);
   if (!/^[1-5](?:\d\d|xx)$/i.test(text)) return null;

@@ -1,4 +1,4 @@
-/** Wrangler vars, of any shape, -> a Config that cannot be wrong; or all that is wrong with them, at once. */
+/** Reads wrangler vars into a valid Config, or reports every problem at once. */
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
@@ -48,26 +48,25 @@ export type { CheckToken, Right } from "./tokens.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;
-  /** How long a response may take to begin. */
+  /** The longest wait for the beginning of a response. */
   readonly originTimeoutMs: number;
-  /** Sent to the origin with every request, so that it can refuse what did not come through here. */
+  /** Sent to the origin with every request, so that it can reject requests that bypass Headgate. */
   readonly originSecret: string | null;
-  /** The policy that preflights are charged to; null when they have no limits. */
+  /** The policy for CORS preflights; null when they have no limits. */
   readonly preflights: Policy | null;
-  /** Which scripts may read what the limiter answers itself. */
   readonly corsOrigins: AllowedOrigins;
-  /** Whether `X-RateLimit-*` are sent too, for clients that know no others. */
+  /** Whether responses also have `X-RateLimit-*` headers. */
   readonly hasLegacyHeaders: boolean;
-  /** Whether denials are logged as events, up to a bound per second. */
+  /** Whether denials are logged as events, up to a maximum per second. */
   readonly logsDenials: boolean;
-  /** Everything at and below this path is the limiter's own. */
+  /** The limiter answers requests at and below this path; they are not forwarded. */
   readonly checkPath: string;
-  /** Whether anybody may look, without a token. */
+  /** Whether looks need no token. */
   readonly isLookOpen: boolean;
   /** Empty when `/check` is closed. */
   readonly checkTokens: readonly CheckToken[];
   readonly keySecret: string;
-  /** Null when no token can be verified. */
+  /** Null when no verification key is set. */
   readonly jwt: JwtSettings | null;
 }
 
@@ -109,16 +108,12 @@ export function parseConfig(variables: Variables): Config {
   return config;
 }
 
-/**
- * A line for each problem that has to be solved before a deployment, although the Worker runs with it: variables that it
- * does not know, and secrets that are too short.
- */
+/** A line for each unknown variable and each short secret. They block a deployment, but the Worker runs with them. */
 export const deploymentProblems = (variables: Variables): string[] => [
   ...unknownVariables(variables),
   ...shortSecrets(variables),
 ];
 
-/** Off unless it is set. */
 function readFlag(variable: string, value: unknown, report: ReportProblem): boolean {
   if (value === true || value === "true") return true;
   if (!isSet(value) || value === false || value === "false") return false;

@@ -1,4 +1,4 @@
-/** Where a text stops being JSON (RFC 8259), which the errors of `JSON.parse` say only for some mistakes. */
+/** Finds the position of a JSON syntax error (RFC 8259). The errors of `JSON.parse` name it only for some mistakes. */
 
 export interface Position {
   /** Counted from 1. */
@@ -7,7 +7,7 @@ export interface Position {
   readonly column: number;
 }
 
-/** The position of the first character that cannot stand where it does, or of the text's end; null for JSON. */
+/** The position of the first invalid character, or of the end of a truncated text; null for valid JSON. */
 export function jsonErrorAt(text: string): Position | null {
   const index = errorIndex(text);
   if (index === null) return null;
@@ -15,12 +15,12 @@ export function jsonErrorAt(text: string): Position | null {
   return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
 }
 
-/** "more": a comma or the end of what is open; "first-…": what follows an opening bracket, which may close again. */
+/** "more": a comma or a closing bracket; "first-…": follows an opening bracket, so a closing one is valid too. */
 type Expected = "value" | "first-value" | "key" | "first-key" | "colon" | "more";
 
 const space = /[\t\n\r ]*/y;
 const scalar = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-/** A string without the quotation mark that ends it. */
+/** A string without its closing quotation mark. */
 const beginningOfString = /"(?:[ !#-[\]-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
 
 function errorIndex(text: string): number | null {
@@ -62,7 +62,7 @@ function errorIndex(text: string): number | null {
   }
 }
 
-/** Where a match that begins at an index ends; the index itself where there is none. */
+/** The end of a match that begins at `index`; `index` itself without a match. */
 function endOf(pattern: RegExp, text: string, index: number): number {
   pattern.lastIndex = index;
   return pattern.test(text) ? pattern.lastIndex : index;

@@ -1,4 +1,4 @@
-/** How bearer tokens are verified, for the claims that keys are made of: by one key, or by those of an issuer. */
+/** The variables `JWT_*`: the keys that verify bearer tokens, whose claims may be key parts. */
 import * as v from "valibot";
 import type { KnownVariables } from "./known-variables.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./variables.ts";
 import { isRecord } from "../validation/problems.ts";
 
-/** One key, for the one algorithm that its shape allows. */
+/** One verification key. Its type determines the only algorithm that tokens may use. */
 export type JwtKey =
   | {
       readonly kind: "key";
@@ -29,14 +29,14 @@ export type JwtKey =
 
 export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
 
-/** A key, or where a set of them is published. */
+/** A key, or the URL of a key set (JWKS). */
 export type JwtKeys = JwtKey | { readonly kind: "set"; readonly url: URL };
 
 export interface JwtSettings {
   readonly keys: JwtKeys;
-  /** Who may have issued a token; null: anyone who has the key. */
+  /** Accepted `iss` claims; null: any. */
   readonly issuers: readonly string[] | null;
-  /** For whom a token may be; null: for anyone. */
+  /** Accepted `aud` claims; null: any. */
   readonly audiences: readonly string[] | null;
 }
 
@@ -46,7 +46,7 @@ const acceptedKey =
 const acceptedUrl =
   'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
 
-/** Null when neither a key nor a set of them is set. */
+/** Null when neither a key nor a key set is configured, or the one configured is invalid. */
 export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings | null {
   const keys = readKeys(env, report);
   const issuers = readTexts("JWT_ISSUER", env, report);
@@ -54,11 +54,10 @@ export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings
   return keys === null ? null : { keys, issuers, audiences };
 }
 
-/** Whether anything is set that tokens could be verified by, sound or not. */
+/** Whether a key or key set is configured, valid or not. */
 export const hasJwt = (env: KnownVariables): boolean =>
   isSet(env.JWT_KEY) || isSet(env.JWT_JWKS_URL);
 
-/** What should rather not be used, a line each. */
 export function jwtWarnings(jwt: JwtSettings | null): string[] {
   const isGuessable =
     jwt?.keys.kind === "key" && jwt.keys.format === "raw" && jwt.keys.material.length < 32;
@@ -94,7 +93,7 @@ function readKeys(env: KnownVariables, report: ReportProblem): JwtKeys | null {
   return isSet(url) ? readUrl(url, report) : null;
 }
 
-/** By shape: what is an object is a JWK, what is a PEM or the inside of one a public key, any other text a secret. */
+/** An object is a JWK, PEM (with or without its delimiters) is a public key, and any other text is a secret. */
 function readKey(value: unknown): JwtKey | null {
   const read = typedValue(value);
   if (isRecord(read)) return jwkOf(read);
@@ -102,7 +101,7 @@ function readKey(value: unknown): JwtKey | null {
   const text = read.trim();
   const publicKey = spkiOf(text);
   if (publicKey !== null) return publicKey;
-  // What was meant to be something else and is known to others would be a secret that is none.
+  // These texts are probably URLs or public keys. As a secret, they would be known to others.
   if (text === "" || /^[[{]|-----|^https?:|^(?:ssh|ecdsa)-/i.test(text)) return null;
   const material = new TextEncoder().encode(read);
   return { kind: "key", algorithm: "HS256", format: "raw", material };
@@ -110,11 +109,11 @@ function readKey(value: unknown): JwtKey | null {
 
 const base64url = v.pipe(v.string(), v.regex(/^[A-Za-z0-9_-]+$/));
 const coordinate = v.pipe(base64url, v.length(43));
-/** Of 2048 bits, the least that RFC 7518, section 3.3, allows. */
+/** At least 2048 bits (RFC 7518, section 3.3). */
 const modulus = v.pipe(base64url, v.minLength(342));
 const use = v.optional(v.literal("sig"));
 
-/** Only what a key is made of is kept: what else a JWK says would narrow or widen its use. */
+/** Keeps only the key material: other members of a JWK would change how it may be used. */
 const jwkSchema = v.variant("kty", [
   v.object({ kty: v.literal("RSA"), n: modulus, e: base64url }),
   v.object({ kty: v.literal("EC"), crv: v.literal("P-256"), x: coordinate, y: coordinate }),
@@ -128,14 +127,18 @@ function jwkOf(value: Record<string, unknown>): JwtKey | null {
   if (!parsed.success) return null;
   const material = parsed.output;
   const algorithm = algorithms[material.kty];
-  // A private key has no business here, whose `d` is what it is private for.
-  const meant = v.object({ alg: v.optional(v.literal(algorithm)), use, d: v.optional(v.never()) });
-  return v.is(meant, value) ? { kind: "key", algorithm, format: "jwk", material } : null;
+  // Only private keys have `d`, and a verifier must not need one.
+  const allowedUse = v.object({
+    alg: v.optional(v.literal(algorithm)),
+    use,
+    d: v.optional(v.never()),
+  });
+  return v.is(allowedUse, value) ? { kind: "key", algorithm, format: "jwk", material } : null;
 }
 
 const pem = /^-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----$/;
 
-/** SubjectPublicKeyInfo (RFC 5280, section 4.1) of an RSA key, and of one on the curve P-256, as far as all are alike. */
+/** The constant beginning of SubjectPublicKeyInfo (RFC 5280, section 4.1) for RSA keys and for P-256 keys. */
 const rsaKey =
   /^3082[0-9a-f]{4}300d06092a864886f70d01010105000382[0-9a-f]{4}003082[0-9a-f]{4}0282([0-9a-f]{4})/;
 const p256Key = /^3059301306072a8648ce3d020106082a8648ce3d03010703420004[0-9a-f]{128}$/;
@@ -152,7 +155,7 @@ function spkiOf(text: string): JwtKey | null {
   return p256Key.test(hex) ? { kind: "key", algorithm: "ES256", format: "spki", material } : null;
 }
 
-/** Line ends are often written `\n` where a text has to stand in one line. */
+/** Accepts `\n` for a line break, since many secret stores allow only one line. */
 function base64Bytes(text: string): Uint8Array | null {
   const bare = text.replace(/\\n|\s/g, "");
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(bare) || bare.length % 4 !== 0) return null;
@@ -162,7 +165,7 @@ function base64Bytes(text: string): Uint8Array | null {
 function readUrl(value: unknown, report: ReportProblem): JwtKeys | null {
   const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
   const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
-  // Over plain HTTP anyone on the way could put a key of theirs in the set; on this machine there is no way.
+  // Over plain HTTP, a machine on the network path could replace the keys. On localhost there is none.
   const isLocal = url !== null && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
   const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocal);
   if (url !== null && isSafe && !hasCredentials) return { kind: "set", url };

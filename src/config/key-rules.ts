@@ -1,4 +1,4 @@
-/** The exceptions to a policy, as written: for whom other limits hold, who passes uncharged, and who is refused. */
+/** The fields `overrides`, `allow` and `deny`: other limits for some keys, an allowlist and a blocklist. */
 import {
   acceptedStrategy,
   type Limit,
@@ -28,24 +28,25 @@ import {
   nearestName,
 } from "../validation/problems.ts";
 
-/** Other limits, for whom it holds. */
+/** Limits that replace the policy's for one subject or condition. */
 export interface Override {
   readonly for: SubjectPattern | { readonly kind: "condition"; readonly condition: Condition };
   readonly limits: readonly Limit[];
 }
 
 export interface KeyRules {
-  /** The first that holds is the one. */
+  /** The first match applies. */
   readonly overrides: readonly Override[];
   readonly allow: readonly SubjectPattern[];
   readonly deny: readonly SubjectPattern[];
 }
 
-/** The key of a policy, and the pattern by which paths in it are spelled. */
+/** The key of the policy whose lists are read. */
 interface PolicyKey {
   readonly parts: readonly KeyPart[];
+  /** The policy's path pattern, which determines how the key part `path` is written. */
   readonly path: PathPattern | null;
-  /** Whether items that are wrong may be somebody's secrets. */
+  /** Whether invalid entries may be credentials, such as API keys. */
   readonly mayHoldSecrets: boolean;
 }
 
@@ -54,10 +55,7 @@ type ReportAt = (field: string, value: unknown, accepted: string) => void;
 const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];
 
-/**
- * The exceptions of a policy whose other fields may be wrong.
- * @param defaults of the policy's limits
- */
+/** @param policy a written policy, whose other fields may be invalid */
 export function readKeyRules(
   policy: unknown,
   defaults: LimitDefaults,
@@ -65,10 +63,10 @@ export function readKeyRules(
 ): KeyRules {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
-  // Of a key that is wrong, as null is, nothing can be said to fit it.
+  // Entries are not compared with an invalid key.
   const { key: writtenKey } = written;
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
-  // Where the key was forgotten, items are keys of a part that is not there.
+  // If the field `key` was forgotten, entries may be values of a secret part.
   const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
   const path = writtenPathPattern(policy);
   const key = parts === null ? null : { parts, path, mayHoldSecrets };
@@ -85,11 +83,11 @@ export function readKeyRules(
   };
 }
 
-/** The parts that conditions of overrides ask for. */
+/** The key parts that the conditions of overrides read. */
 export const conditionParts = (overrides: readonly Override[]): KeyPart[] =>
   overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
 
-/** The same of a policy as written, whatever else is wrong with it or with its overrides. */
+/** Like `conditionParts`, for a written policy that may be invalid. */
 export function writtenConditionParts(policy: unknown): KeyPart[] {
   const list = isRecord(policy) ? policy["overrides"] : undefined;
   const overrides: unknown[] = Array.isArray(list) ? list : [];
@@ -112,14 +110,14 @@ function readList<Item>(
     reportAt(name, mayContainKey(list) ? hidden : list, accepted);
     return [];
   }
-  // A copy has no empty places, which would be passed over.
+  // A copy has no holes, which `map` would skip.
   const values: unknown[] = Array.from(list);
   return values
     .map((value, index) => read(value, `${name}[${index}]`))
     .filter((item) => item !== null);
 }
 
-/** Null when it is none, which is reported, or when there is no key for it to fit. */
+/** Null when the value is invalid, which is reported, or when the policy's key is. */
 function readSubject(
   value: unknown,
   key: PolicyKey | null,
@@ -129,12 +127,12 @@ function readSubject(
   if (key === null) return null;
   const read = readSubjectPattern(value, key.parts, key.path);
   if ("value" in read) return read.value;
-  // Problems are logged: what may be somebody's key is not quoted.
+  // Problems are logged, so possible credentials are not quoted.
   reportAt(field, key.mayHoldSecrets && mayContainKey(value) ? hidden : value, read.accepted);
   return null;
 }
 
-/** Whether a value is or has a text that is neither an address nor limits. */
+/** Whether a value is or contains a text that is neither an address nor limits. */
 const mayContainKey = (value: unknown): boolean =>
   typeof value === "string"
     ? value !== "" && !looksLikeAddress(value) && !isLimits(value)
@@ -171,19 +169,19 @@ function readOverride(
 }
 
 function readTarget(
-  { key: listed, when }: Readonly<Record<string, unknown>>,
+  { key: subject, when }: Readonly<Record<string, unknown>>,
   key: PolicyKey | null,
   reportAt: ReportAt,
 ): Override["for"] | null {
-  if ((listed === undefined) === (when === undefined)) {
+  if ((subject === undefined) === (when === undefined)) {
     reportAt(
       "key",
-      listed,
+      subject,
       "either the field key with a key of the policy, or the field when with a condition",
     );
     return null;
   }
-  if (when === undefined) return readSubject(listed, key, "key", reportAt);
+  if (when === undefined) return readSubject(subject, key, "key", reportAt);
   const condition = readCondition(when);
   if ("value" in condition) return { kind: "condition", condition: condition.value };
   reportAt("when", when, condition.accepted);

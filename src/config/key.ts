@@ -1,4 +1,4 @@
-/** The field `key`: the parts of a partition key, and what happens to requests that lack one. */
+/** The fields `key` and `onMissingKey`: the parts of a partition key, and how a request that lacks one is treated. */
 import { asText } from "../validation/problems.ts";
 
 interface KeyPartTraits {
@@ -47,7 +47,7 @@ export type KeyPart =
 export const traitsOf = ({ kind }: KeyPart): KeyPartTraits =>
   ({ ...plainParts, ...namedParts })[kind];
 
-/** What happens to a request that lacks a part of the key. */
+/** How a request that lacks a part of the key is treated. */
 export type MissingKey = (typeof missingKeys)[number];
 export const missingKeys = ["shared", "ip", "deny", "skip"] as const;
 
@@ -55,7 +55,7 @@ export const missingKeys = ["shared", "ip", "deny", "skip"] as const;
 export interface AddressSettings {
   /** IPv6 addresses that share this many leading bits are one client. */
   readonly ipv6Prefix: number;
-  /** The client is the n-th entry from the right of X-Forwarded-For; null: whoever connects to Cloudflare. */
+  /** The client is the n-th entry from the right of X-Forwarded-For; null: the peer that connects to Cloudflare. */
   readonly trustedProxies: number | null;
 }
 

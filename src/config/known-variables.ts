@@ -1,11 +1,11 @@
-/** Every variable that Headgate reads, and what is said of one that it does not know. */
+/** Every variable that Headgate reads, and the problems of unknown ones. */
 import { limitFields } from "../strategies/index.ts";
 import { matchFields } from "./match.ts";
 import { policyFields } from "./policy.ts";
 import { isNumbered, isSet, jsonErrorNote, typedList, type Variables } from "./variables.ts";
 import { asText, nearestName } from "../validation/problems.ts";
 
-/** Readers ask for no others. `POLICIES` stands for `POLICIES_2`, `POLICIES_3`, … too. */
+/** The table is complete. `POLICIES` includes `POLICIES_2`, `POLICIES_3`, … */
 export const variableNames = [
   "ORIGIN",
   "ORIGIN_TIMEOUT",
@@ -31,7 +31,7 @@ export const variableNames = [
 
 export type VariableName = (typeof variableNames)[number];
 
-/** The variables as their readers see them: to read one that is not in the table is a type error. */
+/** Variables by name. Reading one that is not in the table is a type error. */
 export type KnownVariables = Readonly<Partial<Record<VariableName, unknown>>>;
 
 /** Whether Headgate reads a variable of this name. */
@@ -39,8 +39,8 @@ export const isKnownVariable = (name: string): boolean =>
   variableNames.some((known) => known === name) || isNumbered(name, "POLICIES");
 
 /**
- * A line for each variable that Headgate does not know: a misspelt name would silently leave a default in force. Values
- * are not quoted, since a misspelt secret is still a secret.
+ * A line for each unknown variable, since a misspelt name would silently leave a default in effect. No line quotes a
+ * value, since the value of a misspelt secret is still secret.
  */
 export function unknownVariables(env: Variables): string[] {
   const { EXTRA_VARS: extra }: KnownVariables = env;
@@ -48,9 +48,9 @@ export function unknownVariables(env: Variables): string[] {
   const unknown = Object.keys(env).filter(
     (name) =>
       !isKnownVariable(name) &&
-      // Tools add variables of such names, such as __STATIC_CONTENT_MANIFEST.
+      // Tools add variables with this prefix, such as __STATIC_CONTENT_MANIFEST.
       !name.startsWith("__") &&
-      // A misnamed list of policies is a problem of its own.
+      // `policy-lists.ts` reports a misnamed list of policies.
       !name.startsWith("POLICIES") &&
       own?.has(name) !== true &&
       isVariable(env[name]),
@@ -66,7 +66,7 @@ export function unknownVariables(env: Variables): string[] {
   ];
 }
 
-/** A list of names, or names with commas between; null for anything else. */
+/** A list of names, or names separated by commas; null for anything else. */
 function readNames(value: unknown): ReadonlySet<string> | null {
   if (!isSet(value)) return new Set();
   const names = typedList(value)
@@ -76,8 +76,8 @@ function readNames(value: unknown): ReadonlySet<string> | null {
 }
 
 /**
- * Whether a value can be that of a variable: text, a number, a boolean, a list, or an object as JSON has them. Bindings
- * are objects of classes, except for the metadata of the Worker's version.
+ * Whether a value is a JSON value, as those of variables are. Bindings are instances of classes, except for the version
+ * metadata of the Worker.
  */
 function isVariable(value: unknown): boolean {
   if (value === undefined || value === null || typeof value === "function") return false;
@@ -87,7 +87,7 @@ function isVariable(value: unknown): boolean {
   return isPlain && Object.keys(value).toSorted().join() !== "id,tag,timestamp";
 }
 
-/** Where the fields of a policy, of its match and of its limits are written. */
+/** Field names that users take for variables, and where they belong. */
 const fieldPlaces: readonly (readonly [fields: readonly string[], place: string])[] = [
   [policyFields, "a field of a policy: write the policy as an entry of [[vars.POLICIES]]"],
   [matchFields, "a field of match, in a policy under [[vars.POLICIES]]"],

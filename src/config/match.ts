@@ -1,4 +1,4 @@
-/** Which requests a policy is for, as written. */
+/** The field `match`: which requests a policy applies to. */
 import * as v from "valibot";
 import { hasPieces, piecesOf } from "./wildcard.ts";
 import { token } from "./key.ts";
@@ -6,31 +6,30 @@ import { type PathPattern, readPathPattern } from "./path-pattern.ts";
 import { schemaOfNullable, schemaOf } from "./schemas.ts";
 import { asText, type ConfigProblem, fields, isRecord } from "../validation/problems.ts";
 
-/** Whether a path is compared in all readings of origins, or as it is received. */
+/** Whether a path is compared in every form in which origins read it, or only as received. */
 export type PathMatching = (typeof pathMatchings)[number];
 const pathMatchings = ["lenient", "exact"] as const;
 
-/** What is null holds for every request. */
+/** A condition that is null matches every request. */
 export interface Match {
   readonly methods: ReadonlySet<string> | null;
   readonly path: PathPattern | null;
   readonly pathMatching: PathMatching;
   readonly host: HostPattern | null;
-  /** The values that headers must have, by their names in lower case; true where any will do. */
+  /** By lower-case name: the value that a header must have, or true for any value. */
   readonly headers: ReadonlyMap<string, string | true> | null;
 }
 
-/** Which hosts are meant. */
 interface HostPattern {
   readonly hostname: string;
   /** @param host a normalized one, without a port */
   readonly test: (host: string) => boolean;
 }
 
-/** Host names in any case, and with the dot that may end them, are the same. */
+/** In lower case and without the final dot, neither of which changes the meaning of a host name. */
 export const normalizedHost = (host: string): string => host.toLowerCase().replace(/\.$/, "");
 
-/** A pattern of a host name, with `*` for any characters; null when the text is none. */
+/** A host name in which `*` matches any characters; null when the text is not one. */
 function hostPattern(text: string): HostPattern | null {
   const hostname = normalizedHost(text);
   const [first = "", ...others] = piecesOf(hostname);
@@ -41,7 +40,7 @@ function hostPattern(text: string): HostPattern | null {
     : null;
 }
 
-/** What a header field can hold, without what is trimmed of it. */
+/** A field value without surrounding white space, which HTTP trims (RFC 9110, section 5.5). */
 const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 function readMethods(value: unknown): ReadonlySet<string> | null {
@@ -51,7 +50,7 @@ function readMethods(value: unknown): ReadonlySet<string> | null {
   return new Set(methods.map((method) => asText(method).toUpperCase()));
 }
 
-/** Names in any case, each once; of each its exact value, or true for its presence. A name alone stands for its presence. */
+/** An object of names and values, where true means any value, or one name; null for anything else. */
 function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null {
   const written = typeof value === "string" ? { [value]: true } : value;
   if (!isRecord(written)) return null;
@@ -65,7 +64,7 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
   return headers.size > 0 && headers.size === entries.length ? headers : null;
 }
 
-/** A field of `match` and of its policy alike: it stands in one of them. */
+/** Valid in `match` or in the policy itself, but not in both. */
 export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient" or "exact"'));
 
 const matchEntries = {
@@ -91,7 +90,6 @@ const matchEntries = {
   pathMatching: pathMatchingSchema,
 };
 
-/** The names of its fields. */
 export const matchFields: readonly string[] = Object.keys(matchEntries);
 
 export const matchSchema = v.pipe(
@@ -113,7 +111,7 @@ const everything: Match = {
   headers: null,
 };
 
-/** What a policy matches; everything without a `match`. */
+/** Defaults to every request. */
 export function matchOf(
   match: Match | undefined = everything,
   pathMatching: PathMatching = match.pathMatching,
@@ -131,7 +129,7 @@ export function reportSecondPathMatching(
   report({ field: "pathMatching", value, accepted: "nothing, because match.pathMatching is set" });
 }
 
-/** The pattern of a policy as written, whatever else is wrong with it; null without one. */
+/** The path pattern of a written policy that may otherwise be invalid; null without a valid pattern. */
 export function writtenPathPattern(policy: unknown): PathPattern | null {
   const match = isRecord(policy) ? policy["match"] : undefined;
   const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));

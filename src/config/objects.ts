@@ -1,8 +1,8 @@
-/** The fields of a policy that name the object a key lives in. */
+/** The fields of a policy that determine which object stores a key. */
 import * as v from "valibot";
 import { type ConfigProblem, isRecord } from "../validation/problems.ts";
 
-/** Where Cloudflare may be asked to create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
+/** Regions in which Cloudflare can create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 export const locationHints = [
   "wnam",
   "enam",
@@ -21,9 +21,9 @@ export const jurisdictions = ["eu", "us", "fedramp", "fedramp-high"] as const;
 export type LocationHint = (typeof locationHints)[number];
 export type Jurisdiction = (typeof jurisdictions)[number];
 
-/** All that names the object of a key, beside the key: another setting is another object. */
+/** Settings that determine the object of a key: another setting selects another object. */
 export interface ObjectSettings {
-  /** How many objects all keys share; null: an object for each key. */
+  /** The number of objects that all keys share; null: one object for each key. */
   readonly shards: number | null;
   readonly locationHint: LocationHint | null;
   readonly jurisdiction: Jurisdiction | null;
@@ -37,13 +37,13 @@ const oneOf = (values: readonly string[]): string =>
 
 export const objectFields = {
   objects: v.optional(v.picklist(["per-key", "sharded"], oneOf(["per-key", "sharded"]))),
-  // What is in it is for `readShards`, which knows what `objects` is.
+  // `readShards` validates it, since its meaning depends on `objects`.
   shards: v.optional(v.unknown()),
   locationHint: v.optional(v.picklist(locationHints, oneOf(locationHints))),
   jurisdiction: v.optional(v.picklist(jurisdictions, oneOf(jurisdictions))),
 };
 
-/** The shards of a policy whose other fields may be wrong. */
+/** @param policy a written policy, whose other fields may be invalid */
 export function readShards(
   policy: unknown,
   report: (problem: Omit<ConfigProblem, "variable">) => void,

@@ -2,10 +2,9 @@
 import * as v from "valibot";
 import { fields, integerFrom } from "../validation/problems.ts";
 
-/** What a denied client is answered instead of problem details. */
 export interface DenialAnswer {
   readonly status: number;
-  /** Null: problem details all the same. */
+  /** Null: problem details, with this status. */
   readonly body: string | null;
   readonly contentType: string;
 }

@@ -1,8 +1,8 @@
-/** The variables that say where allowed requests go. */
+/** The variables `ORIGIN` and `ORIGIN_TIMEOUT`. */
 import { durationMsBetween } from "./schemas.ts";
 import { hidden, isSet, type ReportProblem } from "./variables.ts";
 
-/** Where allowed requests go: to a host of its own, to the zone's origin behind the Worker's route, or nowhere. */
+/** Where allowed requests are forwarded: to a URL, to the zone's origin behind the Worker's route, or nowhere. */
 export type Origin =
   | { readonly kind: "url"; readonly url: URL }
   | { readonly kind: "route" }
@@ -20,7 +20,7 @@ export function readOrigin(value: unknown, report: ReportProblem): Origin {
   report({
     variable: "ORIGIN",
     field: "",
-    // What may be credentials is not quoted, whether the text is a URL or nearly one.
+    // A text with these characters may contain credentials.
     value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
     accepted:
       'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
@@ -30,10 +30,10 @@ export function readOrigin(value: unknown, report: ReportProblem): Origin {
 
 const leastTimeoutMs = 100;
 const mostTimeoutMs = 3_600_000;
-/** As long as Cloudflare itself waits for an origin. */
+/** Cloudflare's own timeout for origins. */
 const defaultTimeoutMs = 100_000;
 
-/** How long a response may take to begin; its body may take as long as it likes. */
+/** The longest wait in ms for the beginning of a response; the body may take longer. */
 export function readOriginTimeout(value: unknown, report: ReportProblem): number {
   if (!isSet(value)) return defaultTimeoutMs;
   const milliseconds = durationMsBetween(value, leastTimeoutMs, mostTimeoutMs);

@@ -1,21 +1,20 @@
 /**
- * Matches a text against literals, segments and `*` in time linear in the text's length. Only the last `*` before a chunk
- * ever needs another try, because the leftmost match of a chunk leaves the most to the chunks after it:
- * https://research.swtch.com/glob
+ * Matches a text against literals, segments and `*` in linear time. Backtracking beyond the latest `*` is never needed,
+ * because the leftmost match of a chunk leaves the longest rest to later chunks: https://research.swtch.com/glob
  */
 
-/** What stands between two `*`: literals, and null for one non-empty segment, which is whole. */
+/** The pattern between two `*`: literals, and null for one whole, non-empty segment. */
 export type Chunk = readonly (string | null)[];
 
-/** Where each `*` and each segment begins and ends, one after the other. */
+/** The start and end offsets of the text that each `*` and each segment matches, in order. */
 export type Captures = readonly number[];
 
 const none: Captures = [];
 
-/** @param chunks at least one; a segment follows a `/` and ends at one, or with the text */
+/** @param chunks at least one; each segment follows a `/`, and ends before a `/` or at the end of the pattern */
 export class PathGlob {
   readonly #chunks: readonly Chunk[];
-  /** The whole pattern where it is one literal. */
+  /** The whole pattern if it is one literal, else null. */
   readonly literal: string | null;
 
   constructor(chunks: readonly Chunk[]) {
@@ -25,7 +24,6 @@ export class PathGlob {
     this.literal = isLiteral ? first.join("") : null;
   }
 
-  /** Null when the text does not match. */
   match(text: string): Captures | null {
     if (this.literal !== null) return text === this.literal ? none : null;
     const [first = [], ...others] = this.#chunks;
@@ -39,7 +37,7 @@ export class PathGlob {
     return at === text.length ? captures : null;
   }
 
-  /** The matched text, with `captured` in place of each `*` and each segment. */
+  /** The pattern with the result of `captured` in place of each `*` and each segment. */
   rebuilt(captures: Captures, captured: (from: number, to: number) => string): string {
     let next = 0;
     const capture = (): string => captured(captures[next++] ?? 0, captures[next++] ?? 0);
@@ -52,7 +50,7 @@ export class PathGlob {
   }
 }
 
-/** Where a chunk ends that begins at `start`; -1, with nothing captured, where it does not match. */
+/** The end of a chunk's match at `start`; -1, with no captures added, when the chunk does not match there. */
 function endOf(chunk: Chunk, text: string, start: number, captures: number[]): number {
   const captured = captures.length;
   let at = start;
@@ -75,7 +73,7 @@ function endOf(chunk: Chunk, text: string, start: number, captures: number[]): n
   return at;
 }
 
-/** The end of a chunk's leftmost match, with the text before it captured by `*`. */
+/** The end of a chunk's leftmost match; the text before it is captured for `*`. */
 function nextFrom(chunk: Chunk, text: string, from: number, captures: number[]): number {
   const [literal] = chunk;
   if (typeof literal !== "string") return -1;
@@ -90,7 +88,7 @@ function nextFrom(chunk: Chunk, text: string, from: number, captures: number[]):
   return -1;
 }
 
-/** The same of the match at the end of the text, whose start the slashes in the chunk determine. */
+/** Like `nextFrom`, for the match that ends with the text. */
 function lastFrom(chunk: Chunk, text: string, from: number, captures: number[]): number {
   const start = lastStart(chunk, text);
   if (start < from) return -1;
@@ -101,7 +99,7 @@ function lastFrom(chunk: Chunk, text: string, from: number, captures: number[]):
 function lastStart(chunk: Chunk, text: string): number {
   const literals = chunk.join("");
   if (!chunk.includes(null)) return text.length - literals.length;
-  // A segment has no slash and follows one: as many slashes from the end as the literals have.
+  // Segments contain no slash, so the match contains exactly as many slashes as the literals.
   let slash = text.length;
   for (let left = literals.split("/").length - 1; left > 0; left--) {
     slash = slash <= 0 ? -1 : text.lastIndexOf("/", slash - 1);

@@ -1,4 +1,4 @@
-/** Path patterns as written: literals, `*` and `:name`. */
+/** Path patterns of literals, `*` and `:name`. */
 import { type Chunk, PathGlob } from "./path-glob.ts";
 import {
   caseFolded,
@@ -10,36 +10,34 @@ import {
 } from "./path-readings.ts";
 import type { ReadResult } from "./schemas.ts";
 
-/** Which paths are meant. */
 export interface PathPattern {
-  /** Without needless escapes and slashes. */
+  /** The pattern without needless escapes and slashes. */
   readonly pathname: string;
-  /** Whether an origin may read the path as one that is meant. */
+  /** Whether the pattern matches any form in which an origin may read the path. */
   readonly matches: (path: PathReadings) => boolean;
-  /** Whether the path is meant as it is received, in its case and with its slashes. */
+  /** Whether the pattern matches the path as received, including case and slashes. */
   readonly matchesExactly: (path: PathReadings) => boolean;
   /**
-   * The key part `path` of a path that matches; null of another. Literals are in lower case. Paths that origins read in
-   * different ways share one key.
+   * The key part `path` of a matching path, with literals in lower case; null for other paths. All ambiguous paths, which
+   * origins read in different ways, share one key.
    */
   readonly keyOf: (path: PathReadings) => string | null;
 }
 
-/** The key part `path` of a path that origins disagree about and that no pattern is for; no other path is written so. */
-const disputedPath = "//";
+/** The key part `path` of every ambiguous path in a policy without a pattern. No canonical path equals it. */
+const ambiguousPath = "//";
 
-/** The key part `path`, by the pattern of the policy that asks for it. */
+/** The key part `path`, for a policy with this pattern. */
 export const pathKey = (path: PathReadings, pattern: PathPattern | null): string =>
-  pattern?.keyOf(path) ?? path.canonical ?? disputedPath;
+  pattern?.keyOf(path) ?? path.canonical ?? ambiguousPath;
 
 const acceptedPattern =
   'a path pattern such as "/login" or "/api/*", made of literals, "*" for any characters and ":name" for one segment';
 
-/** What a URL's path consists of (RFC 3986, section 3.3), and what is encoded there. */
+/** Characters of a URL's path (RFC 3986, section 3.3), and characters that are percent-encoded in one. */
 const isLiteral = (character: string): boolean =>
   /[\w\-.~!$&',;=@%/ ]/.test(character) || character > "\x7f";
 
-/** The pattern in a text, or what is accepted in its place. */
 export function readPathPattern(text: string): ReadResult<PathPattern> {
   if (!text.startsWith("/")) return { accepted: acceptedPattern };
   const advice = adviceFor(text);
@@ -48,7 +46,7 @@ export function readPathPattern(text: string): ReadResult<PathPattern> {
     : { accepted: `${acceptedPattern}; ${advice}` };
 }
 
-/** What to write in place of what no pattern may have; null when it is a pattern. */
+/** How to rewrite an invalid pattern; null for a valid one. */
 function adviceFor(text: string): string | null {
   const odd = Array.from(text).find((each) => !isLiteral(each) && !"*:".includes(each));
   if (odd !== undefined) return adviceForCharacter(odd);
@@ -92,7 +90,7 @@ function patternOf(written: string): PathPattern {
       const match = firstMatch(lenient, path.forKeys);
       if (match === null) return null;
       const { glob, captures, reading } = match;
-      // A path that origins read in different ways would otherwise be a new key in each of many spellings.
+      // Otherwise each spelling of an ambiguous path would be a new key.
       if (path.canonical === null && glob.literal === null) return pathname;
       const key = glob.rebuilt(captures, (from, to) => {
         const captured = reading.text.slice(from, to);
@@ -103,7 +101,7 @@ function patternOf(written: string): PathPattern {
   };
 }
 
-/** The pattern; and for one that ends in `/*`, what stands before, since `/api/*` covers `/api`. */
+/** The pattern, and without a final `/*` too, since `/api/*` covers `/api`. */
 function globsOf(text: string, literalOf: (literal: string) => string): PathGlob[] {
   const parent = text.endsWith("/*") ? [text.slice(0, -2)] : [];
   return [text, ...parent].map((each) => new PathGlob(chunksOf(each, literalOf)));
@@ -118,7 +116,7 @@ function chunksOf(text: string, literalOf: (literal: string) => string): Chunk[]
   return chunks;
 }
 
-/** As the URL parser leaves a path that is written with spaces or letters beyond ASCII. */
+/** Encodes spaces and non-ASCII letters as the URL parser does. */
 const asReceived = (literal: string): string =>
   literal.replace(/[^\x21-\x7e]+/g, (each) => encodeURIComponent(each));
 

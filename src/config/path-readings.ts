@@ -1,34 +1,34 @@
 /**
- * The paths that origins may read in one request path. Origins differ in what they decode, drop and resolve: nginx decodes
- * before it resolves dot segments, servlet containers drop path parameters, IIS takes a backslash for a slash, Express
- * decodes nothing before it compares. A policy that knew one of them only could be evaded at all others.
+ * The forms in which origins may read one request path. nginx decodes before it resolves dot segments, servlet containers
+ * drop path parameters, IIS reads a backslash as a slash, and Express compares without decoding. A policy that matched
+ * only one form could be evaded with the others.
  */
 
 /** A path as some origin reads it. */
 export interface PathReading {
-  /** Without slashes at its end, but for the root. */
+  /** Without trailing slashes, except for the root. */
   readonly text: string;
-  /** `text` without regard to case, with each character in the same place. */
+  /** `text` with its case folded; every character keeps its offset. */
   readonly folded: string;
-  /** Whether all of it is percent-decoded; otherwise escaped slashes and backslashes still are escapes. */
+  /** False while escaped slashes and backslashes remain encoded. */
   readonly isDecoded: boolean;
 }
 
-/** One request path in all its readings, which are computed when the first policy asks for them. */
+/** One request path in all forms, which are computed on first use. */
 export class PathReadings {
-  /** As the origin receives it. */
+  /** The path that the origin receives. */
   readonly received: string;
   readonly #spellings: readonly string[];
   #all: readonly PathReading[] | null = null;
   #canonical: string | null | undefined;
 
-  /** @param parsed the same path after URL parsing, where the origin may receive it before that */
+  /** @param parsed the path after URL parsing, if `received` is the path before it */
   constructor(received: string, parsed = received) {
     this.received = received;
     this.#spellings = [...new Set([received, parsed].map(rooted))];
   }
 
-  /** Each different one once. */
+  /** Every distinct form. */
   get all(): readonly PathReading[] {
     this.#all ??= this.#isUnambiguous
       ? [readingOf(this.#plain, true)]
@@ -37,9 +37,8 @@ export class PathReadings {
   }
 
   /**
-   * The one spelling for all that mean the same path: decoded, merged, resolved, without path parameters and slashes at
-   * its end. Null when origins disagree about the path: a spelling that another origin reads as `/a1`, `/a2`, … must not
-   * give a client of this one as many keys.
+   * The path decoded, with merged slashes and resolved dot segments, without path parameters and trailing slashes. Null
+   * for an ambiguous path, which origins read in different ways: its spellings must not be different keys.
    */
   get canonical(): string | null {
     if (this.#canonical === undefined) {
@@ -48,7 +47,7 @@ export class PathReadings {
     return this.#canonical;
   }
 
-  /** Readings to take a key from, of which the first that matches is the one. */
+  /** The forms from which a key is taken: the first that matches a pattern. */
   get forKeys(): readonly PathReading[] {
     const { canonical } = this;
     return canonical === null || this.#isUnambiguous
@@ -60,13 +59,13 @@ export class PathReadings {
     return withoutTrailingSlashes(this.#spellings[0] ?? "/");
   }
 
-  /** Nearly all requests: nothing to decode, drop, merge or resolve. */
+  /** True for most requests: there is nothing to decode, drop, merge or resolve. */
   get #isUnambiguous(): boolean {
     return this.#spellings.length === 1 && !special.test(this.#spellings[0] ?? "");
   }
 }
 
-/** A path that the configuration or a caller of `/check` names, read as the path of a request would be. */
+/** Reads a path from the configuration or from a caller of `/check` like that of a request. */
 export function parsePath(text: string): PathReadings {
   const path = rooted(text).replaceAll("?", "%3F").replaceAll("#", "%23");
   return new PathReadings(new URL(`http://host${path}`).pathname);
@@ -74,13 +73,13 @@ export function parsePath(text: string): PathReadings {
 
 const special = /[%;\\]|\/[/.]/;
 
-/** All escapes that are valid UTF-8, and the `%uXXXX` that IIS accepts; what is invalid stays as it is. */
+/** Decodes escapes that are valid UTF-8, and the `%uXXXX` of IIS. Invalid escapes remain. */
 export const decoded = (text: string): string => text.replace(escapes, decode);
 
-/** The same but for slashes and backslashes: origins that split before they decode see no separators in them. */
+/** Like `decoded`, but keeps escaped slashes and backslashes, for origins that split a path before they decode. */
 export const decodedInSegments = (text: string): string => text.replace(escapesInSegments, decode);
 
-/** All escapes that are valid UTF-8 and no others, as most origins decode. */
+/** Like `decoded`, without `%uXXXX`, as most origins decode. */
 const decodedPlainly = (text: string): string => text.replace(plainEscapes, decode);
 
 const multibyte =
@@ -95,15 +94,15 @@ const escapesInSegments = new RegExp(
   "gi",
 );
 
-/** Never throws: what is matched is valid. */
+/** Never throws, because the expressions above match valid escapes only. */
 const decode = (run: string): string =>
   /^%u/i.test(run)
     ? String.fromCharCode(Number.parseInt(run.slice(2), 16))
     : decodeURIComponent(run);
 
 /**
- * The same text for all letters that any origin compares as equal: Python and Java take "ſ" for "s" and "ı" for "i". Every
- * character keeps its place, so a letter stays as it is where another case of it has two.
+ * Folds all letters that some origin compares as equal: Python and Java treat "ſ" as "s" and "ı" as "i". Every character
+ * keeps its offset, so letters whose other case has two characters remain.
  */
 export const caseFolded = (text: string): string =>
   text
@@ -117,14 +116,14 @@ function inUpperCase(character: string): string {
   return upper.length === 1 ? upper : character;
 }
 
-/** The root stays. A loop, since a regular expression would look for the end from each of many slashes. */
+/** Keeps the root. A regular expression would take quadratic time on many slashes. */
 export function withoutTrailingSlashes(text: string): string {
   let end = text.length;
   while (end > 1 && text[end - 1] === "/") end--;
   return text.slice(0, end);
 }
 
-/** In regular expressions of nginx, Apache and Python, `$` matches before a newline at the end, too. */
+/** In regular expressions of nginx, Apache and Python, `$` also matches before a final newline. */
 const withoutFinalNewline = (text: string): string =>
   text.endsWith("\n") && text.length > 1 ? text.slice(0, -1) : text;
 
@@ -147,7 +146,7 @@ function readingOf(text: string, isDecoded: boolean): PathReading {
   return { text, folded: caseFolded(text), isDecoded };
 }
 
-/** Decoded ones first: keys are taken from the first that matches. */
+/** Fully decoded forms come first, because keys are taken from the first match. */
 function readingsOf(spellings: readonly string[]): PathReading[] {
   const whole = new Set<string>();
   const inSegments = new Set<string>();
@@ -165,11 +164,11 @@ function readingsOf(spellings: readonly string[]): PathReading[] {
 
 type Decoder = (text: string) => string;
 
-/** How origins decode the path: `%uXXXX` is an escape for some of them only. */
+/** Only some origins decode `%uXXXX`. */
 const decodersFor = (spelling: string): readonly Decoder[] =>
   /%u/i.test(spelling) ? [decoded, decodedPlainly] : [decoded];
 
-/** Path parameters may stay, be dropped before decoding, or after. */
+/** Origins keep path parameters, or drop them before or after decoding. */
 function decodings(spelling: string, decodeText: Decoder): Set<string> {
   const text = decodeText(spelling);
   return new Set([text, withoutParameters(text), decodeText(withoutParameters(spelling))]);
@@ -187,7 +186,7 @@ function addVariants(texts: Set<string>, text: string): void {
   }
 }
 
-/** What each kind of origin resolves the path to, in one spelling; null when they differ. */
+/** The canonical path if all kinds of origins read the same one, else null. */
 function canonicalOf(spellings: readonly string[]): string | null {
   const texts = spellings.flatMap((spelling) =>
     decodersFor(spelling).flatMap((decodeText) => {

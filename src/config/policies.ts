@@ -1,4 +1,4 @@
-/** The policies of all variables: of the short form, and of the lists. Names are unique among them. */
+/** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
 import * as v from "valibot";
 import { acceptedNotation } from "../strategies/index.ts";
 import { writtenConditionParts } from "./key-rules.ts";
@@ -19,7 +19,7 @@ import {
 import { policyWarnings, sharedKeyWarnings } from "./warnings.ts";
 import { isRecord, joinPath } from "../validation/problems.ts";
 
-/** The variables of the short form, by the field of a policy that each of them is. */
+/** The variables of the short form, by the policy field that each one sets. */
 const shortForm: Readonly<Record<string, VariableName>> = {
   limits: "LIMITS",
   strategy: "STRATEGY",
@@ -27,15 +27,14 @@ const shortForm: Readonly<Record<string, VariableName>> = {
 };
 
 export interface Policies {
-  /** At least one; their names and those of their limits are unique. */
+  /** At least one, if there are no problems. The names of policies and limits are unique. */
   readonly policies: readonly Policy[];
-  /** Those of them that limit calls of the limiter itself. */
+  /** The policies among them that limit calls of `/check` itself. */
   readonly selfPolicies: readonly Policy[];
-  /** What is accepted and should rather not be used, a line each. */
+  /** A line for each discouraged setting. */
   readonly warnings: readonly string[];
 }
 
-/** @param checkPath below which everything is the limiter's own */
 export function readPolicies(env: Variables, checkPath: string, report: ReportProblem): Policies {
   const written = [...readShortForm(env, report), ...readLists(env, report)];
   reportDuplicates(written, report);
@@ -56,7 +55,7 @@ export function readPolicies(env: Variables, checkPath: string, report: ReportPr
   };
 }
 
-/** Whether any variable is meant for policies. A misnamed list counts: it is a problem, and not the absence of limits. */
+/** Whether any variable sets policies. A misnamed list counts, since it is a problem of its own. */
 export const hasLimits = (env: Variables): boolean =>
   Object.entries(env).some(
     ([name, value]) =>
@@ -70,11 +69,11 @@ function warningsIn(written: WrittenPolicy): string[] {
   return policyWarnings(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
 }
 
-/** Where a field of a policy is written: of the short form in a variable of its own. */
+/** The place of a policy's field. In the short form, each field is a variable. */
 const placeOf = ({ variable, field }: WrittenPolicy, name: string): string =>
   field === "" ? (shortForm[name] ?? variable) : joinPath(variable, `${field}.${name}`);
 
-/** `LIMITS`, `STRATEGY` and `KEY` make one policy, named `default`; its problems name those variables. */
+/** One policy named `default`, whose problems name the variables of the short form. */
 function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
   const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
   if (set.length === 0) return [];
@@ -98,8 +97,8 @@ function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
 }
 
 /**
- * In one response the names of all limits stand side by side, so they are unique, and so are those of policies. Of a
- * policy that could not be read the name is still compared: all problems are to be found at once.
+ * The RateLimit fields of a response identify limits by name, so names must be unique. Names of invalid policies are
+ * compared too, so that all problems are reported at once.
  */
 function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProblem): void {
   const places = new Map<string, string>();
@@ -118,7 +117,7 @@ function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProbl
   }
 }
 
-/** Whether a policy's path begins with that of the limiter's own calls, and not only with the same letters. */
+/** Whether a policy's path is at or below `CHECK_PATH`. */
 function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
   if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
   return pathMatching === "exact"
@@ -126,7 +125,7 @@ function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: stri
     : path.pathname.toLowerCase().startsWith(checkPath.toLowerCase());
 }
 
-/** The limiter's own calls are answered as its OpenAPI document says. */
+/** Rejects `onDeny` for calls of `/check`, whose answers follow the OpenAPI document. */
 function reportSelfDenialAnswers(
   written: readonly WrittenPolicy[],
   checkPath: string,
@@ -139,7 +138,7 @@ function reportSelfDenialAnswers(
   }
 }
 
-/** A claim that nothing can verify would be missing from every request. */
+/** Without a verification key, every request would lack its claims. */
 function reportUnverifiableClaims(
   written: readonly WrittenPolicy[],
   env: Variables,

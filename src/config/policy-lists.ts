@@ -1,6 +1,6 @@
 /**
- * `POLICIES`, `POLICIES_2`, … one after the other: policies, and entries that continue the lists of a policy. A variable
- * holds 5 KB, which the overrides of one policy may exceed.
+ * Reads `POLICIES`, `POLICIES_2`, …: policies, and entries that continue the lists of a policy. A variable holds 5 KB,
+ * which the overrides of one policy may exceed.
  */
 import { type Policy, readPolicy } from "./policy.ts";
 import {
@@ -15,7 +15,7 @@ import {
 } from "./variables.ts";
 import { acceptedFields, isRecord, joinPath, jsonOf } from "../validation/problems.ts";
 
-/** A policy that was written somewhere; null if it could not be read. */
+/** A policy and the place where it is written; `policy` is null if it is invalid. */
 export interface WrittenPolicy {
   readonly variable: string;
   readonly field: string;
@@ -29,12 +29,11 @@ interface ListEntry {
   readonly value: unknown;
 }
 
-/** Further items for the lists of a policy. */
+/** An entry that adds items to the lists of a policy. */
 interface Continuation extends ListEntry {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** The fields of a policy that may be continued. */
 const continuedFields = ["overrides", "allow", "deny"] as const;
 const continuationFields = ["continues", ...continuedFields];
 
@@ -58,12 +57,12 @@ export function readLists(env: Variables, report: ReportProblem): WrittenPolicy[
   });
 }
 
-/** Lists of keys can hold those of customers: a value that seems to have one is not quoted, whatever is wrong with it. */
+/** Hides values that seem to contain lists of keys, since keys may be credentials of customers. */
 const quotable = (value: unknown): unknown =>
   /over|allow|deny/i.test(jsonOf(value)) ? hidden : value;
 
 const entriesOf = (variable: string, list: readonly unknown[]): ListEntry[] =>
-  // A copy has no empty places, which would be passed over.
+  // A copy has no holes, which `map` would skip.
   Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
 
 const isContinuation = (entry: ListEntry): entry is Continuation =>
@@ -71,7 +70,7 @@ const isContinuation = (entry: ListEntry): entry is Continuation =>
 
 const nameOf = (policy: unknown): unknown => (isRecord(policy) ? policy["name"] : undefined);
 
-/** A policy with further items. Problems of an item name the place where it is written. */
+/** A policy with the items of its continuations. A problem names the place where its item is written. */
 function readContinued(
   { variable, field, value }: ListEntry,
   continuations: readonly Continuation[],
@@ -87,7 +86,7 @@ function readContinued(
       const list = source.value[name];
       return Array.isArray(list) ? [{ ...source, list: list as readonly unknown[] }] : [];
     });
-    // A list of another shape is a problem of the policy.
+    // A field that is not a list remains, and is a problem of the policy.
     if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name])))
       continue;
     const items = sources.flatMap((source) =>
@@ -111,7 +110,7 @@ function readContinued(
   return { variable, field, value: whole, policy };
 }
 
-/** What continues no policy, or other fields than lists, would be ignored. */
+/** Reports continuations of unknown policies, and fields that cannot be continued. */
 function reportContinuations(
   policies: readonly ListEntry[],
   continuations: readonly Continuation[],
@@ -133,7 +132,7 @@ function reportContinuations(
   }
 }
 
-/** A list under a name that is not read would be no protection at all. */
+/** Reports lists under names that are not read, whose policies would silently not apply. */
 function reportMisnamed(env: Variables, report: ReportProblem): void {
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
@@ -142,7 +141,7 @@ function reportMisnamed(env: Variables, report: ReportProblem): void {
   }
 }
 
-/** A missing number is a variable that was lost or misspelt, and its policies with it. */
+/** Reports the first missing number, since that variable is probably lost or misspelt. */
 function reportGaps(env: Variables, report: ReportProblem): void {
   const last = numberedNames(env, "POLICIES").at(-1) ?? "";
   const lastNumber = Number(last.slice("POLICIES_".length));

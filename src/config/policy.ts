@@ -1,4 +1,4 @@
-/** One policy as written -> a policy that cannot be wrong. */
+/** Reads one policy: every field, its default, and the rules between fields. */
 import * as v from "valibot";
 import {
   acceptedName,
@@ -54,10 +54,10 @@ import {
   problemsFromIssues,
 } from "../validation/problems.ts";
 
-/** What holds while the object gives no answer: limits of the isolate's own, everything in, or everything out. */
+/** How an isolate decides without an answer of the object: with local limits, fail open, or fail closed. */
 export type FailureMode = "local" | "open" | "closed";
 
-/** Whether an answer waits until what it decided is on disk. */
+/** `confirmed`: an answer waits until its decision is stored. */
 export type Durability = "relaxed" | "confirmed";
 
 export interface Policy {
@@ -72,23 +72,23 @@ export interface Policy {
   /** Null: every response counts. */
   readonly count: Count | null;
   readonly ban: Ban | null;
-  /** Whether it only tells what it would have done. */
+  /** Whether the policy decides and reports without denying. */
   readonly isDryRun: boolean;
-  /** Null: a problem of its own. */
+  /** Null: problem details. */
   readonly onDeny: DenialAnswer | null;
   readonly onError: FailureMode;
-  /** How long a decision may take before `onError` holds. */
+  /** The longest wait for the object before `onError` applies. */
   readonly timeoutMs: number;
   readonly objects: ObjectSettings;
   readonly durability: Durability;
   readonly consistency: Consistency;
-  /** Whether isolates remember its denials for a moment. */
+  /** Whether isolates use the deny cache. */
   readonly isDenyCached: boolean;
 }
 
 const shortestTimeoutMs = 10;
 const longestTimeoutMs = 30_000;
-/** No client waits longer for its turn. */
+/** Clients give up before a longer delay ends. */
 const longestDelayMs = 3_600_000;
 
 const acceptedMissingKey = 'one of "shared", "ip", "deny", "skip"';
@@ -105,7 +105,7 @@ const policyEntries = {
   onMissingKey: v.optional(v.picklist(missingKeys, acceptedMissingKey), "shared"),
   ipv6Prefix: v.optional(integerFrom(32, 128), 64),
   trustedProxies: v.optional(integerFrom(1, 10)),
-  // What is in it is for `readLimits`, which knows each strategy's own fields.
+  // `readLimits` validates it, since each strategy has fields of its own.
   limits: schemaOfNullable((value) => value ?? null, acceptedNotation),
   strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),
   onError: v.optional(v.picklist(["local", "open", "closed"], acceptedFailureMode), "local"),
@@ -124,7 +124,7 @@ const policyEntries = {
   count: v.optional(
     schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
   ),
-  // What is in them is for `readKeyRules`, which knows the key that they are to fit.
+  // `readKeyRules` validates these, since their entries depend on the key.
   overrides: v.optional(v.unknown()),
   allow: v.optional(v.unknown()),
   deny: v.optional(v.unknown()),
@@ -141,12 +141,11 @@ const policyEntries = {
   pathMatching: pathMatchingSchema,
 };
 
-/** The names of its fields. */
 export const policyFields: readonly string[] = Object.keys(policyEntries);
 
 const policySchema = fields(policyEntries);
 
-/** The policy in a value, or null if it has a problem; every problem is handed to `report`. */
+/** The policy; null if it has problems, which are passed to `report`. */
 export function readPolicy(
   variable: string,
   field: string,
@@ -165,12 +164,14 @@ export function readPolicy(
   const keyRules = readKeyRules(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
   const all = [limits, ...keyRules.overrides.map((override) => override.limits)];
-  // What is wrong may be meant for a queue.
-  const meant = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
+  // A field with a problem may be intended as a queue.
+  const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
     joinPath(field, name),
   );
-  const isTold = problems.some((problem) => meant.some((place) => problem.field.startsWith(place)));
-  if (!isTold && !all.flat().some(isQueue)) reportMaxDelay(value, reportWithin);
+  const mayMeanQueue = problems.some((problem) =>
+    queueFields.some((place) => problem.field.startsWith(place)),
+  );
+  if (!mayMeanQueue && !all.flat().some(isQueue)) reportMaxDelay(value, reportWithin);
   reportConsistencyConflicts(value, all.flat(), reportWithin);
   reportSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
@@ -178,7 +179,7 @@ export function readPolicy(
   return policyFrom(parsed.output, limits, keyRules, shards);
 }
 
-/** @param output the fields whose meaning does not depend on others */
+/** @param output the fields that are validated independently of each other */
 function policyFrom(
   output: v.InferOutput<typeof policySchema>,
   limits: readonly Limit[],
@@ -220,10 +221,7 @@ function policyFrom(
 
 const keyFields = ["key", "overrides", "allow", "deny"];
 
-/**
- * The problem of an unknown field of a policy says where else it belongs, and does not quote what may be a list of
- * customers' keys.
- */
+/** Adds where an unknown field belongs, and hides a value that may be a list of keys. */
 function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   const { field, value, accepted } = problem;
   if (field === "" || /[.[]/.test(field) || policyFields.includes(field)) return problem;
@@ -240,7 +238,7 @@ function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   };
 }
 
-/** Of limits without a queue, which keep nobody waiting. */
+/** Reports a `maxDelay` without a queue, where it would have no effect. */
 function reportMaxDelay(
   policy: unknown,
   report: (problem: Omit<ConfigProblem, "variable">) => void,
@@ -251,7 +249,7 @@ function reportMaxDelay(
   report({ field: "maxDelay", value, accepted });
 }
 
-/** What limits of a policy are read with, its other fields being right or wrong: all problems are to be found at once. */
+/** The name and strategy that the policy's limits inherit, if these fields are valid. */
 function limitDefaults(value: unknown): LimitDefaults {
   const { name, strategy } = isRecord(value) ? value : {};
   return {

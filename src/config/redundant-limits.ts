@@ -14,8 +14,8 @@ export interface Redundancy {
 }
 
 /**
- * Certain cases only: each strategy's documented bound says how many units a limit admits in any span of its window.
- * The bound holds for requests whose cost is known when they are decided, by the object.
+ * Finds certain cases only, by each strategy's documented bound on the units in any span of its window. The bound applies
+ * when the object decides, and the cost is known by then.
  */
 export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
   return limits.flatMap((limit) => {
@@ -24,14 +24,14 @@ export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
   });
 }
 
-/** A calendar's period may be shorter or longer than its window, never by half of it or more. */
+/** A calendar period differs from its nominal window by less than half. */
 const shortestWindowMs = ({ windowMs, period }: Limit): number =>
   period === undefined ? windowMs : windowMs / 2;
 const longestWindowMs = ({ windowMs, period }: Limit): number =>
   period === undefined ? windowMs : 2 * windowMs;
 
 function neverDenies(limit: Limit, other: Limit): boolean {
-  // Slots are held for as long as requests last, a queue delays what it admits, and an elastic window has no end.
+  // The bounds do not apply to slots, which last as long as requests, to delayed requests and to elastic windows.
   if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit))
     return false;
   const windowMs = longestWindowMs(limit);
@@ -43,10 +43,10 @@ function neverDenies(limit: Limit, other: Limit): boolean {
     case "sliding-log":
       return mostIn(windowMs) <= limit.limit;
     case "sliding-window-counter":
-      // What the current window has and a share of the previous one; the sum is greatest when a window opens.
+      // The current window's units plus a share of the previous window's. The sum is greatest when a window opens.
       return mostIn(windowMs) + perWindow <= limit.limit;
     case "sliding-buckets":
-      // A bucket that ends with the span may have begun one bucket's width before it, which is a window at most.
+      // The oldest bucket may begin up to one bucket's width, at most a window, before the span.
       return mostIn(2 * windowMs) <= limit.limit;
     case "token-bucket":
     case "leaky-bucket":

@@ -1,12 +1,11 @@
-/** Schemas of what is read by a function. */
+/** Schemas that parse a value with a function. */
 import * as v from "valibot";
 import { parseDuration } from "../strategies/index.ts";
 import { asText } from "../validation/problems.ts";
 
-/** What a function has read, or what it would have accepted. */
+/** The parsed value, or a description of the accepted values. */
 export type ReadResult<Value> = { readonly value: Value } | { readonly accepted: string };
 
-/** A schema that reads a value with one function. */
 export function schemaOf<Value>(
   read: (value: unknown) => ReadResult<Value>,
 ): v.GenericSchema<unknown, Value> {
@@ -22,8 +21,8 @@ export function schemaOf<Value>(
 }
 
 /**
- * The same of a function whose null stands for all that is not accepted.
- * @param accepted may depend on the value, which is wrong
+ * Like `schemaOf`, for a function that returns null for invalid values.
+ * @param accepted describes the accepted values; may depend on the invalid one
  */
 export function schemaOfNullable<Value>(
   read: (value: unknown) => Value | null,
@@ -36,13 +35,13 @@ export function schemaOfNullable<Value>(
   });
 }
 
-/** Null for what is no duration, or none within the bounds. */
+/** The duration in ms; null for anything else, or outside the bounds. */
 export function durationMsBetween(value: unknown, leastMs: number, mostMs: number): number | null {
   const milliseconds = parseDuration(asText(value)) ?? 0;
   return milliseconds >= leastMs && milliseconds <= mostMs ? milliseconds : null;
 }
 
-/** Milliseconds, of a duration within bounds. */
+/** A schema of durations within bounds, which returns ms. */
 export function durationBetween(leastMs: number, mostMs: number, accepted: string) {
   return schemaOfNullable((value) => durationMsBetween(value, leastMs, mostMs), accepted);
 }

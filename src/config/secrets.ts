@@ -1,13 +1,10 @@
-/** The secrets of the limiter itself. No value of theirs is quoted in a problem. */
+/** Reads and checks secrets. No problem quotes the value of a secret. */
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isVisible, tokenTexts } from "./tokens.ts";
 import { hidden, isSet, type ReportProblem } from "./variables.ts";
 import type { ConfigProblem } from "../validation/problems.ts";
 
-/**
- * What `.dev.vars.example` writes in the place of secrets. Everybody knows these texts, and deploy buttons have offered
- * them as values.
- */
+/** The placeholders of `.dev.vars.example`, which are public and which deploy buttons have offered as values. */
 const placeholders: ReadonlySet<string> = new Set([
   "at least 32 random characters",
   "at least 32 random characters without spaces",
@@ -20,14 +17,13 @@ const secretNames = [
   "JWT_KEY",
 ] as const satisfies VariableName[];
 
-/** Shorter ones can be guessed. */
 const leastKeySecretLength = 32;
 const leastTokenLength = 16;
 
 const isPlaceholder = (text: unknown): boolean =>
   typeof text === "string" && placeholders.has(text.trim());
 
-/** A problem for each secret that everybody knows, which protects nothing. */
+/** A problem for each secret that is a public placeholder. */
 export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
   const wrong = secretNames.filter((variable) =>
     variable === "CHECK_TOKENS"
@@ -38,7 +34,7 @@ export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
   return wrong.map((variable) => ({ variable, field: "", value: hidden, accepted }));
 }
 
-/** A line for each secret that is too short to be one. The Worker runs with it. */
+/** A line for each secret that is short enough to guess. The Worker runs with it. */
 export function shortSecrets({
   KEY_SECRET: secret,
   CHECK_TOKENS: tokens,

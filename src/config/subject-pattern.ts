@@ -1,4 +1,4 @@
-/** Whom a policy treats in a way of their own, as written: keys, addresses and networks, and claims. */
+/** Entries of `allow`, `deny` and `overrides`: addresses, networks, keys, and conditions on claims or locations. */
 import { parseAddress, type Network, parseNetwork } from "./address.ts";
 import { type KeyPart, partName, readKeyPart, traitsOf } from "./key.ts";
 import { normalizedHost } from "./match.ts";
@@ -8,26 +8,26 @@ import type { ReadResult } from "./schemas.ts";
 import { piecesOf } from "./wildcard.ts";
 import { asText } from "../validation/problems.ts";
 
-/** What the text of one part of a key is compared with. */
+/** A pattern for the value of one key part. */
 export type Pattern =
   | { readonly kind: "text"; readonly text: string }
-  /** What stands between the `*`, in this order. */
+  /** The texts between the `*`, in order. */
   | { readonly kind: "wildcard"; readonly pieces: readonly string[] }
   | { readonly kind: "network"; readonly network: Network };
 
-/** Whoever comes from somewhere, whatever they are charged as; or a key, with a pattern for each of its parts. */
+/** All clients with some addresses, whatever their key; or all keys that match a pattern for each part. */
 export type SubjectPattern =
   | { readonly kind: "address"; readonly pattern: Pattern }
   | { readonly kind: "key"; readonly patterns: readonly Pattern[] };
 
-/** A condition on one part that need not be in the key. */
+/** A condition on one part, which need not be in the key. */
 export interface Condition {
   readonly part: KeyPart;
   readonly pattern: Pattern;
 }
 
 export const mostListEntries = 256;
-/** As long as a key of `/check` may be. */
+/** Also the longest text of a key in `/check`. */
 const longestText = 1024;
 
 export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
@@ -36,9 +36,8 @@ export const acceptedCondition =
   '"<part>=<value>" with a part that callers cannot invent, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
 
 /**
- * A text that is an address or a network stands for all who come from there. Any other text is a key of one part; a list
- * of texts, a key of as many.
- * @param path the policy's pattern, by which paths are spelled
+ * Reads an address or network, a text for a key of one part, or a list with a text for each part of the key.
+ * @param path the policy's path pattern, which determines how the key part `path` is written
  */
 export function readSubjectPattern(
   written: unknown,
@@ -69,7 +68,7 @@ export function readSubjectPattern(
   return { value: { kind: "key", patterns } };
 }
 
-/** `<part>=<value>`. */
+/** Reads `<part>=<value>`, for a part that callers cannot invent. */
 export function readCondition(written: unknown): ReadResult<Condition> {
   const text = asText(written);
   const at = text.indexOf("=");
@@ -93,11 +92,11 @@ function readPattern(
     const pattern = text === "*" ? wildcard(text) : addressPattern(text);
     return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
   }
-  // What stands for a part that all share is passed over.
+  // The value of `global` is ignored.
   if (!text.includes("*") || part.kind === "global") {
     return { value: { kind: "text", text: canonicalText(text, part, path) } };
   }
-  // Whoever invents a value could make it match.
+  // A caller that can invent values could invent a matching one.
   return traitsOf(part).isVerified === true
     ? { value: wildcard(text) }
     : {
@@ -110,7 +109,7 @@ const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: piecesO
 const acceptedAddress =
   'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';
 
-/** A mistake in an address must not make a key of it, which would be nobody's: four numbers, or two colons. */
+/** Whether a text has four numbers or two colons. A mistyped address must be a problem, not a key that matches nothing. */
 export const looksLikeAddress = (text: string): boolean =>
   /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
 
@@ -120,7 +119,7 @@ function addressPattern(text: string): Pattern | null {
   return network === null ? null : { kind: "network", network };
 }
 
-/** Whether it is an IPv4 address when each star is one of its four numbers. */
+/** Whether a text is an IPv4 address with `*` for some of its four numbers. */
 function isStarredAddress(text: string): boolean {
   const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
   return text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;

@@ -1,4 +1,4 @@
-/** Who may use `/check`: bearer tokens, as written, and what each of them is for. */
+/** The variables `CHECK_TOKENS` and `CHECK_AUTH`: the bearer tokens of `/check`, and the rights of each. */
 import * as v from "valibot";
 import {
   hidden,
@@ -11,13 +11,12 @@ import {
 } from "./variables.ts";
 import { didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
-/** What a token may be for. */
 export type Right = (typeof rights)[number];
 const rights = ["check", "look", "forget", "adhoc"] as const;
 
 export interface CheckToken {
   readonly token: string;
-  /** Whose keys it speaks of; null: the proxy's. */
+  /** The tenant whose keys the token accesses; null: the proxy's keys. */
   readonly tenant: string | null;
   readonly may: ReadonlySet<Right>;
 }
@@ -25,7 +24,7 @@ export interface CheckToken {
 const tokenFields = ["token", "tenant", "may"];
 const longestTenant = 128;
 
-/** Of visible characters of ASCII, as a header carries them. */
+/** Whether a value consists of visible ASCII characters, so that a header can carry it. */
 export const isVisible = (value: unknown): value is string =>
   typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
 
@@ -50,7 +49,7 @@ const tokenSchema = v.union([
   holderSchema,
 ]);
 
-/** Whether looks are open to all: `CHECK_AUTH = "none"`. */
+/** Whether looks need no token: `CHECK_AUTH = "none"`. */
 export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;
@@ -59,7 +58,7 @@ export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   return false;
 }
 
-/** The tokens in a value that may be wrong. */
+/** The token texts in a value that may be invalid. */
 export function tokenTexts(value: unknown): string[] {
   return typedList(value).flatMap((each) => {
     const text = isRecord(each) ? each["token"] : each;
@@ -67,10 +66,10 @@ export function tokenTexts(value: unknown): string[] {
   });
 }
 
-/** Empty when `/check` is closed. Nothing of what is written is quoted in a problem. */
+/** Empty when no tokens are configured, or invalid ones. No problem quotes the value. */
 export function readCheckTokens(value: unknown, report: ReportProblem): readonly CheckToken[] {
   if (!isSet(value)) return [];
-  // A holder stands in a list only.
+  // An object is valid only within a list.
   const isList = !isRecord(typedValue(value));
   const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), typedList(value));
   const tokens = parsed.success ? parsed.output : [];

@@ -1,17 +1,17 @@
-/** Wrangler vars as they arrive: typed from wrangler.toml, as JSON text from the dashboard or `--var`. */
+/** Wrangler vars: typed values from wrangler.toml, or JSON text from the dashboard and `--var`. */
 import { mostJsonDepth, parseJson } from "../validation/json.ts";
 import { jsonErrorAt } from "./json-error.ts";
 import { asText, type ConfigProblem } from "../validation/problems.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
-/** Takes each problem as it is found: all are told at once. */
+/** Collects a problem. Readers continue afterwards, so that all problems are reported at once. */
 export type ReportProblem = (problem: ConfigProblem) => void;
 
-/** What stands for a value that is, or may be, a secret: none is quoted in a problem. */
+/** Replaces values in problems that are, or may be, secret. */
 export const hidden = "(hidden)";
 
-/** A variable that is absent or empty is not set. */
+/** Whether a variable is present and not empty. */
 export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
 }
@@ -19,7 +19,7 @@ export function isSet(value: unknown): boolean {
 const beginsLikeJson = (value: unknown): value is string =>
   typeof value === "string" && /^\s*[[{]/.test(value);
 
-/** A value as it was meant: text that begins like a JSON list or object and is one, is read as such. */
+/** The parsed list or object of a JSON text; any other value unchanged. */
 export function typedValue(value: unknown): unknown {
   if (!beginsLikeJson(value)) return value;
   try {
@@ -29,21 +29,20 @@ export function typedValue(value: unknown): unknown {
   }
 }
 
-/** A list as it was meant, or the one value that stands for a list of one. */
+/** The list in a value, or the value as a list of one. */
 export function typedList(value: unknown): readonly unknown[] {
   const read = typedValue(value);
   return Array.isArray(read) ? read : [read];
 }
 
-/** Text that begins like JSON and is none. */
+/** Whether a text begins like a JSON list or object and is not valid JSON. */
 export function isBrokenJson(value: unknown): boolean {
   return beginsLikeJson(value) && typedValue(value) === value;
 }
 
-/** What is accepted in the place of broken JSON, and where it is broken. */
 export const acceptedJson = (value: unknown): string => `valid JSON${jsonErrorNote(value)}`;
 
-/** Where a text that begins like JSON is broken, as the end of a sentence; nothing for any other value. */
+/** A hint with the position of a JSON error; empty for other values. */
 export function jsonErrorNote(value: unknown): string {
   if (!isBrokenJson(value)) return "";
   const position = jsonErrorAt(asText(value));
@@ -52,7 +51,7 @@ export function jsonErrorNote(value: unknown): string {
     : `; the JSON is invalid at line ${position.line}, column ${position.column}`;
 }
 
-/** `POLICIES`, `POLICIES_2`, … in the order of their numbers: a variable holds 5 KB, policies may be more. */
+/** The names that are set of `POLICIES`, `POLICIES_2`, …, in the order of their numbers. */
 export function numberedNames(env: Variables, name: string): string[] {
   const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
   return Object.keys(env)
@@ -60,7 +59,7 @@ export function numberedNames(env: Variables, name: string): string[] {
     .toSorted((a, b) => numberOf(a) - numberOf(b));
 }
 
-/** Whether a key is `POLICIES` or `POLICIES_` with a number from 2. */
+/** Whether a key is `name`, or `name` with `_2`, `_3`, … */
 export function isNumbered(key: string, name: string): boolean {
   return (
     key === name ||

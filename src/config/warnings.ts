@@ -1,4 +1,4 @@
-/** What is accepted of a policy and should rather not be used. */
+/** Warnings about settings that are valid but discouraged. */
 import {
   createMeter,
   isQueue,
@@ -13,16 +13,16 @@ import type { Policy } from "./policy.ts";
 import { type Redundancy, redundantLimits } from "./redundant-limits.ts";
 
 interface Warning {
-  /** The field of the policy that it is about. */
+  /** The field of the policy that the warning is about. */
   readonly field: string;
   readonly text: string;
 }
 
-/** Slots of a shorter lease may be lost before they are renewed. */
+/** Slots with a shorter lease may expire before they are renewed. */
 const shortestLeaseMs = 1_000;
-/** More is felt: an isolate reads it for each of its keys once every `syncEvery`. */
+/** An isolate reads this much for each of its keys every `syncEvery`. */
 const mostSyncedBytes = 100_000;
-/** No client waits longer for its turn. */
+/** Clients give up before a longer delay ends. */
 const longestDelayMs = 3_600_000;
 
 export function policyWarnings(policy: Policy): Warning[] {
@@ -56,7 +56,7 @@ export function policyWarnings(policy: Policy): Warning[] {
   ];
 }
 
-/** Where bounds hold: isolates that decide alone admit more, and costs known afterwards are charged beyond a limit. */
+/** Empty where limits are not exact: for other consistencies, and for costs that are known after the response. */
 const redundancies = ({ consistency, cost }: Policy, list: readonly Limit[]): Redundancy[] =>
   consistency.kind === "strict" && cost.kind !== "response" ? redundantLimits(list) : [];
 
@@ -114,10 +114,10 @@ function longestWaitMs(limit: Limit): number {
   return ((units - 1) * limit.windowMs) / limit.limit;
 }
 
-/** A row holds 2 MB; some of it is for what stands around the states. */
+/** A row holds 2 MB, including some data besides the states. */
 const mostStoredBytes = 1_900_000;
 
-/** A warning for each key whose policies may take more than a row together. */
+/** A warning for each key whose policies together may need more than one row. */
 export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
   const byKey = Map.groupBy(policies, ({ key, objects }) =>
     JSON.stringify([key.map(partName).toSorted(), objects]),
@@ -134,7 +134,7 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
   });
 }
 
-/** The most that a policy's state takes under its own limits, or under those of an override. */
+/** The greatest size of a policy's state, with its own limits or those of an override. */
 const storedBytesOf = ({ limits, keyRules }: Policy): number =>
   Math.max(
     storedBytes(limits),

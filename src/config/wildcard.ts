@@ -1,9 +1,9 @@
-/** Texts with `*` for any characters, compared in time linear in the text's length. */
+/** Matches texts with `*` for any characters, in linear time. */
 
-/** What stands between the `*` of a text. */
+/** The texts between the `*`. */
 export const piecesOf = (text: string): readonly string[] => text.split("*");
 
-/** Whether a text consists of these pieces in their order, with anything in between. */
+/** Whether a text consists of these pieces in order, with any characters between them. */
 export function hasPieces(text: string, pieces: readonly string[]): boolean {
   const first = pieces[0] ?? "";
   const last = pieces.at(-1) ?? "";

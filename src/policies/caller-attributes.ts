@@ -1,4 +1,4 @@
-/** What a caller of `/check` states about the request that it decides for, which Headgate does not see itself. */
+/** Attributes in a call of `/check`: facts about the request that the caller asks about, which Headgate cannot see. */
 import {
   parseAddress,
   type KeyPart,
@@ -9,14 +9,14 @@ import {
 import { withoutPort } from "./address.ts";
 import { type KeyValue, callerKeyPartValue } from "./key.ts";
 
-/** At least one text for each part, by the name of the part. */
+/** By the name of a key part: at least one text. */
 export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
 
 export const noAttributes: CallerAttributes = new Map();
 
 /**
- * The first part of a policy's key that an attribute states differently: then it is unclear who is charged.
- * @param values of the key, one for each part
+ * The first key part for which an attribute differs from the key, so that it is unclear which key to charge.
+ * @param values the key's, one for each part
  * @returns the name of the part; null when key and attributes agree
  */
 export function contradictedPart(
@@ -38,11 +38,11 @@ export function contradictedPart(
   return contradicted === undefined ? null : partName(contradicted);
 }
 
-/** The address that conditions are checked against: exact where the key may stand for a whole network. */
+/** The address for conditions. The attribute `ip` takes precedence, since a key may stand for a whole network. */
 export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
   parseAddress(withoutPort(attributes.get("ip")?.[0] ?? keyText));
 
-/** The texts of a part, from the key or else from the attributes. */
+/** The texts of a part, from the key if it has the part, otherwise from the attributes. */
 export function statedTexts(
   part: KeyPart,
   key: readonly KeyPart[],

@@ -1,10 +1,10 @@
-/** How much a request spends of a policy. Whatever a client or an origin says, it spends and never gains. */
+/** The cost of a request for a policy. No header or parameter can make it negative. */
 import { type Count, greatestCost, type Policy } from "../config/index.ts";
 import { membersOf } from "./header-lists.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { RequestAttributes } from "./request-attributes.ts";
 
-/** What is spent before the request goes on: at least 1. */
+/** The cost that is spent before the request is forwarded: at least 1. */
 export function costOfRequest(
   { cost }: Pick<Policy, "cost">,
   attributes: RequestAttributes,
@@ -14,7 +14,7 @@ export function costOfRequest(
       return cost.units;
     case "request":
       return writtenCosts(cost.from, cost.name, attributes).reduce((most, text) => {
-        // An origin may read a number where we read none.
+        // A text that is not a number costs `max`, because an origin may read a number in it.
         return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
       }, 1);
     case "response":
@@ -24,7 +24,7 @@ export function costOfRequest(
   }
 }
 
-/** What a request has cost after all, once its response has begun. */
+/** The final cost, once the response has begun. */
 export function costOfResponse(
   { cost, count }: Pick<Policy, "cost" | "count">,
   spent: number,
@@ -35,7 +35,7 @@ export function costOfResponse(
   return unitsIn(response.headers.get(cost.name), cost.max) ?? spent;
 }
 
-/** All of them, since an origin may take any of several. */
+/** All values, since an origin may use any of them. */
 function writtenCosts(
   from: "header" | "query",
   name: string,
@@ -46,7 +46,7 @@ function writtenCosts(
   return texts.filter((text) => text !== "");
 }
 
-/** An integer of at least 0, no more than `most`; null for anything else. */
+/** A text of digits as a number, at most `most`; null for anything else. */
 function unitsIn(text: string | null, most: number): number | null {
   if (text === null || !/^\d+$/.test(text)) return null;
   return Math.min(Number(text), most, greatestCost);

@@ -1,6 +1,6 @@
-/** What fields of a request hold, wherever they are asked for. */
+/** Parses values of header fields. */
 
-/** The members of a field that is a list: lines of one name arrive as one, joined by commas. */
+/** The members of a list field. Repeated fields arrive as one, joined by commas. */
 export const membersOf = (headers: Headers, name: string): string[] =>
   (headers.get(name) ?? "").split(",").map((member) => member.trim());
 

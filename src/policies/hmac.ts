@@ -1,6 +1,6 @@
-/** What only holders of the secret can make: the names of keys, and the marks of what we have handed out ourselves. */
+/** HMACs with `KEY_SECRET`, for partition keys and reservation ids. */
 
-/** HMAC-SHA-256 of a text, base64url: 43 characters. Texts for different uses must never be equal. */
+/** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
 export type Hmac = (text: string) => Promise<string>;
 
 export function hmacWith(secret: string): Hmac {

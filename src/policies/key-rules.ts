@@ -1,4 +1,4 @@
-/** Whether an exception to a policy holds for whoever is charged. */
+/** Matches a client against the allowlist, the blocklist and the overrides of a policy. */
 import {
   type Address,
   type Condition,
@@ -11,27 +11,30 @@ import {
 } from "../config/index.ts";
 import type { KeyValue } from "./key.ts";
 
-/** Whoever is charged, as far as it is known. */
+/** The client that a policy would charge. */
 export interface Subject {
-  /** Null where there is none. */
+  /** Null when it is unknown. */
   readonly address: Address | null;
   readonly key: readonly KeyPart[];
   /** One for each part of the key. */
   readonly values: readonly KeyValue[];
-  /** All that are told for a part, be it of the key or not; more than one where it is told more than once. */
+  /** All values of a part, which need not be in the key. A repeated header or a list claim has several. */
   readonly textsOf: (part: KeyPart) => readonly string[];
 }
 
 export const isAllowlisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
-  list.some((listed) => matchesSubject(listed, subject));
+  list.some((pattern) => matchesSubject(pattern, subject));
 
-/** The same by anything that is told: who is refused must not be let in for telling more. */
+/**
+ * Compares every value of each part, not only the one that is charged: a client must not evade the blocklist by sending
+ * a second value.
+ */
 export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
   list.some(
-    (listed) =>
-      matchesSubject(listed, subject) ||
-      (listed.kind === "key" &&
-        listed.patterns.every((pattern, index) => {
+    (entry) =>
+      matchesSubject(entry, subject) ||
+      (entry.kind === "key" &&
+        entry.patterns.every((pattern, index) => {
           const part = subject.key[index];
           return (
             part === undefined ||
@@ -41,7 +44,7 @@ export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject)
         })),
   );
 
-/** The first that holds; undefined if none does. */
+/** The first matching override; undefined without one. */
 export const overrideFor = (
   overrides: readonly Override[],
   subject: Subject,
@@ -52,9 +55,9 @@ export const overrideFor = (
       : matchesSubject(override.for, subject),
   );
 
-function matchesSubject(listed: SubjectPattern, { address, key, values }: Subject): boolean {
-  if (listed.kind === "address") return matchesAddress(listed.pattern, address);
-  return listed.patterns.every((pattern, index) => {
+function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject): boolean {
+  if (entry.kind === "address") return matchesAddress(entry.pattern, address);
+  return entry.patterns.every((pattern, index) => {
     const part = key[index];
     const value = values[index] ?? null;
     if (part?.kind === "global") return true;
@@ -75,7 +78,6 @@ function matchesAddress(pattern: Pattern, address: Address | null): boolean {
     : matchesText(pattern, address.toString());
 }
 
-/** Of a text: only an address is within a network. */
 function matchesText(pattern: Pattern, text: string): boolean {
   switch (pattern.kind) {
     case "text":

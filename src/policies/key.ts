@@ -1,32 +1,28 @@
-/** Who is charged: the values of a key's parts, from a request or from a caller of `/check`. */
+/** The values of key parts, from a request or from a call of `/check`. */
 import { type KeyPart, parsePath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
 import { addressKey, visitorKey, visitorOf, withoutPort } from "./address.ts";
 import { parameterValues } from "./query-parameters.ts";
 import { type Claims, pathOf, type RequestAttributes } from "./request-attributes.ts";
 
-/** The value of one part; null when it is missing, which all requests that miss it share. */
+/** The value of one part; null when it is missing. All requests without the part share that value. */
 export type KeyValue = string | null;
 
 type KeySettings = Pick<Policy, "key" | "addresses" | "match">;
 
-/**
- * The values of all parts.
- * @param claims those of the request's verified token; none without one
- */
+/** One value for each part of the policy's key. */
 export const requestKeyValues = (
   policy: KeySettings,
   attributes: RequestAttributes,
   claims: Claims,
 ): KeyValue[] => policy.key.map((part) => keyPartValue(part, policy, attributes, claims));
 
-/** The parts that a request lacks. */
 export const missingParts = (
   parts: readonly KeyPart[],
   values: readonly KeyValue[],
 ): readonly KeyPart[] =>
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
-/** What a request has for one part. */
+/** The value of one part in a request. */
 export function keyPartValue(
   part: KeyPart,
   { addresses, match }: Pick<KeySettings, "addresses" | "match">,
@@ -62,29 +58,29 @@ export function keyPartValue(
   }
 }
 
-/** Fields of one name arrive as one with commas: whoever adds another must not get a key of its own for each. */
+/** Missing for repeated headers, which arrive joined by commas: otherwise a client could make new keys by adding headers. */
 function headerValue(headers: Headers, name: string): KeyValue {
   const value = headers.get(name) ?? "";
   return value === "" || value.includes(",") ? null : value;
 }
 
-/** The value under exactly this name; missing where the origin may read another one. */
+/** Missing unless the query has exactly this name, and only one value that origins may read under it. */
 const queryValue = (url: URL, name: string): KeyValue =>
   url.searchParams.has(name) ? onlyValue(parameterValues(url, name)) : null;
 
-/** Missing where there are several, since the origin may take any of them. */
+/** Missing when there are several values, since the origin may use any of them. */
 function onlyValue(values: readonly string[]): KeyValue {
   const [first = "", ...others] = new Set(values);
   return first === "" || others.length > 0 ? null : first;
 }
 
-/** Lists and objects stand for no one. */
+/** The text of a scalar; null for lists, objects and empty texts. */
 export function scalarText(value: unknown): KeyValue {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** What a caller states for one part, as it is charged; null when it is no value of the part. */
+/** A caller's text for one part, in the form of a request's value; null when it is not valid for the part. */
 export function callerKeyPartValue(
   { kind }: KeyPart,
   { addresses, match }: Pick<KeySettings, "addresses" | "match">,
@@ -98,9 +94,10 @@ export function callerKeyPartValue(
 }
 
 /**
- * What the parts of a key are when a caller names them, one text for each part: the same values, so that caller and
- * proxy charge the same state. A part called `global` has no value: what stands for it is passed over, and a key of
- * nothing else may be left out. Null when they are not such a key.
+ * The values of a key that a caller names, equal to those of a request, so that `/check` and the proxy charge the same
+ * state. The text for `global` is ignored, and a key of `global` alone may be omitted.
+ * @param texts one for each part
+ * @returns null when they do not fit the policy's key
  */
 export function callerKeyValues(
   policy: KeySettings,

@@ -1,9 +1,9 @@
-/** Which policies a request meets. */
+/** Finds the policies that match a request. */
 import { type Match, normalizedHost, type Policy } from "../config/index.ts";
 import { membersOf } from "./header-lists.ts";
 import { pathOf, type RequestAttributes } from "./request-attributes.ts";
 
-/** All policies that match, in the order of the configuration. */
+/** In the order of the configuration. */
 export const matchingPolicies = (
   policies: readonly Policy[],
   attributes: RequestAttributes,
@@ -13,7 +13,7 @@ const matches = (match: Match, attributes: RequestAttributes): boolean =>
   matchesTarget(match, attributes) &&
   (match.headers === null || matchesHeaders(match.headers, attributes.headers));
 
-/** Of method, host and path. */
+/** Whether method, host and path match. */
 function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
   const { method, url } = attributes;
   return (
@@ -23,15 +23,15 @@ function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
   );
 }
 
-/** A policy, and the request that it matches. */
+/** A policy, and the request that it matches: the preflight itself or the request that it announces. */
 export interface AnnouncedMatch {
   readonly policy: Policy;
   readonly attributes: RequestAttributes;
 }
 
 /**
- * The policies for a preflight: those of the request that it announces, and those for `OPTIONS`. The values of headers
- * that it only announces are not known, so a policy for some values is taken to be for all of them.
+ * The policies for a preflight: those that match the announced request, and those that match `OPTIONS`. A preflight
+ * announces header names without values, so a policy for certain values of an announced header matches too.
  */
 export function announcedPolicies(
   policies: readonly Policy[],
@@ -64,7 +64,7 @@ const matchesPath = (
     ? pattern.matchesExactly(pathOf(attributes))
     : pattern.matches(pathOf(attributes));
 
-/** A HEAD is a GET without its answer's body: a limit on one that the other could dodge would be none. */
+/** A policy for GET also matches HEAD: otherwise a client could evade it with HEAD requests. */
 function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {
   return methods.has(method) || (method === "HEAD" && methods.has("GET"));
 }

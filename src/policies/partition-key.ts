@@ -1,15 +1,14 @@
-/** The name under which a key leaves the Worker: it tells nothing of whom it stands for without the secret. */
+/** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
 import { type KeyPart, partName } from "../config/index.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 import type { KeyValue } from "./key.ts";
 import { type Hmac, hmacWith } from "./hmac.ts";
 
-/** Partition keys remembered in an isolate: hashing one again costs more than a look-up. */
+/** A look-up is cheaper than a new HMAC. */
 const mostRemembered = 4_096;
-/** Longer ones are hashed each time: whoever calls chooses the values, and memory is not theirs to fill. */
+/** Longer keys are not cached, because callers choose the values and could fill the memory. */
 const longestRemembered = 256;
 
-/** Turns keys into partition keys. */
 export class PartitionKeys {
   readonly #hmac: Hmac;
   readonly #remembered = new BoundedMap<string>(mostRemembered);
@@ -20,21 +19,21 @@ export class PartitionKeys {
 
   /**
    * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
-   * @param tenant whose key it is; null of the proxy's, and of who speaks of the same
+   * @param tenant whose key it is; null: the proxy's, which tokens without a tenant share
    */
   partitionKey(
     parts: readonly KeyPart[],
     values: readonly KeyValue[],
     tenant: string | null = null,
   ): Promise<string> {
-    // JSON is injective: no value can pose as several, and a missing part is told from an empty one. Parts are sorted:
-    // policies that name the same ones in another order share a key.
+    // JSON is injective: different values never have the same text, and a missing part (null) differs from an empty one.
+    // Parts are sorted, so that policies with the same parts in another order share a key.
     const named = parts.map((part, index) => [partName(part), values[index] ?? null] as const);
     const key = named.toSorted(([a], [b]) => (a < b ? -1 : 1));
     return this.#keyOf(JSON.stringify(tenant === null ? key : { tenant, key }));
   }
 
-  /** The same of a key that no policy names, for limits of a call's own. An object is never a list: no policy's key. */
+  /** For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide. */
   adhocPartitionKey(texts: readonly string[], tenant: string | null = null): Promise<string> {
     return this.#keyOf(
       JSON.stringify(tenant === null ? { adhoc: texts } : { tenant, adhoc: texts }),

@@ -1,9 +1,9 @@
-/** Parameters of a query, in every form in which an origin may read them. */
+/** Reads query parameters in every form in which an origin may read them. */
 
 /**
- * The values of a parameter, in all forms of its name and decoded once. Some frameworks ignore the case of a name; Rails,
- * PHP and Express read `rows[]`, `rows[0]` and `[rows]` as `rows`, PHP `page.size` as `page_size`. A `;` separates
- * parameters for some and is part of a value for others: the values of both are in the list.
+ * The decoded values of a parameter, under all forms of its name. Some frameworks ignore the case of a name. Rails, PHP
+ * and Express read `rows[]`, `rows[0]` and `[rows]` as `rows`, and PHP reads `page.size` as `page_size`. Some frameworks
+ * separate parameters at `;`, so the values with and without that separation are both in the list.
  */
 export function parameterValues(url: URL, name: string): string[] {
   const wanted = comparable(name);
@@ -36,7 +36,7 @@ function parametersOf(url: URL): readonly Parameter[] {
   return parameters;
 }
 
-/** A name without what precedes or ends it in some frameworks, and without its case: "ſ" is "S" in upper case. */
+/** A name without the characters that some frameworks drop, and case-folded ("ſ" is "S" in upper case). */
 const comparable = (name: string): string =>
   name
     .replace(/\0[^]*$/, "")

@@ -1,4 +1,4 @@
-/** What a policy does with a request that it meets, before anything is counted. */
+/** Finds the key that a policy charges for a request, or why it charges none. */
 import { type KeyPart, partName, conditionParts, type Policy } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
 import {
@@ -20,7 +20,7 @@ import {
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
-/** What a policy does with a request, decided before any limit: the kinds read like the configuration. */
+/** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
 export type KeyResolution = {
   /** For `charge`: with the limits of the override that applies to this key. */
   readonly policy: Policy;
@@ -40,11 +40,10 @@ interface PartitionKeyParts {
   readonly values: readonly KeyValue[];
 }
 
-/** Whether a policy asks for what a token claims. */
+/** Whether a policy needs the claims of a token. */
 export const needsClaims = ({ key, keyRules }: Policy): boolean =>
   [...key, ...conditionParts(keyRules.overrides)].some(({ kind }) => kind === "jwt");
 
-/** @param claims those of the request's verified token; none without one */
 export function resolveKey(
   policy: Policy,
   request: RequestAttributes,
@@ -84,7 +83,7 @@ export function resolveKey(
   }
 }
 
-/** What a policy does with a key that a caller of `/check` names. */
+/** The result for a key that a caller of `/check` names. */
 export interface CallerKeyResolution {
   readonly kind: "charge" | "exempt" | "blocked";
   /** With the limits of the override that applies to this key. */
@@ -93,9 +92,9 @@ export interface CallerKeyResolution {
 }
 
 /**
- * Conditions see the parts of the key and the attributes that the caller brings.
+ * Conditions are compared with the key's parts and the caller's attributes.
  * @param texts one for each part of the key
- * @returns null when they are no such key
+ * @returns null when they do not fit the policy's key
  */
 export function resolveCallerKey(
   policy: Policy,
@@ -134,7 +133,7 @@ function overridden(policy: Policy, subject: Subject): Policy {
   return override === undefined ? policy : { ...policy, limits: override.limits };
 }
 
-/** A claim may be a list, of which each stands for the part; so does each value of a field that is sent twice. */
+/** All values of a part. Every item of a list claim, and every value of a repeated header, is one. */
 function textsOf(
   part: KeyPart,
   policy: Policy,
