@@ -193,7 +193,7 @@ export async function startProxied(
   }));
   const vars = { ORIGIN: origin.url, CHECK_TOKENS: token, POLICIES: JSON.stringify(all) };
   const workerd = await startWorkerd(folder, vars, codeFor(origin));
-  const remaining = async (policy: string, key: string): Promise<number[]> => {
+  const remainingOf = async (policy: string, key: string): Promise<number[]> => {
     const query = key === "" ? "" : `&key=${key}`;
     const look = new URL(`/check?policy=${policy}${query}`, workerd.url);
     const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });
@@ -203,10 +203,10 @@ export async function startProxied(
   return {
     origin,
     workerd,
-    remaining,
+    remaining: remainingOf,
     untilRemaining: (policy, key, units) =>
       expect
-        .poll(async () => (await remaining(policy, key))[0], { timeout: 10_000, interval: 10 })
+        .poll(async () => (await remainingOf(policy, key))[0], { timeout: 10_000, interval: 10 })
         .toBe(units),
     send: (path, key, { headers = {}, ...asking } = {}) =>
       new Client(new URL(path, workerd.url).href, {

@@ -151,7 +151,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString("en");
 }
 
-/** Of an even number of values, the lower one of the two in the middle. */
+/** The median; of an even number of values, the lower one in the middle. */
 function median(each: readonly number[]): number {
   return each.toSorted((a, b) => a - b)[Math.ceil(each.length / 2) - 1] ?? NaN;
 }

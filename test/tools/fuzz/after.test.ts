@@ -13,12 +13,12 @@ const arrivals: OriginReport = {
 const faultsOf = (change: Partial<OriginReport>, spent = 2): string[] =>
   arrivalFaults(course, { ...arrivals, ...change }, spent);
 
-describe("what has reached the origin", () => {
-  it("is all that was let in, and a unit was spent for each", () => {
+describe("the requests that reached the origin", () => {
+  it("no fault is found if every allowed request reached the origin and spent a unit", () => {
     expect(faultsOf({})).toEqual([]);
   });
 
-  it("may be less than was spent, by those that have gone away", () => {
+  it("fewer requests may reach the origin than were charged, by the number of disconnected clients", () => {
     expect(faultsOf({}, 3)).toEqual([]);
     expect(faultsOf({}, 4)).toHaveLength(1);
   });
@@ -30,7 +30,7 @@ describe("what has reached the origin", () => {
     ["less than was let in", { ids: [1] }],
     ["a request of another method", { changed: [2] }],
     ["more at once than there are slots", { mostInFlight: { somebody: 4 } }],
-  ])("must not be %s", ([, change]) => {
+  ])("a fault is found if %s", ([, change]) => {
     expect(faultsOf(change)).toHaveLength(1);
   });
 });

@@ -1,4 +1,4 @@
-/** What must be true when all requests have been answered: nothing is under way any more, and all has been settled. */
+/** The checks after all requests have been answered: nothing is in flight, and every reservation is settled. */
 import { setTimeout } from "node:timers/promises";
 import { jsonOf } from "./answers.ts";
 import { slots } from "./by-rule.ts";
@@ -17,7 +17,7 @@ export interface Aftermath {
 }
 
 const patienceMs = 30_000;
-/** What is settled behind answers takes its time, also where a client has gone away; by then it is done. */
+/** Time for settlements after the responses, including those of disconnected clients. */
 const settledMs = 8_000;
 
 type Remaining = (charge: ExpectedCharge) => Promise<Map<string, number>>;
@@ -54,7 +54,7 @@ export async function aftermath(
 
 type Look = () => Promise<string[]>;
 
-/** That a key has spent what its requests have cost; of those that `/check` can name. */
+/** Checks that a key has spent what its requests cost. Only keys that `/check` can name are checked. */
 function ofKey(charge: ExpectedCharge, ledger: SpendRecord, remaining: Remaining): Look[] {
   const { policy, key, named } = charge;
   if (named === null || named.length === 0) return [];
@@ -66,7 +66,7 @@ function ofKey(charge: ExpectedCharge, ledger: SpendRecord, remaining: Remaining
   ];
 }
 
-/** That all slots are free again. */
+/** Checks that all slots are free. */
 function ofSlots(key: string, remaining: Remaining): Look {
   return async () => {
     const free = (await remaining({ ...everything, policy: "slots", named: [key] })).get("slots");
@@ -74,7 +74,7 @@ function ofSlots(key: string, remaining: Remaining): Look {
   };
 }
 
-/** Asks again until nothing is wrong any more, or its time is up. */
+/** Repeats a look until it finds no fault or the time is up. */
 async function inTime(look: Look, untilMs: number): Promise<string[]> {
   for (;;) {
     // oxlint-disable no-await-in-loop
@@ -90,7 +90,7 @@ async function arrivalsAt(origin: URL): Promise<OriginReport> {
   return response.json<OriginReport>();
 }
 
-/** @param spent by the policy that meets every request */
+/** @param spent units spent by the policy that matches every request */
 export function arrivalFaults(
   { letIn, refused, lost }: Pick<FuzzResult, "letIn" | "refused" | "lost">,
   { ids, changed, count, mostInFlight }: OriginReport,

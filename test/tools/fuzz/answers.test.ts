@@ -13,8 +13,8 @@ const answer = (status: number, fields: Record<string, string>): Answer => ({
 const problem = { "content-type": "application/problem+json" };
 const ofOrigin = { "x-fuzz-origin": "7" };
 
-describe("an answer of 5xx", () => {
-  it("is no failure of Headgate's where it is the origin's", () => {
+describe("a response with status 5xx", () => {
+  it("a 5xx of the origin is no failure of Headgate", () => {
     expect(responderOf(answer(500, ofOrigin))).toBe("the origin");
     expect(failureOf(answer(500, ofOrigin))).toBeNull();
   });
@@ -24,11 +24,11 @@ describe("an answer of 5xx", () => {
     ["an exception that nobody has caught", answer(500, {})],
     ["a decision that did not come", answer(503, problem)],
     ["an origin that could not be reached", answer(502, problem)],
-  ])("is one where it is %s", ([, given]) => {
+  ])("a 5xx is a failure of Headgate if it is %s", ([, given]) => {
     expect(failureOf(given)).toMatch(/ answered 50\d/);
   });
 
-  it("is excused where the request calls for it, and not otherwise", () => {
+  it("a 5xx is excused only if the request provokes it", () => {
     expect(failureOf(answer(502, problem), { isUnreachable: true })).toBeNull();
     expect(failureOf(answer(500, problem), { isUnreachable: true })).not.toBeNull();
     expect(failureOf(answer(500, {}), { isConnect: true })).toBeNull();
@@ -36,10 +36,10 @@ describe("an answer of 5xx", () => {
   });
 });
 
-describe("a decision", () => {
+describe("a decision in a response", () => {
   const limit = { limit: 5, capacity: 5, remaining: 5 };
 
-  it("holds no less than nothing, and no more than there is", () => {
+  it("a decision is invalid if a limit has less than 0 or more than its capacity remaining", () => {
     expect(invalidDecision({ limits: [limit, { ...limit, remaining: 0 }] })).toBeNull();
     for (const remaining of [-1, 6, 0.5]) {
       expect(invalidDecision({ limits: [{ ...limit, remaining }] })).not.toBeNull();
@@ -47,14 +47,14 @@ describe("a decision", () => {
   });
 });
 
-describe("a log", () => {
+describe("a log of workerd", () => {
   const faultsOf = (line: string): number => {
     const log = new WorkerdLog();
     log.add(`${line}\n`);
     return log.faults().length;
   };
 
-  it("may tell of dry runs and of origins", () => {
+  it("the log may contain events of dry runs and of origin failures", () => {
     expect(faultsOf('{"event":"dry-run-denied","policy":"dry","violated":[]}')).toBe(0);
   });
 
@@ -65,7 +65,7 @@ describe("a log", () => {
     '{"event":"origin-unreachable","error":"Bearer eyJhbGciOiJIUzI1NiJ9"}',
     '{"event":"internal-error","error":"TypeError"}',
     '{"event":"object-silent"}',
-  ])("must not tell of anybody, nor of a fault: %s", (line) => {
+  ])("the log must not contain client data or errors: %s", (line) => {
     expect(faultsOf(line)).toBe(1);
   });
 });

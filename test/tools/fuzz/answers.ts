@@ -1,10 +1,10 @@
-/** Whose an answer is, and what it tells. */
+/** Checks that hold for every response: who sent it, and that it shows no failure of Headgate. */
 import type { Answer } from "./connection.ts";
 import { originField } from "./origin.ts";
 
 export type Responder = "the origin" | "Headgate" | "workerd";
 
-/** The platform says in plain text, or without a word, what it has refused to read or could not run. */
+/** workerd answers in plain text or without a body when it rejects a request or fails. */
 export function responderOf({ status, headers }: Answer): Responder {
   if (headers.has(originField)) return "the origin";
   const type = headers.get("content-type") ?? "text/plain";
@@ -13,15 +13,15 @@ export function responderOf({ status, headers }: Answer): Responder {
     : "Headgate";
 }
 
-/** What may come instead of an answer of 4xx, and is nobody's fault but the request's. */
+/** Reasons for which a 5xx is an expected response to a request. */
 export interface Excuse {
-  /** Nothing of ours is asked, and the platform has no handler for it. */
+  /** CONNECT: Headgate is not called, and workerd has no handler for it. */
   readonly isConnect?: boolean;
-  /** The body breaks off, or the origin was asked to fail: it could not be reached, as far as can be told. */
+  /** The body ends early or the request makes the origin fail, which Headgate sees as an unreachable origin. */
   readonly isUnreachable?: boolean;
 }
 
-/** What is wrong with an answer of 5xx, whoever sent the request. */
+/** The fault in a 5xx response, or null. */
 export function failureOf(
   answer: Answer,
   { isConnect, isUnreachable }: Excuse = {},
@@ -34,11 +34,11 @@ export function failureOf(
   return `${author} answered ${status}: ${body}`;
 }
 
-/** Redirects, upgrades and what updates caches have none of our fields. */
+/** Redirects, upgrades and 304 responses carry no RateLimit fields. */
 export const hasFieldsOf = ({ status }: Answer): boolean =>
   status >= 200 && (status < 300 || status >= 400);
 
-/** What remains of each limit, by the fields of an answer. */
+/** The remaining units of each limit in the RateLimit field of a response. */
 export function remainingInFields({ headers }: Answer): Map<string, number> {
   const items = (headers.get("ratelimit") ?? "").matchAll(/"([a-z][a-z.-]*)";r=(\d+)/g);
   return new Map([...items].map(([, name = "", remaining]) => [name, Number(remaining)]));
@@ -52,7 +52,7 @@ export function jsonOf({ body }: Answer): unknown {
   }
 }
 
-/** What is wrong with a decision, whatever was asked: it holds less than nothing, or more than there is. */
+/** The fault in a decision of any request, or null: less than 0 or more than the capacity remains. */
 export function invalidDecision(json: unknown): string | null {
   const { limits = [] } = Object(json) as { limits?: Record<string, number>[] };
   const isSound = limits.every(({ remaining = -1, capacity = -1, limit = 0 }) => {

@@ -1,4 +1,4 @@
-/** Scenarios of costs: what requests and responses say, and what they only seem to say. */
+/** Scenarios of costs that a request or response declares, validly or not. */
 import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
 import { anyCase, byHeader, percentEncoded, utf8 } from "./people.ts";
@@ -7,7 +7,7 @@ import { allOf, charge, longWindow, type Scenario } from "./scenarios.ts";
 const log = (limit: number): object => ({ limit, window: longWindow, strategy: "sliding-log" });
 const sharded = { objects: "sharded", shards: 4 };
 
-/** Texts of a cost, and how many units each is; null where it is none. */
+/** Texts of a cost and their units; null where the text is no cost. */
 const texts: readonly (readonly [string, number | null])[] = [
   ["0", 0],
   ["1", 1],
@@ -36,7 +36,7 @@ const texts: readonly (readonly [string, number | null])[] = [
 
 type DeclaredCost = (typeof texts)[number];
 
-/** A cost as it is told: not at all, once, or twice. */
+/** A cost that is declared not at all, once or twice. */
 function declaredCosts(draw: Draw): readonly DeclaredCost[] {
   if (draw.chance(0.1)) return [];
   return draw.chance(0.1) ? [draw.one(texts), draw.one(texts)] : [draw.one(texts)];
@@ -44,7 +44,10 @@ function declaredCosts(draw: Draw): readonly DeclaredCost[] {
 
 const valuesOf = (costs: readonly DeclaredCost[]): string[] => costs.map(([text]) => text);
 
-/** Of a request the greatest counts; what is no integer may be the most; what is empty is not told. */
+/**
+ * The greatest declared cost of a request counts. A text that is no integer counts as the maximum, an empty one not at
+ * all.
+ */
 function charged(costs: readonly DeclaredCost[], max: number): number {
   const units = costs.filter(([text]) => text !== "").map(([, each]) => each ?? max);
   return Math.min(max, Math.max(1, ...units));
@@ -99,7 +102,7 @@ const query: Scenario = {
     const { key, lines } = byHeader(draw, "X-Key");
     const costs = declaredCosts(draw);
     const values = valuesOf(costs);
-    // Some origins read the first as the parameter, and none the second.
+    // Some origins read the first of these as the parameter. None reads the second.
     const others = draw.chance(0.3)
       ? [draw.one(["Cost=2", "cost[]=2", "[COST]=2"]), "costs=3"]
       : [];
@@ -124,14 +127,14 @@ export const anyStatus = (draw: Draw): number =>
 
 const ofResponse = { limit: 40, reserve: 3, max: 8 };
 
-/** What the origin is to say of a cost, and what a request costs by it. */
+/** The cost that the origin declares, and what the request is charged for it. */
 function answered(
   draw: Draw,
   { reserve, max }: { reserve: number; max: number },
 ): { fields: OriginInstruction["fields"]; units: number } {
   const costs = declaredCosts(draw);
   const [only] = costs;
-  // Several lines of a field are none of its values.
+  // A field with several lines has no valid value.
   const units = costs.length === 1 ? (only?.[1] ?? null) : null;
   return {
     fields: valuesOf(costs).map((value) => ["X-Spent", utf8(value)] as const),

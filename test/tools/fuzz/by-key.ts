@@ -1,4 +1,4 @@
-/** Scenarios of keys: every part there is, every way to miss it, in every spelling. */
+/** Scenarios of keys: every key part, every way in which it is missing, in every spelling. */
 import type { Draw } from "./draw.ts";
 import {
   byCookie,
@@ -30,7 +30,7 @@ const header: Scenario = {
   },
 };
 
-/** Without a cookie the address is charged, which has a quota of its own. */
+/** A request without the cookie is charged to its address, which has a quota of its own. */
 const cookie: Scenario = {
   name: "cookie",
   policies: [
@@ -117,7 +117,7 @@ const server: Scenario = {
 
 const placeless: readonly unknown[] = [undefined, null, "", [], ["DE"], {}];
 
-/** What Cloudflare does not know makes the policy pass. */
+/** The policy is skipped if Cloudflare has no location data. */
 const place: Scenario = {
   name: "place",
   policies: [
@@ -209,7 +209,7 @@ function listed(draw: Draw): DrawnRequest {
 
 const named = (key: string | null, text: string): string[] | null => (key === null ? null : [text]);
 
-/** The visitor is the second from the right, whatever else the list says. */
+/** The client is the second entry from the right, whatever the rest of the list is. */
 const proxied: Scenario = {
   name: "proxied",
   policies: [

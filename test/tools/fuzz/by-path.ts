@@ -5,7 +5,7 @@ import { charge, longWindow, type Scenario } from "./scenarios.ts";
 
 const few = 8;
 
-/** What some origin reads as one slash. */
+/** Texts that some origin reads as one slash. */
 const separators = [
   "/",
   "/",
@@ -19,13 +19,13 @@ const separators = [
   "/x/..%2f",
   "/%2e%2F",
 ];
-/** What some origin drops at the end. */
+/** Endings that some origin drops. */
 const endings = ["", "", "/", "//", "%2f", "%5C", "/.", "/x%2f.."];
 
-/** A path of two segments in a spelling that leaves the case of the second as it is. */
+/** A path of two segments. The spelling keeps the case of the second one. */
 function leniently(draw: Draw, folder: string, name: string): string {
   const parameters = (): string => draw.one(["", "", "", ";", ";p=1", ";P=%41;q"]);
-  // Whether parameters go on after an encoded slash is where origins disagree, who share one key for such paths.
+  // Origins disagree about parameters after an encoded slash. Such paths share one key.
   const between = draw.one(separators);
   const first = between.startsWith("%") ? "" : parameters();
   const literal = percentEncoded(draw, anyCase(draw, folder));
@@ -61,7 +61,7 @@ const spelled: Scenario = {
 
 const announced = ["POST", "PUT", "put", "DELETE"] as const;
 
-/** Every one is from an address on the deny list of the request that it announces. */
+/** Every preflight comes from an address on the deny list of the announced request. */
 const preflight: Scenario = {
   name: "preflight",
   policies: [

@@ -1,4 +1,4 @@
-/** Scenarios of what policies do beside counting one key: several at once, bans, dry runs, slots and queues. */
+/** Scenarios of policies that do more than count one key: several policies, bans, dry runs, slots and queues. */
 import { anyCase, byHeader, nameOf, secretTag, drawAddress } from "./people.ts";
 import { allOf, charge, longWindow, type Scenario } from "./scenarios.ts";
 
@@ -6,7 +6,7 @@ const few = 8;
 const fixed = (limit: number): object => ({ limit, window: longWindow, strategy: "fixed-window" });
 const sharded = { objects: "sharded", shards: 4 };
 
-/** One key, two policies and three limits: decided in one call. */
+/** One key, two policies and three limits, decided in one call. */
 const several: Scenario = {
   name: "several",
   policies: [
@@ -45,7 +45,7 @@ const several: Scenario = {
   },
 };
 
-/** Three keys, one after the other: what the first have spent is given back when a later one denies. */
+/** Three keys, one after the other. The first ones are refunded when a later one denies. */
 const chain: Scenario = {
   name: "chain",
   policies: [
@@ -165,7 +165,7 @@ const banned: Scenario = {
   },
 };
 
-/** Nobody waits for the one that has the key for itself; the other is decided beside what is enforced. */
+/** One dry run has a key of its own and delays no request. The other is decided together with an enforced policy. */
 const dry: Scenario = {
   name: "dry",
   policies: [
@@ -217,7 +217,7 @@ const dry: Scenario = {
   },
 };
 
-/** What a client says once it has its WebSocket, sound or not. */
+/** Frames that a client sends on its WebSocket, valid or not. */
 const frames = [
   "",
   "\x81\x81\0\0\0\0a",

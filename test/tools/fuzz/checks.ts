@@ -1,4 +1,4 @@
-/** Calls of `/check`: those that spend and look at keys that the proxy charges too, and those that make no sense. */
+/** Calls of `/check`: spends and looks on keys that the proxy charges too, and invalid calls. */
 import { bearer } from "./tokens.ts";
 import type { Draw } from "./draw.ts";
 import { type ExpectedCharge, lookQuotas } from "./ledger.ts";
@@ -8,14 +8,14 @@ import { policies, scenarios } from "./requests.ts";
 const ofNobody = [`${secretTag}-a-token`, `${secretTag}-another-token-that-is-longer`] as const;
 const onlyLooking = `${secretTag}-a-token-to-look`;
 
-/** Those who ask, each with keys of their own; null for those who ask for what the proxy charges. */
+/** The tenants of the callers, each with its own keys; null for the keys of the proxy. */
 export const tenants = [null, "first", "second"] as const;
 export type Tenant = (typeof tenants)[number];
 
 const tokenOf = (draw: Draw, tenant: Tenant): string =>
   tenant === null ? draw.one(ofNobody) : `${secretTag}-token-of-${tenant}`;
 
-/** What is set as `CHECK_TOKENS`. */
+/** The value of `CHECK_TOKENS`. */
 export const tokens: readonly unknown[] = [
   ...ofNobody,
   { token: onlyLooking, may: ["look"] },
@@ -27,13 +27,13 @@ export const tokens: readonly unknown[] = [
   },
 ];
 
-/** A call, byte for byte. */
+/** The bytes of a call. */
 export interface CheckCallBytes {
   readonly method: string;
   readonly bytes: string;
 }
 
-/** A call of a caller who knows what to say. */
+/** A valid call. */
 export function callOf(
   draw: Draw,
   method: string,
@@ -54,13 +54,13 @@ export function callOf(
 
 const jsonTypes = ["application/json", "Application/JSON", "application/json; charset=utf-8"];
 
-/** What a look at a key is asked with. */
+/** The query of a look at a key. */
 export function queryOf({ policy, named }: ExpectedCharge): string {
   const keys = (named ?? []).map((text) => `&key=${encodeURIComponent(text)}`);
   return `?policy=${encodeURIComponent(policy)}${keys.join("")}`;
 }
 
-/** A key that the proxy charges as well, and by what; null when `/check` cannot name the one that was drawn. */
+/** A key that the proxy charges too, with its charge; null when `/check` cannot name the drawn key. */
 export async function sharedKey(draw: Draw): Promise<ExpectedCharge | null> {
   const drawn = await draw.one(scenarios).draw(draw);
   const [charge] = drawn.charges;
@@ -72,10 +72,10 @@ export async function sharedKey(draw: Draw): Promise<ExpectedCharge | null> {
   return { ...charge, quotas, cost, finalCost: cost, isPassing: false };
 }
 
-/** A call that may be wrong in every way, and what must be true of its answer. */
+/** A call that is invalid in any way, and what its response must be. */
 export interface InvalidCall extends CheckCallBytes {
   readonly isAuthorized: boolean;
-  /** The only status that is right, where that is known. */
+  /** The only correct status, where there is one. */
   readonly status?: number;
 }
 
@@ -116,7 +116,7 @@ const methods = [
 export async function invalidCall(draw: Draw): Promise<InvalidCall> {
   if (draw.chance(0.05)) return unpermitted(draw);
   const { lines: authorization, isAuthorized } = await authorizationOf(draw);
-  // To tell that nothing is wrong but the token, nothing else may be.
+  // A test of the token needs a call that is valid in every other way.
   if (!isAuthorized && draw.chance(0.5)) return unauthorized(authorization);
   const method = draw.one(methods);
   const hasBody = method === "POST" ? draw.chance(0.95) : draw.chance(0.15);
@@ -145,7 +145,7 @@ function unauthorized(authorization: readonly string[]): InvalidCall {
   return { method: "GET", isAuthorized: false, status: 401, bytes };
 }
 
-/** A call of somebody who may do no more than look. */
+/** A call for which the caller's token has no permission. */
 function unpermitted(draw: Draw): InvalidCall {
   const [method, path] = draw.one([
     ["POST", ""],
@@ -200,7 +200,7 @@ async function authorizationOf(draw: Draw): Promise<{ lines: string[]; isAuthori
 }
 
 const names = policies.map((policy) => String(Reflect.get(policy, "name")));
-/** Keys of nonsense are nobody's that anything is known of; and what all share is left alone. */
+/** Invalid calls use keys that no check verifies, and leave shared keys alone. */
 const nameless = ["everything", "proxied"];
 const strangers = names.filter((name) => !nameless.includes(name));
 
@@ -220,7 +220,7 @@ const parameter = (draw: Draw): string =>
     draw.one(["=", "&", "?", "a=b", "limits=1/hour", "__proto__=1", "key[]=a", "tenant=x"]),
   ]);
 
-/** Values that stand where others should. */
+/** Any value in place of an expected one. */
 function value(draw: Draw, depth = 0): unknown {
   if (depth < 3 && draw.chance(0.2)) {
     return Array.from({ length: draw.below(4) }, () => value(draw, depth + 1));
@@ -310,7 +310,7 @@ function limits(draw: Draw): unknown {
   return draw.one([limit(), [limit(), limit()], "3/hour", "9/minute, 2/s", value(draw)]);
 }
 
-/** JSON of nearly the right shape, of any shape, and what is no JSON. */
+/** JSON of nearly the right shape, JSON of any shape, and invalid JSON. */
 function bodyOf(draw: Draw): string {
   const kind = draw.below(10);
   if (kind === 0) return draw.bytes(draw.below(200));
@@ -360,6 +360,6 @@ const broken = [
   '{"a":'.repeat(2_500),
 ];
 
-/** Of a generation, for a lane alone: nobody else knows it. */
+/** A key of one lane and generation, which no other lane uses. */
 export const exclusiveKey = (draw: Draw, lane: number, round: number): string =>
   `${nameOf(draw, 1)}-lane-${lane}-${round}`;

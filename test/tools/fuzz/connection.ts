@@ -1,7 +1,7 @@
-/** HTTP/1.1 by hand: what is sent is sent byte for byte, however malformed; what comes back is read as answers. */
+/** A minimal HTTP/1.1 client: sends any bytes, however malformed, and parses what comes back as responses. */
 import { connect, type Socket } from "node:net";
 
-/** Where a request goes, byte for byte. */
+/** The server and port that receive the bytes. */
 export interface TargetAddress {
   readonly hostname: string;
   readonly port: number;
@@ -9,9 +9,9 @@ export interface TargetAddress {
 
 export interface Answer {
   readonly status: number;
-  /** By names in lower case; the lines of one name joined by commas. */
+  /** Names in lower case. The lines of one field are joined by commas. */
   readonly headers: ReadonlyMap<string, string>;
-  /** A character for each byte. */
+  /** One character for each byte. */
   readonly body: string;
 }
 
@@ -19,7 +19,7 @@ export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
 }
 
-/** One after the other; a new socket where the one before is closed. */
+/** Sends one request after the other. It opens a new socket when the previous one is closed. */
 export class Connection {
   readonly #place: TargetAddress;
   #socket: Socket | null = null;
@@ -29,8 +29,8 @@ export class Connection {
   }
 
   /**
-   * Sends a request, and reads its answer.
-   * @throws NoAnswer when the connection is closed before, or nothing comes for too long
+   * Sends a request and returns its response.
+   * @throws NoAnswer when the connection is closed first, or no response arrives in time
    */
   async exchange(request: string, isHead: boolean, patienceMs: number): Promise<Answer> {
     const socket = this.#open();
@@ -78,8 +78,8 @@ export class Connection {
 }
 
 /**
- * All answers to what may be no request, or several, or part of one: until the other side closes, or says no more for so
- * long.
+ * All responses to bytes that may be no request, part of one or several. Ends when the server closes or sends nothing
+ * for `quietMs`.
  */
 export async function answersTo(
   place: TargetAddress,
@@ -91,7 +91,7 @@ export async function answersTo(
   const answers: Answer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let timer = setTimeout(resolve, quietMs);
-  // Of what follows nobody knows what it is.
+  // Later requests in the bytes are unknown, so only the first one can be a HEAD.
   let isHead = /^\s*HEAD /.test(bytes);
   const read = (isOver: boolean): void => {
     for (let answer = received.next(isHead, isOver); answer !== null;) {
@@ -104,7 +104,7 @@ export async function answersTo(
     received.add(chunk);
     read(false);
     clearTimeout(timer);
-    // What follows an answer follows at once.
+    // Further responses arrive soon after the first one.
     timer = setTimeout(resolve, answers.length > 0 ? quietMs / 4 : quietMs);
   });
   socket.on("close", () => {
@@ -119,8 +119,8 @@ export async function answersTo(
 }
 
 /**
- * Sends a request and goes away, whatever has come of it by then.
- * @param isReset whether the other side learns of it at once: what is only closed might be half open
+ * Sends a request and disconnects after a time, whatever has happened by then.
+ * @param isReset whether the server notices at once; after a plain close, the connection could be half open
  */
 export async function abandon(
   place: TargetAddress,
@@ -138,12 +138,12 @@ export async function abandon(
 
 function opened({ hostname, port }: TargetAddress): Socket {
   const socket = connect({ host: hostname, port, noDelay: true });
-  // What is an error here is told by the close that follows.
+  // A close event follows every error.
   socket.on("error", () => undefined);
   return socket;
 }
 
-/** What has come and is not read yet. */
+/** Bytes that have arrived and are not parsed yet. */
 class ResponseParser {
   rest = "";
 
@@ -151,7 +151,7 @@ class ResponseParser {
     this.rest += chunk.toString("latin1");
   }
 
-  /** The next answer, once it is whole; those of 1xx but 101 only announce it. */
+  /** The next complete response, without interim 1xx responses other than 101. */
   next(isHead: boolean, isOver: boolean): Answer | null {
     const headEnd = this.rest.indexOf("\r\n\r\n");
     if (headEnd < 0) return null;

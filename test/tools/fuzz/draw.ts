@@ -1,10 +1,10 @@
-/** What is drawn for one request: the same for the same seed and number, whatever the other requests do. */
+/** The random choices for one request, determined by the seed and the request's number alone. */
 import { type Random, randomFrom } from "../../random.ts";
 
 export class Draw {
   /** The number of the request. */
   readonly id: number;
-  /** Those whom requests stand for change from one generation to the next, so that there are always some with quota left. */
+  /** Names change from one generation to the next, so that some keys always have quota left. */
   readonly generation: number;
   readonly #random: Random;
 
@@ -14,7 +14,7 @@ export class Draw {
     this.#random = randomFrom(Math.imul(seed, 0x9e3779b1) ^ Math.imul(id + 1, 0x85ebca6b));
   }
 
-  /** An integer from 0 to below. */
+  /** An integer from 0 to `end` - 1. */
   below(end: number): number {
     return Math.floor(this.#random() * end);
   }
@@ -23,17 +23,17 @@ export class Draw {
     return this.#random() < share;
   }
 
-  /** Of a list that is not empty. */
+  /** An element of a list that is not empty. */
   one<Item>(items: readonly Item[]): Item {
     return items[this.below(items.length)] as Item;
   }
 
-  /** Each of a text's characters for itself. */
+  /** Changes each character of a text independently. */
   each(text: string, change: (character: string) => string): string {
     return Array.from(text, change).join("");
   }
 
-  /** Any bytes, a character for each. */
+  /** Random bytes, one character for each. */
   bytes(length: number): string {
     return String.fromCharCode(...Array.from({ length }, () => this.below(256)));
   }

@@ -12,15 +12,15 @@ const one: ExpectedCharge = {
 
 const left = (remaining: number): Map<string, number> => new Map([["login", remaining]]);
 
-/** A ledger that has seen so many requests let in, one after the other. */
+/** A record after this many allowed requests, one after the other. */
 function after(count: number, charge = one): SpendRecord {
   const ledger = new SpendRecord();
   for (let request = 0; request < count; request++) ledger.letIn(ledger.send([charge]), null);
   return ledger;
 }
 
-describe("the ledger of a fuzz run", () => {
-  it("finds nothing wrong with a quota that is spent unit by unit, and no further", () => {
+describe("the spend record of a fuzz run", () => {
+  it("a quota that is spent unit by unit up to its limit has no fault", () => {
     const ledger = new SpendRecord();
     expect(ledger.letIn(ledger.send([one]), left(1))).toEqual([]);
     expect(ledger.letIn(ledger.send([one]), left(0))).toEqual([]);
@@ -28,7 +28,7 @@ describe("the ledger of a fuzz run", () => {
     expect(ledger.settled(one, left(0))).toEqual([]);
   });
 
-  it("lets requests that are under way at once be decided in any order", () => {
+  it("concurrent requests may be decided in any order", () => {
     const ledger = new SpendRecord();
     const [first, second, third] = [ledger.send([one]), ledger.send([one]), ledger.send([one])];
     expect(ledger.refuse(second, ["login"])).toEqual([]);
@@ -36,12 +36,12 @@ describe("the ledger of a fuzz run", () => {
     expect(ledger.letIn(first, left(1))).toEqual([]);
   });
 
-  it("tells of a request too many", () => {
+  it("a request allowed beyond the limit is a fault", () => {
     const ledger = after(2);
     expect(ledger.letIn(ledger.send([one]), null)).toEqual(['"login" let in more than its 2']);
   });
 
-  it("tells of quota that comes back by itself", () => {
+  it("a quota that grows without a refund is a fault", () => {
     const ledger = after(1);
     const fault = '"login" tells that 2 of 2 remain, where it is 1';
     expect(ledger.looked(one, ledger.leastOf(one), left(2))).toEqual([fault]);
@@ -51,13 +51,13 @@ describe("the ledger of a fuzz run", () => {
     ]);
   });
 
-  it("tells of quota that is gone for nothing", () => {
+  it("a quota that shrinks without a spend is a fault", () => {
     expect(after(1).settled(one, left(0))).toEqual([
       '"login" tells that 0 of 2 remain, where it is 1',
     ]);
   });
 
-  it("tells of a refusal of what would have fitted, and of one by whom it is not for", () => {
+  it("a denial of a request that fits is a fault, and so is one by a limit that does not apply", () => {
     const ledger = after(1);
     expect(ledger.refuse(ledger.send([one]), ["login"])).toEqual([
       '"login" refused what would have fitted',
@@ -67,12 +67,12 @@ describe("the ledger of a fuzz run", () => {
     ]);
   });
 
-  it("tells of a limit that says nothing, as if the request had never met it", () => {
+  it("a limit that is absent from the response is a fault", () => {
     const ledger = new SpendRecord();
     expect(ledger.letIn(ledger.send([one]), new Map())).toEqual(['nothing is told of "login"']);
   });
 
-  it("expects what a request has cost after all, in the end and no earlier", () => {
+  it("the final cost of a request counts at the end and not before", () => {
     const failed = { ...one, finalCost: 0 };
     const ledger = after(1, failed);
     expect(ledger.looked(one, ledger.leastOf(one), left(1))).toEqual([]);
@@ -81,14 +81,14 @@ describe("the ledger of a fuzz run", () => {
     expect(ledger.settled(one, left(1))).toHaveLength(1);
   });
 
-  it("tells nothing of a debt but that nothing remains", () => {
+  it("a debt may only be reported as 0 remaining", () => {
     const dear = { ...one, finalCost: 5 };
     const ledger = after(1, dear);
     expect(ledger.settled(one, left(0))).toEqual([]);
     expect(ledger.settled(one, left(1))).toHaveLength(1);
   });
 
-  it("takes what nobody has seen the end of for spent or not", () => {
+  it("a request with an unknown outcome may be spent or not", () => {
     const ledger = new SpendRecord();
     ledger.lose(ledger.send([one]));
     expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([
@@ -96,7 +96,7 @@ describe("the ledger of a fuzz run", () => {
     ]);
   });
 
-  it("expects a dry run to spend as far as it fits, and to refuse nothing", () => {
+  it("a dry run spends as far as the limit allows and denies nothing", () => {
     const dry = { ...one, isDryRun: true };
     const ledger = after(1, dry);
     expect(ledger.settled(dry, left(1))).toEqual([]);
@@ -105,7 +105,7 @@ describe("the ledger of a fuzz run", () => {
     expect(ledger.settled(dry, left(0))).toEqual([]);
   });
 
-  it("allows what is given back to be missing for a moment, and not in the end", () => {
+  it("a refund may be missing for a moment, but not at the end", () => {
     const passing = { ...one, isPassing: true };
     const ledger = new SpendRecord();
     expect(ledger.refuse(ledger.send([passing]), [])).toEqual([]);

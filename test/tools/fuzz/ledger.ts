@@ -1,61 +1,61 @@
 /**
- * What is known of each key from without: what it has spent at least, and at most. All windows outlast a run, so what is
- * spent stays spent: a limiter that lets in or tells more than this allows has made quota out of nothing, and one that
- * refuses what would have fitted has lost some.
+ * Bounds on what each key has spent, derived from requests and responses alone. All windows outlast a run, so spent
+ * units stay spent. A limiter that reports more than the upper bound has created quota. One that denies what fits has
+ * lost quota.
  */
 
-/** A limit by its name, and how many units it holds. */
+/** The name of a limit and its units. */
 export interface Quota {
   readonly name: string;
   readonly limit: number;
-  /** A bucket, which does not remember all spends, may give back less than it could. */
+  /** Set for a bucket, which forgets some spends and may refund less than was spent. */
   readonly isForgetful?: boolean;
 }
 
-/** What one policy takes of one key for a request that is let in. */
+/** The units that a policy charges to a key for an allowed request. */
 export interface ExpectedCharge {
   readonly policy: string;
-  /** Tells the policy's keys apart. */
+  /** Identifies the key within the policy. */
   readonly key: string;
   /** The key as `/check` names it; null when it cannot. */
   readonly named: readonly string[] | null;
-  /** Those that hold for this request: an override has others. */
+  /** The limits of this request, possibly those of an override. */
   readonly quotas: readonly Quota[];
-  /** Those that hold where only the key is known; the same when left out. */
+  /** The limits for a look by the key alone; by default the same. */
   readonly looked?: readonly Quota[];
-  /** What is spent before the origin is asked. */
+  /** The cost before the origin is called. */
   readonly cost: number;
-  /** What it has cost once the origin has answered. */
+  /** The cost after the origin's response. */
   readonly finalCost: number;
-  /** Given back when another key denies, so that for a moment more is spent than there will be. */
+  /** Set if the spend is refunded when another key denies. Until then, more is spent than in the end. */
   readonly isPassing?: boolean;
-  /** Spends as far as it fits, and has no say. */
+  /** Spends as far as the limit allows, and never denies. */
   readonly isDryRun?: boolean;
 }
 
-/** What is known of a key. Units are of each limit alike. */
+/** Bounds on the spends of a key, which are equal for each of its limits. */
 interface KeyBounds {
   readonly charge: ExpectedCharge;
-  /** Spent at least, by what has been answered. */
+  /** Spent at least, by all responses. */
   least: number;
-  /** Spent at most, by all that was sent and not refused. */
+  /** Spent at most, by all requests except denied ones. */
   most: number;
-  /** What stays spent of all that was answered. */
+  /** The final spend of all requests with a response. */
   final: number;
-  /** Of what nobody knows what has come. */
+  /** The spend of requests with an unknown outcome. */
   unknown: number;
 }
 
-/** A request that is under way, with what was known for certain when it was sent. */
+/** A request in flight, with the lower bounds at the time when it was sent. */
 export interface SentRequest {
   readonly charges: readonly ExpectedCharge[];
   readonly leastBefore: readonly number[];
 }
 
-/** What remains of limits, by their names, as told. */
+/** The reported remaining units by the name of the limit. */
 export type RemainingByLimit = ReadonlyMap<string, number>;
 
-/** The limits by which `/check` looks at a key. */
+/** The limits that `/check` uses to look at a key. */
 export const lookQuotas = ({ quotas, looked }: ExpectedCharge): readonly Quota[] =>
   looked ?? quotas;
 
@@ -72,9 +72,9 @@ export class SpendRecord {
   }
 
   /**
-   * It was let in.
-   * @param told null where nothing is told
-   * @returns what is wrong with that, or with what it was told to remain
+   * Records that a request was allowed.
+   * @param remaining null when the response reports none
+   * @returns the faults in the response
    */
   letIn({ charges, leastBefore }: SentRequest, told: RemainingByLimit | null): string[] {
     return charges.flatMap((charge, index) => {
@@ -98,12 +98,15 @@ export class SpendRecord {
       known.final = Math.min(least, known.final + charge.finalCost);
       return;
     }
-    // What it comes to is booked after the answer: until then it may be the one or the other.
+    // The final cost is booked after the response. Until then, either cost may be spent.
     known.least += Math.min(charge.cost, charge.finalCost);
     known.final += charge.finalCost;
   }
 
-  /** It was refused by these limits. @returns what is wrong with that */
+  /**
+   * Records that these limits denied a request.
+   * @returns the faults in the response
+   */
   refuse({ charges }: SentRequest, violated: readonly string[]): string[] {
     const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
     const stranger = violated.find((name) => !names.includes(name));
@@ -121,17 +124,17 @@ export class SpendRecord {
     return faults;
   }
 
-  /** Nobody knows what came of it. */
+  /** Records that the outcome of a request is unknown. */
   lose({ charges }: SentRequest): void {
     for (const charge of charges) this.#knownOf(charge).unknown += mostOf(charge);
   }
 
-  /** What a key has spent at least, for a look that is about to be made. */
+  /** The lower bound on a key's spends, to be read before a look. */
   leastOf(charge: ExpectedCharge): number {
     return this.#knownOf(charge).least;
   }
 
-  /** After a look. @returns what is wrong with what it was told */
+  /** @returns the faults in the response to a look */
   looked(charge: ExpectedCharge, leastBefore: number, told: RemainingByLimit): string[] {
     const { most } = this.#knownOf(charge);
     return lookQuotas(charge).flatMap((quota) =>
@@ -139,12 +142,12 @@ export class SpendRecord {
     );
   }
 
-  /** All keys, to be looked at when nothing is under way any more. */
+  /** A charge of each key, for looks at the end of the run. */
   charges(): ExpectedCharge[] {
     return [...this.#known.values()].map(({ charge }) => charge);
   }
 
-  /** @returns what is wrong with what a key says to remain when all is over */
+  /** @returns the faults in a key's remaining units at the end of the run */
   settled(charge: ExpectedCharge, told: RemainingByLimit): string[] {
     const { final, unknown, most } = this.#knownOf(charge);
     return lookQuotas(charge).flatMap((quota) => {
@@ -162,7 +165,7 @@ export class SpendRecord {
   }
 }
 
-/** Of a debt nothing is told but that nothing remains. */
+/** A debt is reported as 0 remaining. */
 function outOfBounds(
   { name, limit }: Quota,
   told: number | undefined,

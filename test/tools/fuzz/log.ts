@@ -1,7 +1,7 @@
-/** What workerd prints while it is asked: lines that tell of nobody. */
+/** Checks that what workerd prints contains no client data and no unexpected event. */
 import { secretTag } from "./people.ts";
 
-/** Keys and tokens as they are sent, and addresses of any kind. */
+/** The secrets of requests: keys, tokens and addresses. */
 const secrets = [
   new RegExp(secretTag, "i"),
   /stranger/,
@@ -10,7 +10,7 @@ const secrets = [
   /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/,
 ];
 
-/** What is to be expected of requests such as these; and what the platform says of what it cannot read or run. */
+/** Events that these requests cause, and messages of workerd about requests that it rejects. */
 const expected = new Set([
   "configuration-warning",
   "dry-run-denied",
@@ -30,7 +30,7 @@ export class WorkerdLog {
     return this.#text.split("\n").filter((line) => line !== "");
   }
 
-  /** How many lines there are of each event. */
+  /** The number of lines of each event. */
   get events(): Map<string, number> {
     const events = new Map<string, number>();
     for (const line of this.lines) {
@@ -42,7 +42,7 @@ export class WorkerdLog {
 
   faults(): string[] {
     const telling = this.lines.filter((line) => {
-      // A pseudonym may look like anything.
+      // A pseudonym may contain any letters.
       const text = line.replace(/"key":"[\w-]{16}"/, "");
       return secrets.some((secret) => secret.test(text));
     });

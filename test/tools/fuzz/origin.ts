@@ -1,37 +1,37 @@
-/** An origin that answers as each request asks it to, and knows which have reached it. */
+/** An origin that answers as each request instructs it, and records the requests that reach it. */
 
 import { secretTag } from "./people.ts";
 
-/** What a request asks of the origin, in its field `X-Ask`. */
+/** Instructions for the origin in a request's `X-Ask` field. */
 export interface OriginInstruction {
   /** The number of the request. */
   readonly id: number;
-  /** With which it is sent. */
+  /** The method that the client used. */
   readonly method: string;
   readonly status: number;
-  /** Fields of the answer, names and values. */
+  /** Names and values of response fields. */
   readonly fields?: readonly (readonly [string, string])[];
   readonly delayMs?: number;
-  /** Whose slots it holds meanwhile. */
+  /** The key of the slot that the request holds. */
   readonly slot?: string;
-  /** Gives no answer at all. */
+  /** Closes the connection without a response. */
   readonly fails?: boolean;
 }
 
 export const askField = (ask: OriginInstruction): string => encodeURIComponent(JSON.stringify(ask));
 
-/** The field that only the origin's answers have. */
+/** A field that only the origin's responses have. */
 export const originField = "x-fuzz-origin";
 
-/** What the origin tells at `/arrivals` of its own port. */
+/** The origin's report at `/arrivals` on its own port. */
 export interface OriginReport {
-  /** The numbers of the requests that have reached it and said one, once for each time. */
+  /** The numbers of the requests received, one entry for each time. */
   readonly ids: readonly number[];
-  /** Those that came with another method, or without the secret that only Headgate knows. */
+  /** Requests received with another method, or without the secret that only Headgate knows. */
   readonly changed: readonly number[];
-  /** All that have reached it. */
+  /** The number of all requests received. */
   readonly count: number;
-  /** The most that were there at once, of each slot. */
+  /** For each slot key, the most requests received and unanswered at one time. */
   readonly mostInFlight: Readonly<Record<string, number>>;
 }
 

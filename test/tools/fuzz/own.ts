@@ -1,6 +1,5 @@
 /**
- * A key of a tenant that one connection has for itself, and asks about one call after the other: of each answer it is known
- * exactly what it must be.
+ * A key that only one connection uses, with one call after the other, so that the exact response to each call is known.
  */
 import { type CheckCallBytes, callOf, type Tenant, tenants } from "./checks.ts";
 import type { Draw } from "./draw.ts";
@@ -30,7 +29,7 @@ interface OpenReservation {
   readonly isOpen: boolean;
 }
 
-/** What is asked, and what is wrong with an answer. */
+/** A call, and the check of its response. */
 export interface ExclusiveCall {
   readonly call: CheckCallBytes;
   readonly faultOf: (status: number, json: unknown) => string | null;
@@ -66,7 +65,7 @@ export class ExclusiveKey {
     return draw.one(kinds)();
   }
 
-  /** What can be said of a decision, and what it does. */
+  /** The expected decision. Also spends its cost if `isSpent`. */
   #decided(cost: number, isSpent: boolean): { allowed: boolean; remaining: number } {
     const allowed = this.#spent + cost <= capacity || cost === 0;
     if (allowed && isSpent) this.#spent += cost;
@@ -163,7 +162,7 @@ export class ExclusiveKey {
   }
 }
 
-/** What a decision tells to remain of each limit. */
+/** The remaining units of each limit in a decision. */
 export function remainingByLimit(json: unknown): Map<string, number> {
   const list: unknown = Reflect.get(Object(json), "limits");
   const limits = Array.isArray(list) ? (list as { name: string; remaining: number }[]) : [];

@@ -1,4 +1,4 @@
-/** What is not told by units that stay spent: who is banned, who holds a slot, and what leaves a queue. */
+/** Checks of limits whose units return during a run: bans, slots and queues. */
 import { queue, strikes } from "./by-rule.ts";
 
 interface Strikes {
@@ -7,13 +7,13 @@ interface Strikes {
   lost: number;
 }
 
-/** Between these it was decided that a request may wait in a queue. */
+/** A queue allowed the request at some time between these two. */
 interface QueuedAllow {
   readonly sentAtMs: number;
   readonly answeredAtMs: number;
 }
 
-/** A request in a queue, until its answer. */
+/** A request in a queue without a response so far. */
 export interface QueuedRequest {
   readonly leave: (isLetIn: boolean) => void;
 }
@@ -32,7 +32,7 @@ export class TimedLimits {
     else known.denials++;
   }
 
-  /** A request that may have been a strike. */
+  /** Records that a denial may have counted as a strike. */
   loseStrike(key: string): void {
     this.#strikesOf(key).lost++;
   }
@@ -48,7 +48,7 @@ export class TimedLimits {
     };
   }
 
-  /** @returns what is wrong with how often keys were denied before they were banned */
+  /** @returns the faults in how often keys were denied before their bans */
   banFaults(): string[] {
     return [...this.#strikes].flatMap(([key, { denials, bans, lost }]) => {
       const isLate = denials >= strikes;
@@ -57,7 +57,7 @@ export class TimedLimits {
     });
   }
 
-  /** @returns what is wrong with how many a queue has let in, by the time that it had */
+  /** @returns the faults in how many requests a queue has allowed over time */
   queueFaults(): string[] {
     return [...this.#queues].flatMap(([key, passed]) => {
       const most = Math.max(0, ...passed.map(({ sentAtMs }) => excessSince(sentAtMs, passed)));
@@ -72,7 +72,7 @@ export class TimedLimits {
   }
 }
 
-/** How many more than fit were let in since an instant, by the instant at which there were the most. */
+/** The largest excess of allowed requests over the limit between an instant and each later one. */
 function excessSince(sinceMs: number, passed: readonly QueuedAllow[]): number {
   const { limit, windowMs, maxDelayMs } = queue;
   const capacity = Math.floor((maxDelayMs * limit) / windowMs) + 1;
@@ -81,7 +81,7 @@ function excessSince(sinceMs: number, passed: readonly QueuedAllow[]): number {
     .map((each) => each.answeredAtMs)
     .toSorted((a, b) => a - b);
   const excesses = answeredAtMs.map((atMs, index) => {
-    // By two clocks of one machine, each in whole milliseconds.
+    // The two clocks of one machine each round to a millisecond.
     const left = Math.ceil((limit * (atMs - sinceMs + 2)) / windowMs);
     return index + 1 - capacity - left;
   });

@@ -1,12 +1,12 @@
-/** Those whom requests stand for, each in the many spellings that mean the same, and in some that mean nobody. */
+/** The keys of requests, each in many spellings with the same meaning and in some that name no key. */
 import type { Draw } from "./draw.ts";
 
-/** In everything that must not get into a log. */
+/** Part of every text that must not appear in a log. */
 export const secretTag = "hushhush";
 
-/** Somebody as a request tells of them. */
+/** A key and the request lines that state it. */
 export interface RequestKey {
-  /** Null when nobody can be told. */
+  /** Null when the lines name no valid key. */
   readonly key: string | null;
   /** Lines of the request's head. */
   readonly lines: readonly string[];
@@ -24,20 +24,20 @@ const oddities = [
   "\\",
 ] as const;
 
-/** One of those of a generation. */
+/** One of the names of a generation. */
 export const nameOf = (draw: Draw, count = 5): string =>
   `${secretTag}-${draw.generation}-${draw.below(count)}`;
 
-/** The same with characters that are seldom in names, always the same ones for the same name. */
+/** A name with unusual characters, always the same ones for the same name. */
 export function oddName(draw: Draw, count = 5): string {
   const name = nameOf(draw, count);
   return `${name}${oddities[(Number(name.at(-1)) + draw.generation) % oddities.length] ?? ""}`;
 }
 
-/** The bytes of a text, a character for each. */
+/** The UTF-8 bytes of a text, one character for each. */
 export const utf8 = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
 
-/** A name in any case. */
+/** A name in random case. */
 export const anyCase = (draw: Draw, text: string): string =>
   draw.each(text, (letter) => (draw.chance(0.3) ? swapped(letter) : letter));
 
@@ -83,7 +83,7 @@ export function byCookie(draw: Draw, cookie: string): RequestKey {
   return { key, lines: [`${anyCase(draw, "Cookie")}: ${noise()}${cookie}=${spelled}${repeated}`] };
 }
 
-/** In place of lines, parameters of the query. */
+/** Parameters of the query in place of request lines. */
 export function byQuery(draw: Draw, parameter: string): { key: string | null; query: string[] } {
   if (draw.chance(0.12)) {
     const nobody = [[], [`${parameter}=`], [parameter], [`${parameter}=a`, `${parameter}=b`]];
@@ -99,7 +99,7 @@ export function byQuery(draw: Draw, parameter: string): { key: string | null; qu
   return { key, query };
 }
 
-/** Some characters in percent-encoding, in either case. */
+/** Percent-encodes random characters, with hexadecimal digits in either case. */
 export const percentEncoded = (draw: Draw, text: string): string =>
   draw.each(text, (each) => {
     if (!draw.chance(0.2)) return each;
@@ -107,7 +107,7 @@ export const percentEncoded = (draw: Draw, text: string): string =>
     return `%${draw.one([digits, digits.toUpperCase()])}`;
   });
 
-/** An address: how it is charged, and one of its spellings. */
+/** An address in its canonical form, and one of its spellings. */
 export interface DrawnAddress {
   readonly key: string | null;
   readonly text: string;
@@ -131,13 +131,13 @@ const noAddresses = [
 
 type PrefixBits = 56 | 64 | 128;
 
-/** Whose address is in no list of any policy. */
+/** An address that is in no list of any policy. */
 export function drawAddress(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
   return draw.chance(0.5) ? ipv4Address(draw, plainIpv4(draw)) : ipv6Address(draw, prefixBits);
 }
 
-/** An address as a proxy may write it in a list: with a port, or in quotation marks. */
+/** An address as a proxy may write it in a list: with a port or in quotation marks. */
 export function asForwardedEntry(draw: Draw, address: string): string {
   if (address === "" || draw.chance(0.7)) return address;
   const host = address.includes(":") ? `[${address}]` : address;
@@ -151,7 +151,7 @@ const plainIpv4 = (draw: Draw): readonly number[] => [
   draw.below(4),
 ];
 
-/** An IPv4 address, in any of its clothes. */
+/** An IPv4 address in one of its spellings. */
 export function ipv4Address(draw: Draw, bytes: readonly number[]): DrawnAddress {
   const key = bytes.join(".");
   const [a = "", b = ""] = [0, 2].map((index) =>
@@ -173,7 +173,7 @@ export function ipv4Address(draw: Draw, bytes: readonly number[]): DrawnAddress 
 function ipv6Address(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   const site = (0x1000 + draw.generation * 4 + draw.below(3)).toString(16);
   const network = ["2001", "db8", site];
-  // Of 56 bits the last 8 are the first of a group.
+  // With a prefix of 56 bits, the last 8 of them are the first of a group.
   const groups = {
     56: [...network, `7${draw.hex(2)}`],
     64: [...network, "7"],

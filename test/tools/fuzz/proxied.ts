@@ -1,4 +1,4 @@
-/** What must be true of the answer to a sound request, whoever sends it. */
+/** Checks of the responses to valid proxied requests. */
 import { responderOf, hasFieldsOf, jsonOf, remainingInFields } from "./answers.ts";
 import type { Answer } from "./connection.ts";
 import { everything, hasOriginFields, type FuzzRequest } from "./requests.ts";
@@ -6,7 +6,7 @@ import type { FuzzResult } from "./run.ts";
 
 /** A request that is about to be sent. */
 export interface PendingRequest {
-  /** @returns what is wrong with its answer */
+  /** @returns the faults in its response */
   readonly fault: (answer: Answer) => (string | null)[];
 }
 
@@ -32,10 +32,10 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
         return [wasBanned ? "let in while it is banned" : null, ...ledger.letIn(sent, told)];
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
-      // Without a body it is not told from any other denial.
+      // Without a body, the denial by a ban looks like any other.
       if (bannable !== undefined && request.method === "HEAD") passages.loseStrike(bannable);
       else if (bannable !== undefined) passages.strike(bannable, isBan);
-      // A ban refuses whatever is left.
+      // A ban denies with any number of units remaining.
       return ledger.refuse(sent, isBan ? [] : deniersOf(request, answer));
     },
   };
@@ -64,7 +64,7 @@ function faultOfRefused(request: FuzzRequest, answer: Answer): string | null {
   return isDenial && !isDeniable ? "refused, though no policy is for it" : null;
 }
 
-/** A 429 lists the limits that deny, and no others. */
+/** A 429 lists exactly the limits that deny. */
 function deniersOf({ drawn }: FuzzRequest, answer: Answer): string[] {
   const named = [...remainingInFields(answer).keys()];
   if (drawn.passage !== undefined) return [];

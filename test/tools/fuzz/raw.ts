@@ -1,4 +1,4 @@
-/** What is hardly HTTP any more: malformed by hand, and sound requests with some bytes changed. */
+/** Malformed HTTP: written by hand, and valid requests with some bytes changed. */
 import { invalidCall } from "./checks.ts";
 import type { Draw } from "./draw.ts";
 import { secretTag } from "./people.ts";
@@ -70,7 +70,7 @@ const targets = [
   "/raw?__proto__=1",
 ];
 
-/** A request's head, or part of it, with its body, or part of that. */
+/** A request's head or part of it, with its body or part of that. */
 const templates: readonly ((draw: Draw) => string)[] = [
   (draw) => get("/raw", `Host: ${draw.one(hosts)}\r\n`),
   (draw) => get("/check", `Host: ${draw.one(hosts)}\r\n`),
@@ -133,7 +133,7 @@ const templates: readonly ((draw: Draw) => string)[] = [
 
 export interface Raw {
   readonly bytes: string;
-  /** Nothing of ours answers it, and the platform has no answer either. */
+  /** CONNECT, which neither Headgate nor workerd answers. */
   readonly isConnect: boolean;
 }
 
@@ -144,7 +144,7 @@ export async function rawOf(draw: Draw): Promise<Raw> {
   return { bytes, isConnect: /^\s*CONNECT /.test(bytes) };
 }
 
-/** Of strangers: whatever becomes of it, nobody's quota that is watched is touched. */
+/** A valid request of keys that no check verifies. */
 async function validRequest(draw: Draw): Promise<string> {
   if (draw.chance(0.4)) return (await invalidCall(draw)).bytes;
   const lines = [

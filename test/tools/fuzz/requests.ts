@@ -1,4 +1,4 @@
-/** Requests for the proxy, byte for byte: sound ones, however odd they look, and what is none. */
+/** Requests for the proxy as bytes: valid ones in unusual forms. */
 import { anyStatus, byCost } from "./by-cost.ts";
 import { byKey } from "./by-key.ts";
 import { byPath } from "./by-path.ts";
@@ -11,7 +11,7 @@ import { charge, type DrawnRequest, longWindow, type Scenario } from "./scenario
 
 export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule, ...byPath];
 
-/** Meets every request that reaches the origin: it has as many units spent as have. */
+/** A policy that matches every request for the origin and has spent a unit for each allowed one. */
 export const catchAll = { name: "everything", limit: 1_000_000_000 };
 
 export const everything: ExpectedCharge = {
@@ -19,7 +19,7 @@ export const everything: ExpectedCharge = {
   named: [],
 };
 
-/** The last of them is asked last: it spends only what all others let in. */
+/** The last policy is decided last, so it spends only for requests that all others allow. */
 export const policies: readonly object[] = [
   ...scenarios.flatMap((scenario) => scenario.policies),
   {
@@ -73,7 +73,7 @@ export async function requestOf(draw: Draw): Promise<FuzzRequest> {
     ...(drawn.ask === undefined && draw.chance(0.01) && { fails: true }),
     fields: [...(drawn.ask?.fields ?? []), ...oddAnswers(draw)],
   };
-  // What is never forwarded is never charged.
+  // A request that is never forwarded is never charged.
   const isCharged = drawn.isBarred !== true && method !== "TRACE";
   return {
     scenario,
@@ -102,7 +102,7 @@ const answers: readonly (readonly (readonly [string, string])[])[] = [
   ],
 ];
 
-/** Fields of the origin's own that look like ours. */
+/** The origin's own fields that look like those of Headgate. */
 const lookalikes: readonly (readonly [string, string])[] = [
   ["RateLimit", '"of-the-origin";r=0;t=7'],
   ["RateLimit", "limit=10, remaining=5, reset=3"],
@@ -116,7 +116,7 @@ function oddAnswers(draw: Draw): readonly (readonly [string, string])[] {
   return draw.chance(0.1) ? draw.one(answers) : [];
 }
 
-/** Whether the origin sends fields of its own, beside which ours may be left out. */
+/** Whether the origin sends such fields, in whose presence Headgate's may be absent. */
 export const hasOriginFields = ({ fields = [] }: OriginInstruction): boolean =>
   fields.some(([name]) => name.startsWith("RateLimit"));
 
@@ -161,7 +161,7 @@ const oddSegments = [
 ];
 const oddSegment = (draw: Draw): string => utf8(draw.one(oddSegments));
 
-/** One of the many ways to write a path. */
+/** One of many spellings of a path. */
 function spelledPath(draw: Draw, segments: readonly string[]): string {
   const slash = (): string => {
     if (draw.chance(0.85)) return "/";
@@ -173,7 +173,7 @@ function spelledPath(draw: Draw, segments: readonly string[]): string {
   return `${path.join("")}${draw.chance(0.1) ? "/" : ""}`;
 }
 
-/** What is in percent-encoding already stays as it is: encoded twice it would be another path. */
+/** Percent-encoded text stays unchanged. Encoding it twice would make another path. */
 const escapedOnce = (draw: Draw, segment: string): string =>
   /^[\w-]+$/.test(segment) ? percentEncoded(draw, segment) : segment;
 
@@ -218,7 +218,7 @@ const odd: readonly ((draw: Draw) => string)[] = [
 
 const visible = (byte: string): string => (byte >= " " && byte !== "\x7f" ? byte : "x");
 
-/** Fields that change nothing of what a request means; none of them stands twice. */
+/** Fields that do not change the meaning of a request, each at most once. */
 function harmlessFields(draw: Draw, lines: readonly string[]): string[] {
   const taken = new Set(lines.map((line) => line.split(":", 1)[0]));
   return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter(

@@ -1,4 +1,4 @@
-/** Requests of every kind at once, each answer held against what may be true of it. */
+/** Sends requests of every kind concurrently and checks each response. */
 import { responderOf, type Excuse, failureOf, jsonOf, invalidDecision } from "./answers.ts";
 import { callOf, invalidCall, exclusiveKey, queryOf, sharedKey, tenants } from "./checks.ts";
 import { abandon, type Answer, answersTo, Connection, type TargetAddress } from "./connection.ts";
@@ -10,26 +10,26 @@ import { proxied } from "./proxied.ts";
 import { rawOf } from "./raw.ts";
 import { everything, requestOf } from "./requests.ts";
 
-/** What is wrong, and the request that has shown it. */
+/** A fault and the request that showed it. */
 export interface Fault {
   readonly id: number;
   readonly what: string;
   readonly request: string;
 }
 
-/** What is known in the end. */
+/** The records and faults of a run. */
 export class FuzzResult {
   readonly ledger = new SpendRecord();
   readonly passages = new TimedLimits();
   readonly faults: Fault[] = [];
-  /** How many requests of each kind were sent. */
+  /** The number of requests sent by kind. */
   readonly kinds = new Map<string, number>();
-  /** How many answers there were, by their authors and statuses. */
+  /** The number of responses by responder and status. */
   readonly answers = new Map<string, Map<number, number>>();
-  /** The numbers of requests that the origin has answered, or was asked to. */
+  /** The numbers of requests that the origin has answered. */
   readonly letIn: number[] = [];
   readonly refused: number[] = [];
-  /** Requests that may have reached the origin or not. */
+  /** Requests that may or may not have reached the origin. */
   lost = 0;
 
   count(kind: string, answers: readonly Answer[]): void {
@@ -48,9 +48,9 @@ export class FuzzResult {
 }
 
 const timeoutMs = 30_000;
-/** Nothing more is said by then; if it is, it is read no more. */
+/** The end of the responses to raw bytes; later bytes are not read. */
 const quietMs = 150;
-/** As many as are told; more would only repeat them. */
+/** A run stops after this many faults. */
 const maxFaults = 10;
 
 export interface FuzzOptions {
@@ -59,7 +59,7 @@ export interface FuzzOptions {
   readonly connections: number;
 }
 
-/** Sends all requests, some at a time; each connection has every so manieth. */
+/** Sends all requests. Each connection sends one request at a time. */
 export async function run(
   place: TargetAddress,
   { seed, requests, connections }: FuzzOptions,
@@ -80,7 +80,7 @@ export async function run(
 }
 
 const callsOfKey = 100;
-/** What malformed bytes may come to, at most: nobody knows how many requests are in them. */
+/** An upper bound on the charge of malformed bytes, which may contain several requests. */
 const malformedCharge: ExpectedCharge = { ...everything, cost: 10, finalCost: 10 };
 
 class FuzzLane {
@@ -118,12 +118,12 @@ class FuzzLane {
     const answer = await this.#exchange("proxied", draw, request.bytes, request.method, {
       isUnreachable: request.ask.fails === true,
     });
-    // What comes after an upgrade that was refused would be taken for the next request.
+    // The server would read bytes after a denied upgrade as the next request.
     if (request.drawn.after !== undefined) this.#connection.close();
     if (answer !== null) this.#course.fault(draw.id, request.bytes, fault(answer));
   }
 
-  /** Sent, and not waited for. */
+  /** Sends a request and disconnects without waiting for the response. */
   async #abandoned(draw: Draw): Promise<void> {
     const { charges, bytes, drawn } = await requestOf(draw);
     const { ledger, passages } = this.#course;
@@ -135,7 +135,7 @@ class FuzzLane {
     this.#course.count("abandoned", []);
   }
 
-  /** A key that the proxy charges too. */
+  /** Spends from or looks at a key that the proxy charges too. */
   async #shared(draw: Draw): Promise<void> {
     const charge = await sharedKey(draw);
     if (charge === null) return this.#exact(draw);
@@ -163,9 +163,9 @@ class FuzzLane {
     this.#course.fault(draw.id, call.bytes, faults);
   }
 
-  /** A key that this connection has for itself. */
+  /** Calls `/check` for a key that only this lane uses. */
   async #exact(draw: Draw): Promise<void> {
-    // The same key, as long as it lasts, of each tenant.
+    // Each tenant's key is used for several calls before the next one.
     const round = Math.floor(this.#calls++ / callsOfKey);
     const key = exclusiveKey(draw, this.#lane, round);
     if (this.#calls % callsOfKey === 1) {

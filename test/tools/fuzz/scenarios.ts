@@ -1,56 +1,56 @@
 /**
- * What is asked of the proxy: policies of every kind, each with its own path, and requests that are drawn for them
- * together with what they mean. The meaning comes from how a request was made, not from reading it as Headgate does.
+ * A scenario: policies with a path of their own, and random requests whose expected charges follow from how they were
+ * made, rather than from reading them as Headgate does.
  */
 import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
 import type { ExpectedCharge, Quota } from "./ledger.ts";
 
-/** A request for a scenario, but for what all of them have. */
+/** The parts of a request that a scenario determines. */
 export interface DrawnRequest {
-  /** The path below the scenario's. */
+  /** Path segments after the scenario's. */
   readonly path?: readonly string[];
-  /** The whole path as it is sent, in place of one of the spellings that all origins read alike. */
+  /** The whole path as sent, in place of a spelling that all origins read alike. */
   readonly target?: string;
-  /** Parameters as they are sent. */
+  /** Query parameters as sent. */
   readonly query?: readonly string[];
   readonly method?: string;
   readonly host?: string;
   /** Lines of the head. */
   readonly lines?: readonly string[];
   readonly ask?: Partial<OriginInstruction>;
-  /** What follows the head in place of a body. */
+  /** Bytes after the head in place of a body. */
   readonly after?: string;
   readonly charges: readonly ExpectedCharge[];
-  /** Refused with 403, whatever is left. */
+  /** Denied with 403, with any number of units remaining. */
   readonly isBarred?: boolean;
-  /** A key that may be banned. */
+  /** The key that the request may ban. */
   readonly bannable?: string;
-  /** Counted by time or by slots, not by units that stay spent. */
+  /** Set for limits by time or slots, whose units return during a run. */
   readonly passage?: { readonly kind: "slot" | "queue"; readonly key: string };
 }
 
 export interface Scenario {
-  /** Its path is `/<name>`. */
+  /** The scenario's path is `/<name>`. */
   readonly name: string;
-  /** As in `POLICIES`, but for what all have. */
+  /** Policies without the fields that all of them share. */
   readonly policies: readonly object[];
   readonly draw: (draw: Draw) => DrawnRequest | Promise<DrawnRequest>;
-  /** The status of a denial; 429 if there is none. */
+  /** The status of a denial; 429 by default. */
   readonly denial?: number;
-  /** Whether `/check` may spend of its keys too: it says nothing but the key and the cost. */
+  /** Whether `/check` may charge its keys too, by key and cost alone. */
   readonly isCheckable?: boolean;
 }
 
-/** A window that gives nothing back while a run lasts. */
+/** A window that returns no units during a run. */
 export const longWindow = "60 days";
 
 export const allOf = (name: string): { path: string } => ({ path: `/${name}/*` });
 
-/** A policy with one limit, which is called after it. */
+/** A policy with one limit, which has its name. */
 export const quotaOf = (name: string, limit: number): Quota[] => [{ name, limit }];
 
-/** A charge of one unit, unless told otherwise. */
+/** A charge of one unit by default. */
 export function charge(
   policy: string,
   key: string | null,

@@ -1,4 +1,4 @@
-/** Bearer tokens of users: sound ones, and those that must count for nothing. */
+/** Bearer tokens of users: valid ones, and invalid ones that must not count. */
 import { type JWTPayload, SignJWT } from "jose";
 import type { Draw } from "./draw.ts";
 import { oddName, secretTag } from "./people.ts";
@@ -9,7 +9,7 @@ export const jwtSettings = {
   JWT_AUDIENCE: JSON.stringify(["api", "https://api.example/"]),
 };
 
-/** Whom a token stands for; null when for nobody. */
+/** The subject of a token; null when it is invalid. */
 export interface Bearer {
   readonly key: string | null;
   readonly isPro: boolean;
@@ -29,7 +29,7 @@ export async function bearer(draw: Draw): Promise<Bearer> {
   const sub = draw.chance(0.1) ? 4_000 + draw.generation : oddName(draw);
   const plan = draw.one(["pro", ["free", "pro"]] as const);
   const claims = { ...sound, sub, ...(isPro && { plan }) };
-  // That a subject is a text is jose's rule for issuing; verifying, it takes any.
+  // jose requires a text as the subject when it signs a token, and accepts any value when it verifies one.
   const token = await signed(claims as JWTPayload);
   const scheme = draw.one(["Bearer ", "bearer ", "BEARER   "]);
   return { key: String(sub), isPro, lines: [`Authorization: ${scheme}${token}`] };

@@ -1,4 +1,4 @@
-/** Load by autocannon, where there is no wrk: as JavaScript it takes a processor for itself, and tells less of the fast. */
+/** Load by autocannon, where wrk is not installed. As a JavaScript program it needs a processor of its own. */
 import { createRequire } from "node:module";
 import autocannon from "autocannon";
 import { type Generator, keyMark, keyText, type HttpLoad, type MeasuredResponses } from "./load.ts";
@@ -16,11 +16,11 @@ export const byAutocannon: Generator = {
       url: load.url.href,
       connections: load.connections,
       duration: load.seconds,
-      // It looks for its end once in so many milliseconds.
+      // autocannon checks for its end at this interval, in milliseconds.
       sampleInt: 50,
       timeout: 30,
       requests: [requestOf(load)],
-      // Its own histogram is of whole milliseconds.
+      // autocannon's own histogram has whole milliseconds.
       setupClient: (client) => {
         client.on("response", (_status, _bytes, timeMs) => timesMs.push(timeMs));
       },

@@ -1,29 +1,29 @@
-/** All that is measured against one another: what is asked of whom, and what it has to answer. */
+/** The contestants: their requests and the responses that they must give. */
 import { strategies, token } from "./headgates.ts";
 import { keyMark } from "./load.ts";
 
-/** One key that is asked again and again, as many keys that take turns, or one for each request. */
+/** One key for all requests, a thousand keys that take turns, or a new key for each request. */
 export type Keys = "one" | "thousand" | "new";
 
 export interface Contestant {
   readonly id: string;
   readonly group: string;
   readonly title: string;
-  /** The name of where it is asked. */
+  /** The name of the socket that receives the requests. */
   readonly socket: string;
   readonly path: string;
-  /** The policy that `/check` is asked for; a plain GET where there is none. */
+  /** The policy of a `/check` call; a plain GET without one. */
   readonly policy?: string;
   readonly keys: Keys;
-  /** The status of every answer. */
+  /** The status that every response must have. */
   readonly status: 200 | 429;
-  /** Whether it passes requests on to the origin: so do then those that it is measured against. */
+  /** Whether it forwards requests to the origin. Its ratios are then to contestants that do so too. */
   readonly isProxy?: boolean;
-  /** How many answers of other statuses a turn may see. */
+  /** How many responses of a turn may have another status. */
   readonly strays?: number;
   /**
-   * What a turn leaves to be done after it. Rows are written a second later. A thousand objects are let go of ten seconds
-   * later, which keeps workerd from all else for seconds: such a contestant has a process of its own for each turn.
+   * Work that follows a turn. Rows are written a second later. A thousand objects are evicted ten seconds later, which
+   * blocks workerd for seconds, so such a contestant has its own process for each turn.
    */
   readonly leaves?: "rows" | "objects";
 }
@@ -61,7 +61,7 @@ const checked = (
   policy: string,
   told?: ResponseOptions,
 ): Contestant => {
-  // A gateway that looks at nothing but the status asks for one.
+  // Gateways that read only the status ask for a 429.
   const path = told?.status === 429 ? "/check?deny=429" : "/check";
   return { ...of("Headgate, /check")(id, title, socket, path, told), policy };
 };
@@ -72,7 +72,7 @@ const thousandObjects = { keys: "thousand", leaves: "objects" } as const;
 const newObjects = { keys: "new", leaves: "objects" } as const;
 const thousandRows = { keys: "thousand", leaves: "rows" } as const;
 const newRows = { keys: "new", leaves: "rows" } as const;
-/** The binding's minutes are the clock's: of each key one request is let in when one begins. */
+/** The binding's periods are minutes of the clock. One request of each key is allowed when a minute begins. */
 const byTheClock = { status: 429, strays: 1 } as const;
 
 export const contestants: readonly Contestant[] = [
@@ -126,7 +126,7 @@ export const contestants: readonly Contestant[] = [
   proxied("proxy-concurrency", "strict, concurrency", "strategies", "/concurrency"),
   proxied("proxy-thousand-sharded", "1,000 keys in 32 shards", "sharded", "/allowed", thousandRows),
   proxied("proxy-new-sharded", "new keys in 32 shards", "sharded", "/allowed", newRows),
-  // Nothing is passed on.
+  // A denied request is not forwarded.
   { ...proxied("proxy-denied", "denied", "strict", "/denied", denied), isProxy: false },
   {
     ...proxied(
@@ -160,7 +160,7 @@ export const contestants: readonly Contestant[] = [
   node("redis-new", "rate-limiter-flexible, new keys", "node", "/allowed", { keys: "new" }),
 ];
 
-/** What a contestant's requests are, but for where they go and which keys they have. */
+/** The parts of a contestant's requests other than the URL and the key. */
 export function requestOf(contestant: Contestant): {
   method: "GET" | "POST";
   fields: Record<string, string>;

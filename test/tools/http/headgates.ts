@@ -1,26 +1,26 @@
-/** Headgate in the configurations that are measured: an isolate, objects and a socket each. */
+/** The measured configurations of Headgate, each with its own isolate, objects and socket. */
 import type { WorkerService } from "./services.ts";
 
 export const token = "the-benchmark's-token";
 
-/** Never reached within a turn, and within what the arithmetic of every strategy takes. */
+/** Never reached in a turn, and small enough for the arithmetic of every strategy. */
 const plenty = "10000000/hour";
 
 type PolicyFields = Readonly<Record<string, unknown>>;
 
 /**
- * What a policy is, but for its limits. Its deadline is out of reach: a busy machine may take its time, and what an
- * isolate decides by itself in the meantime is not what is measured.
+ * The common fields of the policies. The timeout is long, because a busy machine may take its time and decisions of an
+ * isolate alone are not measured.
  */
 const common = { key: "header:X-Key", timeout: "30s", onError: "closed" };
 
-/** One that admits all, one that denies all but the first; a request meets the one that its path names. */
+/** One policy that allows every request, and one that denies all but the first. The path selects the policy. */
 const pair = (options: PolicyFields = {}): PolicyFields[] => [
   { name: "allowed", match: { path: "/allowed" }, limits: plenty, ...common, ...options },
   { name: "denied", match: { path: "/denied" }, limits: "1/hour", ...common, ...options },
 ];
 
-/** The strategies beside the default, which all others have: a policy each. The logs keep up to 100,000. */
+/** A policy for each strategy except the default. Sliding logs hold up to 100,000 units. */
 export const strategies: Readonly<Record<string, PolicyFields>> = {
   "fixed-window": { limit: 10_000_000, window: "1h" },
   "sliding-log": { limit: 100_000, window: "1h" },

@@ -1,6 +1,6 @@
-/** A load of HTTP requests that differ in nothing but their key, and what comes of it. */
+/** A load of HTTP requests that differ in their key only, and its results. */
 
-/** Stands for the key in the fields and the body of a request. */
+/** A mark that each request replaces with its key, in fields and body. */
 export const keyMark = "{key}";
 
 export interface HttpLoad {
@@ -9,9 +9,9 @@ export interface HttpLoad {
   readonly fields: Readonly<Record<string, string>>;
   /** Empty for none. */
   readonly body: string;
-  /** The first key, and how many there are: they take turns. */
+  /** The first key and the number of keys, which take turns. */
   readonly keys: { readonly first: number; readonly count: number };
-  /** Each asks again as soon as it is answered. */
+  /** Each connection sends its next request when it has received a response. */
   readonly connections: number;
   readonly seconds: number;
 }
@@ -19,9 +19,9 @@ export interface HttpLoad {
 export interface MeasuredResponses {
   readonly requests: number;
   readonly seconds: number;
-  /** How many answers were of each status. */
+  /** The number of responses with each status. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Requests without an answer. */
+  /** Requests without a response. */
   readonly errors: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -32,11 +32,11 @@ export interface Generator {
   readonly fire: (load: HttpLoad) => Promise<MeasuredResponses>;
 }
 
-/** All of one length, so that requests are. */
+/** All keys have one length, so that all requests have one length. */
 export const keyText = (number: number): string => String(number).padStart(keyDigits, "0");
 export const keyDigits = 12;
 
-/** What is wrong with answers that are not all of one status; undefined when nothing is. */
+/** The fault when responses have other statuses than expected; undefined without one. */
 export function faultOf(
   measured: MeasuredResponses,
   expected: number,

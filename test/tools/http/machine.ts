@@ -1,4 +1,4 @@
-/** What a run is measured on and with. */
+/** The machine and the versions of a run. */
 import { cpus, loadavg } from "node:os";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ export function machine(generator: string, redis: string | undefined): Machine {
     workerd: versionOf("workerd"),
     generator,
     redis: redis ?? null,
-    // Windows tells 0, as nothing that runs npm does.
+    // Windows reports 0, which is impossible while npm runs.
     loadBefore: loadavg()[0] || null,
     packages: Object.fromEntries(measured.map((name) => [name, versionOf(name)])),
   };

@@ -1,4 +1,4 @@
-/** A Redis and a Node server that limits with it, where Redis is installed. */
+/** Starts Redis and a Node server that limits with it, if Redis is installed. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
@@ -12,13 +12,13 @@ export interface NodeAndRedis {
   readonly close: () => Promise<void>;
 }
 
-/** The version of Redis; undefined where there is none. */
+/** The version of Redis; undefined if it is not installed. */
 export function redisVersion(): string | undefined {
   const { error, stdout } = spawnSync("redis-server", ["--version"], { encoding: "utf8" });
   return error === undefined ? / v=(\S+)/.exec(stdout)?.[1] : undefined;
 }
 
-/** @param folder where Redis may write; nothing of what it holds is kept */
+/** @param folder a folder for Redis, which stores nothing permanently */
 export async function startNodeAndRedis(folder: string): Promise<NodeAndRedis> {
   const port = await freePort();
   const options = ["--bind", "127.0.0.1", "--port", String(port), "--save", "", "--dir", folder];

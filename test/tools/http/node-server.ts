@@ -1,6 +1,6 @@
 /**
- * `node node-server.ts <port of Redis>`: what a user of Node has, Hono with `rate-limiter-flexible` on Redis. Prints the
- * port that it listens at.
+ * `node node-server.ts <port of Redis>`: a typical Node server, Hono with `rate-limiter-flexible` on Redis. Prints its
+ * port.
  */
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
@@ -19,7 +19,7 @@ const limiters = {
     duration,
   }),
   denied: new RateLimiterRedis({ storeClient, keyPrefix: "denied", points: 1, duration }),
-  // What its document advises against floods: who is denied is remembered by the process.
+  // Its documentation advises this against floods: the process remembers denied keys.
   remembered: new RateLimiterRedis({
     storeClient,
     keyPrefix: "remembered",

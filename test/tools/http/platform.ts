@@ -1,4 +1,4 @@
-/** All that is measured, started: Workers in one workerd, and Node with Redis beside it. */
+/** Starts everything to measure: Workers in one workerd, and Node with Redis beside it. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { bundle, runWorkerd } from "../workerd-process.ts";
@@ -14,7 +14,7 @@ import { configurationOf, type WorkerSocket, type WorkerService } from "./servic
 
 const compatibilityDate = "2026-11-01";
 
-/** Answers for every host: nothing that is passed on leaves the process. */
+/** Answers for every host, so that no forwarded request leaves the process. */
 const origin = `export default { fetch: () => Response.json({ answered: true }) };`;
 
 const services: readonly WorkerService[] = [
@@ -47,11 +47,11 @@ const sockets: readonly WorkerSocket[] = [
 ];
 
 export interface BenchPlatform {
-  /** Where each socket is; those that are missing could not be started. */
+  /** The URL of each socket that could be started. */
   readonly urls: ReadonlyMap<string, URL>;
-  /** Why a socket is missing. */
+  /** The reason why a socket is missing. */
   readonly missing: ReadonlyMap<string, string>;
-  /** Starts a process for a socket alone, with storage that lasts from one to the next. */
+  /** Starts a process for one socket, with storage that lasts from one start to the next. */
   readonly startApart: (name: string) => Promise<Apart>;
   readonly close: () => Promise<void>;
 }
@@ -61,10 +61,10 @@ export interface Apart {
   readonly close: () => Promise<void>;
 }
 
-// The services of the emulated binding have a flag that is for experiments only.
+// The services of the emulated binding need this experimental flag.
 const flags = ["--experimental"];
 
-/** @param names of the sockets that are needed: Redis is started for `node` only */
+/** @param names the sockets to start; Redis is started for `node` only */
 export async function startPlatform(
   folder: string,
   names: ReadonlySet<string>,
@@ -104,7 +104,7 @@ async function apart(folder: string, name: string): Promise<Apart> {
   const socket = sockets.find((of) => of.name === name);
   if (socket === undefined) throw new Error(`${name} is not in workerd`);
   const isAsked = (service: string): boolean => sockets.some((of) => of.service === service);
-  // And those that nobody asks from outside.
+  // Services without a socket are started too.
   const needed = services.filter((of) => of.name === socket.service || !isAsked(of.name));
   mkdirSync(join(folder, storage), { recursive: true });
   writeFileSync(
@@ -128,7 +128,7 @@ function prepare(folder: string): void {
   );
 }
 
-/** As Headgate is bundled. */
+/** Bundles a Worker as Headgate is bundled. */
 function bundleWorker(folder: string, name: string): void {
   const file = join(folder, `${name}.json`);
   writeFileSync(

@@ -1,4 +1,4 @@
-/** A run as a picture: requests per second, and the latency of one connection that waits for nobody else. */
+/** Draws a run: requests per second under load, and the latency of a single connection. */
 import { barX, dotX, gridX, link, plot, ruleY, textX } from "@observablehq/plot";
 import { parseHTML } from "linkedom";
 import { whole } from "../table.ts";
@@ -11,12 +11,12 @@ const { document } = parseHTML("<!doctype html><html><body></body></html>");
 
 type Panel = ReturnType<typeof plot>;
 
-/** Two panels in one picture, a line for each contestant in both. */
+/** Two panels with a row for each contestant. */
 export function plotOf(run: RecordedRun): string {
   const panels = [throughput(run.figures), latency(run.figures)];
   const outer = document.createElementNS(namespace, "svg");
   const title = document.createElementNS(namespace, "title");
-  // Its sentences are for Markdown.
+  // The text is Markdown.
   title.textContent = setting(run).replaceAll("`", "");
   outer.append(title);
   let height = 0;
@@ -45,7 +45,7 @@ const common = (figures: readonly Figures[]) => ({
   color: { scheme: "tableau10", domain: [...new Set(figures.map(({ group }) => group))] } as const,
 });
 
-/** A bar for the median, and a line from the least to the most. */
+/** A bar for the median and a line from the lowest to the highest value. */
 function throughput(figures: readonly Figures[]): Panel {
   return plot({
     ...common(figures),
@@ -70,7 +70,7 @@ function throughput(figures: readonly Figures[]): Panel {
   });
 }
 
-/** A full dot for p50, an empty one for p99. */
+/** A filled dot for p50 and a hollow one for p99. */
 function latency(figures: readonly Figures[]): Panel {
   const p50 = ({ alone }: Figures): number => alone.p50Ms.median;
   const p99 = ({ alone }: Figures): number => alone.p99Ms.median;
@@ -82,7 +82,7 @@ function latency(figures: readonly Figures[]): Panel {
       axis: "top",
       type: "log",
       nice: true,
-      // As numbers, not with the prefixes of units.
+      // Numbers without SI prefixes.
       tickFormat: String,
     },
     marks: [

@@ -1,6 +1,6 @@
 /**
- * The Workers rate-limit binding as wrangler emulates it, with wrangler's own code: a wrapped binding that asks one object
- * for all keys of a namespace. What is left out is wrangler's proxy in front of the Worker.
+ * The Workers rate-limit binding as wrangler emulates it, with wrangler's own code: a wrapped binding that calls one
+ * object for all keys of a namespace. wrangler's proxy in front of the Worker is left out.
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import type { Extension, WorkerService } from "./services.ts";
 
 const module = "cloudflare-internal:ratelimit:module";
-/** Of the services that wrangler runs. */
+/** The compatibility date of wrangler's services. */
 const compatibilityDate = "2023-07-24";
 
 export const bindingExtensions: readonly Extension[] = [
@@ -34,7 +34,7 @@ export const bindingServices: readonly WorkerService[] = [
   },
 ];
 
-/** A binding of so many requests in a minute, the longest period that it has. */
+/** A binding with a limit per minute, the longest period that it supports. */
 export function rateLimitBinding(name: string, limit: number): string {
   const namespace = JSON.stringify(JSON.stringify({ MINIFLARE_NAMESPACE: name }));
   const inner = [
@@ -45,7 +45,7 @@ export function rateLimitBinding(name: string, limit: number): string {
   return `(name = "${name}", wrapped = (moduleName = "${module}", innerBindings = [${inner.join(", ")}]))`;
 }
 
-/** Puts the code where the configuration has it. */
+/** Copies wrangler's code to where the configuration expects it. */
 export function copyBinding(folder: string): void {
   const workers = join(dirname(createRequire(import.meta.url).resolve("miniflare")), "workers");
   mkdirSync(join(folder, "binding"), { recursive: true });

@@ -1,7 +1,7 @@
-/** The last run in the README: between two marks, as it is made from what was recorded. */
+/** Places the last recorded run between two marks in the README. */
 const marks = ["<!-- bench:http -->", "<!-- /bench:http -->"] as const;
 
-/** What stands between the marks. */
+/** The text between the marks. */
 export function lastShown(readme: string): string {
   const [start, end] = placeIn(readme);
   return readme.slice(start, end).trim();

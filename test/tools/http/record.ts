@@ -1,4 +1,4 @@
-/** What a run has measured, as it is written and shown. */
+/** The results of a run, as they are stored and shown. */
 import type { Contestant } from "./contestants.ts";
 import { ratioOf, type Spread, spreadOf } from "./statistics.ts";
 import { judge, perSecond, type Verdict } from "./targets.ts";
@@ -11,21 +11,21 @@ export interface Machine {
   readonly workerd: string;
   readonly generator: string;
   readonly redis: string | null;
-  /** How many processes were waiting to run in the minute before; null where the system does not tell. */
+  /** The load average of the minute before the run; null on systems without one. */
   readonly loadBefore: number | null;
-  /** Of the packages that are measured beside Headgate. */
+  /** The versions of the measured packages. */
   readonly packages: Readonly<Record<string, string>>;
 }
 
-/** A contestant's figures: medians over the rounds. */
+/** The figures of a contestant: medians over the rounds. */
 export interface Figures {
   readonly id: string;
   readonly group: string;
   readonly title: string;
   readonly perSecond: Spread;
-  /** By a plain answer, or by a bare pass-through for what passes on; null when that was not measured. */
+  /** The ratio to a plain response, or to a bare pass-through for a proxy; null if that was not measured. */
   readonly ofPlain: Spread | null;
-  /** By the same with a no-op object call. */
+  /** The ratio to the same with a no-op object call. */
   readonly ofNoop: Spread | null;
   readonly loaded: Latency;
   readonly alone: Latency;
@@ -50,15 +50,15 @@ export interface RecordedRun {
   readonly settings: ContestSettings;
   readonly figures: readonly Figures[];
   readonly targets: readonly Verdict[];
-  /** What was not there to be measured. */
+  /** Contestants that could not be started. */
   readonly skipped: readonly LeftOut[];
-  /** What did not answer as it has to, so that its figures count for nothing. */
+  /** Contestants with wrong responses, whose figures are void. */
   readonly void: readonly LeftOut[];
 }
 
 export type Setting = Pick<RecordedRun, "measuredOn" | "command" | "machine" | "settings">;
 
-/** Its numbers as they are written: nothing here is known better. */
+/** Builds the record, with numbers rounded to the precision of the measurement. */
 export function runOf(setting: Setting, outcomes: readonly ContestantOutcome[]): RecordedRun {
   return JSON.parse(textOf(exactly(setting, outcomes))) as RecordedRun;
 }

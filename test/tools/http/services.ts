@@ -1,28 +1,28 @@
-/** A configuration of workerd with many Workers, each an isolate with objects of its own, and a socket where it is asked. */
+/** Writes a workerd configuration with many Workers, each with its own isolate, objects and sockets. */
 
 export interface WorkerService {
   readonly name: string;
-  /** By what its code imports them: their files, below the folder of the configuration. The first is what is run. */
+  /** Import names and files below the configuration's folder. The first module is the entry. */
   readonly modules: Readonly<Record<string, string>>;
   readonly compatibilityDate: string;
   readonly flags?: readonly string[];
   readonly texts?: Readonly<Record<string, string>>;
-  /** The classes of its objects, by what they are bound as. */
+  /** The classes of its objects by binding name. */
   readonly objects?: Readonly<Record<string, string>>;
-  /** More bindings, as the configuration's own language has them. */
+  /** More bindings, in the configuration's syntax. */
   readonly bindings?: readonly string[];
-  /** The service that answers what it fetches. */
+  /** The service that answers its outbound requests. */
   readonly outbound?: string;
 }
 
-/** Code that is built into the runtime. */
+/** A module that is built into the runtime. */
 export interface Extension {
   readonly name: string;
   readonly file: string;
   readonly isInternal: boolean;
 }
 
-/** Where a service is asked, at one of its entry points. */
+/** A socket for one entry point of a service. */
 export interface WorkerSocket {
   readonly name: string;
   readonly service: string;

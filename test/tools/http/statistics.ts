@@ -1,4 +1,4 @@
-/** Medians, and how far what they stand for is spread. */
+/** Medians and their spread. */
 
 export interface Spread {
   readonly median: number;
@@ -6,7 +6,7 @@ export interface Spread {
   readonly most: number;
 }
 
-/** Of an even number of values the mean of the two in the middle. */
+/** The median of an even number of values is the mean of the two in the middle. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = (sorted.length - 1) / 2;
@@ -18,12 +18,12 @@ export function spreadOf(values: readonly number[]): Spread {
   };
 }
 
-/** Each of a round by the other of the same round: what slows the machine for a while slows both. */
+/** The ratios within each round, in which a slow machine slows both sides. */
 export function ratioOf(values: readonly number[], others: readonly number[]): Spread {
   return spreadOf(values.map((value, round) => value / (others[round] ?? NaN)));
 }
 
-/** @param share 0.99 for the value that 99 % do not exceed */
+/** @param share 0.99 for the value that 99 % of the values do not exceed */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? NaN;

@@ -1,4 +1,4 @@
-/** The tables of a run: on the screen, and in the README. */
+/** The tables of a run, for the terminal and the README. */
 import { markdownTable, type Row, whole } from "../table.ts";
 import type { Figures, Latency, RecordedRun } from "./record.ts";
 import type { Spread } from "./statistics.ts";
@@ -61,7 +61,7 @@ export function targetsTable({ targets }: RecordedRun): string {
   return markdownTable(targetsHeader, rows);
 }
 
-/** What the figures were measured with, in a sentence or two. */
+/** One or two sentences about how the run was measured. */
 export function setting({ measuredOn, command, machine, settings }: RecordedRun): string {
   const { processor, cores, loadBefore, node, workerd, generator, redis, packages } = machine;
   const { rounds, seconds, connections, isQuick } = settings;
@@ -75,7 +75,7 @@ export function setting({ measuredOn, command, machine, settings }: RecordedRun)
   ].join("");
 }
 
-/** The part of the README that shows a run, without the heading. */
+/** The README's section about a run, without the heading. */
 export function shown(run: RecordedRun): string {
   return [setting(run), figuresTable(run), targetsTable(run)].join("\n\n");
 }

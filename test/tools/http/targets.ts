@@ -1,4 +1,4 @@
-/** What Headgate is to reach, as ratios of contestants of one run. */
+/** The performance targets of Headgate, as ratios between contestants of one run. */
 import { ratioOf, type Spread } from "./statistics.ts";
 import type { ContestantOutcome, MeasuredTurn } from "./turns.ts";
 
@@ -7,7 +7,7 @@ export interface Target {
   readonly of: string;
   readonly to: string;
   readonly by: "requests" | "p50 alone";
-  /** Requests: at least; p50: at most. */
+  /** A minimum for request rates, a maximum for p50. */
   readonly bound: number;
 }
 

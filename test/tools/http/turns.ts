@@ -1,4 +1,4 @@
-/** The contest: rounds in which all take turns, in another order in each. */
+/** Runs the contest: rounds in which all contestants take turns, in a random order. */
 import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../../random.ts";
 import { type Contestant, type Keys, requestOf } from "./contestants.ts";
@@ -17,25 +17,25 @@ export interface ContestSettings {
   readonly seconds: number;
   readonly connections: number;
   /**
-   * Whether it is only to be seen that all works: else a round before those that count has all code compiled, and what a
-   * turn leaves behind is waited for.
+   * A quick run only shows that everything works. Otherwise an uncounted first round compiles the code, and the work
+   * after each turn is waited for.
    */
   readonly isQuick: boolean;
 }
 
 export interface MeasuredTurn {
-  /** By all connections at once. */
+  /** Measured with all connections. */
   readonly loaded: MeasuredResponses;
-  /** By one connection, which waits for nobody else. */
+  /** Measured with a single connection. */
   readonly alone: MeasuredResponses;
 }
 
 export interface ContestantOutcome {
   readonly contestant: Contestant;
   readonly turns: readonly MeasuredTurn[];
-  /** Why there are no turns, or why they count for nothing. */
+  /** The reason why there are no turns or why they are void. */
   readonly fault?: string;
-  /** Whether the fault is that it is not there at all. */
+  /** Whether the contestant could not be started. */
   readonly isSkipped: boolean;
 }
 
@@ -48,11 +48,11 @@ export interface Contest {
   readonly print: (text: string) => void;
 }
 
-/** Between two turns; and when rows are left to be written, not in the turn of the next. */
+/** Pauses between turns. The longer one keeps pending writes out of the next turn. */
 const pauseMs = { least: 50, rows: 1_500 };
-/** A turn alone takes this share of one under load: there is but one answer at a time to wait for. */
+/** The duration of a turn with a single connection, relative to one under load. */
 const aloneShare = 0.5;
-/** How many requests are made before a turn, and how many of them at once. */
+/** The requests before a turn, and how many of them are concurrent. */
 const warmUp = { requests: 32, atOnce: 8 };
 
 interface ContestState {
@@ -84,7 +84,7 @@ export async function compete(
     print(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
     for (const state of shuffled(states, random)) {
       if (state.fault !== undefined) continue;
-      // They are warmed up in each turn.
+      // Their own process is warmed up in each turn.
       if (round === 0 && state.contestant.leaves === "objects") continue;
       const { turn, fault } = await runs.turnOf(state.contestant);
       if (fault !== undefined) {
@@ -96,7 +96,7 @@ export async function compete(
   return states;
 }
 
-/** A disk that is waited for can keep all of a short turn without an answer: it is made longer. */
+/** Waiting for a disk can leave a short turn without a response. Repeats such a turn with twice the duration. */
 async function fireUntilAnswered(
   generator: Generator,
   load: HttpLoad,
@@ -116,14 +116,14 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
 
 class TurnRunner {
   readonly #contest: Contest;
-  /** The first key that nobody has asked for. */
+  /** The first key that has not been used. */
   #nextKey = 1_000;
 
   constructor(contest: Contest) {
     this.#contest = contest;
   }
 
-  /** A configuration that this Headgate does not know answers 500 to everything. */
+  /** A Headgate that does not support a configuration answers 500 to every request. */
   async whyMissing(contestant: Contestant): Promise<string | undefined> {
     const { urls, missing } = this.#contest;
     if (!urls.has(contestant.socket)) {
@@ -172,7 +172,7 @@ class TurnRunner {
     const keys = this.#keys(contestant.keys);
     await this.#warmUp(this.#loadOf(contestant, at, keys, 1, 1));
     const loaded = await fired(keys, connections, seconds);
-    // New keys are new once.
+    // A new key is new only once.
     const others = contestant.keys === "new" ? this.#keys("new") : keys;
     const alone = await fired(others, 1, seconds * aloneShare);
     const { status, strays = 0 } = contestant;
@@ -180,7 +180,7 @@ class TurnRunner {
     return { turn: { loaded, alone }, ...(fault !== undefined && { fault }) };
   }
 
-  /** A thousand are the same in each turn: to make their objects takes longer than a turn. */
+  /** The thousand keys are the same in each turn, because creating their objects takes longer than a turn. */
   #keys(keys: Keys): HttpLoad["keys"] {
     if (keys === "thousand") return { first: 0, count: 1_000 };
     const count = keys === "one" ? 1 : 10_000_000;
@@ -200,7 +200,7 @@ class TurnRunner {
     return { url, ...requestOf(contestant), keys, connections, seconds };
   }
 
-  /** Meets every key of a thousand, and of one spends what there is where it is to be denied. */
+  /** Sends a request for every key of a thousand. For one key, exhausts a limit that is to deny. */
   async #warmUp(load: HttpLoad): Promise<void> {
     const { count } = load.keys;
     const isWhole = count === 1_000 && !this.#contest.settings.isQuick;

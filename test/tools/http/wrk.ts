@@ -1,4 +1,4 @@
-/** Load by wrk, which takes little of a processor itself: what is measured has the rest. */
+/** Load by wrk, which needs little processor time itself. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -13,7 +13,10 @@ import {
   type MeasuredResponses,
 } from "./load.ts";
 
-/** @param folder for its scripts; @returns undefined where it is not installed */
+/**
+ * @param folder the folder for its scripts
+ * @returns undefined if wrk is not installed
+ */
 export function findWrk(folder: string): Generator | undefined {
   const { error, stdout } = spawnSync("wrk", ["-v"], { encoding: "utf8" });
   if (error !== undefined) return undefined;
@@ -39,7 +42,7 @@ async function run(script: string, { url, connections, seconds }: HttpLoad): Pro
     stream.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
   }
   const closed = once(child, "close");
-  // It knows whole seconds only; interrupted, it tells what it has.
+  // wrk only supports whole seconds. When interrupted, it prints the results so far.
   if (!Number.isInteger(seconds)) {
     await setTimeout(seconds * 1_000);
     child.kill("SIGINT");
@@ -48,7 +51,7 @@ async function run(script: string, { url, connections, seconds }: HttpLoad): Pro
   return chunks.join("");
 }
 
-/** Its own report tells statuses below and above 400 apart, and nothing finer. */
+/** wrk's own report only distinguishes statuses below and above 400. */
 function scriptOf({ url, method, fields, body, keys }: HttpLoad): string {
   const length = body.replace(keyMark, "0".repeat(keyDigits)).length;
   const lines = [
@@ -98,7 +101,7 @@ interface WrkReport {
   readonly statuses: Readonly<Record<string, number>>;
 }
 
-/** Reads the line that its script adds to its report. */
+/** Reads the line that the script adds to wrk's report. */
 export function parseWrk(output: string): MeasuredResponses {
   const [, json] = /^measured (\{.*\})$/m.exec(output) ?? [];
   if (json === undefined) throw new Error(`wrk has told nothing:\n${output}`);

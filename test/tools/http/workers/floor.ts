@@ -1,6 +1,6 @@
 /**
- * What Headgate is measured against: the least that a Worker does which answers, which asks an object before it answers,
- * which passes a request on, and which asks an object before it passes one on.
+ * The floor that Headgate is compared with. Four Workers: one answers, one calls an object first, one forwards to the
+ * origin, and one calls an object before it forwards.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
@@ -10,7 +10,7 @@ interface Bindings {
   readonly ORIGIN: string;
 }
 
-/** The same object for each request of a key. */
+/** One object for each key. */
 export class Noop extends DurableObject {
   noop(): void {}
 }
@@ -19,7 +19,7 @@ const app = new Hono<{ Bindings: Bindings }>();
 
 app.get("/plain", (c) => c.json({ allowed: true }));
 
-/** What `/check` is asked, read and answered at once. */
+/** Parses the JSON of a `/check` call and answers at once. */
 app.post("/plain-json", async (c) => {
   const { key } = await c.req.json<{ key: string }>();
   return c.json({ allowed: true, key });
@@ -30,14 +30,14 @@ app.get("/noop", async (c) => {
   return c.json({ allowed: true });
 });
 
-/** The same, answered by nobody who limits. */
+/** Parses the same JSON and calls a no-op object. */
 app.post("/noop-json", async (c) => {
   const { key } = await c.req.json<{ key: string }>();
   await c.env.NOOP.getByName(key).noop();
   return c.json({ allowed: true, key });
 });
 
-/** Without a router in the way where there is nothing to route. */
+/** A Worker without a router. */
 export const bare: ExportedHandler<Bindings> = { fetch: pass };
 
 export const bareNoop: ExportedHandler<Bindings> = {

@@ -1,6 +1,6 @@
 /**
- * What else a Worker could limit with: `hono-rate-limiter` on a Durable Object store, and the platform's own binding. Each
- * is made once for an isolate; made for each request, as their documents show it, they are slower.
+ * Other limiters for Workers: `hono-rate-limiter` with a Durable Object store, and the platform's own binding. Each is
+ * created once for an isolate. Their documentation creates them for each request, which is slower.
  */
 import { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
@@ -18,7 +18,7 @@ export { DurableObjectRateLimiter };
 
 const keyOf = (c: Context): string => c.req.header("X-Key") ?? "";
 
-/** The store is bound when the first request comes. */
+/** The store is bound at the first request. */
 function stored(limit: number): MiddlewareHandler<{ Bindings: Bindings }> {
   let limiter: MiddlewareHandler | undefined;
   return (c, next) => {
