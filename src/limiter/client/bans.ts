@@ -5,6 +5,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
+import { policyKey } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 
 const maximumKeys = 4_096;
@@ -52,7 +53,7 @@ export class Bans {
 
   /** Drops the cached ban when the key's state for the policy is deleted. */
   forget(policy: Policy, partitionKey: string): void {
-    this.#cache.delete(nameOf({ policy, partitionKey }));
+    this.#cache.delete(policyKey({ policy, partitionKey }));
   }
 
   #refusalOf(spends: readonly Spend[], outcomes: readonly (Outcome | null)[]): Refusal | null {
@@ -69,7 +70,7 @@ export class Bans {
   }
 
   #recall(spend: Spend): Outcome | null {
-    const ban = this.#cache.get(nameOf(spend));
+    const ban = this.#cache.get(policyKey(spend));
     if (ban === undefined) return null;
     const ageMs = cachedForMs(ban.times, ban.validMs, this.#clock.now());
     if (ageMs === null) return null;
@@ -82,7 +83,7 @@ export class Bans {
     if (isBan(outcome) && spend.policy.isDenyCached) {
       const validMs = Math.min(longestCacheMs, outcome.decision.bannedForMs);
       const times = { calledAtMs, answeredAtMs: this.#clock.now() };
-      this.#cache.set(nameOf(spend), { outcome, times, validMs });
+      this.#cache.set(policyKey(spend), { outcome, times, validMs });
     }
     return outcome;
   }
@@ -90,6 +91,3 @@ export class Bans {
 
 const isBan = (outcome: Outcome): outcome is Decided =>
   "decision" in outcome && outcome.decision.bannedForMs > 0;
-
-const nameOf = ({ policy, partitionKey }: Pick<Spend, "policy" | "partitionKey">): string =>
-  `${policy.name} ${partitionKey}`;

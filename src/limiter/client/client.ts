@@ -30,7 +30,6 @@ import type { ReservationAddress } from "./reservation-id.ts";
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
 
-/** The result of `LimiterClient.reserve`. */
 export interface ReserveResult {
   readonly outcome: Outcome;
   /** The address of the reservation; null when nothing was spent or no object spent it. */

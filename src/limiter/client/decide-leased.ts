@@ -4,10 +4,10 @@ import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 
 export class LeasedDecider {
-  readonly #isolate: Pick<IsolateParts, "leases" | "localMeters">;
+  readonly #isolate: IsolateParts;
   readonly #strict: StrictDecider;
 
-  constructor(isolate: Pick<IsolateParts, "leases" | "localMeters">, strict: StrictDecider) {
+  constructor(isolate: IsolateParts, strict: StrictDecider) {
     this.#isolate = isolate;
     this.#strict = strict;
   }

@@ -17,7 +17,6 @@ export interface LoggedDenial {
   readonly policy: string;
   readonly reason: DenialReason;
   readonly violated: readonly string[];
-  /** The missing key parts. */
   readonly missing?: readonly string[];
   /** A pseudonym of the key; absent when no key is charged. */
   readonly key?: string;

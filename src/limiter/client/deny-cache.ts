@@ -8,7 +8,6 @@ import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
 
-/** The longest time that a denial is cached. */
 export const longestCacheMs = 1_000;
 
 /** Bound the memory of an isolate. Denials of one key differ in their policies or costs. */

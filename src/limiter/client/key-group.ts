@@ -7,7 +7,6 @@ import { objectLocation } from "./object-location.ts";
 import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 
-/** The reply to a check or to a reservation. */
 export type DecisionReply = CheckReply & Partial<ReserveReply>;
 
 /** A spend that an object has booked, and the instant by the object's clock that it is booked to. */
@@ -104,6 +103,12 @@ export function timeoutOf(group: readonly Spend[]): number {
   const waiting = enforced.length > 0 ? enforced : group;
   return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
 }
+
+/** Identifies a key of a policy. */
+export const policyKey = ({
+  policy,
+  partitionKey,
+}: Pick<Spend, "policy" | "partitionKey">): string => `${policy.name} ${partitionKey}`;
 
 /** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
 export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {

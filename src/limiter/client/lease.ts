@@ -40,17 +40,12 @@ export interface BorrowedSlice {
   isUncertain: boolean;
 }
 
-/** Units requested per `spendableMs`: in the last whole period, and so far in the current one. */
-interface Demand {
-  beganAtMs: number;
-  lastUnits: number;
-  units: number;
-}
-
 export class Lease {
   readonly key: string;
   readonly location: ObjectLocation;
   readonly policies: readonly PolicyLimits[];
+  /** When the last call was made that requests a slice; null when none is under way. */
+  requestedAtMs: number | null = null;
   /** Slices that are spent from. */
   #slices: BorrowedSlice[] = [];
   /** Slices that are no longer spent from and not yet returned. */
@@ -58,16 +53,17 @@ export class Lease {
   /** The decisions that came with the last slice. Their waits are sufficient until the slice ends. */
   #decisions: readonly Decision[] = [];
   #decidedAtMs = 0;
-  /** When the call was made that requests a slice; null when none is under way. */
-  #requestedAtMs: number | null = null;
   #seenMs = 0;
-  readonly #demand: Demand;
+  /** The units requested in the last whole period of `spendableMs`, and so far in the current period. */
+  #lastDemand = 0;
+  #demand = 0;
+  #demandSinceMs: number;
 
   constructor(group: readonly Spend[], { policy, partitionKey }: Spend, nowMs: number) {
     this.key = partitionKey;
     this.location = objectLocation(policy.objects, partitionKey);
     this.policies = group.map(policyLimitsOf);
-    this.#demand = { beganAtMs: nowMs, lastUnits: 0, units: 0 };
+    this.#demandSinceMs = nowMs;
   }
 
   /** Spends a cost from one slice. @returns the slice; null when no slice has enough units left */
@@ -97,9 +93,9 @@ export class Lease {
     return this.#slices.includes(slice);
   }
 
-  /** Whether the slice is ended and not yet returned. */
-  isEnded(slice: BorrowedSlice): boolean {
-    return this.#ended.includes(slice);
+  /** Whether the slice is ended and not yet returned, with unused units. */
+  isLeftOver(slice: BorrowedSlice): boolean {
+    return this.#ended.includes(slice) && leftOf(slice) > 0;
   }
 
   get hasProvisional(): boolean {
@@ -119,7 +115,7 @@ export class Lease {
 
   /** Whether a call that requests a slice is under way. */
   isRequesting(group: readonly Spend[], nowMs: number): boolean {
-    const atMs = this.#requestedAtMs;
+    const atMs = this.requestedAtMs;
     return atMs !== null && nowMs >= atMs && nowMs - atMs < timeoutOf(group) + lostAfterMs;
   }
 
@@ -136,27 +132,17 @@ export class Lease {
 
   /** The demand of one period and a quarter more. */
   get #wantedUnits(): number {
-    return Math.ceil(1.25 * Math.max(this.#demand.lastUnits, this.#demand.units));
+    return Math.ceil(1.25 * Math.max(this.#lastDemand, this.#demand));
   }
 
   #countDemand(units: number, nowMs: number): void {
-    const demand = this.#demand;
-    const sinceMs = nowMs - demand.beganAtMs;
+    const sinceMs = nowMs - this.#demandSinceMs;
     if (sinceMs >= spendableMs || sinceMs < 0) {
-      demand.lastUnits = sinceMs < 2 * spendableMs && sinceMs >= 0 ? demand.units : 0;
-      demand.units = 0;
-      demand.beganAtMs = nowMs;
+      this.#lastDemand = sinceMs < 2 * spendableMs && sinceMs >= 0 ? this.#demand : 0;
+      this.#demand = 0;
+      this.#demandSinceMs = nowMs;
     }
-    demand.units += units;
-  }
-
-  beginRequest(nowMs: number): void {
-    this.#requestedAtMs = nowMs;
-  }
-
-  /** @param calledAtMs as given to `beginRequest`; a later request stays under way */
-  endRequest(calledAtMs: number): void {
-    if (this.#requestedAtMs === calledAtMs) this.#requestedAtMs = null;
+    this.#demand += units;
   }
 
   /** The slice that a reply lends. */

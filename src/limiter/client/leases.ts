@@ -36,7 +36,6 @@ const limitBytes = 400;
 
 const returnTimeoutMs = 1_000;
 
-/** A spend from a slice. */
 export interface SliceSpend {
   readonly outcomes: readonly Outcome[];
   /** Ends the provisional time of the spend. */
@@ -77,10 +76,8 @@ export class Leases {
   }
 
   /** Spends from a slice. @returns null when the object must decide */
-  spend(
-    group: readonly Spend[],
-    { waitUntil, provisionalMs }: Pick<DecisionContext, "waitUntil" | "provisionalMs">,
-  ): SliceSpend | null {
+  spend(group: readonly Spend[], context: DecisionContext): SliceSpend | null {
+    const { waitUntil, provisionalMs } = context;
     const lease = this.#leaseOf(group, waitUntil);
     // All costs of a leased group are equal.
     const cost = group[0]?.cost ?? 0;
@@ -100,7 +97,7 @@ export class Leases {
       outcomes: lease.outcomes(group, nowMs),
       confirm: () => {
         endProvisional();
-        if (lease.isEnded(slice) && slice.used < slice.units) waitUntil(this.#returnEnded(lease));
+        if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
       },
       giveBack: () => {
         endProvisional();
@@ -143,7 +140,7 @@ export class Leases {
    */
   async check(
     group: readonly Spend[],
-    { waitUntil, provisionalMs }: Pick<DecisionContext, "waitUntil" | "provisionalMs">,
+    { waitUntil, provisionalMs }: DecisionContext,
     settleLate: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
     const lease = this.#leaseOf(group, waitUntil);
@@ -165,7 +162,7 @@ export class Leases {
     const { group, provisionalMs, wanted, waitUntil, settleLate } = request;
     const calledAtMs = this.#clock.now();
     const slices = lease.returnable(calledAtMs);
-    if (wanted !== null) lease.beginRequest(calledAtMs);
+    if (wanted !== null) lease.requestedAtMs = calledAtMs;
     const call = { ...callOf(group, provisionalMs), wanted, returned: slices.map(returnedOf) };
     const reply = await this.#caller.call<LeaseReply>({
       name: "lease",
@@ -182,7 +179,7 @@ export class Leases {
         },
       },
     });
-    if (wanted !== null) lease.endRequest(calledAtMs);
+    if (wanted !== null && lease.requestedAtMs === calledAtMs) lease.requestedAtMs = null;
     if (reply === null) return null;
     lease.remove(slices);
     if (wanted !== null && reply.lentUnits > 0) {

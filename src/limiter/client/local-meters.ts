@@ -7,6 +7,7 @@ import type { CostOf } from "./admission.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
+import { policyKey } from "./key-group.ts";
 import type { Spend } from "./outcome.ts";
 import { provisionalTtlMs } from "../protocol.ts";
 
@@ -87,18 +88,16 @@ export class LocalMeters {
   }
 
   forget(spend: Spend): void {
-    this.#meters.delete(nameOf(spend));
+    this.#meters.delete(policyKey(spend));
   }
 
   #meterOf(spend: Spend): Meter {
-    const name = nameOf(spend);
+    const name = policyKey(spend);
     const interned = internedMeter(spend.policy.limits, this.#meters.get(name));
     this.#meters.set(name, interned);
     return interned.meter;
   }
 }
-
-const nameOf = ({ policy, partitionKey }: Spend): string => `${policy.name} ${partitionKey}`;
 
 const isUseful = ({ policy }: Spend): boolean =>
   policy.onError === "local" &&

@@ -16,7 +16,6 @@ import type { RateLimiter } from "../object/rate-limiter.ts";
 const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 
 const cooldownMs = 1_000;
-/** Bounds the memory of an isolate. */
 const maximumCooldowns = 1_024;
 
 type Objects = DurableObjectNamespace<RateLimiter>;
@@ -26,16 +25,11 @@ type Stub = DurableObjectStub<RateLimiter>;
 export type WaitUntil = (work: Promise<unknown>) => void;
 
 const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
+type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
 
 export interface Call<Reply> {
   /** Appears in the log. Decision calls are skipped during an object's cooldown; corrections are always sent. */
-  readonly name:
-    | (typeof decisionCalls)[number]
-    | "renew"
-    | "refund"
-    | "return"
-    | "forget"
-    | "settle";
+  readonly name: (typeof decisionCalls)[number] | CorrectionCall;
   readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;

@@ -12,10 +12,8 @@ export interface Spend {
 }
 
 /**
- * The outcome of one spend.
- * - `decided`: the object decided, or the isolate by what the object last reported.
- * - `local`: the isolate decided by its own meters, because the object gave no answer.
- * - `open`, `closed`: the object gave no answer, and the policy's failure mode applies without a decision.
+ * The outcome of one spend. `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters.
+ * `open` and `closed`: by the failure mode without a decision, because the object gave no answer.
  */
 export type Outcome =
   | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
@@ -28,7 +26,6 @@ export const allows = (outcome: Outcome): boolean =>
 /** Whether the outcome lets the request pass: a dry run always does. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
 
-/** The names of the limits that deny. */
 export function violatedLimits(decisions: readonly Decision[]): string[] {
   return decisions.flatMap(({ limits }) =>
     limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
@@ -36,13 +33,8 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
 }
 
 /**
- * Why a request is denied:
- * - `limit`: a limit is exceeded
- * - `ban`: the key is banned
- * - `deny`: the key is on the policy's `deny` list, or a required key part is missing
- * - `cost`: the cost exceeds the capacity
- * - `reservations`: the key has the maximum of open reservations
- * - `delay`: the request would wait longer than `maxDelay`
+ * Why a request is denied. `deny`: the key is on the policy's `deny` list or lacks a required part. `cost`: the cost exceeds
+ * the capacity. `reservations`: too many are open. `delay`: the request would wait longer than `maxDelay`.
  */
 export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
 

@@ -28,7 +28,6 @@ const replicaBytes = 600;
 const policyBytes = 500;
 const instantBytes = 80;
 
-/** One policy of a key. */
 interface PolicyReplica {
   policy: Policy;
   meter: Meter;
@@ -100,7 +99,6 @@ export class Replica {
     return Math.min(...intervals);
   }
 
-  /** About how much memory the replica takes. */
   get sizeBytes(): number {
     let sizeBytes = replicaBytes;
     for (const { meter, unsent, provisional } of this.#byPolicy.values()) {
@@ -142,10 +140,12 @@ export class Replica {
   /** Makes provisional spends of `spentAtMs` final. They are sent as spent at `localMs`. */
   confirm(group: readonly Spend[], spentAtMs: number, localMs: number): void {
     const nowMs = localMs + this.#clockOffsetMs;
+    const objectSpentAtMs = spentAtMs + this.#clockOffsetMs;
     for (const { policy, cost } of group) {
       const each = this.#policyReplica(policy);
       if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
-        this.#settle(each, { cost, actualCost: cost, spentAtMs }, nowMs);
+        const settled = { cost, actualCost: cost, spentAtMs: objectSpentAtMs };
+        each.meter.settle({ ...settled, ttlMs: longestRequestMs }, nowMs);
       } else {
         // The replica that decided the spend was evicted or forgotten.
         each.meter.book(cost, nowMs, nowMs);
@@ -165,22 +165,14 @@ export class Replica {
       const { policy, cost } = spend;
       const each = this.#policyReplica(policy);
       if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
-        this.#settle(each, { cost, actualCost: 0, spentAtMs }, nowMs);
+        const settled = { cost, actualCost: 0, spentAtMs: objectSpentAtMs };
+        each.meter.settle({ ...settled, ttlMs: longestRequestMs }, nowMs);
         return [];
       }
       each.meter.refund(cost, objectSpentAtMs, nowMs);
       const isUnsent = takeUnits(unitsUnder(each.unsent, policy), spentAtMs, cost);
       return isUnsent ? [] : [{ spend, spentAtMs: objectSpentAtMs }];
     });
-  }
-
-  #settle(
-    { meter }: PolicyReplica,
-    spend: { readonly cost: number; readonly actualCost: number; readonly spentAtMs: number },
-    nowMs: number,
-  ): void {
-    const spentAtMs = spend.spentAtMs + this.#clockOffsetMs;
-    meter.settle({ ...spend, spentAtMs, ttlMs: longestRequestMs }, nowMs);
   }
 
   /** Deletes a policy's state, also from the batch, so that a repeated sync does not restore it. */

@@ -20,9 +20,7 @@ import type { PendingSync, Replica } from "./replica.ts";
 /** New replicas that arrive within this time of a call are synced together by the next call. */
 const gatherMs = 100;
 const maximumKeysPerCall = 100;
-/** The pause after a call without an answer. */
 const pauseMs = 1_000;
-/** How long one request keeps the queue running. */
 const longestWorkMs = 25_000;
 /** A request with less time left is relieved by the next request, so that failed syncs are repeated for this long. */
 const leastWorkMs = 15_000;
@@ -33,7 +31,6 @@ const lostAfterMs = 2_000;
 /** Bound the memory of an isolate. While an object is unavailable, the spends of removed replicas are lost. */
 const maximumQueues = 2_048;
 const maximumQueued = 16_384;
-/** The least time between two reports of dropped spends. */
 const reportEveryMs = 1_000;
 
 /** When the next sync of a queue runs, and until when its request may keep the queue running. */
