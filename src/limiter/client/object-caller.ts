@@ -58,7 +58,12 @@ export class ObjectCaller {
     const { name, location, policies, timeoutMs, send, late } = call;
     const id = objectId(location);
     if (isDecision(name) && this.#cooldowns.get(id)?.isOn === true) {
-      report({ event: "object-silent", call: name, policies, error: "not asked again so soon" });
+      report({
+        event: "object-silent",
+        call: name,
+        policies,
+        error: "skipped: the object failed less than a second ago",
+      });
       return null;
     }
     let reply: Promise<Reply> | null = null;
@@ -98,8 +103,7 @@ const isTransient = (error: unknown): boolean =>
   !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;
 
 class DeadlineExceeded extends Error {
-  // Part of the logged text.
-  override readonly name = "TooLate";
+  override readonly name = "DeadlineExceeded";
 }
 
 /** @throws DeadlineExceeded when the reply does not arrive in time; the call itself keeps running */
