@@ -5,7 +5,6 @@ import type { Admission } from "../../src/limiter/client/admission.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
-import type { Charge } from "../../src/limiter/protocol.ts";
 import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { MemoryStorage } from "./memory-storage.ts";
 
@@ -68,28 +67,6 @@ export class TestClock implements Clock {
 
 /** Resolves when all work that waits for no timer is done. */
 export const settled = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
-
-/** An object with a storage and a clock that the test sets. */
-export class TestObject {
-  readonly clock = new TestClock();
-  readonly storage = new MemoryStorage();
-  limiter = this.#start();
-
-  #start(): Limiter {
-    const { now, after } = this.clock;
-    return new Limiter({ storage: this.storage, now, after });
-  }
-
-  /** The platform takes the object out of memory; timers that are set fire before that. */
-  async evict(): Promise<void> {
-    await this.clock.pass(1_000);
-    this.limiter = this.#start();
-  }
-
-  remaining(each: Charge, key = "k"): number | undefined {
-    return this.limiter.look({ key, charges: [each] }).decisions[0]?.limits[0]?.remaining;
-  }
-}
 
 export class TestIsolate {
   readonly clock = new TestClock();

@@ -1,29 +1,31 @@
-/** An object's storage in memory, as the ledger uses it, that counts what Cloudflare bills. */
+/** The storage of an object, in memory. It counts what Cloudflare bills. */
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
 type Options = Parameters<RowStorage["put"]>[1];
 
-/** As the tests of the limiter count it on storage of the platform. */
-interface Written {
+/** The writes to a storage. */
+export interface WriteCounts {
   /** Rows put or deleted. */
   rows: number;
   /** Alarms set. */
   alarms: number;
-  /** Rows of each put. */
+  /** The number of rows of each put. */
   readonly puts: number[];
   confirmedPuts: number;
   deletedAll: number;
 }
 
+const noWrites = (): WriteCounts => ({
+  rows: 0,
+  alarms: 0,
+  puts: [],
+  confirmedPuts: 0,
+  deletedAll: 0,
+});
+
 export class MemoryStorage implements RowStorage {
   readonly rows = new Map<string, string>();
-  readonly written: Written = {
-    rows: 0,
-    alarms: 0,
-    puts: [],
-    confirmedPuts: 0,
-    deletedAll: 0,
-  };
+  written = noWrites();
   rowsRead = 0;
   alarmAtMs: number | null = null;
 
@@ -41,7 +43,7 @@ export class MemoryStorage implements RowStorage {
       startAfter?: string;
       limit?: number;
     }): [string, string][] => {
-      // In the order of their names; those of objects are ASCII.
+      // In the order of names. The names of an object's rows are ASCII.
       const found = [...this.rows]
         .filter(([name]) => name.startsWith(prefix) && name > startAfter)
         .toSorted(([name], [other]) => (name < other ? -1 : 1))
@@ -50,6 +52,12 @@ export class MemoryStorage implements RowStorage {
       return found;
     },
   };
+
+  /** Returns counts of the writes from now on. */
+  countWrites(): WriteCounts {
+    this.written = noWrites();
+    return this.written;
+  }
 
   async put(rows: Record<string, string>, { allowUnconfirmed }: Options): Promise<void> {
     const entries = Object.entries(rows);
@@ -64,7 +72,7 @@ export class MemoryStorage implements RowStorage {
     return names.filter((name) => this.rows.delete(name)).length;
   }
 
-  /** The alarm goes too, as it does since the compatibility date 2026-02-24. */
+  /** Also deletes the alarm, as the platform does since the compatibility date 2026-02-24. */
   async deleteAll(): Promise<void> {
     this.written.deletedAll++;
     this.rows.clear();
@@ -80,7 +88,7 @@ export class MemoryStorage implements RowStorage {
     this.alarmAtMs = atMs;
   }
 
-  /** The platform's, before it calls the handler of one that has come. */
+  /** The platform does this before it calls the handler of an alarm that is due. */
   async deleteAlarm(): Promise<void> {
     this.alarmAtMs = null;
   }

@@ -1,12 +1,12 @@
-/** An object on a platform of virtual time, whose timers and alarms come when they are due, and which can crash. */
+/** An object in virtual time: its timers and alarms fire when they are due, and it can crash. */
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
-/** With what the platform does before it calls the handler of an alarm that has come. */
+/** The platform deletes an alarm before it calls the handler. */
 export type VirtualStorage = RowStorage & { deleteAlarm(): Promise<void> };
 
-interface Timer {
+interface PendingTimer {
   readonly dueAtMs: number;
   readonly act: () => void;
 }
@@ -15,68 +15,80 @@ export class VirtualObject<Storage extends VirtualStorage> {
   readonly storage: Storage;
   nowMs: number;
   limiter: Limiter;
-  /** Those that have come. */
+  /** How many alarms have fired. */
   alarms = 0;
-  readonly #timers = new Set<Timer>();
+  readonly #timers = new Set<PendingTimer>();
 
   constructor(storage: Storage, nowMs: number) {
     this.storage = storage;
     this.nowMs = nowMs;
-    this.limiter = this.#started();
+    this.limiter = this.#newLimiter();
   }
 
   get hasTimer(): boolean {
     return this.#timers.size > 0;
   }
 
-  /** Forgets what is in memory, and what waits there to be written. */
+  /** Loses the memory, and the changes that are not written yet. */
   crash(): void {
     this.#timers.clear();
-    this.limiter = this.#started();
+    this.limiter = this.#newLimiter();
   }
 
-  /** Forgets what is in memory once no timer is pending, as the platform does with an object that is idle. */
+  /** Loses the memory once no timer is pending, as an idle object does on the platform. */
   async evict(): Promise<void> {
-    for (let timer = this.#next(); timer !== undefined; timer = this.#next()) {
-      // Each may set another.
+    for (let timer = this.#nextTimer(); timer !== undefined; timer = this.#nextTimer()) {
+      // A timer may set another one.
       // oxlint-disable-next-line no-await-in-loop
       await this.pass(timer.dueAtMs - this.nowMs);
     }
     this.crash();
   }
 
-  /** Lets time pass, and what is due in it happen. */
+  /** Lets time pass. Fires the timers and alarms that are due by then. */
   async pass(ms: number): Promise<void> {
     const endMs = this.nowMs + ms;
-    await this.#happen(endMs);
+    await this.#fireUntil(endMs);
     this.reach(endMs);
   }
 
-  /** Lets time pass until nothing is due any more. */
+  /** Lets time pass until no timer and no alarm is set. */
   finish(): Promise<void> {
-    return this.#happen(Number.POSITIVE_INFINITY);
+    return this.#fireUntil(Number.POSITIVE_INFINITY);
   }
 
-  /** The alarm that is set once what asked for it before has had its answer, and has set one. */
+  /** The alarm that is set once all calls to the storage that are under way have ended. */
   async alarmAtMs(): Promise<number | null> {
     await this.storage.getAlarm();
     return this.storage.getAlarm();
   }
 
-  /** Time has come to an instant at which something may happen. */
-  protected reach(nowMs: number): void {
-    this.nowMs = Math.max(this.nowMs, nowMs);
-  }
-
-  protected async fireAlarm(): Promise<void> {
+  /** Calls the handler of the alarm, as the platform does when it is due. */
+  async runAlarm(): Promise<void> {
     this.alarms++;
     await this.storage.deleteAlarm();
     await this.limiter.alarm();
   }
 
-  async #happen(endMs: number): Promise<void> {
+  /** Sets the clock to an instant at which something may happen. */
+  protected reach(nowMs: number): void {
+    this.nowMs = Math.max(this.nowMs, nowMs);
+  }
+
+  /** Fires the timers that are due by `endMs`, or all of them without letting time pass. */
+  protected fireTimers(endMs?: number): void {
     for (;;) {
-      const timer = this.#next();
+      const timer = this.#nextTimer();
+      if (timer === undefined || timer.dueAtMs > (endMs ?? timer.dueAtMs)) return;
+      if (endMs !== undefined) this.reach(timer.dueAtMs);
+      this.#timers.delete(timer);
+      timer.act();
+    }
+  }
+
+  async #fireUntil(endMs: number): Promise<void> {
+    for (;;) {
+      const timer = this.#nextTimer();
       const timerAtMs = timer?.dueAtMs ?? Number.POSITIVE_INFINITY;
       // oxlint-disable no-await-in-loop
       const alarmAtMs = (await this.alarmAtMs()) ?? Number.POSITIVE_INFINITY;
@@ -87,24 +99,24 @@ export class VirtualObject<Storage extends VirtualStorage> {
         this.#timers.delete(timer);
         timer.act();
       } else {
-        await this.fireAlarm();
+        await this.runAlarm();
       }
       // oxlint-enable no-await-in-loop
     }
   }
 
-  #next(): Timer | undefined {
-    let next: Timer | undefined;
+  #nextTimer(): PendingTimer | undefined {
+    let next: PendingTimer | undefined;
     for (const timer of this.#timers) {
       if (next === undefined || timer.dueAtMs < next.dueAtMs) next = timer;
     }
     return next;
   }
 
-  #started(): Limiter {
+  #newLimiter(): Limiter {
     return new Limiter({
       storage: this.storage,
-      // An isolate of its own: what earlier objects left to the garbage collector is not counted against it.
+      // Its own budget: objects of earlier tests that are not garbage-collected yet do not count.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
       after: (afterMs, act) => {

@@ -8,7 +8,7 @@ import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
-import { TestObject } from "../fakes/isolate.ts";
+import { TestObject } from "../fakes/test-object.ts";
 import { policyWith } from "./schedule.ts";
 import { type Network, SimulatedObject, startMs, World } from "./world.ts";
 
@@ -235,7 +235,7 @@ describe("a cached denial", () => {
     };
     const checkEvery100Ms = (count: number): unknown[] =>
       Array.from({ length: count }, () => {
-        object.clock.nowMs += 100;
+        object.nowMs += 100;
         return check(3_000);
       });
     for (const provisionalMs of [0, 3_000, 1_000]) check(provisionalMs);

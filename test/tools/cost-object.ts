@@ -36,8 +36,8 @@ export class CostedObject extends VirtualObject<MemoryStorage> {
     this.#accountedMs = Math.max(this.#accountedMs, this.nowMs);
   }
 
-  protected override async fireAlarm(): Promise<void> {
-    await super.fireAlarm();
+  override async runAlarm(): Promise<void> {
+    await super.runAlarm();
     this.#account(this.nowMs + callMs);
   }
 

@@ -5,7 +5,7 @@ import { objectLocation, shardOf } from "../../../src/limiter/client/object-loca
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
-import { TestObject } from "../../fakes/isolate.ts";
+import { TestObject } from "../../fakes/test-object.ts";
 
 const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
   shards: null,
@@ -64,13 +64,14 @@ function partitionKeys(count: number): Promise<string[]> {
 
 // One of the 32 shards of sharding.full.workerd.test.ts, in the platform's place.
 it("S08: a shard counts 3,125 keys correctly, keeps its memory budget and deletes every row in the end", async () => {
-  const { limiter, clock, storage } = new TestObject();
+  const object = new TestObject();
+  const { limiter, storage } = object;
   const limits = parseLimits("1000/hour", { policy: "p", strategy: "sliding-window-counter" });
   const keys = await partitionKeys(3_125);
   let mostCachedBytes = 0;
   const remainingAfter = (key: string, cost: number): unknown => {
     // An object takes about 1,000 requests per second.
-    clock.nowMs += 1;
+    object.nowMs += 1;
     const { decisions } = limiter.check({ key, charges: [{ policy: "p", limits, cost }] });
     mostCachedBytes = Math.max(mostCachedBytes, limiter.cachedBytes);
     return decisions[0]?.limits[0]?.remaining;
@@ -81,7 +82,7 @@ it("S08: a shard counts 3,125 keys correctly, keeps its memory budget and delete
   expect(second).toEqual(keys.map((_, index) => 899 - (index % 7)));
   expect(mostCachedBytes).toBeLessThanOrEqual(softBudgetBytes);
   expect(mostCachedBytes).toBeGreaterThan(softBudgetBytes / 2);
-  clock.nowMs += 3 * 3_600_000;
+  object.nowMs += 3 * 3_600_000;
   // Each alarm sweeps up to 2,000 rows, and the next continues where it ended.
   // oxlint-disable-next-line no-await-in-loop
   for (let alarm = 0; alarm < 3; alarm++) await limiter.alarm();

@@ -3,8 +3,9 @@ import { expect, it } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { type Decision, parseLimits } from "../../../src/strategies/index.ts";
-import { startMs, TestClock, TestObject } from "../../fakes/isolate.ts";
+import { startMs, TestClock } from "../../fakes/isolate.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { TestObject } from "../../fakes/test-object.ts";
 
 const charge = (limits: string, strategy = "fixed-window"): Charge => ({
   policy: "p",
@@ -30,11 +31,11 @@ it.each(strategies)(
     const object = new TestObject();
     const each = charge("5/minute", strategy);
     for (let spend = 0; spend < 5; spend++) check(object, each);
-    object.clock.nowMs = startMs - 3_600_000;
+    object.nowMs = startMs - 3_600_000;
     const denied = check(object, each);
     expect(denied?.allowed).toBe(false);
     await object.evict();
-    object.clock.nowMs = startMs - 3_600_000 + (denied?.retryAfterMs ?? 0);
+    object.nowMs = startMs - 3_600_000 + (denied?.retryAfterMs ?? 0);
     expect(check(object, each)?.allowed).toBe(true);
   },
 );
@@ -45,10 +46,10 @@ it.each(strategies)(
     const object = new TestObject();
     const each = charge("5/minute", strategy);
     check(object, each);
-    object.clock.nowMs = startMs + 86_400_000;
+    object.nowMs = startMs + 86_400_000;
     expect(object.remaining(each)).toBe(5);
     check(object, each);
-    object.clock.nowMs = startMs + 1_000;
+    object.nowMs = startMs + 1_000;
     const { decisions } = object.limiter.look({ key: "k", charges: [each] });
     // The spend of the day ahead is booked again at this instant.
     expect(decisions[0]?.limits[0]).toMatchObject({ remaining: 4, allowed: true });
@@ -77,10 +78,10 @@ it("after a clock step of a day forward, an alarm sweeps idle keys and the objec
   const object = new TestObject();
   check(object, charge("5/week"));
   check(object, charge("5/minute"), "short");
-  await object.clock.pass(1_000);
-  object.clock.nowMs = startMs + 86_400_000;
+  object.advance(1_000);
+  object.nowMs = startMs + 86_400_000;
   await object.limiter.alarm();
   expect([...object.storage.rows.keys()]).toEqual(["k k"]);
-  object.clock.nowMs = startMs;
+  object.nowMs = startMs;
   expect(object.remaining(charge("5/minute"), "short")).toBe(5);
 });

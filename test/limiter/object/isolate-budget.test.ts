@@ -1,50 +1,50 @@
+/** The memory that keys take in an object, and the objects of one isolate together. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyState } from "../../../src/limiter/object/key-state.ts";
 import { KeyCache } from "../../../src/limiter/object/key-cache.ts";
 import { IsolateBudget } from "../../../src/limiter/object/isolate-budget.ts";
-import { BoundedMap } from "../../../src/limiter/bounded-map.ts";
 
-const accountBytes = new KeyState("key", 0).sizeBytes();
+const keyBytes = new KeyState("key", 0).sizeBytes();
 
-/** Has an object hold new keys, all of them in use. @returns how many had to go */
-const hold = (accounts: KeyCache, count: number): number => {
-  let gone = 0;
+/** Caches new keys, all of them in use. Returns how many keys are evicted for them. */
+const addKeys = (cache: KeyCache, count: number): number => {
+  let evicted = 0;
   for (let key = 0; key < count; key++) {
-    gone += accounts.keep(new KeyState(crypto.randomUUID(), 0), 0).length;
+    evicted += cache.keep(new KeyState(crypto.randomUUID(), 0), 0).length;
   }
-  return gone;
+  return evicted;
 };
 
 afterEach(() => void vi.unstubAllGlobals());
 
-describe("the memory of the objects of one isolate", () => {
-  it("is bounded in sum: 32 busy objects hold no more than the budget together", () => {
-    const budget = new IsolateBudget(320 * accountBytes);
+describe("the memory of an isolate", () => {
+  it("32 busy objects of one isolate keep within its budget together", () => {
+    const budget = new IsolateBudget(320 * keyBytes);
     const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
-    for (let round = 0; round < 5; round++) for (const object of objects) hold(object, 20);
+    for (let round = 0; round < 5; round++) for (const object of objects) addKeys(object, 20);
     expect(objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)).toBe(budget.usedBytes);
-    expect(budget.usedBytes).toBeLessThanOrEqual(321 * accountBytes);
-    for (const { sizeBytes } of objects) expect(sizeBytes).toBeGreaterThan(5 * accountBytes);
+    expect(budget.usedBytes).toBeLessThanOrEqual(321 * keyBytes);
+    for (const { sizeBytes } of objects) expect(sizeBytes).toBeGreaterThan(5 * keyBytes);
   });
 
-  it("may be that of one object while the others hold little", () => {
-    const budget = new IsolateBudget(320 * accountBytes);
+  it("one object may use the whole budget while the others use little", () => {
+    const budget = new IsolateBudget(320 * keyBytes);
     const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
     const [busy = new KeyCache(budget)] = objects;
-    expect(hold(busy, 320)).toBe(0);
-    expect(hold(busy, 1)).toBeGreaterThan(0);
+    expect(addKeys(busy, 320)).toBe(0);
+    expect(addKeys(busy, 1)).toBeGreaterThan(0);
   });
 
-  it("is an equal part for each when all of them hold too much, and free again where one ends", () => {
+  it("each object has an equal part of an exceeded budget, and an ended object frees its memory", () => {
     const ends: (() => void)[] = [];
-    /** The garbage collector, which takes an object when the test says so. */
-    class Registry<Held> {
-      readonly #onEnd: (held: Held) => void;
-      constructor(onEnd: (held: Held) => void) {
+    /** A registry whose objects are garbage-collected when the test calls `ends`. */
+    class Registry<Value> {
+      readonly #onEnd: (value: Value) => void;
+      constructor(onEnd: (value: Value) => void) {
         this.#onEnd = onEnd;
       }
-      register(_: object, held: Held): void {
-        ends.push(() => this.#onEnd(held));
+      register(_: object, value: Value): void {
+        ends.push(() => this.#onEnd(value));
       }
     }
     vi.stubGlobal("FinalizationRegistry", Registry);
@@ -59,19 +59,5 @@ describe("the memory of the objects of one isolate", () => {
     const [endSecond] = ends.slice(1);
     endSecond?.();
     expect([budget.objects, budget.usedBytes, first.budgetBytes]).toEqual([2, 1_501, 500]);
-  });
-});
-
-describe("a map with a budget of bytes", () => {
-  it("drops what was set longest ago, and keeps the latest value however large it is", () => {
-    const map = new BoundedMap<number>(10, { mostBytes: 100, bytesOf: (size) => size });
-    map.set("a", 40);
-    map.set("b", 40);
-    map.set("a", 50);
-    expect([map.sizeBytes, map.size]).toEqual([90, 2]);
-    expect(map.set("c", 20)).toEqual([40]);
-    expect([map.get("a"), map.get("b"), map.get("c")]).toEqual([50, undefined, 20]);
-    expect(map.set("d", 500)).toEqual([50, 20]);
-    expect([map.sizeBytes, map.size]).toEqual([500, 1]);
   });
 });

@@ -1,4 +1,4 @@
-/** How the state of a key is divided among rows of storage, which hold 2 MB each. */
+/** The row of a key, and how a state larger than 2 MB is divided among several rows. */
 import { describe, expect, it } from "vitest";
 import {
   headOf,
@@ -13,7 +13,7 @@ import { Reservations } from "../../../src/limiter/object/reservations.ts";
 import { Slices } from "../../../src/limiter/object/slices.ts";
 import { SyncDedup } from "../../../src/limiter/object/sync-dedup.ts";
 
-/** The rows of meters whose snapshots take so many bytes, quotes included. */
+/** The row of meters whose snapshots take `sizes` bytes, with quotes. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
   const texts: string[] = [];
   const meters = sizes.map((size, index): [string, string] => [
@@ -32,7 +32,7 @@ function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } 
 }
 
 describe("the row of a key", () => {
-  it("holds all of its meters as long as it takes no more than a row holds", () => {
+  it("the row of a key holds all meters up to the largest row, and not a byte more", () => {
     const bytesBeside = written(2).row.length - 2;
     const full = written(mostRowBytes - bytesBeside);
     expect([full.row.length, full.apart, full.texts]).toEqual([mostRowBytes, [], []]);
@@ -40,11 +40,11 @@ describe("the row of a key", () => {
     expect([over.apart, over.texts.length, over.lost]).toEqual([["p0"], 1, []]);
   });
 
-  it("leaves a row's name room within the 2 MB", () => {
+  it("the largest row leaves room for its name within 2 MB", () => {
     expect(mostRowBytes).toBeLessThanOrEqual(2_000_000 - 2_000);
   });
 
-  it("has the largest meters stored apart, and no more of them than it takes", () => {
+  it("only as many of the largest meters are stored apart as necessary", () => {
     const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
     expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([
       ["p1"],
@@ -66,20 +66,20 @@ describe("the row of a key", () => {
     ]);
   });
 
-  it("still fits when the numbers of the meters stored apart are counted", () => {
+  it("a row still fits with the numbers of many meters that are stored apart", () => {
     const sizes = Array.from({ length: 2_000 }, (_, index) => 1_100 - (index % 7));
     const { row, apart } = written(...sizes);
     expect(apart.length).toBeGreaterThan(100);
     expect(row.length).toBeLessThanOrEqual(mostRowBytes);
   });
 
-  it("leaves out a meter that is larger than any row", () => {
+  it("a meter larger than any row is left out", () => {
     const { row, apart, lost, texts } = written(100, mostRowBytes + 1, 200);
     expect([apart, lost, texts]).toEqual([[], ["p1"], []]);
     expect(parsedRow(row)?.meters.map(([policy]) => policy)).toEqual(["p0", "p2"]);
   });
 
-  it("says whether it has texts stored apart, so that they are deleted with it", () => {
+  it("the head of a row says whether texts are stored apart, so that they are deleted with it", () => {
     expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: false });
     const large = written(1_500_000, 1_500_000).row;
     expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: true });
@@ -87,9 +87,9 @@ describe("the row of a key", () => {
   });
 });
 
-describe("a row that no version wrote", () => {
+describe("an unreadable row", () => {
   it.for<[string, unknown]>([
-    ["is no text", 7],
+    ["is not a string", 7],
     ["is no JSON", "["],
     ["is no list", "{}"],
     ["is of another version", JSON.stringify([rowVersion + 1, 2, 1, 0, []])],
@@ -98,12 +98,12 @@ describe("a row that no version wrote", () => {
     ["has a meter without a snapshot", JSON.stringify([rowVersion, 2, 1, 0, [["p"]]])],
     ["has a meter of three parts", JSON.stringify([rowVersion, 2, 1, 0, [["p", {}, 1]]])],
     ["has a meter without a name", JSON.stringify([rowVersion, 2, 1, 0, [[1, {}]]])],
-  ])("is not read: it %s", ([, row]) => {
+  ])("a row that %s is not read", ([, row]) => {
     expect(parsedRow(JSON.stringify([rowVersion, 2, 1, 0, [["p", {}]]]))).not.toBeNull();
     expect(parsedRow(row)).toBeNull();
   });
 
-  it("has no snapshot where its text is missing or is no JSON", () => {
+  it("a meter has no snapshot when its text is missing or is no JSON", () => {
     expect(snapshotAt(3, () => undefined)).toBeNull();
     expect(snapshotAt(3, () => "[")).toBeNull();
     expect(snapshotAt(3, (number) => `[${number}]`)).toEqual([3]);

@@ -1,16 +1,16 @@
-/** What an object writes, what it keeps in memory, and what both are worth when one of them fails. */
+/** The writes and the memory of an object, and how it recovers when one of them is lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
-import { mostReserved } from "../../../src/config/index.ts";
-import { readPolicy } from "../../../src/config/index.ts";
-import { call, charge } from "../harness.ts";
-import { startMs, TestObject } from "../../fakes/isolate.ts";
+import { mostReserved, readPolicy } from "../../../src/config/index.ts";
+import { call, charge } from "../../fakes/calls.ts";
+import { startMs } from "../../fakes/isolate.ts";
+import { TestObject } from "../../fakes/test-object.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
 describe("a put", () => {
-  it("has at most two megabytes, however much is to be written at once", async () => {
+  it("a put writes at most two megabytes, although one turn writes more", async () => {
     const object = new TestObject();
     const sizes: number[] = [];
     const put = object.storage.put.bind(object.storage);
@@ -34,47 +34,47 @@ describe("a put", () => {
       }
     }
     sizes.length = 0;
-    await object.clock.pass(1_000);
+    await object.pass(1_000);
     expect(sizes.length).toBeGreaterThan(1);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(3_000_000);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000_000);
   });
 
-  it("that fails is made up for by the next change, with every segment of a long log", async () => {
+  it("the change after a failed put writes the whole key, with every segment of a long log", async () => {
     const object = new TestObject();
     const log = charge("100000/hour", 1, "p", "sliding-log");
     const put = object.storage.put.bind(object.storage);
     object.storage.put = () => Promise.reject(new Error("storage is broken"));
     for (let unit = 0; unit < 3_000; unit++) {
-      object.clock.nowMs += 10;
+      object.nowMs += 10;
       object.limiter.check(call(log));
     }
-    await object.clock.pass(1_000);
+    await object.pass(1_000);
     expect(object.storage.rows.size).toBe(0);
     object.storage.put = put;
-    await object.clock.pass(1_000);
+    await object.pass(1_000);
     object.limiter.check(call(log));
     await object.evict();
     expect(object.remaining(log)).toBe(100_000 - 3_001);
   });
 });
 
-describe("an alarm that could not be set", () => {
-  it("is set by the next write of the same life", async () => {
+describe("a failed alarm", () => {
+  it("the next write sets an alarm that could not be set", async () => {
     const object = new TestObject();
     const setAlarm = object.storage.setAlarm.bind(object.storage);
     object.storage.setAlarm = () => Promise.reject(new Error("storage is broken"));
     object.limiter.check(call(charge("5/hour")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     object.storage.setAlarm = setAlarm;
     object.limiter.check(call(charge("5/hour")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     expect(object.storage.alarmAtMs).not.toBeNull();
   });
 });
 
 describe("the memory of an object", () => {
-  it("keeps the keys that were used last, not those that came last", async () => {
+  it("memory keeps the most recently used keys, not the newest", async () => {
     const object = new TestObject();
     const small = charge("5/hour");
     const rowsReadFor = (key: string): number => {
@@ -85,7 +85,7 @@ describe("the memory of an object", () => {
     object.limiter.check(call(small, "often"));
     let rowsRead = 0;
     for (let key = 0; key < 6_000; key++) {
-      object.clock.nowMs += 2_000;
+      object.nowMs += 2_000;
       object.limiter.check(call(small, `key-${key}`));
       rowsRead += rowsReadFor("often");
     }
@@ -93,7 +93,7 @@ describe("the memory of an object", () => {
   });
 });
 
-describe("a ban of a few seconds", () => {
+describe("a short ban", () => {
   const banning = (ban: object): Charge => {
     const policy = readPolicy("", "", { name: "p", limits: "1/s", ban }, () => undefined);
     if (policy?.ban == null) throw new Error("a ban was configured");
@@ -102,15 +102,17 @@ describe("a ban of a few seconds", () => {
   const bannedForMs = (object: TestObject, each: Charge): number | undefined =>
     object.limiter.check(call(each)).decisions[0]?.bannedForMs;
 
-  it("outlasts the object's memory, and so do the denials that lead to it", async () => {
+  it("a ban of a few seconds and its strikes outlive an eviction", async () => {
     const object = new TestObject();
     const each = banning({ after: 3, within: "10s", for: "5s" });
     expect(bannedForMs(object, each)).toBe(0);
     expect([bannedForMs(object, each), bannedForMs(object, each)]).toEqual([0, 0]);
-    // The limit of one second is over by then, and its state would not be written.
+    // The limit of one second would not be written.
+    object.advance(1_000);
     await object.evict();
     expect(bannedForMs(object, each)).toBe(0);
     expect(bannedForMs(object, each)).toBe(5_000);
+    object.advance(1_000);
     await object.evict();
     expect(bannedForMs(object, each)).toBe(4_000);
   });
@@ -127,13 +129,13 @@ describe("a dry run's reservation", () => {
     return object;
   };
 
-  it("does not take the place of another dry run's", () => {
+  it("a dry run's reservation does not take the place of another dry run's", () => {
     const object = full();
     expect(reserve(object, "more", true)).toMatchObject({ isOpen: false, fullForMs: 60_000 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: true });
   });
 
-  it("gives its place to an enforced policy's, and stands as spent then", () => {
+  it("a dry run's reservation gives its place to an enforced policy's and stands as spent", () => {
     const object = full();
     expect(reserve(object, "more", false)).toMatchObject({ isOpen: true, fullForMs: 0 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: false });
@@ -143,65 +145,65 @@ describe("a dry run's reservation", () => {
   });
 });
 
-describe("a reservation in storage", () => {
+describe("a stored reservation", () => {
   const reserving = (each: Charge, ttlMs = 10_000) => ({ ...call(each), id: "r", ttlMs });
 
-  it("is open for its renewed time after the object was out of memory", async () => {
+  it("a renewed reservation is open for its whole ttl after an eviction", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour")));
-    await object.clock.pass(8_000);
+    await object.pass(8_000);
     expect(object.limiter.renew({ key: "k", id: "r" })).toEqual({ isOpen: true });
     await object.evict();
-    await object.clock.pass(6_000);
+    await object.pass(6_000);
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: true });
   });
 
-  it("is settled once, also where its cost stays and the object was out of memory in between", async () => {
+  it("a reservation settled at its reserved cost is settled once across an eviction", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });
     await object.evict();
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
     expect(object.remaining(charge("100/hour"))).toBe(99);
   });
 
-  it("is settled once, also where its key had to leave memory in between", async () => {
+  it("a reservation is settled once when its key is evicted from memory", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour"), 3_600_000));
-    await object.clock.pass(2_000);
-    // Two writes within a second: the settlement waits for the next.
+    await object.pass(2_000);
+    // After two writes within a second, the settlement waits for the next.
     object.limiter.check(call(charge("100/hour"), "one"));
     object.limiter.check(call(charge("100/hour"), "two"));
     expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });
-    object.clock.nowMs += 2_000;
+    object.nowMs += 2_000;
     for (let key = 0; key < 3_000; key++) object.limiter.check(call(charge("9/9s"), `key-${key}`));
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
   });
 
-  it("has what is spent beside it written too, of limits too that last a few seconds", async () => {
+  it("spends of a short limit are stored while a reservation is open", async () => {
     const object = new TestObject();
     const each = charge("10/10s");
     object.limiter.reserve(reserving(each, 60_000));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     object.limiter.check(call({ ...each, cost: 3 }));
     await object.evict();
     expect(object.remaining(each)).toBe(6);
   });
 
-  it("expires by a clock that was set right, not by the one that was ahead", () => {
+  it("a reservation made while the clock was ahead expires by the corrected clock", () => {
     const object = new TestObject();
-    object.clock.nowMs += 86_400_000;
+    object.nowMs += 86_400_000;
     object.limiter.reserve(reserving(charge("100/minute")));
-    object.clock.nowMs -= 86_400_000;
+    object.nowMs -= 86_400_000;
     object.limiter.check(call(charge("100/minute")));
-    object.clock.nowMs += 10_000;
+    object.nowMs += 10_000;
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
   });
 });
 
-describe("spends that an isolate reports", () => {
-  it("are written where their debt outlasts the object's memory, though the limit does not", async () => {
+describe("synced spends", () => {
+  it("synced spends of a short limit are written when their debt outlasts memory", async () => {
     const object = new TestObject();
     const bucket = charge("10/10s", 1, "p", "token-bucket");
     object.limiter.sync({
@@ -211,27 +213,27 @@ describe("spends that an isolate reports", () => {
       charges: [{ ...bucket, spends: [[0, 100]] }],
     });
     await object.evict();
-    await object.clock.pass(20_000);
+    await object.pass(20_000);
     expect(object.remaining(bucket)).toBe(0);
   });
 });
 
-describe("a limit of a few seconds", () => {
-  it("costs no row beside a limit on the same key that is written", async () => {
+describe("a short limit", () => {
+  it("a short limit costs no row beside a stored limit on the same key", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/hour", 1, "long")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     const { rows } = object.storage.written;
     for (let decision = 0; decision < 9; decision++) {
       object.limiter.check(call(charge("100/10s", 1, "short")));
     }
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     expect(object.storage.written.rows).toBe(rows);
   });
 });
 
-describe("a policy that is forgotten", () => {
-  it("leaves no slice behind that would keep isolates from remembering denials", () => {
+describe("forget", () => {
+  it("forgetting a policy ends its slices, so that denials are firm again", () => {
     const object = new TestObject();
     const each = charge("100/hour", 0);
     const wanted = { id: "s", units: 5, ttlMs: 5_000 };
@@ -243,8 +245,8 @@ describe("a policy that is forgotten", () => {
   });
 });
 
-describe("reservations that are settled", () => {
-  it("leave no memory in use, and their room to others", () => {
+describe("settle", () => {
+  it("settled reservations free their memory and their place", () => {
     const object = new TestObject();
     const reserve = (id: string, index: number): boolean => {
       const each = charge(`${100_000 + index}/hour`);
@@ -259,24 +261,24 @@ describe("reservations that are settled", () => {
     expect(object.limiter.cachedBytes).toBe(cachedBytes);
   });
 
-  it("cost no row where there was none to settle or to renew", async () => {
+  it("settling or renewing an unknown reservation costs no row", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/hour")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     const { rows } = object.storage.written;
     object.limiter.renew({ key: "k", id: "unknown" });
     object.limiter.settle({ key: "k", id: "unknown", cost: 0 });
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     expect(object.storage.written.rows).toBe(rows);
   });
 });
 
-describe("a slice that is returned by a clock that has stepped back", () => {
-  it("is booked to the latest instant that was seen, and the answer says so", () => {
+describe("a returned slice", () => {
+  it("a slice returned after the clock stepped back is booked to the latest instant seen, as the reply says", () => {
     const object = new TestObject();
     const wanted = { id: "s", units: 5, ttlMs: 60_000 };
     object.limiter.lease({ ...call(charge("100/hour")), wanted });
-    object.clock.nowMs -= 5_000;
+    object.nowMs -= 5_000;
     const returned = [{ id: "s", used: 5 }];
     expect(object.limiter.giveBackSlices({ key: "k", returned })).toEqual({
       settled: [[{ policy: "p", atMs: startMs }]],
@@ -285,10 +287,10 @@ describe("a slice that is returned by a clock that has stepped back", () => {
 });
 
 describe("the alarm", () => {
-  it("removes rows that it cannot read, says how many, and keeps the others", async () => {
+  it("a sweep deletes unreadable rows, reports their number and keeps the others", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/day")));
-    await object.clock.pass(2_000);
+    await object.pass(2_000);
     object.storage.rows.set("k broken", "nonsense");
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     await object.limiter.alarm();

@@ -1,14 +1,16 @@
+/** Keys whose state is larger than one row of storage. */
 import { describe, expect, it } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
-import { eventsOf, startMs } from "../harness.ts";
+import { eventsOf } from "../../fakes/calls.ts";
+import { startMs } from "../../fakes/isolate.ts";
 
-/** Storage holds 2 MB in a row, its name included; local workerd would take more. */
+/** A row of storage holds 2 MB including its name. Local workerd does not enforce this. */
 const mostRowBytes = 2_000_000;
 
-/** Logs that are just too short to be cut into segments: each is in the key's row whole. */
+/** Logs just short enough to have no segments, so that the key's row holds them whole. */
 const entries = 500;
 const windows = Array.from({ length: 16 }, (_, index) => `${100 + index}d`);
 
@@ -19,13 +21,13 @@ const chargesOf = (policies: number): Charge[] =>
     return { policy, limits: parseLimits(input, { policy }), cost: 1 };
   });
 
-/** Spends on one key until its logs are full, and writes it. */
+/** Fills the logs of one key and writes it. */
 function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
   const storage = new MemoryStorage();
   let nowMs = startMs;
   const limiter = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
   const charges = chargesOf(policies);
-  // A state without ever a decision: to book it takes a hundredth of the time.
+  // A sync books without decisions, in a hundredth of the time.
   for (const { policy, limits } of charges) {
     const spends = Array.from({ length: entries }, (_, index) => [index * 7_777_777, 1] as const);
     limiter.sync({
@@ -43,8 +45,8 @@ function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
 const sizesOf = ({ rows }: MemoryStorage): number[] =>
   [...rows].map(([name, row]) => name.length + row.length);
 
-describe("the state of a key that is larger than a row", () => {
-  it("is stored whole in several rows, reported once, and read back", async () => {
+describe("a large key", () => {
+  it("a key too large for one row is stored in several, reported once, and read back", async () => {
     let written = { storage: new MemoryStorage(), nowMs: 0 };
     const policies = 50;
     const events = await eventsOf(() => (written = filled(policies)));
@@ -59,17 +61,17 @@ describe("the state of a key that is larger than a row", () => {
     expect(left).toEqual(Array.from({ length: policies * 16 }, () => 1_000 - entries - 1));
   });
 
-  it("leaves no row behind when it is idle", async () => {
+  it("a sweep deletes all rows of a large key", async () => {
     let written = { storage: new MemoryStorage(), nowMs: 0 };
     await eventsOf(() => (written = filled(50)));
     const { storage, nowMs } = written;
-    const waitUntil = nowMs + 200 * 86_400_000;
-    const next = new Limiter({ storage, now: () => waitUntil, after: () => () => undefined });
+    const laterMs = nowMs + 200 * 86_400_000;
+    const next = new Limiter({ storage, now: () => laterMs, after: () => () => undefined });
     await next.alarm();
     expect(storage.rows.size).toBe(0);
   });
 
-  it("is one row, without an event, where it fits", async () => {
+  it("a key that fits in one row is stored in one row, without an event", async () => {
     let written = { storage: new MemoryStorage(), nowMs: 0 };
     const events = await eventsOf(() => (written = filled(20)));
     expect([written.storage.rows.size, events]).toEqual([1, ""]);

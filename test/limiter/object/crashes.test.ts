@@ -1,4 +1,4 @@
-/** What crashes and evictions can do to the counts, in virtual time, at any instant and in any number. */
+/** The counts of an object after crashes and evictions at random instants, in virtual time. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Limiter } from "../../../src/limiter/object/limiter.ts";
@@ -8,7 +8,8 @@ import { VirtualObject } from "../../fakes/virtual-object.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { forAll } from "../../for-all.ts";
 import { randomFrom } from "../../random.ts";
-import { startMs } from "../harness.ts";
+import { startMs } from "../../fakes/isolate.ts";
+import { isFull } from "../../mode.ts";
 
 const strategies = [
   "fixed-window",
@@ -45,33 +46,32 @@ const callOf = (strategy: string, { key, cost }: Step, durability: CheckCall["du
   return { key, charges: [{ policy: "p", limits, cost }], durability: durability ?? "relaxed" };
 };
 
-/** So many were admitted, for each key, at these instants. */
-type Admitted = { readonly key: string; readonly atMs: number; readonly cost: number }[];
+type Admissions = { readonly key: string; readonly atMs: number; readonly cost: number }[];
 
 describe.each(strategies)("%s", (strategy) => {
   it(
-    "decides the same whether its state stays in memory or comes back from storage each time",
+    `${strategy} decides alike whether its state stays in memory or is read from storage`,
     forAll(
       [steps],
       async (each) => {
-        const [held, evicted] = [newObject(), newObject()];
+        const [inMemory, evicted] = [newObject(), newObject()];
         for (const step of each) {
           // oxlint-disable no-await-in-loop
-          await Promise.all([held.pass(step.afterMs), evicted.pass(step.afterMs)]);
+          await Promise.all([inMemory.pass(step.afterMs), evicted.pass(step.afterMs)]);
           if (step.kind === "evict" || step.kind === "crash") await evicted.evict();
           if (step.kind !== "check") continue;
-          await held.pass(evicted.nowMs - held.nowMs);
+          await inMemory.pass(evicted.nowMs - inMemory.nowMs);
           const call = callOf(strategy, step, "relaxed");
-          expect(evicted.limiter.check(call)).toEqual(held.limiter.check(call));
+          expect(evicted.limiter.check(call)).toEqual(inMemory.limiter.check(call));
           // oxlint-enable no-await-in-loop
         }
       },
-      60,
+      25,
     ),
   );
 
   it(
-    "confirmed: admits no more than without any crash",
+    `${strategy} with confirmed durability loses no spend in a crash`,
     forAll(
       [steps],
       async (each) => {
@@ -80,12 +80,12 @@ describe.each(strategies)("%s", (strategy) => {
           expect({ key, known }).toEqual({ key, known: admitted });
         }
       },
-      60,
+      25,
     ),
   );
 
   it(
-    "relaxed: a crash takes no more than what was admitted in the second before it",
+    `${strategy} with relaxed durability loses at most the spends of the second before a crash`,
     forAll(
       [steps],
       async (each) => {
@@ -100,23 +100,23 @@ describe.each(strategies)("%s", (strategy) => {
           expect(known).toBeLessThanOrEqual(admitted);
         }
       },
-      60,
+      25,
     ),
   );
 });
 
-describe.each(["sliding-log", "concurrency"])("long logs of %s", (strategy) => {
-  it("are the same from storage as from memory, and leave no segment behind", async () => {
+describe.each(["sliding-log", "concurrency"])("%s", (strategy) => {
+  it(`a long log of ${strategy} decides alike from storage and from memory, and leaves no segment behind`, async () => {
     const random = randomFrom(strategy.length);
-    const [held, stored] = [newObject(), newObject()];
+    const [inMemory, stored] = [newObject(), newObject()];
     const reserved: string[] = [];
     let mostSegments = 0;
-    for (let step = 0; step < 5_000; step++) {
+    for (let step = 0; step < (isFull ? 5_000 : 3_500); step++) {
       const afterMs = random() < 0.0007 ? 65_000 : Math.floor(random() * 12);
       // oxlint-disable-next-line no-await-in-loop
-      await Promise.all([held.pass(afterMs), stored.pass(afterMs)]);
+      await Promise.all([inMemory.pass(afterMs), stored.pass(afterMs)]);
       const both = (act: (limiter: Limiter) => unknown): void =>
-        expect(act(stored.limiter)).toEqual(act(held.limiter));
+        expect(act(stored.limiter)).toEqual(act(inMemory.limiter));
       const limit = random() < 0.5 ? 3_000 : 2_500;
       const policy = random() < 0.9 ? "p" : "q";
       const limits = parseLimits({ limit, window: "1m", strategy }, { policy });
@@ -139,13 +139,13 @@ describe.each(["sliding-log", "concurrency"])("long logs of %s", (strategy) => {
       expect(there).toBe(named);
     }
     expect(mostSegments).toBeGreaterThan(2);
-    await Promise.all([held.finish(), stored.finish()]);
-    expect([held.storage.rows.size, stored.storage.rows.size]).toEqual([0, 0]);
-    expect([held.storage.alarmAtMs, stored.storage.alarmAtMs]).toEqual([null, null]);
+    await Promise.all([inMemory.finish(), stored.finish()]);
+    expect([inMemory.storage.rows.size, stored.storage.rows.size]).toEqual([0, 0]);
+    expect([inMemory.storage.alarmAtMs, stored.storage.alarmAtMs]).toEqual([null, null]);
   });
 });
 
-/** How many segments a key's row says to have, and how many rows of segments there are. */
+/** The number of segments in the head of a key's row, and the number of rows of segments. */
 function segmentsIn({ rows }: MemoryStorage): [number, number] {
   const named = /^\[1,\d+,\d+,(\d+),/.exec(rows.get("k a") ?? "")?.[1] ?? "0";
   return [Number(named), [...rows.keys()].filter((name) => name.startsWith("s ")).length];
@@ -154,13 +154,13 @@ function segmentsIn({ rows }: MemoryStorage): [number, number] {
 const newObject = (): VirtualObject<MemoryStorage> =>
   new VirtualObject(new MemoryStorage(), startMs);
 
-interface Count {
+interface UnitCounts {
   readonly key: string;
-  /** Units that the object knows of after all. */
+  /** Units that the object has counted at the end. */
   readonly known: number;
-  /** Units that were admitted and should be known: what earlier crashes took is left out. */
+  /** Units that were admitted. */
   readonly admitted: number;
-  /** Of those, what was admitted in the second before a crash, of all crashes together. */
+  /** Units admitted in the second before a crash, for all crashes together. */
   readonly lastSecond: number;
 }
 
@@ -169,9 +169,9 @@ async function traffic(
   strategy: string,
   each: readonly Step[],
   durability: CheckCall["durability"],
-): Promise<Count[]> {
-  const admitted: Admitted = [];
-  const atRisk: Admitted = [];
+): Promise<UnitCounts[]> {
+  const admitted: Admissions = [];
+  const atRisk: Admissions = [];
   for (const step of each) {
     // oxlint-disable-next-line no-await-in-loop
     await object.pass(step.afterMs);
@@ -184,12 +184,14 @@ async function traffic(
     const { decisions } = object.limiter.check(callOf(strategy, step, durability));
     if (decisions[0]?.allowed) admitted.push({ key: step.key, atMs: nowMs, cost: step.cost });
   }
-  // The log of the day has all that was ever admitted: an hour of traffic is less.
+  // The log of a day still counts everything: the traffic lasts less than an hour.
   return ["a", "b", "c"].map((key) => {
     const day = callOf(strategy, { kind: "check", key, cost: 0, afterMs: 0 }, durability);
     const { decisions } = object.limiter.look(day);
-    const unitsOf = (those: Admitted): number =>
-      those.filter((one) => one.key === key).reduce((sum, { cost }) => sum + cost, 0);
+    const unitsOf = (admissions: Admissions): number =>
+      admissions
+        .filter((admission) => admission.key === key)
+        .reduce((sum, { cost }) => sum + cost, 0);
     return {
       key,
       known: 500 - (decisions[0]?.limits[1]?.remaining ?? 0),

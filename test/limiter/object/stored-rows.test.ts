@@ -1,7 +1,8 @@
-/** Rows in storage of which a part is wrong: the object refuses that part, reports it, and keeps the rest. */
+/** Damaged rows in storage: the object refuses the damaged part, reports it and keeps the rest. */
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
-import { call, charge } from "../harness.ts";
-import { startMs, TestObject } from "../../fakes/isolate.ts";
+import { call, charge } from "../../fakes/calls.ts";
+import { startMs } from "../../fakes/isolate.ts";
+import { TestObject } from "../../fakes/test-object.ts";
 
 let errors: MockInstance<typeof console.error>;
 beforeEach(() => {
@@ -11,9 +12,9 @@ afterEach(() => void vi.restoreAllMocks());
 
 type Path = readonly number[];
 
-/** The object after it was out of memory, and one value of its row was replaced in between. */
-async function withWrong(object: TestObject, path: Path, wrong: unknown): Promise<TestObject> {
-  await object.clock.pass(2_000);
+/** Evicts the object and replaces one value of its row, at `path`. */
+async function damaged(object: TestObject, path: Path, wrong: unknown): Promise<TestObject> {
+  await object.pass(2_000);
   const row: unknown = JSON.parse(object.storage.rows.get("k k") ?? "");
   let parent = row;
   for (const index of path.slice(0, -1)) parent = (parent as unknown[])[index];
@@ -27,7 +28,7 @@ async function withWrong(object: TestObject, path: Path, wrong: unknown): Promis
 
 const reported = (): string => errors.mock.calls.join("\n");
 
-/** Where the parts of a row are. */
+/** The places of the fields of a row. */
 const [meters, reservations, slices, batches] = [4, 5, 6, 7];
 
 describe("a stored reservation", () => {
@@ -39,34 +40,37 @@ describe("a stored reservation", () => {
     return object;
   };
 
-  it("is read as it was written", async () => {
-    const object = await withWrong(open(), [reservations, 1, 0], "r");
+  it("a stored reservation is read as it was written", async () => {
+    const object = await damaged(open(), [reservations, 1, 0], "r");
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: true });
     expect(reported()).toBe("");
   });
 
   it.for<[string, Path, unknown]>([
-    ["no list", [1], 7],
+    ["a number in place of its list", [1], 7],
     ["an id that is no text", [1, 0], 7],
-    ["a ttl that is no count", [1, 1], -1],
-    ["an end that is no count", [1, 2], "soon"],
+    ["a ttl that is no integer of at least 0", [1, 1], -1],
+    ["an end that is no integer", [1, 2], "soon"],
     ["a charge that is no list", [1, 4], 7],
     ["a policy that is no text", [1, 4, 0], 7],
-    ["limits that the row lacks", [1, 4, 1], 1],
-    ["limits whose number is no count", [1, 4, 1], "0"],
-    ["a cost that is no count", [1, 4, 2], 1.5],
-    ["a time of spending that is no count", [1, 4, 3], null],
+    ["limits that are not in the row", [1, 4, 1], 1],
+    ["an index of limits that is no integer", [1, 4, 1], "0"],
+    ["a cost that is no integer", [1, 4, 2], 1.5],
+    ["an instant of its spend that is no integer", [1, 4, 3], null],
     ["no lists of limits", [0], 7],
-  ])("is refused alone where it has %s", async ([, path, wrong]) => {
-    const object = await withWrong(open(), [reservations, ...path], wrong);
-    expect(object.remaining(charge("10/hour"))).toBe(3);
-    expect(reported()).toContain("reservations are not of this version");
-    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
-    expect(object.remaining(charge("10/hour", 1, "other"))).toBe(9);
-  });
+  ])(
+    "a stored reservation with %s is refused, and the rest of the row is kept",
+    async ([, path, wrong]) => {
+      const object = await damaged(open(), [reservations, ...path], wrong);
+      expect(object.remaining(charge("10/hour"))).toBe(3);
+      expect(reported()).toContain("reservations are not of this version");
+      expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
+      expect(object.remaining(charge("10/hour", 1, "other"))).toBe(9);
+    },
+  );
 
   it.for(["relaxed", "confirmed"] as const)(
-    "of a dry run gives its place to another, and its writes are %s as before",
+    "a stored dry-run reservation still gives its place to another, and is still %s",
     async (durability) => {
       const object = new TestObject();
       const reserving = (id: string) => ({ ...call(charge("100000/hour")), id, ttlMs: 60_000 });
@@ -94,42 +98,45 @@ describe("a stored slice", () => {
     return object;
   };
 
-  it("is read as it was written", async () => {
-    const object = await withWrong(lent(), [slices, 1, 0], "s");
+  it("a stored slice is read as it was written", async () => {
+    const object = await damaged(lent(), [slices, 1, 0], "s");
     expect(object.remaining(charge("100/hour", 1, "other"))).toBe(95);
     expect(reported()).toBe("");
   });
 
   it.for<[string, Path, unknown]>([
-    ["no list", [1], 7],
+    ["a number in place of its list", [1], 7],
     ["an id that is no text", [1, 0], 7],
-    ["units that are no count", [1, 1], -5],
-    ["no unit", [1, 1], 0],
-    ["a ttl that is no count", [1, 2], "long"],
+    ["units below 0", [1, 1], -5],
+    ["0 units", [1, 1], 0],
+    ["a ttl that is no integer of at least 0", [1, 2], "long"],
     ["a part that is no list", [1, 3], 7],
     ["a policy that is no text", [1, 3, 0], 7],
-    ["limits that the row lacks", [1, 3, 1], 1],
-    ["an end that is no count", [1, 3, 2], null],
+    ["limits that are not in the row", [1, 3, 1], 1],
+    ["an end that is no integer", [1, 3, 2], null],
     ["no lists of limits", [0], 7],
-  ])("is refused alone where it has %s", async ([, path, wrong]) => {
-    const object = await withWrong(lent(), [slices, ...path], wrong);
-    expect(object.remaining(charge("10/hour"))).toBe(3);
-    expect(reported()).toContain("slices are not of this version");
-    expect(object.remaining(charge("100/hour", 1, "other"))).toBe(100);
-  });
+  ])(
+    "a stored slice with %s is refused, and the rest of the row is kept",
+    async ([, path, wrong]) => {
+      const object = await damaged(lent(), [slices, ...path], wrong);
+      expect(object.remaining(charge("10/hour"))).toBe(3);
+      expect(reported()).toContain("slices are not of this version");
+      expect(object.remaining(charge("100/hour", 1, "other"))).toBe(100);
+    },
+  );
 });
 
-describe("a stored slice of two policies", () => {
-  it("is refused whole where one of its parts is wrong", async () => {
+describe("a stored slice with several policies", () => {
+  it("a stored slice is refused whole when the part of one policy is damaged", async () => {
     const object = new TestObject();
     const charges = [charge("100/hour", 0, "one"), charge("100/hour", 0, "two")];
     object.limiter.lease({ ...call(charges), wanted: { id: "s", units: 5, ttlMs: 60_000 } });
-    await withWrong(object, [slices, 1, 4], 7);
+    await damaged(object, [slices, 1, 4], 7);
     expect(charges.map((each) => object.remaining(each))).toEqual([100, 100]);
   });
 });
 
-describe("a stored batch of an isolate", () => {
+describe("a stored sync batch", () => {
   const spent = charge("100/hour", 1);
   const sync = (object: TestObject, batch: number): unknown =>
     object.limiter.sync({
@@ -144,8 +151,8 @@ describe("a stored batch of an isolate", () => {
     return object;
   };
 
-  it("counts once, and so does each before it", async () => {
-    const object = await withWrong(synced(), [batches, 0, 0], "isolate");
+  it("a stored sync batch and all earlier ones count once", async () => {
+    const object = await damaged(synced(), [batches, 0, 0], "isolate");
     sync(object, 2);
     sync(object, 1);
     expect(object.remaining(spent)).toBe(95);
@@ -154,23 +161,26 @@ describe("a stored batch of an isolate", () => {
   });
 
   it.for<[string, Path, unknown]>([
-    ["no list", [0], 7],
+    ["a number in place of its list", [0], 7],
     ["an isolate that is no text", [0, 0], 7],
-    ["a number that is no count", [0, 1], "2"],
-    ["a time that is no count", [0, 2], null],
-  ])("is left out where it has %s, and what was spent stays", async ([, path, wrong]) => {
-    const object = await withWrong(synced(), [batches, ...path], wrong);
-    expect(object.remaining(spent)).toBe(95);
-    sync(object, 2);
-    expect(object.remaining(spent)).toBe(90);
-  });
+    ["a batch number that is no integer", [0, 1], "2"],
+    ["an instant that is no integer", [0, 2], null],
+  ])(
+    "a stored sync batch with %s is left out, and its spends are kept",
+    async ([, path, wrong]) => {
+      const object = await damaged(synced(), [batches, ...path], wrong);
+      expect(object.remaining(spent)).toBe(95);
+      sync(object, 2);
+      expect(object.remaining(spent)).toBe(90);
+    },
+  );
 
-  it("is forgotten a minute after the isolate's last", async () => {
+  it("the last batch of an isolate is forgotten after a minute", async () => {
     const object = synced();
-    object.clock.nowMs += 59_999;
+    object.nowMs += 59_999;
     sync(object, 2);
     expect(object.remaining(spent)).toBe(95);
-    object.clock.nowMs = startMs + 59_999 + 60_000;
+    object.nowMs = startMs + 59_999 + 60_000;
     object.limiter.sync({
       isolate: "other",
       key: "k",
@@ -181,7 +191,7 @@ describe("a stored batch of an isolate", () => {
     expect(object.remaining(spent)).toBe(90);
   });
 
-  it("is forgotten first of all where more than a thousand isolates spend on a key", () => {
+  it("a key remembers the last batches of the latest thousand isolates", () => {
     const object = synced();
     for (let other = 0; other < 999; other++) {
       const isolate = `other-${other}`;
@@ -198,17 +208,17 @@ describe("a stored batch of an isolate", () => {
   });
 });
 
-describe("a row of another version", () => {
+describe("an unreadable row", () => {
   it.for<[string, Path, unknown]>([
-    ["a version that is unknown", [0], 2],
-    ["no time of its first writing", [2], "then"],
-    ["no list of counts", [meters], 7],
-    ["a count without its policy", [meters, 0], ["p"]],
-    ["a count whose policy is no text", [meters, 0, 0], 7],
-  ])("is refused whole where it has %s, and its key begins afresh", async ([, path, wrong]) => {
+    ["an unknown version", [0], 2],
+    ["no instant of its first write", [2], "then"],
+    ["no list of meters", [meters], 7],
+    ["a meter without a snapshot", [meters, 0], ["p"]],
+    ["a meter whose policy is no text", [meters, 0, 0], 7],
+  ])("a row with %s is refused, and its key starts at zero", async ([, path, wrong]) => {
     const object = new TestObject();
     object.limiter.check(call(charge("10/hour", 7)));
-    await withWrong(object, path, wrong);
+    await damaged(object, path, wrong);
     expect(object.remaining(charge("10/hour"))).toBe(10);
     expect(reported()).toContain("not a row of this version");
     expect(object.storage.rows.has("k k")).toBe(false);
@@ -216,7 +226,7 @@ describe("a row of another version", () => {
 });
 
 describe("a denial", () => {
-  it("by several limits is never firm while one of them counts slots", () => {
+  it("a denial is never firm when one of the limits counts concurrency slots", () => {
     const object = new TestObject();
     const [slots] = charge("1/hour", 1, "p", "concurrency").limits;
     const [perHour] = charge("1/hour").limits;

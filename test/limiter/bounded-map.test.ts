@@ -1,0 +1,14 @@
+import { expect, it } from "vitest";
+import { BoundedMap } from "../../src/limiter/bounded-map.ts";
+
+it("a map with a budget of bytes drops the oldest entries, and keeps the latest however large it is", () => {
+  const map = new BoundedMap<number>(10, { mostBytes: 100, bytesOf: (size) => size });
+  map.set("a", 40);
+  map.set("b", 40);
+  map.set("a", 50);
+  expect([map.sizeBytes, map.size]).toEqual([90, 2]);
+  expect(map.set("c", 20)).toEqual([40]);
+  expect([map.get("a"), map.get("b"), map.get("c")]).toEqual([50, undefined, 20]);
+  expect(map.set("d", 500)).toEqual([50, 20]);
+  expect([map.sizeBytes, map.size]).toEqual([500, 1]);
+});
