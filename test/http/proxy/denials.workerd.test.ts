@@ -275,27 +275,6 @@ describe("a key with 1,000 open reservations", () => {
     expect(await response.json()).toMatchObject({ limits: [{ remaining: 9 }] });
   });
 
-  it("a denial for too many reservations is logged with the first enforced policy that reserves", async () => {
-    const lines: string[] = [];
-    vi.spyOn(console, "warn").mockReturnValue(undefined);
-    vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
-    const shadow = { name: "shadow", limits: slots, dryRun: true };
-    const more = { ...quota, name: "more", limits: slots };
-    const policies = [shadow, { name: "slots", limits: slots }, more];
-    const { send } = await withFullKey(policies, { LOG_DENIALS: true });
-    expect(await statusOf(send("/", visitor))).toBe(429);
-    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
-      {
-        event: "request-denied",
-        policy: "slots",
-        reason: "reservations",
-        violated: [],
-        key: expect.stringMatching(/^[\w-]{16}$/) as string,
-        retryAfterMs: 1_000,
-      },
-    ]);
-  });
-
   it("a key with 1,000 open reservations is allowed when only a dry run would reserve", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const shadow = { name: "slots", limits: slots, dryRun: true };
