@@ -85,25 +85,16 @@ describe("calendar windows", () => {
 
 describe("the calendar period of an instant", () => {
   const zones = [
-    "UTC",
-    "Africa/Cairo",
-    "Africa/Casablanca",
-    "America/Asuncion",
-    "America/Havana",
-    "America/New_York",
-    "America/Nuuk",
-    "America/Sao_Paulo",
-    "America/St_Johns",
-    "Antarctica/Troll",
-    "Asia/Beirut",
-    "Asia/Gaza",
-    "Asia/Kathmandu",
-    "Asia/Tehran",
-    "Atlantic/Azores",
-    "Australia/Lord_Howe",
-    "Europe/Berlin",
-    "Pacific/Apia",
-    "Pacific/Chatham",
+    ..."UTC Africa/Cairo Africa/Casablanca America/Asuncion America/Havana America/New_York".split(
+      " ",
+    ),
+    ..."America/Nuuk America/Sao_Paulo America/St_Johns Antarctica/Troll Asia/Beirut Asia/Gaza".split(
+      " ",
+    ),
+    ..."Asia/Kathmandu Asia/Tehran Atlantic/Azores Australia/Lord_Howe Europe/Berlin Pacific/Apia".split(
+      " ",
+    ),
+    ..."Pacific/Chatham".split(" "),
   ];
   const instant = fc.integer({ min: Date.UTC(2012, 0, 1), max: Date.UTC(2036, 0, 1) });
   const zone = fc.constantFrom(...zones);

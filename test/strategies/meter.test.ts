@@ -17,7 +17,14 @@ import {
   restored,
   startMs,
 } from "./meters.ts";
-import { limitSets, ScenarioRun, scenarios, startRun, testEach } from "./scenario.ts";
+import {
+  forAllScenarios,
+  limitSets,
+  ScenarioRun,
+  scenarios,
+  startRun,
+  testEach,
+} from "./scenario.ts";
 import { limitOf, plainVariants } from "./variants.ts";
 
 /** A meter that has spent so many units of each limit at the start. */
@@ -276,7 +283,7 @@ testEach(
   limitSets,
   "changes grows whenever the last written snapshot would decide otherwise",
   (limitSet) =>
-    forAll([scenarios(limitSet)], (scenario) => {
+    forAllScenarios([scenarios(limitSet)], (scenario) => {
       const started = startRun(scenario);
       let changes = 0;
       let written = started.meter.snapshot();
@@ -296,23 +303,26 @@ testEach(
   "changes grows with a request exactly when its snapshot changes",
   (limitSet) => {
     const seen = { same: 0, different: 0 };
-    const check = forAll([scenarios(limitSet, ["consume", "fill", "look"])], (scenario) => {
-      const { limits, startMs: firstMs, tickMs, steps, laterSteps } = scenario;
-      // The clock may step back by more than the longest window: then even a denial changes the snapshot.
-      const started = new ScenarioRun(createMeter(limits), firstMs, 20 * tickMs);
-      for (const step of [...steps, ...laterSteps]) {
-        const { meter } = started;
-        const { changes } = meter;
-        const before = JSON.stringify(meter.snapshot());
-        started.apply(step);
-        const isSame = JSON.stringify(meter.snapshot()) === before;
-        expectSame(meter.changes > changes, !isSame);
-        seen[isSame ? "same" : "different"]++;
-      }
-    });
+    const check = forAllScenarios(
+      [scenarios(limitSet, ["consume", "fill", "look"])],
+      (scenario) => {
+        const { limits, startMs: firstMs, tickMs, steps, laterSteps } = scenario;
+        // The clock may step back by more than the longest window: then even a denial changes the snapshot.
+        const started = new ScenarioRun(createMeter(limits), firstMs, 20 * tickMs);
+        for (const step of [...steps, ...laterSteps]) {
+          const { meter } = started;
+          const { changes } = meter;
+          const before = JSON.stringify(meter.snapshot());
+          started.apply(step);
+          const isSame = JSON.stringify(meter.snapshot()) === before;
+          expectSame(meter.changes > changes, !isSame);
+          seen[isSame ? "same" : "different"]++;
+        }
+      },
+    );
     return async () => {
       await check();
-      expect(Math.min(...Object.values(seen))).toBeGreaterThan(100);
+      expect(Math.min(...Object.values(seen))).toBeGreaterThan(50);
     };
   },
 );

@@ -90,7 +90,7 @@ for (const { title, spend, undo } of returns) {
             expect(remainingAt(meter, nowMs)).toBeLessThanOrEqual(remainingAt(other, nowMs));
           }
         },
-        100,
+        60,
       ),
   );
 }

@@ -2,6 +2,7 @@
 import * as fc from "fast-check";
 import { test } from "vitest";
 import { createMeter, type Decision, type Limit, type Meter } from "../../src/strategies/index.ts";
+import { forAll } from "../for-all.ts";
 import { hourMs, remainingAt } from "./meters.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
@@ -278,6 +279,10 @@ export function mostWithin(
   );
   return Math.max(0, ...sums);
 }
+
+/** `forAll` with fewer runs: a property of scenarios is checked for each of 24 limit sets. */
+export const forAllScenarios: typeof forAll = (arbitraries, check, numRuns = 60) =>
+  forAll(arbitraries, check, numRuns);
 
 /** Declares a test for each limit set. */
 export function testEach(

@@ -11,23 +11,13 @@ import * as previous from "../previous-version/strategies.js";
 
 const zones = Intl.supportedValuesOf("timeZone");
 const aliases = [
-  "Asia/Kolkata",
-  "Asia/Ho_Chi_Minh",
-  "Europe/Kyiv",
-  "America/Argentina/Buenos_Aires",
-  "US/Pacific",
-  "GMT",
-  "Etc/UTC",
-  "Etc/GMT0",
-  "Etc/Universal",
-  "EST5EDT",
-  "PST8PDT",
-  "NZ-CHAT",
-  "W-SU",
-  "Australia/NSW",
-  "America/Knox_IN",
-  "Mexico/BajaNorte",
-  "America/Argentina/ComodRivadavia",
+  ..."Asia/Kolkata Asia/Ho_Chi_Minh Europe/Kyiv America/Argentina/Buenos_Aires US/Pacific GMT".split(
+    " ",
+  ),
+  ..."Etc/UTC Etc/GMT0 Etc/Universal EST5EDT PST8PDT NZ-CHAT W-SU Australia/NSW America/Knox_IN".split(
+    " ",
+  ),
+  ..."Mexico/BajaNorte America/Argentina/ComodRivadavia".split(" "),
 ];
 
 const perDay = { limit: 5, window: "1d", strategy: "fixed-window", align: "calendar" } as const;
