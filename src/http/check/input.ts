@@ -90,9 +90,7 @@ const mostChecks = 100;
 
 const acceptedKey = `a well-formed text of 1 to ${longestKeyBytes} UTF-8 bytes, or a list of such texts`;
 const acceptedCost = `an integer from 0 to ${greatestCost}`;
-const acceptedId = "the id of a reservation";
 const acceptedDeny = '"403" or "429"';
-const acceptedPolicy = "the name of a policy";
 
 // UTF-8 cannot encode lone surrogates: two keys that differ only there would be one key.
 const keyText = v.pipe(
@@ -118,7 +116,7 @@ const requiredKey = v.union(
 
 const key = v.optional(requiredKey);
 
-const policy = v.optional(v.string(acceptedPolicy));
+const policy = v.optional(v.string("the name of a policy"));
 
 const cost = integerFrom(0, greatestCost);
 const ttlMs = integerFrom(shortestTtlMs, longestTtlMs);
@@ -157,10 +155,6 @@ const adhocFields = {
   strategy: anything,
   attributes: noValue("no value together with limits"),
 };
-const policyCheckBody = fields(policyCheckFields);
-const adhocBody = fields(adhocFields);
-const reserveBody = fields({ ...policyCheckFields, ttlMs });
-const adhocReserveBody = fields({ ...adhocFields, ttlMs });
 const acceptedChecks = `a list of 1 to ${mostChecks} checks`;
 const batchBody = fields({
   checks: v.pipe(
@@ -207,16 +201,18 @@ export const readEmptyQuery: Reader<object> = (query) => {
   return errors.length === 0 ? {} : { kind: "fields-invalid", errors };
 };
 
-export const readSettle: Reader<SettleInput> = readerOf(fields({ id: v.string(acceptedId), cost }));
+export const readSettle: Reader<SettleInput> = readerOf(
+  fields({ id: v.string("the id of a reservation"), cost }),
+);
 
 export const readCheck: Reader<Check> = policyOrAdhoc(
-  readerOf(policyCheckBody),
-  readerOf(adhocBody),
+  readerOf(fields(policyCheckFields)),
+  readerOf(fields(adhocFields)),
 );
 
 export const readReserve: Reader<ReservationRequest> = policyOrAdhoc(
-  readerOf(reserveBody),
-  readerOf(adhocReserveBody),
+  readerOf(fields({ ...policyCheckFields, ttlMs })),
+  readerOf(fields({ ...adhocFields, ttlMs })),
 );
 
 /** Errors of one check are named after its place: `checks[3].cost`. */

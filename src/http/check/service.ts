@@ -67,20 +67,15 @@ async function perform<Request extends object, Answer extends object>(
   input: unknown,
   operation: (request: Request) => Promise<Answer | Failure>,
 ): Promise<Answer> {
-  const answer = await catchFaults(async () => {
+  let answer: Answer | Failure;
+  try {
     const request = read(input);
-    return isFailure(request) ? request : operation(request);
-  });
+    answer = isFailure(request) ? request : await operation(request);
+  } catch (error) {
+    // Only the log has the cause.
+    report({ event: "internal-error", error: errorText(error) });
+    answer = { kind: "internal" };
+  }
   if (isFailure(answer)) throw problemError(answer);
   return answer;
-}
-
-/** Only the log has the cause of an internal error; the caller does not. */
-async function catchFaults<Answer>(operation: () => Promise<Answer>): Promise<Answer | Failure> {
-  try {
-    return await operation();
-  } catch (error) {
-    report({ event: "internal-error", error: errorText(error) });
-    return { kind: "internal" };
-  }
 }

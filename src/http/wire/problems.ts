@@ -184,6 +184,14 @@ const challenge = (error: "invalid_token" | "insufficient_scope" | null): string
   `Bearer realm="headgate"${error === null ? "" : `, error="${error}"`}`;
 
 const badRequest = (detail: string): Problem => ({ status: 400, title: "Bad Request", detail });
+const notFound = (detail: string): Problem => ({ status: 404, title: "Not Found", detail });
+const fullKey = (detail: string, retryAfterMs: number): Problem => ({
+  status: 429,
+  title: "Too Many Requests",
+  detail: `${detail} in ${secondsText(retryAfterMs)}.`,
+  members: { reason: "reservations" },
+  headers: retryAfterField(retryAfterMs),
+});
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
@@ -230,21 +238,13 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     members: { reason: "deny", missing_parts: parts },
   }),
 
-  "reservations-full": ({ retryAfterMs }) => ({
-    status: 429,
-    title: "Too Many Requests",
-    detail: `The key has reached its maximum of open reservations. Settle some, or retry in ${secondsText(retryAfterMs)}.`,
-    members: { reason: "reservations" },
-    headers: retryAfterField(retryAfterMs),
-  }),
+  "reservations-full": ({ retryAfterMs }) =>
+    fullKey(
+      "The key has reached its maximum of open reservations. Settle some, or retry",
+      retryAfterMs,
+    ),
 
-  "in-flight-full": () => ({
-    status: 429,
-    title: "Too Many Requests",
-    detail: "Too many requests for this key are in flight. Retry in 1 second.",
-    members: { reason: "reservations" },
-    headers: { "Retry-After": "1" },
-  }),
+  "in-flight-full": () => fullKey("Too many requests for this key are in flight. Retry", 1_000),
 
   undecided: () => ({
     status: 503,
@@ -320,17 +320,9 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     detail: "The request has already passed through this gateway, according to its Via field.",
   }),
 
-  "unknown-path": () => ({
-    status: 404,
-    title: "Not Found",
-    detail: "The rate limiter has no endpoint at this path.",
-  }),
+  "unknown-path": () => notFound("The rate limiter has no endpoint at this path."),
 
-  "unknown-policy": () => ({
-    status: 404,
-    title: "Not Found",
-    detail: "There is no policy with this name.",
-  }),
+  "unknown-policy": () => notFound("There is no policy with this name."),
 
   "method-not-allowed": ({ allowed }) => ({
     status: 405,

@@ -64,7 +64,7 @@ export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
 export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number =>
   Math.min(remaining, limit);
 
-/** The limits of `RateLimit-Policy`. Of more than 16, those in `RateLimit` come first. */
+/** The limits of `RateLimit-Policy`. If there are more than 16, those in `RateLimit` come first. */
 function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]): readonly Limit[] {
   if (limits.length <= mostItems) return limits;
   const indexes = new Map(sent.map(({ name }, index) => [name, index]));

@@ -1,8 +1,6 @@
 /** The `reason` of every decision of `/check`, and of every denial of the proxy. */
-import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseLimits } from "../../../src/strategies/index.ts";
-import { from, type Headgate, headgate, statusOf } from "../harness.ts";
+import { fillReservations, from, type Headgate, headgate, statusOf } from "../harness.ts";
 
 const startMs = Date.UTC(2100, 0, 1);
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
@@ -170,23 +168,11 @@ describe("the reason of a check", () => {
   });
 });
 
-/** Opens 1,000 reservations of other policies on the key, the maximum. */
-async function fill(own: Headgate): Promise<void> {
-  const opened = await own.check("POST", "/check/reserve", { policy: "o", key, ttlMs: 60_000 });
-  const { id } = await opened.json<{ id: string }>();
-  const [, partition = ""] = id.split(".");
-  const object = env.RATE_LIMITER.getByName(partition);
-  const charges = [{ policy: "other", limits: parseLimits("1000000/hour"), cost: 1 }];
-  const ids = Array.from({ length: 999 }, (_, index) => String(index));
-  await Promise.all(
-    ids.map((each) => object.reserve({ key: partition, charges, id: each, ttlMs: 60_000 })),
-  );
-}
-
 it("a reservation beyond 1,000 on a key has the reason reservations, unless the key is denied anyway", async () => {
   const opener = { name: "o", match: { path: "/none" }, limits: "9/minute" };
   const own = headgate({ POLICIES: [policy, { ...policy, name: "b", ban: "1h" }, opener] });
-  await fill(own);
+  const opening = { policy: "o", key, ttlMs: 60_000 };
+  await fillReservations(await own.check("POST", "/check/reserve", opening));
   const request = { policy: "b", key, ttlMs: 1_000 };
   const response = await own.check("POST", "/check/reserve", request);
   expect([response.status, await response.json()]).toMatchObject([

@@ -1,11 +1,6 @@
 /** Reservations: `POST /check/reserve` and `POST /check/settle`. */
-import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type Headgate, headgate, statusOf, token } from "../harness.ts";
-import { parseLimits } from "../../../src/strategies/index.ts";
-
-/** A charge of another policy on the same key. */
-const filler = { policy: "other", limits: parseLimits("1000000/hour"), cost: 1 };
+import { fillReservations, type Headgate, headgate, statusOf, token } from "../harness.ts";
 
 const log = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "header:X-Api-Key" };
 
@@ -248,12 +243,7 @@ describe("a key with 1,000 open reservations", () => {
   it("R16: a key with 1,000 open reservations gets a problem with a wait until one is settled or expires", async () => {
     const own = headgate({ ...log, LIMITS: "1000000/hour", STRATEGY: "fixed-window" });
     const { id } = await reserve(own, 1);
-    const [, key = ""] = id.split(".");
-    const object = env.RATE_LIMITER.getByName(key);
-    const open = Array.from({ length: 999 }, (_, each) =>
-      object.reserve({ key, charges: [filler], id: String(each), ttlMs: 60_000 }),
-    );
-    await Promise.all(open);
+    await fillReservations(Response.json({ id }), { ttlMs: 60_000 });
     at(19_999);
     const full = await own.check("POST", "/check/reserve?deny=403", {
       key: "k",
