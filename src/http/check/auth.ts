@@ -20,7 +20,7 @@ export const tokenField = "X-Headgate-Token";
 /** The holder of a request without a token, under `CHECK_AUTH = "none"`. */
 const anonymous: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
 
-/** @returns a factory of middleware that rejects requests whose token lacks a right: 401 or 403 */
+/** @returns a function that makes middleware for a right: it answers 401 without a valid token, and 403 without the right */
 export function requireToken({
   checkTokens: tokens,
   isLookOpen,
@@ -58,8 +58,8 @@ function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number
 const longestCharacterBytes = 4;
 
 /**
- * Pads with zeros, and truncates longer texts. Tokens are visible ASCII and shorter than `sizeBytes`, so that their last
- * byte is 0 and that of a truncated text is not.
+ * Pads with zeros, and truncates longer texts. The last byte of a padded token is 0, because tokens are shorter than
+ * `sizeBytes`. A truncated text never equals a token: it has another last byte.
  */
 function padded(text: string, sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);

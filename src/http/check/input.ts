@@ -245,10 +245,10 @@ function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[
     const check = readAdhoc(body);
     const errors = isFailure<FieldsInvalid>(check) ? [...check.errors] : [];
     const known = new Set(errors.map(identityOf));
-    // Callers can invent any number of these keys, so that their objects must be bounded.
+    // Callers can invent any number of these keys: sharding bounds the number of objects.
     const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
     const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
-      // Limits in one text share a field: a mistake that is repeated there is reported once.
+      // Several limits in one text have the same field: equal errors are reported once.
       const error = { field, accepted };
       if (!known.has(identityOf(error))) errors.push(error);
       known.add(identityOf(error));

@@ -128,7 +128,7 @@ export async function openReservation(
   }
   const { ttlMs } = request;
   const { outcome, address, fullForMs } = await runtime.limiter.reserve(spend, ttlMs, waitUntil);
-  // Settling reservations does not help a key that is denied anyway.
+  // A key that is denied anyway gets the denial: settling reservations would not help it.
   if (fullForMs > 0 && admits(outcome)) {
     const full = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
     return logDenial(runtime, full, resolved, waitUntil);
@@ -179,7 +179,7 @@ async function resolveCheck(
   if (contradicted !== null) return contradiction(contradicted);
   const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
   const { isDryRun } = policy;
-  // The answer shows what the limits decide, so that the limiter decides as without dry run.
+  // The limits decide as if enforced: the answer shows their decision.
   const decided = isDryRun
     ? { ...resolution.policy, isDryRun: false, ban: null }
     : resolution.policy;

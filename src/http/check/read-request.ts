@@ -22,7 +22,7 @@ export const validateQuery = <Input extends object, Output extends object>(
     return next();
   };
 
-/** Hono leaves invalid percent-encoding undecoded, so that two different queries would name one key. */
+/** Hono leaves invalid percent-encoding undecoded: two different queries would name the same key. */
 function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url);
@@ -82,7 +82,7 @@ async function readRequest<Output extends object, Options extends object>(
   const options = readQuery(queryOf(c));
   const body = await readJson(c.req.raw, limitBytes);
   if (isFailure(body)) return body;
-  // Parsing limits is expensive, so that the right is checked first.
+  // The right is checked first, because parsing limits is expensive.
   if (hasLimits(body.json) && !c.var.holder.may.has("adhoc")) {
     return { kind: "not-permitted", right: "adhoc" };
   }
@@ -112,7 +112,7 @@ async function readJson(
   const type = request.headers.get("Content-Type") ?? "";
   if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
   try {
-    // A body with a Content-Length is read at once, and measured nevertheless.
+    // The size is checked again below: Content-Length may be wrong.
     const bytes =
       request.headers.has("Content-Length") || request.body === null
         ? await request.arrayBuffer()
@@ -120,7 +120,7 @@ async function readJson(
     if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
     return { json: parseJson(utf8.decode(bytes)) };
   } catch (error) {
-    // Other errors: no JSON, no UTF-8, or a connection that was closed.
+    // Any other error: invalid JSON, invalid UTF-8 or a closed connection.
     return tooDeepFailure("body", error) ?? { kind: "body-malformed" };
   }
 }

@@ -60,7 +60,7 @@ export function checkRoutes(runtime: Runtime) {
     )
     .route("/", decisionRoutes(runtime, guards))
     .route("/", reservationRoutes(runtime, guards));
-  // In a statement of its own, so that the type of the routes does not offer these to typed clients.
+  // A separate statement keeps these routes out of the type for typed clients.
   routes
     .all("/health", methodNotAllowed("GET", "HEAD"))
     .all(documentPath, methodNotAllowed("GET", "HEAD"))
@@ -179,7 +179,7 @@ const methodNotAllowed =
   () =>
     problemResponse({ kind: "method-not-allowed", allowed });
 
-/** 200 with the decision, whether allowed or denied. Under `deny`, a denial answers with that status. */
+/** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
 function respond<Answer extends CheckAnswer>({ deny }: DenyOption, answer: Answer | Failure) {
   if (isFailure(answer)) return problemResponse(answer);
   if (deny === undefined || answer.allowed) return jsonResponse(answer, 200);

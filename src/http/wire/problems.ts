@@ -260,7 +260,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     title: "Internal Server Error",
     detail:
       "The configuration of Headgate is invalid. `npm run check-config` and the log also show the values.",
-    // Anyone may read this answer, so that it has no configured values.
+    // Anyone can read this answer: it must not contain configured values.
     members: {
       errors: failure.problems.map(({ variable, field, accepted }) => ({
         variable,

@@ -50,7 +50,7 @@ export function rateLimitFields(
         return policyItem(limit, own?.windowMs ?? limit.windowMs);
       }),
     ),
-    // Under a ban, no limit may be violated.
+    // A ban also denies when no limit is violated.
     ...(sent.length > 0 && { RateLimit: serializeList(sent.map(limitItem)) }),
     ...retryAfterFieldOf(decisions),
   };
@@ -60,7 +60,7 @@ export function rateLimitFields(
 export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
   advertisedRemaining(a) - advertisedRemaining(b) || b.resetAfterMs - a.resetAfterMs;
 
-/** The parameter `r`. With a burst, `remaining` can exceed the limit, which `r` must not. */
+/** The parameter `r`, which must not exceed the limit. With a burst, `remaining` can. */
 export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number =>
   Math.min(remaining, limit);
 
@@ -78,7 +78,7 @@ export function retryAfterFieldOf(decisions: readonly Decision[]): RateLimitFiel
   return isDenied ? retryAfterField(advertisedWaitMs(decisions)) : {};
 }
 
-/** Empty when waiting does not help. */
+/** `Retry-After` for a wait. Empty for null: waiting does not help. */
 export const retryAfterField = (retryAfterMs: number | null): { readonly "Retry-After"?: string } =>
   retryAfterMs === null ? {} : { "Retry-After": String(retryAfterSeconds(retryAfterMs)) };
 
@@ -87,7 +87,7 @@ export function retryAfterSeconds(retryAfterMs: number): number {
   return Math.min(Math.max(1, Math.ceil(retryAfterMs / 1000)), 2 ** 31 - 1);
 }
 
-/** A slot can become free at any time before its lease ends, so that clients should retry soon. */
+/** A slot can become free long before its lease ends: clients should retry soon. */
 const slotWaitMs = 1_000;
 
 const countsSlots = ({ strategy }: { readonly strategy: string }): boolean =>
@@ -108,7 +108,7 @@ export function advertisedWaitMs(decisions: readonly Decision[]): number | null 
 /** The greatest Integer of a structured field (RFC 9651, section 3.3.1). */
 const greatestInteger = 999_999_999_999_999;
 
-/** Rounds up. The library would serialise other numbers as Decimals, which these parameters do not accept. */
+/** Rounds up. The library would serialise other numbers as Decimals, which these parameters must not be. */
 function integer(value: number): number {
   if (Number.isNaN(value))
     throw new RangeError("a RateLimit field has no value for what is no number");
