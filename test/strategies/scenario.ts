@@ -281,8 +281,8 @@ export function mostWithin(
 }
 
 /** `forAll` with fewer runs: a property of scenarios is checked for each of 24 limit sets. */
-export const forAllScenarios: typeof forAll = (arbitraries, check, numRuns = 60) =>
-  forAll(arbitraries, check, numRuns);
+export const forAllScenarios: typeof forAll = (arbitraries, check) =>
+  forAll(arbitraries, check, 60);
 
 /** Declares a test for each limit set. */
 export function testEach(
