@@ -134,6 +134,8 @@ describe("eventual consistency under random faults", () => {
         const { world, object, isolates } = await simulate(policy, schedule, keys);
         object.isReachable = true;
         object.isDisturbed = false;
+        // Delays of up to 900 ms each way remain. Then 40 % of the syncs miss their deadline of 1 s, and the next attempt
+        // follows a second later. Unsent spends wait until the batch before is acknowledged, so a minute leaves 30 attempts.
         for (let step = 0; step < 12; step++) {
           // oxlint-disable-next-line no-await-in-loop
           await world.runUntil(world.nowMs + 5_000);
