@@ -33,6 +33,7 @@ import { decodeDated, decodeIntegers, encodeDated, encodeIntegers } from "./log/
 import { openBytes } from "./open-reservations.ts";
 import {
   constantSizeBytes,
+  type DatedUnits,
   type Limit,
   type LimitProblem,
   type Renewal,
@@ -128,25 +129,19 @@ export function waitUntilOwed(limit: BucketLimit, level: Level, credits: number,
 }
 
 /** Adds units at an instant. If a later spend exists, they count from it, so that they drain no earlier. */
-function addOwed(
-  limit: BucketLimit,
-  before: Level,
-  units: number,
-  spentAtMs: number,
-  nowMs: number,
-): Level {
+function addOwed(limit: BucketLimit, before: Level, spent: DatedUnits, nowMs: number): Level {
   // A drained level must decide like a fresh one, because storage may have discarded it.
   const owedNow = creditsOwed(limit, before, nowMs);
   const level = owedNow === 0 ? nothingOwed : before;
   const { newest } = level;
-  const atMs = Math.max(spentAtMs, level.atMs, newest === null ? 0 : newest.atMs);
+  const atMs = Math.max(spent.atMs, level.atMs, newest === null ? 0 : newest.atMs);
   const owed = atMs === nowMs ? owedNow : creditsOwed(limit, level, atMs);
   // A spend that finds nothing owed starts the grid of steps, which stays until the level has drained.
   const stepAtMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
   const reserved = level.reserved === null ? null : recordSpend(level.reserved, atMs, owed);
   return {
     atMs: stepAtMs,
-    owed: Math.min(mostOwed(limit), owed + units * limit.creditsPerUnit),
+    owed: Math.min(mostOwed(limit), owed + spent.units * limit.creditsPerUnit),
     newest: newest?.atMs === atMs ? newest : pushMark(newest, atMs, owed),
     // Settlements move only the first refill period.
     reserved: stepAtMs === level.atMs ? reserved : fixPeriods(reserved),
@@ -154,27 +149,15 @@ function addOwed(
 }
 
 /** The state of a queue after a spend. Only the last spend can be refunded, because later slots are already promised. */
-export function enqueue(
-  limit: BucketLimit,
-  level: Level,
-  units: number,
-  atMs: number,
-  nowMs: number,
-): Level {
-  const next = addOwed(limit, level, units, atMs, nowMs);
-  const lastAtMs = next.newest?.atMs ?? atMs;
-  return { ...next, newest: { atMs: lastAtMs, owed: 0, older: null, depth: 1 } };
+export function enqueue(limit: BucketLimit, level: Level, spent: DatedUnits, nowMs: number): Level {
+  const next = addOwed(limit, level, spent, nowMs);
+  const atMs = next.newest?.atMs ?? spent.atMs;
+  return { ...next, newest: { atMs, owed: 0, older: null, depth: 1 } };
 }
 
 /** The state after a spend that is not a reservation. */
-export function spendFinal(
-  limit: BucketLimit,
-  level: Level,
-  units: number,
-  atMs: number,
-  nowMs: number,
-): Level {
-  const next = addOwed(limit, level, units, atMs, nowMs);
+export function spendFinal(limit: BucketLimit, level: Level, spent: DatedUnits, nowMs: number) {
+  const next = addOwed(limit, level, spent, nowMs);
   const { reserved, newest } = next;
   if (reserved === null || reserved.firstFinalAtMs === null || newest === null) return next;
   return { ...next, reserved: recordFinalSpend(reserved, newest.atMs) };
@@ -189,7 +172,7 @@ function reserveUnits(
   const hasPeriods = limit.stepMs === limit.windowMs;
   // A spend that finds the bucket full begins the first refill period.
   const beginsPeriod = hasPeriods && creditsOwed(limit, level, nowMs) === 0;
-  const next = addOwed(limit, level, units, nowMs, nowMs);
+  const next = addOwed(limit, level, { atMs: nowMs, units }, nowMs);
   const atMs = next.newest?.atMs ?? nowMs;
   const firstFinalAtMs = beginsPeriod ? Number.POSITIVE_INFINITY : null;
   const opened = { atMs, expiresAtMs, firstFinalAtMs };
@@ -204,7 +187,7 @@ function settleUnits(
 ): Level {
   const isOpen = isOpenAt(level.reserved, spentAtMs);
   const units = cost - actualCost;
-  const left = units > 0 ? refundUnits(limit, level, units, spentAtMs, nowMs) : level;
+  const left = units > 0 ? refundUnits(limit, level, { atMs: spentAtMs, units }, nowMs) : level;
   const { reserved } = left;
   if (!isOpen || reserved === null) return left;
   const final = actualCost > 0 ? recordFinalSpend(reserved, spentAtMs) : reserved;
@@ -263,18 +246,13 @@ function mergeMark(newest: Mark, later: Mark): Mark {
  * Gives back units, but at most the least credits owed at any time since their spend, because all credits beyond that
  * have drained. The least credits are exact for an open reservation. Otherwise the marks give a lower bound.
  */
-function refundUnits(
-  limit: BucketLimit,
-  level: Level,
-  units: number,
-  spentAtMs: number,
-  nowMs: number,
-): Level {
+function refundUnits(limit: BucketLimit, level: Level, refunded: DatedUnits, nowMs: number): Level {
+  const spentAtMs = refunded.atMs;
   const owed = creditsOwed(limit, level, nowMs);
   const marks = listMarks(level.newest);
   const leastMarked = Math.min(owed, marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed);
   const least = Math.max(leastMarked, leastOwedSince(level.reserved, spentAtMs, owed));
-  const credits = Math.min(units * limit.creditsPerUnit, least);
+  const credits = Math.min(refunded.units * limit.creditsPerUnit, least);
   if (credits === 0) return level;
   if (credits === owed) return nothingOwed;
   // Without the refunded credits, later spends would have found less owed.

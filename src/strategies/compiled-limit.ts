@@ -89,6 +89,7 @@ const longestClockChangeMs = 2 * 3_600_000;
 
 function retentionMsOf(strategy: Strategy, limit: Limit): number {
   if (limit.period !== undefined) return limit.windowMs + longestClockChangeMs;
-  const full = strategy.spend(limit, strategy.fresh(), strategy.capacity(limit), 0, 0);
+  const spent = { atMs: 0, units: strategy.capacity(limit) };
+  const full = strategy.spend(limit, strategy.fresh(), spent, 0);
   return strategy.idleAtMs(limit, full);
 }

@@ -5,7 +5,7 @@
  * A spend is final if it can no longer be settled. Only the first few final spends are kept. After one was left out, no
  * later one is added. When all kept spends are given back, the window no longer moves.
  */
-import { decodeIntegers, decodeDated, encodeDated, type DatedUnits } from "./log/varint.ts";
+import { decodeDated, decodeIntegers, encodeDated } from "./log/varint.ts";
 import {
   addEntry,
   decodeEntries,
@@ -19,7 +19,7 @@ import {
   removeExpired,
   renewEntries,
 } from "./open-reservations.ts";
-import type { Renewal, ReservedUnits, SettledUnits } from "./strategy.ts";
+import type { DatedUnits, Renewal, ReservedUnits, SettledUnits } from "./strategy.ts";
 
 export interface FirstSpends {
   /** The first final spends, the oldest first. */
@@ -114,13 +114,13 @@ export function settleReservedSpend(
 }
 
 /** Removes units of a final spend. */
-export function removeFinalSpend(before: FirstSpends, spentAtMs: number, units: number) {
+export function removeFinalSpend(before: FirstSpends, spend: DatedUnits): FirstSpends {
   const { final, open } = before;
-  const index = final.findIndex(({ atMs }) => atMs === spentAtMs);
+  const index = final.findIndex(({ atMs }) => atMs === spend.atMs);
   const found = final[index];
   if (found === undefined) return before;
-  const left = found.units - units;
-  const spendsLeft = left > 0 ? [{ atMs: spentAtMs, units: left }] : [];
+  const units = found.units - spend.units;
+  const spendsLeft = units > 0 ? [{ atMs: spend.atMs, units }] : [];
   return { final: final.toSpliced(index, 1, ...spendsLeft), open };
 }
 

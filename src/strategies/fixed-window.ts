@@ -27,6 +27,7 @@ import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
 import { openBytes } from "./open-reservations.ts";
 import {
   constantSizeBytes,
+  type DatedUnits,
   type Limit,
   type ReservedUnits,
   type SettledUnits,
@@ -85,15 +86,14 @@ const isOpenedByRequest = ({ align, elastic }: FixedWindowLimit): boolean =>
 function spend(
   limit: FixedWindowLimit,
   window: FixedWindow,
-  units: number,
-  atMs: number,
+  spent: DatedUnits,
   nowMs: number,
 ): FixedWindow {
+  const { atMs, units } = spent;
   if (isOver(limit, window, nowMs)) {
     const openedAtMs = startMsOf(limit, atMs);
     if (nowMs >= endMsOf(limit, openedAtMs)) return window;
-    const final = [{ atMs, units }];
-    const firstSpends = isOpenedByRequest(limit) ? { final, open: null } : noFirstSpends;
+    const firstSpends = isOpenedByRequest(limit) ? { final: [spent], open: null } : noFirstSpends;
     return { openedAtMs, startedAtMs: openedAtMs, count: units, firstSpends };
   }
   // A late booking from before a clock or calendar window belongs to a window that is over. Otherwise it would have opened
@@ -106,22 +106,19 @@ function spend(
     openedAtMs,
     startedAtMs: limit.elastic ? Math.max(startedAtMs, atMs) : startedAtMs,
     count: count + units,
-    firstSpends: isOpenedByRequest(limit)
-      ? addFinalSpend(firstSpends, count, { atMs, units })
-      : firstSpends,
+    firstSpends: isOpenedByRequest(limit) ? addFinalSpend(firstSpends, count, spent) : firstSpends,
   };
 }
 
 function refund(
   limit: FixedWindowLimit,
   window: FixedWindow,
-  units: number,
-  spentAtMs: number,
+  refunded: DatedUnits,
   nowMs: number,
 ): FixedWindow {
-  if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
-  const firstSpends = removeFinalSpend(window.firstSpends, spentAtMs, units);
-  return removeUnits(limit, window, units, firstSpends);
+  if (isOver(limit, window, nowMs) || refunded.atMs < window.openedAtMs) return window;
+  const firstSpends = removeFinalSpend(window.firstSpends, refunded);
+  return removeUnits(limit, window, refunded.units, firstSpends);
 }
 
 /** @param firstSpends the first spends that are left */
@@ -146,7 +143,7 @@ function reserve(
   nowMs: number,
 ): FixedWindow {
   const { units } = reserved;
-  if (!isOpenedByRequest(limit)) return spend(limit, window, units, nowMs, nowMs);
+  if (!isOpenedByRequest(limit)) return spend(limit, window, { atMs: nowMs, units }, nowMs);
   const isFirst = isOver(limit, window, nowMs);
   const { openedAtMs, count, firstSpends } = isFirst ? { ...none, openedAtMs: nowMs } : window;
   return {
@@ -170,7 +167,7 @@ function settle(
     const firstSpends = settleReservedSpend(window.firstSpends, settlement);
     return removeUnits(limit, window, units, firstSpends);
   }
-  return units === 0 ? window : refund(limit, window, units, spentAtMs, nowMs);
+  return units === 0 ? window : refund(limit, window, { atMs: spentAtMs, units }, nowMs);
 }
 
 export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({

@@ -89,16 +89,16 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   delayMs: (limit, level, nowMs) =>
     limit.mode === "queue" ? Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerStep) : 0,
 
-  spend: (limit, level, units, atMs, nowMs) =>
+  spend: (limit, level, spent, nowMs) =>
     limit.mode === "queue"
-      ? enqueue(limit, level, units, atMs, nowMs)
-      : spendFinal(limit, level, units, atMs, nowMs),
+      ? enqueue(limit, level, spent, nowMs)
+      : spendFinal(limit, level, spent, nowMs),
 
   reservations: {
     ...bucketReservations,
     reserve: (limit, level, reserved, nowMs) =>
       limit.mode === "queue"
-        ? enqueue(limit, level, reserved.units, nowMs, nowMs)
+        ? enqueue(limit, level, { atMs: nowMs, units: reserved.units }, nowMs)
         : bucketReservations.reserve(limit, level, reserved, nowMs),
   },
 });

@@ -235,8 +235,9 @@ class LimitsMeter implements Meter {
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
+    const refunded = { atMs: spentAtMs, units: cost };
     this.#change(seenMs, ({ compiled: { limit, strategy }, state }) =>
-      strategy.refund(limit, state, cost, spentAtMs, seenMs),
+      strategy.refund(limit, state, refunded, seenMs),
     );
   }
 

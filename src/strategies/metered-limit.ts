@@ -37,7 +37,7 @@ export function rebooked({ compiled, state }: MeteredLimit, seenMs: number, nowM
   const fresh = strategy.fresh();
   return {
     compiled,
-    state: used === 0 ? fresh : strategy.spend(limit, fresh, used, nowMs, nowMs),
+    state: used === 0 ? fresh : strategy.spend(limit, fresh, { atMs: nowMs, units: used }, nowMs),
   };
 }
 
@@ -47,7 +47,7 @@ export function spentState(
   cost: number,
   atMs: number,
 ): unknown {
-  return strategy.spend(limit, state, cost, atMs, atMs);
+  return strategy.spend(limit, state, { atMs, units: cost }, atMs);
 }
 
 /** Debts are capped, so that sums of units stay exact integers. */
@@ -61,7 +61,7 @@ export function bookedState(
   seenMs: number,
 ): unknown {
   const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
-  return units <= 0 ? state : strategy.spend(limit, state, units, atMs, seenMs);
+  return units <= 0 ? state : strategy.spend(limit, state, { atMs, units }, seenMs);
 }
 
 /** The instant at which a reservation is booked. Slots expire after a window, so those with a shorter ttl are booked earlier. */
@@ -76,14 +76,12 @@ export function reservedState(
   atMs: number,
 ): unknown {
   const { limit, strategy } = compiled;
-  return strategy.reservations === null
-    ? strategy.spend(limit, state, cost, reservedAtMs(compiled, ttlMs, atMs), atMs)
-    : strategy.reservations.reserve(
-        limit,
-        state,
-        { units: cost, expiresAtMs: expiryMs(atMs, ttlMs) },
-        atMs,
-      );
+  if (strategy.reservations === null) {
+    const spent = { atMs: reservedAtMs(compiled, ttlMs, atMs), units: cost };
+    return strategy.spend(limit, state, spent, atMs);
+  }
+  const reserved = { units: cost, expiresAtMs: expiryMs(atMs, ttlMs) };
+  return strategy.reservations.reserve(limit, state, reserved, atMs);
 }
 
 /** The state after a reservation ends: its slots are free, or its units are corrected to the actual cost. */
@@ -102,7 +100,7 @@ export function settledState(
     const settlement = { cost, actualCost: cost - refunded, spentAtMs };
     next = strategy.reservations.settle(limit, state, settlement, seenMs);
   } else if (refunded > 0) {
-    next = strategy.refund(limit, state, refunded, spentAtMs, seenMs);
+    next = strategy.refund(limit, state, { atMs: spentAtMs, units: refunded }, seenMs);
   }
   // Units beyond the reserved cost are spent now.
   return actualCost > cost
@@ -118,7 +116,7 @@ function releasedState(
 ): unknown {
   // The clock was ahead when the reservation was made. Its slots have been booked again since, without its ttl.
   const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(compiled, ttlMs, heldAtMs);
-  return compiled.strategy.refund(compiled.limit, state, cost, atMs, seenMs);
+  return compiled.strategy.refund(compiled.limit, state, { atMs, units: cost }, seenMs);
 }
 
 /** Whether the state keeps data about a reservation made at `spentAtMs`. */
@@ -169,7 +167,9 @@ const stateWithHeld = (
   { compiled, state }: MeteredLimit,
   { atMs, heldUnits }: DecisionTime,
 ): unknown =>
-  heldUnits === 0 ? state : compiled.strategy.spend(compiled.limit, state, heldUnits, atMs, atMs);
+  heldUnits === 0
+    ? state
+    : compiled.strategy.spend(compiled.limit, state, { atMs, units: heldUnits }, atMs);
 
 /** How long an allowed request waits in the slowest queue, computed before its units are spent. */
 export function queueDelayMs(limits: readonly MeteredLimit[], time: DecisionTime): number {

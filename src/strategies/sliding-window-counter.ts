@@ -25,6 +25,7 @@ import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
 import { openBytes } from "./open-reservations.ts";
 import {
   constantSizeBytes,
+  type DatedUnits,
   type Limit,
   type ReservedUnits,
   type SettledUnits,
@@ -91,14 +92,14 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
 function spend(
   limit: AlignedLimit,
   buckets: BucketPair,
-  units: number,
-  atMs: number,
+  spent: DatedUnits,
   nowMs: number,
 ): BucketPair {
+  const { atMs, units } = spent;
   const before = rollBuckets(limit, buckets, nowMs);
   const isOnClock = limit.align === "clock";
   if (isEmpty(before)) {
-    const firstSpends = isOnClock ? noFirstSpends : { final: [{ atMs, units }], open: null };
+    const firstSpends = isOnClock ? noFirstSpends : { final: [spent], open: null };
     const openedAtMs = openingMs(limit.align, limit.windowMs, atMs);
     return rollBuckets(limit, { openedAtMs, previous: 0, current: units, firstSpends }, nowMs);
   }
@@ -106,7 +107,7 @@ function spend(
   if (atMs < openedAtMs - limit.windowMs) return buckets;
   const firstSpends = isOnClock
     ? noFirstSpends
-    : addFinalSpend(before.firstSpends, previous + current, { atMs, units });
+    : addFinalSpend(before.firstSpends, previous + current, spent);
   return atMs >= openedAtMs
     ? { openedAtMs, previous, current: current + units, firstSpends }
     : { openedAtMs, previous: previous + units, current, firstSpends };
@@ -115,16 +116,16 @@ function spend(
 function refund(
   limit: AlignedLimit,
   buckets: BucketPair,
-  units: number,
-  spentAtMs: number,
+  refunded: DatedUnits,
   nowMs: number,
 ): BucketPair {
+  const { atMs: spentAtMs, units } = refunded;
   const before = rollBuckets(limit, buckets, nowMs);
   const { openedAtMs, previous, current } = before;
   const isCurrent = spentAtMs >= openedAtMs && current > 0;
   const isPrevious = spentAtMs < openedAtMs && spentAtMs >= openedAtMs - limit.windowMs;
   if (!isCurrent && !(isPrevious && previous > 0)) return buckets;
-  const firstSpends = removeFinalSpend(before.firstSpends, spentAtMs, units);
+  const firstSpends = removeFinalSpend(before.firstSpends, refunded);
   const after: BucketPair = {
     openedAtMs,
     previous: isCurrent ? previous : Math.max(0, previous - units),
@@ -154,7 +155,7 @@ function reserve(
   const before = rollBuckets(limit, buckets, nowMs);
   // The current bucket cannot move while the previous one counts.
   if (limit.align === "clock" || before.previous > 0) {
-    return spend(limit, buckets, units, nowMs, nowMs);
+    return spend(limit, buckets, { atMs: nowMs, units }, nowMs);
   }
   const isFirst = isEmpty(before);
   const { openedAtMs, current, firstSpends } = isFirst ? { ...none, openedAtMs: nowMs } : before;
@@ -174,17 +175,18 @@ function settle(
 ): BucketPair {
   const { cost, actualCost, spentAtMs } = settlement;
   const units = cost - actualCost;
+  const refunded = { atMs: spentAtMs, units };
   const before = rollBuckets(limit, buckets, nowMs);
   const { openedAtMs, previous, current } = before;
   if (spentAtMs < openedAtMs && previous > 0 && units > 0) {
     // It is too late to move a bucket.
     if (spentAtMs < openedAtMs - limit.windowMs) return buckets;
     if (previous <= units && current === 0) return none;
-    const firstSpends = removeFinalSpend(before.firstSpends, spentAtMs, units);
+    const firstSpends = removeFinalSpend(before.firstSpends, refunded);
     return { openedAtMs, previous: Math.max(0, previous - units), current, firstSpends };
   }
   if (!hasReservedSpend(before.firstSpends, spentAtMs)) {
-    return units === 0 ? buckets : refund(limit, buckets, units, spentAtMs, nowMs);
+    return units === 0 ? buckets : refund(limit, buckets, refunded, nowMs);
   }
   if (units >= current) return none;
   const firstSpends = settleReservedSpend(before.firstSpends, settlement);

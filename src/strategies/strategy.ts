@@ -71,6 +71,12 @@ export interface LimitProblem {
  */
 export type StoredState = string | readonly string[];
 
+/** Units with the instant at which they were spent or from which they count. */
+export interface DatedUnits {
+  readonly atMs: number;
+  readonly units: number;
+}
+
 /** The units that a reservation spends. */
 export interface ReservedUnits {
   readonly units: number;
@@ -156,10 +162,10 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
   /** The delay of the next allowed unit; null if the strategy has no queue. */
   readonly delayMs: OptionalFunctions<L, State>["delayMs"] | null;
-  /** The state after units are spent at `atMs <= nowMs`, whether they fit or not. */
-  spend(limit: L, state: State, units: number, atMs: number, nowMs: number): State;
-  /** The state after units spent at `spentAtMs` are given back, except those that no longer count. */
-  refund(limit: L, state: State, units: number, spentAtMs: number, nowMs: number): State;
+  /** The state after a spend at `atMs <= nowMs`, whether the units fit or not. */
+  spend(limit: L, state: State, spent: DatedUnits, nowMs: number): State;
+  /** The state after units spent at `atMs` are given back, except those that no longer count. */
+  refund(limit: L, state: State, refunded: DatedUnits, nowMs: number): State;
   /** The state after a denial; null if denials change nothing. */
   readonly deny: OptionalFunctions<L, State>["deny"] | null;
   /** Null if refunds are exact without further data, or if the strategy documents that they are not exact. */

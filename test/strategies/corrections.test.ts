@@ -176,8 +176,8 @@ describe.each(variants)("the transitions of a strategy: $title", (variant) => {
           nowMs += idleMs;
           const atMs = nowMs - agoMs;
           state = isRefund
-            ? strategy.refund(limit, state, spent, atMs, nowMs)
-            : strategy.spend(limit, state, spent, atMs, nowMs);
+            ? strategy.refund(limit, state, { atMs, units: spent }, nowMs)
+            : strategy.spend(limit, state, { atMs, units: spent }, nowMs);
           const used = strategy.used(limit, state, nowMs);
           for (let cost = Math.max(0, capacity - used + 1); cost <= capacity; cost++) {
             const fitsAtMs = nowMs + strategy.waitMs(limit, state, cost, nowMs);
@@ -201,7 +201,7 @@ describe.each(variants)("the transitions of a strategy: $title", (variant) => {
       expectSame(strategy.idleAtMs(limit, state), 0);
       for (const { idleMs, agoMs, units } of moves) {
         nowMs += idleMs;
-        state = strategy.spend(limit, state, units, nowMs - agoMs, nowMs);
+        state = strategy.spend(limit, state, { atMs: nowMs - agoMs, units }, nowMs);
       }
       expectSame(strategy.used(limit, state, Math.max(nowMs, strategy.idleAtMs(limit, state))), 0);
     }),

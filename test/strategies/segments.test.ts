@@ -283,11 +283,11 @@ describe("a long log with random corrections", () => {
         let runs = new Map<number, number>();
         const versions: LogVersion[] = [];
         const spend = (atMs: number): void => {
-          log = strategy.spend(limit, log, 1, atMs, nowMs);
+          log = strategy.spend(limit, log, { atMs, units: 1 }, nowMs);
           if (nowMs - atMs < limit.windowMs) runs.set(atMs, (runs.get(atMs) ?? 0) + 1);
         };
         const refund = (atMs: number): void => {
-          log = strategy.refund(limit, log, 1, atMs, nowMs);
+          log = strategy.refund(limit, log, { atMs, units: 1 }, nowMs);
           const left = (runs.get(atMs) ?? 0) - 1;
           if (left > 0) runs.set(atMs, left);
           else runs.delete(atMs);

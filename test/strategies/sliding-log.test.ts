@@ -264,11 +264,11 @@ describe("versions of a log", () => {
             : undefined;
           if (refundedAtMs === undefined) {
             const atMs = nowMs - agoMs;
-            const log = strategy.spend(limit, from.log, units, atMs, nowMs);
+            const log = strategy.spend(limit, from.log, { atMs, units }, nowMs);
             const added = Array.from({ length: units }, () => atMs);
             versions.push({ log, units: [...from.units, ...added], nowMs });
           } else {
-            const log = strategy.refund(limit, from.log, 1, refundedAtMs, nowMs);
+            const log = strategy.refund(limit, from.log, { atMs: refundedAtMs, units: 1 }, nowMs);
             versions.push({
               log,
               units: from.units.toSpliced(from.units.indexOf(refundedAtMs), 1),

@@ -1,5 +1,5 @@
 /** The parts that all strategies with a log share. */
-import type { Limit } from "../strategy.ts";
+import type { DatedUnits, Limit } from "../strategy.ts";
 import {
   addToRuns,
   decodeRuns,
@@ -28,13 +28,13 @@ export function logParts<L extends Limit>({ keptMs, countsFromMs }: LogTimes<L>)
     used: (limit: L, log: Runs, nowMs: number) => unitsAfter(log, afterMs(limit, nowMs)),
     waitMs: (limit: L, log: Runs, cost: number, nowMs: number) =>
       instantLeaving(log, limit.limit - cost) + keptMs(limit) - nowMs,
-    spend(limit: L, log: Runs, units: number, atMs: number, nowMs: number): Runs {
+    spend(limit: L, log: Runs, { atMs, units }: DatedUnits, nowMs: number): Runs {
       const fromMs = countsFromMs(limit, atMs);
       const isOver = fromMs <= afterMs(limit, nowMs);
       return isOver ? log : addToRuns(log, units, fromMs, afterMs(limit, nowMs));
     },
-    refund: (limit: L, log: Runs, units: number, spentAtMs: number, nowMs: number) =>
-      removeFromRuns(log, units, countsFromMs(limit, spentAtMs), afterMs(limit, nowMs), nowMs),
+    refund: (limit: L, log: Runs, { atMs, units }: DatedUnits, nowMs: number) =>
+      removeFromRuns(log, units, countsFromMs(limit, atMs), afterMs(limit, nowMs), nowMs),
     idleAtMs: (limit: L, { newest }: Runs) =>
       newest.units === 0 ? 0 : newest.atMs + keptMs(limit),
     sizeBytes: runsBytes,

@@ -3,7 +3,8 @@
  * of the log, and each segment is encoded once.
  */
 import { bisect } from "../integers.ts";
-import { type DatedUnits, decodeIntegers, encodeDated } from "./varint.ts";
+import type { DatedUnits } from "../strategy.ts";
+import { decodeIntegers, encodeDated } from "./varint.ts";
 
 /** Units that count from one instant. */
 export type Run = DatedUnits;

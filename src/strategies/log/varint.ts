@@ -1,5 +1,6 @@
 /** Variable-length encoding of integers of at least 0, as compact text that fits storage and JSON. */
 import { isCount } from "../integers.ts";
+import type { DatedUnits } from "../strategy.ts";
 
 /** A character holds five bits, the lowest first. Its sixth bit is set when more characters follow. */
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -37,12 +38,6 @@ export function decodeIntegers(text: unknown): number[] | null {
     place = 1;
   }
   return place === 1 ? integers : null;
-}
-
-/** Units with the instant at which they were spent or from which they count. */
-export interface DatedUnits {
-  readonly atMs: number;
-  readonly units: number;
 }
 
 /**
