@@ -219,8 +219,7 @@ class LimitsMeter implements Meter {
   }
 
   book(cost: number, atMs: number, nowMs: number): void {
-    requireCount("cost", cost);
-    requireCount("atMs", atMs);
+    requireCounts({ cost, atMs });
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
@@ -230,8 +229,7 @@ class LimitsMeter implements Meter {
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
-    requireCount("cost", cost);
-    requireCount("spentAtMs", spentAtMs);
+    requireCounts({ cost, spentAtMs });
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
@@ -243,10 +241,7 @@ class LimitsMeter implements Meter {
 
   settle(reservation: SettledReservation, nowMs: number): void {
     const { cost, actualCost, spentAtMs, ttlMs, heldAtMs = spentAtMs } = reservation;
-    requireCount("cost", cost);
-    requireCount("actualCost", actualCost);
-    requireCount("spentAtMs", spentAtMs);
-    requireCount("heldAtMs", heldAtMs);
+    requireCounts({ cost, actualCost, spentAtMs, heldAtMs });
     requireTtl(ttlMs);
     requireInstant(nowMs);
     const isOpen = this.#limits.some((metered) => hasOpenReservation(metered, spentAtMs));
@@ -259,8 +254,7 @@ class LimitsMeter implements Meter {
 
   renew(reservation: RenewedReservation, nowMs: number): void {
     const { cost, heldAtMs, ttlMs } = reservation;
-    requireCount("cost", cost);
-    requireCount("heldAtMs", heldAtMs);
+    requireCounts({ cost, heldAtMs });
     requireTtl(ttlMs);
     requireInstant(nowMs);
     if (cost === 0 || !this.#limits.some(canRenew)) return;
@@ -361,6 +355,10 @@ function requireInstant(nowMs: number): void {
 function requireCount(name: string, value: number): void {
   if (!isCount(value))
     throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
+}
+
+function requireCounts(values: Readonly<Record<string, number>>): void {
+  for (const [name, value] of Object.entries(values)) requireCount(name, value);
 }
 
 function requireTtl(ttlMs: number): void {

@@ -108,7 +108,7 @@ export function addToRuns(runs: Runs, units: number, atMs: number, afterMs: numb
   const { newest } = runs;
   if (atMs > newest.atMs) return appendRun(runs, { atMs, units }, afterMs);
   return atMs === newest.atMs
-    ? replaceNewest(runs, { atMs, units: newest.units + units })
+    ? { ...runs, newest: { atMs, units: newest.units + units } }
     : correctRun(runs, atMs, units, afterMs);
 }
 
@@ -132,12 +132,10 @@ export function removeFromRuns(
   const isNewest = segment === runs.older.list.length && index === runs.end;
   if (!isNewest) return correctRun(runs, atMs, -units, afterMs);
   if (newest.atMs < spentAtMs) return runs;
-  if (newest.units > units) return replaceNewest(runs, { ...newest, units: newest.units - units });
-  return removeNewest(runs, afterMs);
-}
-
-function replaceNewest({ older, times, totals, start, end }: Runs, newest: Run): Runs {
-  return { older, times, totals, start, end, newest };
+  const left = newest.units - units;
+  return left > 0
+    ? { ...runs, newest: { atMs: newest.atMs, units: left } }
+    : removeNewest(runs, afterMs);
 }
 
 function removeNewest(runs: Runs, afterMs: number): Runs {
