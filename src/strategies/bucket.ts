@@ -105,7 +105,7 @@ function creditsProblem(limit: BucketLimit): LimitProblem | null {
   const isOfBurst = limit.burst !== limit.limit && limit.burst > limit.limit / divisor;
   return {
     field: isOfBurst ? "burst" : "limit",
-    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} limit × window in milliseconds without common divisors, and burst × window divided by the greatest of them, must stay below 2^52`,
+    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy}, with limit and window in milliseconds divided by their greatest common divisor, limit × window and burst × window must stay below 2^52`,
   };
 }
 

@@ -190,7 +190,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
       return { field: "align", accepted: '"calendar", which months and years imply' };
     }
     if (limit.align !== "calendar" && limit.timezone !== undefined) {
-      return { field: "timezone", accepted: 'nothing unless align is "calendar"' };
+      return { field: "timezone", accepted: 'no timezone unless align is "calendar"' };
     }
     return limit.elastic && limit.align !== "first-request"
       ? { field: "elastic", accepted: 'false unless align is "first-request"' }
@@ -198,7 +198,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
   },
   warning: (limit) =>
     limit.elastic
-      ? "elastic windows are deprecated: who keeps asking is never let in again; a sliding-log is as strict and lets in what it can"
+      ? "elastic windows are deprecated: a client that keeps sending is never allowed again; a sliding-log is as strict, and allows requests as soon as they fit"
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";

@@ -57,6 +57,6 @@ export function productProblem(limit: Limit): LimitProblem | null {
   if (product <= Number.MAX_SAFE_INTEGER) return null;
   return {
     field: "limit",
-    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy} limit × window in milliseconds, without common divisors, must stay below 2^52`,
+    accepted: `fewer units or a shorter window: for the strategy ${limit.strategy}, limit × window in milliseconds, both divided by their greatest common divisor, must stay below 2^52`,
   };
 }

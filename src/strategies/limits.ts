@@ -243,7 +243,7 @@ function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: Rep
     const limit: Limit = { ...draft.limit, name };
     const { identity } = compiledLimit(limit);
     if (identities.has(identity)) {
-      const accepted = "limits that differ in window, strategy or options from one another";
+      const accepted = "limits that differ from one another in window, strategy or options";
       reportAt(draft.field, draft.written, accepted);
     } else if (names.has(name)) {
       reportAt(joinPath(draft.field, "name"), name, "a name that no other limit of the policy has");

@@ -205,7 +205,7 @@ describeField({
     },
     {
       at: ".limit",
-      accepted: /^fewer units or a shorter window: for the strategy sliding-window-counter /,
+      accepted: /^fewer units or a shorter window: for the strategy sliding-window-counter, /,
       values: ["999999999999989/day", "99999999999/3650d", { limit: 1e14 + 1, window: "1d" }],
     },
     {
@@ -231,7 +231,7 @@ describeField({
     },
     {
       at: "[1]",
-      accepted: /^limits that differ in window, strategy or options from one another$/,
+      accepted: /^limits that differ from one another in window, strategy or options$/,
       values: ["5/minute", "9 per 60s", { limit: 1, window: "1m" }],
       of: (value) => ["5/minute", value],
     },

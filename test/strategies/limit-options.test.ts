@@ -17,7 +17,7 @@ const duration =
   'a duration from 1 ms to 10 years such as "30s", "10m", "1h", "2 minutes" or "day" (ms, s, m, h, d, w)';
 const window = `${duration}, or the calendar's "month" (mo) or "year" (y)`;
 const zone = 'an IANA time zone such as "Europe/Berlin" or "UTC"';
-const noZone = 'nothing unless align is "calendar"';
+const noZone = 'no timezone unless align is "calendar"';
 const alignments = 'one of "first-request", "clock", "calendar"';
 const implied = '"calendar", which months and years imply';
 const impliedStrategy = '"fixed-window", which months and years imply';
