@@ -196,8 +196,8 @@ class LimitsMeter implements Meter {
     for (const metered of limits) metered.state = transition(metered, cost, atMs);
     this.seenMs = atMs;
     this.changes++;
-    const usedAfter = used.map((units) => units + cost);
-    return spentDecision(limits, usedAfter, { cost, delayMs }, time);
+    for (let index = 0; index < used.length; index++) used[index] = (used[index] ?? 0) + cost;
+    return spentDecision(limits, used, { cost, delayMs }, time);
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {

@@ -146,21 +146,31 @@ export function renewedState(
 export const usedUnits = (
   limits: readonly MeteredLimit[],
   { atMs, heldUnits }: DecisionTime,
-): number[] =>
-  limits.map(
-    ({ compiled: { limit, strategy }, state }) => strategy.used(limit, state, atMs) + heldUnits,
-  );
+): number[] => {
+  const used: number[] = [];
+  for (const { compiled, state } of limits) {
+    used.push(compiled.strategy.used(compiled.limit, state, atMs) + heldUnits);
+  }
+  return used;
+};
 
 /** A cost of 0 always fits, even when more than the capacity is used. */
 const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =>
   cost === 0 || used + cost <= compiled.capacity;
 
 /** @param used the result of `usedUnits` for the same limits */
-export const isWithinAll = (
+export function isWithinAll(
   limits: readonly MeteredLimit[],
   used: readonly number[],
   cost: number,
-): boolean => limits.every((metered, index) => fits(metered, used[index] ?? 0, cost));
+): boolean {
+  // A plain loop: this runs on every decision.
+  for (let index = 0; index < limits.length; index++) {
+    const metered = limits[index];
+    if (metered !== undefined && !fits(metered, used[index] ?? 0, cost)) return false;
+  }
+  return true;
+}
 
 /** The state with the held units spent. */
 const stateWithHeld = (

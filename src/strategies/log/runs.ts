@@ -82,7 +82,8 @@ const newestCounts = ({ newest }: Runs, afterMs: number): boolean =>
 export function unitsAfter(runs: Runs, afterMs: number): number {
   if (!newestCounts(runs, afterMs)) return 0;
   const { older } = runs;
-  const { segment, index } = positionFrom(runs, afterMs + 1);
+  const segment = segmentEndingFrom(older, afterMs + 1);
+  const index = firstFrom(runs, segment, afterMs + 1);
   const totals = segmentAt(older.list, segment)?.totals ?? runs.totals;
   return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, index);
 }

@@ -36,9 +36,17 @@ export function firstAtLeast(
   end: number,
   least: number,
 ): number {
-  // The first index is the most frequent result.
-  if (start >= end || (values[start] ?? 0) >= least) return start;
-  return bisect(start + 1, end, (index) => (values[index] ?? 0) >= least);
+  // Most results are near the start, so the step doubles until it passes the result.
+  let low = start;
+  let step = 1;
+  for (; low + step < end && (values[low + step] ?? 0) < least; step *= 2) low += step;
+  let high = Math.min(low + step, end);
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((values[middle] ?? 0) >= least) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 export const lastMsOf = ({ times }: Segment): number => times[times.length - 1] ?? 0;
