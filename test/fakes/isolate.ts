@@ -1,4 +1,4 @@
-/** An isolate and the objects that it asks, in one process with one clock that the test sets. */
+/** An isolate and the objects that it calls, in one process with one clock that the test sets. */
 import { vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
 import type { Admission } from "../../src/limiter/client/admission.ts";
@@ -32,7 +32,7 @@ const methods = [
   "sync",
 ];
 
-/** Time that passes when the test says so. Its timers fire in their order. */
+/** A clock that only `pass` moves. Its timers fire in the order in which they are due. */
 export class TestClock implements Clock {
   nowMs = startMs;
   readonly #timers = new Set<{ readonly atMs: number; readonly act: () => void }>();
@@ -45,7 +45,7 @@ export class TestClock implements Clock {
     return () => this.#timers.delete(timer);
   };
 
-  /** Work that waits for no timer is done before the next timer fires. */
+  /** Lets time pass and fires the timers that are due. Pending promises settle before each timer. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.nowMs + ms;
     await settled();
@@ -65,15 +65,15 @@ export class TestClock implements Clock {
   }
 }
 
-/** Resolves when all work that waits for no timer is done. */
+/** Resolves when all pending promises that wait for no timer have settled. */
 export const settled = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
 
 export class TestIsolate {
   readonly clock = new TestClock();
   readonly client: LimiterClient;
-  /** Calls that have reached an object, or failed on the way to it. */
+  /** All calls sent to objects, including those that fail on the way. */
   readonly calls: Call[] = [];
-  /** What a call waits for before the object takes it; a rejection is the call's failure. */
+  /** Delays a call until this resolves, and fails it when this rejects. */
   before: (call: Call) => Promise<unknown> = () => Promise.resolve();
   readonly #objects = new Map<string, Limiter>();
   readonly #work: Promise<unknown>[] = [];
@@ -82,7 +82,7 @@ export class TestIsolate {
     this.client = this.newClient();
   }
 
-  /** Another isolate with the same objects. */
+  /** A second isolate that calls the same objects. */
   newClient(): LimiterClient {
     const getByName = (object: string): object =>
       Object.fromEntries(
@@ -94,7 +94,7 @@ export class TestIsolate {
     return new LimiterClient({ getByName } as unknown as Namespace, this.clock);
   }
 
-  /** The object of a key. */
+  /** Returns the object of this name, and creates it on first use. */
   object(name: string): Limiter {
     const known = this.#objects.get(name);
     if (known !== undefined) return known;
@@ -104,7 +104,7 @@ export class TestIsolate {
     return limiter;
   }
 
-  /** The names of the calls since this was last asked. */
+  /** The names of the calls since this method was last called. */
   callNames(): string[] {
     return this.calls.splice(0).map(({ name }) => name);
   }
@@ -121,12 +121,12 @@ export class TestIsolate {
     return this.client.admit(spends, (work) => void this.#work.push(work));
   }
 
-  /** Resolves when the work that went on after answers is done. */
+  /** Resolves when all work passed to `waitUntil` is done. */
   async afterAnswers(): Promise<void> {
     await Promise.all(this.#work.splice(0));
   }
 
-  /** Whether each of these spends was allowed, or the name of the failure mode that decided. */
+  /** Whether each spend is allowed, or the kind of its outcome when no object decided it. */
   async outcomes(...spends: readonly Spend[]): Promise<(boolean | string)[]> {
     return (await this.admit(...spends)).outcomes.map(resultOf);
   }

@@ -2,11 +2,11 @@
 import type { KeyState } from "./key-state.ts";
 import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
 
-/** Keys that are not in use are evicted beyond this. */
+/** Beyond this, keys that are not in use are evicted. */
 export const softBudgetBytes = 2_000_000;
 /**
- * Keys in use are evicted only beyond this: to write and read long logs in turn costs more than to keep them. A single key
- * may be larger while it is used.
+ * Beyond this, keys in use are evicted too. Evicting them earlier would write and read long logs again and again. A single
+ * key may be larger while it is used.
  */
 export const hardBudgetBytes = 8_000_000;
 const inUseMs = 1_000;

@@ -130,7 +130,7 @@ export class KeyStorage {
     else this.#track([this.#delete(names, options)]);
   }
 
-  /** Deletes the rows of idle keys, and sets the next alarm or ends the database. Returns the keys of these rows. */
+  /** Deletes the rows of idle keys, and sets the next alarm or deletes the database. Returns their keys. */
   sweep(nowMs: number): string[] {
     // The sweep is called by the alarm that was set.
     this.#alarm.forget();
@@ -196,7 +196,7 @@ export class KeyStorage {
     return [...this.#storage.kv.list({ limit })].length;
   }
 
-  /** Also finds rows that the key's own row does not name. */
+  /** Includes rows whose numbers are not in the key's own row. */
   #textRowsOf(key: string): string[] {
     return [...this.#storage.kv.list({ prefix: textRowsOf(key) })].map(([name]) => name);
   }

@@ -301,7 +301,7 @@ const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost })
 const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
-/** A provisional spend is reserved, so that `refund` can give it back without a trace. */
+/** A provisional spend keeps the data of a reservation, so that `refund` can undo it by law 10. */
 const provisionalTtlOf = ({ provisionalMs = 0 }: CheckCall): TtlOf =>
   provisionalMs === 0 ? () => null : ({ limits }) => provisionalTtlMs(limits, provisionalMs);
 
@@ -313,7 +313,7 @@ function noteProvisional(
   if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
 }
 
-/** The reply after all changes of the turn. */
+/** The reply of a turn that is over except for its write: waits include the open slices. */
 function replyOf(turn: KeyTurn, { charges }: CheckCall, reply: CheckReply): CheckReply {
   turn.keyState.followClock();
   return withSliceWaits(turn, charges, reply);

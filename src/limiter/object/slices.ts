@@ -49,7 +49,7 @@ export class Slices extends OpenEntries<OpenSlice> {
   /** Caches `lentBy` until a slice of the policy changes. */
   readonly #lentBy = new Map<string, LentUnits>();
   #storedBytes = 0;
-  /** A clock before this is so far behind a slice that the slice came from a mis-set clock. */
+  /** An earlier clock means that a slice was lent by a mis-set clock. */
   #trustedFromMs = 0;
 
   get isFull(): boolean {

@@ -92,7 +92,7 @@ describe("a ban", () => {
     expect(look()).toMatchObject({ allowed: false, bannedForMs: 600_000 });
   });
 
-  it("a ban keeps all policies that are decided with it from spending", async () => {
+  it("during a ban, no policy that is decided in the same call spends", async () => {
     const object = new TestObject();
     const strict = banning("1/minute", "10m");
     const wide = charge("5/day", 1, "wide");

@@ -145,7 +145,7 @@ describe.each(["sliding-log", "concurrency"])("%s", (strategy) => {
   });
 });
 
-/** The number of segments in the head of a key's row, and the number of rows of segments. */
+/** The number of segments that a key's row reports, and the number of segment rows in storage. */
 function segmentsIn({ rows }: MemoryStorage): [number, number] {
   const named = /^\[1,\d+,\d+,(\d+),/.exec(rows.get("k a") ?? "")?.[1] ?? "0";
   return [Number(named), [...rows.keys()].filter((name) => name.startsWith("s ")).length];

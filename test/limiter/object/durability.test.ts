@@ -1,4 +1,4 @@
-/** Which changes are written and when, by durability and by how long they affect decisions. */
+/** When changes are written, by durability and by how long they affect decisions. */
 import { describe, expect, it } from "vitest";
 import { hardBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
@@ -78,7 +78,7 @@ describe("confirmed durability", () => {
     expect(writtenAfter).toMatchObject({ puts: [1], confirmedPuts: 1 });
   });
 
-  it("a refund is confirmed when its call says so", () => {
+  it("a refund with confirmed durability is confirmed in storage", () => {
     const object = new TestObject();
     const { spentAtMs } = object.limiter.check(confirmed(charge("10/hour", 3)));
     const written = object.storage.countWrites();
@@ -122,7 +122,7 @@ describe("limits that affect decisions for at most ten seconds", () => {
     expect(await object.stored()).toMatchObject([["k k"], expect.any(Number)]);
   });
 
-  it("a short limit is written while it has an open reservation or a debt", async () => {
+  it("a limit of one second is written while it has an open reservation or a debt", async () => {
     const object = new TestObject();
     const each = charge("10/second", 1, "p", "token-bucket");
     object.limiter.reserve({ ...call(each), id: "r", ttlMs: 5_000 });
@@ -132,7 +132,7 @@ describe("limits that affect decisions for at most ten seconds", () => {
     expect(object.remaining(each)).toBe(0);
   });
 
-  it("a short limit is written when its key is evicted from memory, and decides as before", async () => {
+  it("a limit of ten seconds is written when its key is evicted from memory, and decides as before", async () => {
     const object = new TestObject();
     const each = charge("10/10s", 7);
     object.limiter.check(call(each, "first"));

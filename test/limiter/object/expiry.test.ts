@@ -7,7 +7,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 const minute = 60_000;
 
 describe("the alarm", () => {
-  it("the alarm is set with the first row, and comes as late again as the row is idle", async () => {
+  it("the first row sets an alarm at twice the time until the row is idle", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     expect(await object.stored()).toEqual([["k k"], 2 * minute]);
@@ -16,7 +16,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([["k k", "k other"], 2 * minute]);
   });
 
-  it("the alarm keeps rows that are not idle and is set again for them", async () => {
+  it("the alarm keeps rows that are not idle, and sets the next alarm for them", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     object.at(1_000);
@@ -76,7 +76,7 @@ describe("the alarm", () => {
     expect(written.alarms).toBeLessThanOrEqual(11);
   });
 
-  it("a write sets the alarm again when it was lost", async () => {
+  it("the first write after the alarm was lost sets it again", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     await object.storage.deleteAlarm();
@@ -118,7 +118,7 @@ describe("the alarm", () => {
       if (evict) await object.evict();
       object.limiter.check(call(charge("5/minute"), "short"));
       expect(await object.stored()).toEqual([["k lasting", "k short"], 3_601_000]);
-      // Not again for each such row.
+      // The next such row does not move the alarm again.
       const written = object.storage.countWrites();
       object.at(2_000);
       object.limiter.check(call(charge("5/minute"), "another"));

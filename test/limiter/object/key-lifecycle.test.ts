@@ -112,7 +112,7 @@ describe("changed limits", () => {
     }
   });
 
-  it("the count of a limit that some calls lack is kept through evictions", async () => {
+  it("calls without a limit keep the count of that limit, also through evictions", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("10/hour; 20/day", 7)));
     object.limiter.check(call(charge("30/week", 1)));
@@ -126,16 +126,16 @@ describe("changed limits", () => {
   it.each([
     ["of another version", "[99,4102444860000,4102444800000,0,[]]"],
     ["that is no JSON", "[1,4102444860000,4102444800000,0,["],
-    ["with rubbish for a snapshot", '[1,4102444860000,4102444800000,0,[["p",{"a":1}]]]'],
+    ["with an unreadable snapshot", '[1,4102444860000,4102444800000,0,[["p",{"a":1}]]]'],
     [
-      "with rubbish for a state",
+      "with an unreadable state",
       '[1,4102444860000,4102444800000,0,[["p",[2,4102444800000,["fixed-window 1m",60000,"!"]]]]]',
     ],
     [
-      "with a segment that is gone",
+      "with a missing segment",
       '[1,4102444860000,4102444800000,0,[["p",[2,4102444800000,["sliding-log 1m",60000,[7,"AB"]]]]]]',
     ],
-    ["with rubbish for reservations", '[1,4102444860000,4102444800000,0,[],[[],["id"]]]'],
+    ["with unreadable reservations", '[1,4102444860000,4102444800000,0,[],[[],["id"]]]'],
   ])("a stored row %s is refused, reported and replaced", async (_, row) => {
     const object = new TestObject();
     const each = charge("5/minute", 1, "p", row.includes("log") ? "sliding-log" : "fixed-window");

@@ -44,7 +44,7 @@ describe("the row of a key", () => {
     expect(mostRowBytes).toBeLessThanOrEqual(2_000_000 - 2_000);
   });
 
-  it("only as many of the largest meters are stored apart as necessary", () => {
+  it("only as many of the largest meters as necessary are stored in rows of their own", () => {
     const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
     expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([
       ["p1"],
@@ -66,7 +66,7 @@ describe("the row of a key", () => {
     ]);
   });
 
-  it("a row still fits with the numbers of many meters that are stored apart", () => {
+  it("a row fits after many of its meters are replaced by the numbers of other rows", () => {
     const sizes = Array.from({ length: 2_000 }, (_, index) => 1_100 - (index % 7));
     const { row, apart } = written(...sizes);
     expect(apart.length).toBeGreaterThan(100);
@@ -79,7 +79,7 @@ describe("the row of a key", () => {
     expect(parsedRow(row)?.meters.map(([policy]) => policy)).toEqual(["p0", "p2"]);
   });
 
-  it("the head of a row says whether texts are stored apart, so that they are deleted with it", () => {
+  it("the head of a row shows whether the key has further rows, so that a sweep deletes them too", () => {
     expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: false });
     const large = written(1_500_000, 1_500_000).row;
     expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: true });

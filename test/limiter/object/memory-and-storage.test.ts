@@ -74,7 +74,7 @@ describe("a failed alarm", () => {
 });
 
 describe("the memory of an object", () => {
-  it("memory keeps the most recently used keys, not the newest", async () => {
+  it("memory keeps the most recently used keys, not the most recently created", async () => {
     const object = new TestObject();
     const small = charge("5/hour");
     const rowsReadFor = (key: string): number => {
@@ -181,7 +181,7 @@ describe("a stored reservation", () => {
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
   });
 
-  it("spends of a short limit are stored while a reservation is open", async () => {
+  it("spends of a limit of ten seconds are stored while a reservation is open", async () => {
     const object = new TestObject();
     const each = charge("10/10s");
     object.limiter.reserve(reserving(each, 60_000));
@@ -203,7 +203,7 @@ describe("a stored reservation", () => {
 });
 
 describe("synced spends", () => {
-  it("synced spends of a short limit are written when their debt outlasts memory", async () => {
+  it("synced spends of a limit of ten seconds are written when they leave a longer debt", async () => {
     const object = new TestObject();
     const bucket = charge("10/10s", 1, "p", "token-bucket");
     object.limiter.sync({
@@ -219,7 +219,7 @@ describe("synced spends", () => {
 });
 
 describe("a short limit", () => {
-  it("a short limit costs no row beside a stored limit on the same key", async () => {
+  it("a limit of ten seconds costs no row beside a longer limit on the same key", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/hour", 1, "long")));
     await object.pass(2_000);

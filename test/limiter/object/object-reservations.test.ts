@@ -62,7 +62,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(each)).toBe(2);
   });
 
-  it("a denied reservation spends nothing and is not open", async () => {
+  it("a denied reservation spends nothing and opens nothing to settle", async () => {
     const object = new TestObject();
     const charges = [charge("10/hour", 3, "wide"), charge("2/hour", 3, "narrow")];
     const { id, isOpen, decisions } = reserve(object, charges);
@@ -290,7 +290,7 @@ describe("open reservations", () => {
     expect(object.remaining(each)).toBe(3);
   });
 
-  it("reservations by ever new limits are refused before the key's row is too large for storage", async () => {
+  it("reservations that each bring new limits are refused before the key's row is too large for storage", async () => {
     const object = new TestObject();
     let refused = 0;
     for (let open = 0; open < 1_000; open++) {

@@ -4,7 +4,7 @@ import { call, charge, confirmed, eventsOf, logOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 describe("slices in storage", () => {
-  it("a slice is confirmed in storage; a lease that lends nothing is as durable as its call says", () => {
+  it("a slice is confirmed in storage, and a lease that lends nothing has the durability of its call", () => {
     const object = new TestObject();
     const written = object.storage.countWrites();
     const { id } = object.lease(logOf(1));
@@ -31,7 +31,7 @@ describe("slices in storage", () => {
     expect(object.remaining(logOf(1))).toBe(100);
   });
 
-  it("a slice of a short limit is stored until it is settled", async () => {
+  it("a slice of a limit of one second is stored until it is settled", async () => {
     const object = new TestObject();
     const each = charge("80/second", 0);
     const { id } = object.lease(each);
@@ -42,7 +42,7 @@ describe("slices in storage", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("spends of a short limit are stored while a slice of it is open", async () => {
+  it("spends of a limit of one second are stored while a slice of it is open", async () => {
     const object = new TestObject();
     const each = charge("80/second", 1);
     object.lease(each);

@@ -59,7 +59,7 @@ describe("lease", () => {
     expect(object.remaining(logOf(1))).toBe(99);
   });
 
-  it("a lease of cost 0 is allowed on an exhausted key, and lends from one with units left", () => {
+  it("a lease of cost 0 is allowed on an exhausted key, and lends units of a key that has some left", () => {
     const object = new TestObject();
     const full = charge("2/hour", 2, "full");
     object.limiter.check(call(full));
