@@ -4,11 +4,11 @@ import { normalizedPath } from "../../src/config/index.ts";
 import { forAll } from "../for-all.ts";
 import { segments, spelling } from "../policies/paths.ts";
 
-/** The path of a request, as it is compared with `CHECK_PATH`. */
+/** The form of a request's path in which it is compared with `CHECK_PATH`. */
 const pathOf = (path: string): string =>
   normalizedPath(new URL(`https://h.example${path}`).pathname);
 
-describe("the strict spelling of a path", () => {
+describe("the spelling of a path for the comparison with CHECK_PATH", () => {
   it.for([
     ["/", "/"],
     ["//", "/"],
@@ -27,19 +27,19 @@ describe("the strict spelling of a path", () => {
     ["/a%20b", "/a%20b"],
     ["/%00%0a%7f", "/%00%0A%7F"],
     ["/A", "/A"],
-  ] as const)("of %s is %s", ([path, expected]) => {
+  ] as const)("the path %s is compared as %s", ([path, expected]) => {
     expect(pathOf(path)).toBe(expected);
   });
 
   it(
-    "is the same for all that mean the same",
+    "all encodings of one path are compared as the same path",
     forAll([segments.chain((each) => fc.tuple(spelling(each), spelling(each)))], ([one, other]) => {
       expect(pathOf(one)).toBe(pathOf(other));
     }),
   );
 
   it(
-    "keeps what it means",
+    "the spelling keeps the meaning of a path",
     forAll(
       [segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))],
       ([decoded, path]) => {
@@ -49,7 +49,7 @@ describe("the strict spelling of a path", () => {
   );
 
   it(
-    "is its own, with single slashes and none at its end",
+    "a second normalization changes nothing, and slashes are single with none at the end",
     forAll([segments.chain(spelling)], (path) => {
       const normalized = pathOf(path);
       expect(normalized).toMatch(/^(?:\/[^/]+)+$/);

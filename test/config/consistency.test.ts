@@ -24,7 +24,7 @@ describe("the consistency of a policy", () => {
       { consistency: "eventual", syncEvery: "10s" },
       { kind: "eventual", syncEveryMs: 10_000 },
     ],
-  ])("of %j is %j", ([fields, expected]) => {
+  ])("the fields %j give the consistency %j", ([fields, expected]) => {
     expect(consistencyOf(fields)).toEqual(expected);
   });
 
@@ -37,7 +37,7 @@ describe("the consistency of a policy", () => {
     ["syncEvery", "1s", {}],
     ["syncEvery", "1s", { consistency: "strict" }],
     ["syncEvery", "1s", { consistency: "leased" }],
-  ] as const)("may not be said by %s = %j besides %j", ([field, value, others]) => {
+  ] as const)("the field %s rejects %j beside %j", ([field, value, others]) => {
     expect(problemsWith({ ...others, [field]: value }).map(([name]) => name)).toEqual([field]);
   });
 
@@ -59,7 +59,7 @@ describe("the consistency of a policy", () => {
       },
       /concurrency/,
     ],
-  ])("is strict with %j", ([fields, what]) => {
+  ])("a policy with %j must be strict", ([fields, what]) => {
     for (const consistency of ["leased", "eventual"]) {
       expect(problemsWith({ ...fields, consistency })).toEqual([
         ["consistency", expect.stringMatching(what)],
@@ -68,7 +68,7 @@ describe("the consistency of a policy", () => {
     expect(problemsWith(fields)).toEqual([]);
   });
 
-  it("is warned of where isolates would be told of long logs again and again", () => {
+  it("eventual consistency with large sliding logs gives a warning", () => {
     const warningsOf = (limit: number, consistency: string): readonly string[] =>
       parseConfig({
         KEY_SECRET: "s",
@@ -83,16 +83,19 @@ describe("the consistency of a policy", () => {
     expect(warningsOf(1_000, "eventual")).toEqual([]);
   });
 
-  it.for(["leased", "eventual"])("may be %s with all else", (consistency) => {
-    for (const strategy of [
-      "fixed-window",
-      "sliding-log",
-      "sliding-window-counter",
-      "token-bucket",
-    ]) {
-      expect(problemsWith({ consistency, strategy, cost: 3 })).toEqual([]);
-    }
-    const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
-    expect(problemsWith({ consistency, limits: police })).toEqual([]);
-  });
+  it.for(["leased", "eventual"])(
+    "the consistency %s is valid with all other fields",
+    (consistency) => {
+      for (const strategy of [
+        "fixed-window",
+        "sliding-log",
+        "sliding-window-counter",
+        "token-bucket",
+      ]) {
+        expect(problemsWith({ consistency, strategy, cost: 3 })).toEqual([]);
+      }
+      const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
+      expect(problemsWith({ consistency, limits: police })).toEqual([]);
+    },
+  );
 });

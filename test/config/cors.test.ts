@@ -22,11 +22,11 @@ describe("CORS_ORIGINS", () => {
     [`["${app}","https://[2001:db8::1]:8443"]`, [app, "https://[2001:db8::1]:8443"]],
     [[app, app], [app]],
     [["https://xn--bcher-kva.example"], ["https://xn--bcher-kva.example"]],
-  ])("of %j are %j", ([written, expected]) => {
+  ])("CORS_ORIGINS = %j allows %j", ([written, expected]) => {
     expect(originsOf(written)).toEqual(expected);
   });
 
-  it("may be 64, and no more", () => {
+  it("CORS_ORIGINS accepts 64 origins, and not 65", () => {
     const origins = Array.from({ length: 65 }, (_, index) => `https://a${index}.example`);
     expect(originsOf(origins.slice(1))).toHaveLength(64);
     expect(problemsIn({ ...whole, CORS_ORIGINS: origins })).toHaveLength(1);
@@ -54,7 +54,7 @@ describe("CORS_ORIGINS", () => {
     [[app, 5]],
     [[[app]]],
     [`["${app}"`],
-  ])("may not be %j", ([CORS_ORIGINS]) => {
+  ])("CORS_ORIGINS rejects %j", ([CORS_ORIGINS]) => {
     expect(problemsIn({ ...whole, CORS_ORIGINS })).toEqual([
       {
         variable: "CORS_ORIGINS",
@@ -81,7 +81,7 @@ describe("PREFLIGHT_LIMITS", () => {
       ["5 per 1000 sliding-window-counter", "50 per 3600000 fixed-window"],
     ],
     ['[{"limit":7,"window":"1m"}]', ["7 per 60000 sliding-window-counter"]],
-  ])("of %j are %j", ([written, expected]) => {
+  ])("PREFLIGHT_LIMITS = %j gives the limits %j", ([written, expected]) => {
     expect(limitsOf(written)).toEqual(expected);
   });
 
@@ -92,12 +92,15 @@ describe("PREFLIGHT_LIMITS", () => {
       { limits: "5/second", ipv6Prefix: 48 },
       { ipv6Prefix: 48, trustedProxies: null },
     ],
-  ])("say in %j by which address, as policies do", ([PREFLIGHT_LIMITS, addresses]) => {
-    expect(limitsOf(PREFLIGHT_LIMITS)).toEqual(["5 per 1000 sliding-window-counter"]);
-    expect(configOf({ PREFLIGHT_LIMITS }).preflights?.addresses).toEqual(addresses);
-  });
+  ])(
+    "PREFLIGHT_LIMITS = %j sets the address fields of the preflight policy",
+    ([PREFLIGHT_LIMITS, addresses]) => {
+      expect(limitsOf(PREFLIGHT_LIMITS)).toEqual(["5 per 1000 sliding-window-counter"]);
+      expect(configOf({ PREFLIGHT_LIMITS }).preflights?.addresses).toEqual(addresses);
+    },
+  );
 
-  it("are by address, in shards, and of no policy's name", () => {
+  it("the preflight policy has the key ip, sharded objects and a name that no policy can have", () => {
     const { preflights, policies } = configOf({});
     expect(preflights).toMatchObject({ key: [{ kind: "ip" }], objects: { shards: 32 } });
     expect(policies.map(({ name }) => name)).not.toContain(preflights?.name);
@@ -115,14 +118,14 @@ describe("PREFLIGHT_LIMITS", () => {
     [{ limits: "soon" }, "limits"],
     [{ limits: "5/second", key: "global" }, "key"],
     [{ limits: "5/second", trustedProxies: 0 }, "trustedProxies"],
-  ])("may not be %j: %s", ([PREFLIGHT_LIMITS, field]) => {
+  ])("PREFLIGHT_LIMITS rejects %j: %s", ([PREFLIGHT_LIMITS, field]) => {
     const problems = problemsIn({ ...whole, PREFLIGHT_LIMITS });
     expect(problems.map((each) => [each.variable, each.field])).toEqual([
       ["PREFLIGHT_LIMITS", field],
     ]);
   });
 
-  it('may be "off": preflights have no limits then', () => {
+  it('PREFLIGHT_LIMITS = "off" removes the limits of preflights', () => {
     expect(configOf({ PREFLIGHT_LIMITS: "off" }).preflights).toBeNull();
     expect(problemsIn({ ...whole, PREFLIGHT_LIMITS: "of" })).toEqual([
       expect.objectContaining({ accepted: expect.stringMatching(/; or "off"$/) }),
@@ -130,7 +133,7 @@ describe("PREFLIGHT_LIMITS", () => {
   });
 });
 
-describe("the address that preflights are counted by", () => {
+describe("the trusted proxies of preflights", () => {
   const policy = (name: string, fields: object): object => ({ name, limits: "1/s", ...fields });
   const configured = (POLICIES: object[], PREFLIGHT_LIMITS?: unknown) => {
     const { preflights, warnings } = configOf({ POLICIES, PREFLIGHT_LIMITS });
@@ -140,14 +143,14 @@ describe("the address that preflights are counted by", () => {
     ];
   };
 
-  it("is that of the policies by address, where they agree", () => {
+  it("preflights use the trustedProxies of policies by address, if these agree", () => {
     const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
     expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([
       1,
       [],
     ]);
     expect(configured([policy("a", {}), policy("b", {})])).toEqual([null, []]);
-    // A policy by another key says nothing of how addresses are found, unless it is the only one that does.
+    // A policy with another key determines trustedProxies only if no policy has the key ip.
     expect(configured([policy("a", one), policy("b", { ...two, key: "global" })])).toEqual([1, []]);
     expect(configured([policy("b", { ...two, key: "header:a", onMissingKey: "ip" })])).toEqual([
       2,
@@ -156,13 +159,13 @@ describe("the address that preflights are counted by", () => {
     expect(configured([policy("a", one)], { limits: "5/s", ipv6Prefix: 48 })).toEqual([1, []]);
   });
 
-  it("is that of PREFLIGHT_LIMITS first", () => {
+  it("trustedProxies in PREFLIGHT_LIMITS takes precedence over that of policies", () => {
     const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
     expect(configured(policies, { limits: "5/s", trustedProxies: 3 })).toEqual([3, []]);
     expect(configured(policies, "off")).toEqual([undefined, []]);
   });
 
-  it("is the connecting one, with a warning, where policies disagree", () => {
+  it("preflights use the connecting address, with a warning, if policies disagree about trustedProxies", () => {
     const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
     for (const written of [undefined, "5/s", { limits: "5/s" }]) {
       expect(configured(policies, written)).toEqual([

@@ -15,12 +15,12 @@ const problemsWith = (fields: Fields): unknown[] => [
   ...problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
 ];
 
-describe("a cost", () => {
-  it("is 1 when none is written", () => {
+describe("the field cost", () => {
+  it("the cost defaults to 1", () => {
     expect(parsed({})).toMatchObject({ cost: { kind: "fixed", units: 1 } });
   });
 
-  it.for([1, 2, 999_999, 1_000_000])("may be %i, the same for every request", (units) => {
+  it.for([1, 2, 999_999, 1_000_000])("the cost may be the fixed number %i", (units) => {
     expect(parsed({ cost: units }).cost).toEqual({ kind: "fixed", units });
   });
 
@@ -32,7 +32,7 @@ describe("a cost", () => {
     ["Query:filter[n]", "query", "filter[n]"],
     ["query:a:b", "query", "a:b"],
     [`query:${"n".repeat(128)}`, "query", "n".repeat(128)],
-  ])("may be told by a request: %s", ([written, from, name]) => {
+  ])("the cost may come from the request: %s", ([written, from, name]) => {
     for (const max of [1, 50, 1_000_000]) {
       const cost = { kind: "request", from, name, max };
       expect(parsed({ cost: { from: written, max } }).cost).toEqual(cost);
@@ -44,7 +44,7 @@ describe("a cost", () => {
     [1, 1_000_000],
     [10, 10],
     [1_000_000, 1_000_000],
-  ])("may be told by a response: %i until then, at most %i", ([reserve, max]) => {
+  ])("the cost may come from the response, with %i reserved and at most %i", ([reserve, max]) => {
     for (const from of ["response-header:X-Cost", "Response-Header:X-Cost"]) {
       const cost = { kind: "response", name: "X-Cost", reserve, max };
       expect(parsed({ cost: { from, reserve, max } }).cost).toEqual(cost);
@@ -99,7 +99,7 @@ describe("a cost", () => {
     ["a response's with an unknown field", { ...response, min: 1 }],
     ["a response's without a name", { ...response, from: "response-header:" }],
     ["a response's whose name is none", { ...response, from: "response-header:a,b" }],
-  ])("may not be %s", ([, cost]) => {
+  ])("cost rejects %s", ([, cost]) => {
     expect(problemsWith({ cost })).toEqual([
       {
         variable: "POLICIES",
@@ -111,7 +111,7 @@ describe("a cost", () => {
   });
 
   it(
-    "is read or told of, whatever is written",
+    "any written cost is read or reported as a problem",
     forAll(
       [
         fc.oneof(
@@ -133,8 +133,8 @@ describe("a cost", () => {
   );
 });
 
-describe("what counts", () => {
-  it("is every response when nothing is written", () => {
+describe("the field count", () => {
+  it("every response counts by default", () => {
     expect(parsed({})).toMatchObject({ count: null });
   });
 
@@ -163,7 +163,7 @@ describe("what counts", () => {
         [401, 401],
       ],
     ],
-  ])("may be %j, or all but these", ([statuses, ranges]) => {
+  ])("count accepts %j as status and as exceptStatus", ([statuses, ranges]) => {
     expect(parsed({ count: { status: statuses } }).count).toEqual({
       isExcept: false,
       statuses: ranges,
@@ -207,7 +207,7 @@ describe("what counts", () => {
     [Number.NaN],
     [["401"]],
     ["401", "4o4"],
-    // A place that is empty is no status.
+    // A hole in a list is not a status.
     Array.from({ length: 2 }),
   ];
   const wrong: unknown[] = [
@@ -225,7 +225,7 @@ describe("what counts", () => {
     null,
   ];
 
-  it.for(wrong.map((count) => [count]))("may not be %j", ([count]) => {
+  it.for(wrong.map((count) => [count]))("count rejects %j", ([count]) => {
     expect(problemsWith({ count })).toEqual([
       {
         variable: "POLICIES",

@@ -13,18 +13,18 @@ describe("maxDelay", () => {
     ["by the policy's strategy", { strategy: "leaky-bucket" }],
     ["by its own", { limits: ["1/s", queue] }],
     ["of an override alone", { overrides: [{ key: "203.0.113.7", limits: queue }] }],
-  ])("is of use with a queue %s", ([, fields]) => {
+  ])("maxDelay is valid with a queue %s", ([, fields]) => {
     expect(placesWith({ maxDelay, ...fields })).toEqual([]);
   });
 
   it.for<object>([{}, { limits: police }, { strategy: "token-bucket" }, { limits: "5/month" }])(
-    "is a problem with no queue: %j",
+    "maxDelay without a queue is a problem: %j",
     (fields) => {
       expect(placesWith({ maxDelay, ...fields })).toEqual(["POLICIES [0].maxDelay"]);
     },
   );
 
-  it("with no queue is told of beside all else that is wrong", () => {
+  it("a maxDelay without a queue is reported together with the other problems", () => {
     expect(placesWith({ maxDelay, timeout: "soon", name: "A", deny: ["x"] }).toSorted()).toEqual(
       ["deny[0]", "maxDelay", "name", "timeout"].map((field) => `POLICIES [0].${field}`),
     );
@@ -37,7 +37,10 @@ describe("maxDelay", () => {
     [{ overrides: [{ key: "203.0.113.7", limits: "1/soon" }] }, "overrides[0].limits.window"],
     [{ overrides: 5 }, "overrides"],
     [{ maxDelay: "soon" }, "maxDelay"],
-  ])("is not blamed for what may be meant for a queue: %j", ([fields, place]) => {
-    expect(placesWith({ maxDelay, ...fields })).toEqual([`POLICIES [0].${place}`]);
-  });
+  ])(
+    "maxDelay is not reported if an invalid field may be intended as a queue: %j",
+    ([fields, place]) => {
+      expect(placesWith({ maxDelay, ...fields })).toEqual([`POLICIES [0].${place}`]);
+    },
+  );
 });

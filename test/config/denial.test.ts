@@ -12,14 +12,14 @@ const longestMs = 3_650 * 86_400_000;
 const parsed = (fields: Fields): Partial<Policy> =>
   configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
-/** Where something is wrong, and what is accepted there. */
+/** The place of each problem, and what is accepted there. */
 const told = (fields: Fields): [string, unknown, string][] =>
   problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
     ({ field, value, accepted }) => [field, value, accepted],
   );
 
-describe("a ban", () => {
-  it("is none when none is written", () => {
+describe("the field ban", () => {
+  it("a policy has no ban by default", () => {
     expect(parsed({})).toMatchObject({ ban: null });
   });
 
@@ -32,7 +32,7 @@ describe("a ban", () => {
     [" 90 Seconds ", [1, 90_000, 90_000]],
     ["1ms", [1, 1, 1]],
     [longest, [1, longestMs, longestMs]],
-  ])("may be %j", ([ban, [after, withinMs, forMs]]) => {
+  ])("ban accepts %j", ([ban, [after, withinMs, forMs]]) => {
     expect(parsed({ ban }).ban).toMatchObject({
       strikes: [{ strategy: "sliding-log", limit: after, windowMs: withinMs }],
       term: [{ strategy: "fixed-window", limit: 1, windowMs: forMs }],
@@ -40,7 +40,7 @@ describe("a ban", () => {
   });
 
   it.for([{ after: 1_000, within: longest, for: longest }, "1ms", longest])(
-    "of %j can be counted and served",
+    "the limits of the ban %j count denials and bans",
     (written) => {
       const { ban } = parsed({ ban: written });
       const nowMs = Date.UTC(2030, 0, 1);
@@ -71,17 +71,20 @@ describe("a ban", () => {
     600,
     true,
     null,
-  ])("may not be %j", (ban) => {
+  ])("ban rejects the text %j", (ban) => {
     expect(told({ ban })).toEqual([["[0].ban", ban, expect.stringMatching(short)]]);
   });
 
-  it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])("may not be %j", ([ban]) => {
-    expect(told({ ban })).toEqual([["[0].ban", ban, "an object"]]);
-  });
+  it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])(
+    "ban rejects the object %j",
+    ([ban]) => {
+      expect(told({ ban })).toEqual([["[0].ban", ban, "an object"]]);
+    },
+  );
 
   const sound = { after: 3, within: "10m", for: "1h" };
   it.for([0, -1, 1.5, 1_001, Infinity, Number.NaN, "3", "NaN", null, true, [3], {}])(
-    "may not be after %j",
+    "ban.after rejects %j",
     (after) => {
       const accepted = "an integer from 1 to 1000";
       expect(told({ ban: { ...sound, after } })).toEqual([["[0].ban.after", after, accepted]]);
@@ -89,7 +92,7 @@ describe("a ban", () => {
   );
 
   const durations = ["", "0s", "soon", "10", "1.5h", "-1h", "month", "3651d", 600, null, true, {}];
-  it.for(durations)("may not be within or for %j", (wrong) => {
+  it.for(durations)("ban.within and ban.for reject %j", (wrong) => {
     for (const name of ["within", "for"]) {
       const accepted = expect.stringMatching(/^a duration from 1 ms to 10 years/);
       expect(told({ ban: { ...sound, [name]: wrong } })).toEqual([
@@ -98,7 +101,7 @@ describe("a ban", () => {
     }
   });
 
-  it("has all of its problems told at once", () => {
+  it("all problems of a ban are reported at once", () => {
     const ban = { within: "soon", for: 5, until: "x", toString: "y" };
     expect(told({ ban }).map(([field]) => field)).toEqual([
       "[0].ban.after",
@@ -113,10 +116,10 @@ describe("a ban", () => {
   });
 });
 
-describe("an answer of the policy's own", () => {
+describe("the field onDeny", () => {
   const text = "text/plain; charset=utf-8";
 
-  it("is none when none is written", () => {
+  it("a policy has no onDeny by default", () => {
     expect(parsed({})).toMatchObject({ onDeny: null });
   });
 
@@ -136,19 +139,19 @@ describe("an answer of the policy's own", () => {
       { contentType: "application/vnd.api+json;charset=UTF-8" },
       { status: 429, body: null, contentType: "application/vnd.api+json;charset=UTF-8" },
     ],
-  ])("may be %j", ([onDeny, expected]) => {
+  ])("onDeny accepts %j", ([onDeny, expected]) => {
     expect(parsed({ onDeny }).onDeny).toEqual(expected);
   });
 
   it.for([[null], ["Later"], [429], [true], [[]], [[{ status: 429 }]]])(
-    "may not be %j",
+    "onDeny rejects %j",
     ([all]) => {
       expect(told({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
     },
   );
 
   it.for([399, 600, 200, 302, 0, -429, 429.5, Infinity, Number.NaN, "429", null, true, [429]])(
-    "may not have the status %j",
+    "onDeny.status rejects %j",
     (status) => {
       const accepted = "an integer from 400 to 599";
       expect(told({ onDeny: { status } })).toEqual([["[0].onDeny.status", status, accepted]]);
@@ -156,7 +159,7 @@ describe("an answer of the policy's own", () => {
   );
 
   it.for([null, 5, true, ["x"], { error: "x" }, "a".repeat(4_097), "ä".repeat(2_049), "\ud800"])(
-    "may not have the body %j",
+    "onDeny.body rejects %j",
     (body) => {
       const accepted = "a well-formed text of at most 4096 bytes";
       expect(told({ onDeny: { body } })).toEqual([["[0].onDeny.body", body, accepted]]);
@@ -182,13 +185,13 @@ describe("an answer of the policy's own", () => {
     null,
     true,
     ["text/html"],
-  ])("may not have the content type %j", (contentType) => {
+  ])("onDeny.contentType rejects %j", (contentType) => {
     expect(told({ onDeny: { contentType } })).toEqual([
       ["[0].onDeny.contentType", contentType, 'a media type such as "text/html; charset=utf-8"'],
     ]);
   });
 
-  it("has all of its problems told at once", () => {
+  it("all problems of onDeny are reported at once", () => {
     const onDeny = { status: "x", body: 5, contentType: "x", headers: {}, Body: "x" };
     expect(told({ onDeny }).map(([field]) => field)).toEqual(
       Object.keys(onDeny).map((name) => `[0].onDeny.${name}`),
@@ -196,21 +199,21 @@ describe("an answer of the policy's own", () => {
   });
 });
 
-describe("a dry run", () => {
+describe("the field dryRun", () => {
   it.for([
     [undefined, false],
     [true, true],
     [false, false],
-  ] as const)("is asked for by %j: %j", ([dryRun, isDryRun]) => {
+  ] as const)("the fields %j give dryRun %j", ([dryRun, isDryRun]) => {
     expect(parsed(dryRun === undefined ? {} : { dryRun })).toMatchObject({ isDryRun });
   });
 
-  it.for(["true", "false", "", "yes", 1, 0, null, {}, []])("is not asked for by %j", (dryRun) => {
+  it.for(["true", "false", "", "yes", 1, 0, null, {}, []])("dryRun rejects %j", (dryRun) => {
     expect(told({ dryRun })).toEqual([["[0].dryRun", dryRun, "true or false"]]);
   });
 });
 
-it("all that may follow a denial is told of at once", () => {
+it("problems of ban, onDeny and dryRun are reported at once", () => {
   const fields = { ban: "x", onDeny: { status: 1 }, dryRun: "x", count: 5, cost: 0 };
   expect(placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).toSorted()).toEqual(
     ["ban", "cost", "count", "dryRun", "onDeny.status"].map((name) => `POLICIES [0].${name}`),

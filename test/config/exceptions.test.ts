@@ -13,14 +13,14 @@ const problemsWith = (fields: Fields) =>
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
   });
 
-/** Where something is wrong with a policy of these fields. */
+/** The places of the problems of a policy with these fields. */
 const placesWith = (fields: Fields): string[] =>
   problemsWith(fields).map(({ variable, field }) => `${variable} ${field}`.trim());
 
 const keyRulesOf = (fields: Fields): Policy["keyRules"] | undefined =>
   configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.keyRules;
 
-/** What is on a list, in short: `203.0.113.0/24` for a network, and for a key the patterns of its parts. */
+/** A list entry in short form: `203.0.113.0/24` for a network, or the patterns of a key's parts. */
 const shortOf = (listed: SubjectPattern): string | string[] =>
   listed.kind === "address" ? patternText(listed.pattern) : listed.patterns.map(patternText);
 
@@ -34,8 +34,8 @@ function patternText(pattern: Pattern): string {
 const listedOf = (key: unknown, entry: unknown): unknown =>
   keyRulesOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
 
-describe("an entry of a list", () => {
-  it("is not quoted in a problem where it may be somebody's key", () => {
+describe("an entry of allow or deny", () => {
+  it("a problem does not quote an entry that may be a client's credential", () => {
     const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
     expect(valueOf({ key: "header:x-api-key", deny: ["sk-live-123*"] })).toBe("(hidden)");
     expect(valueOf({ key: ["ip", "jwt:sub"], allow: [["u1"]] })).toBe("(hidden)");
@@ -46,7 +46,7 @@ describe("an entry of a list", () => {
     expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
   });
 
-  it("is not quoted where the policy's key was forgotten, or an override is a text alone", () => {
+  it("a problem does not quote an entry when the policy's key is missing or an override is only a text", () => {
     const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
     expect(valueOf({ allow: ["sk_live_1"] })).toBe("(hidden)");
     expect(valueOf({ overrides: [{ key: "sk_live_1", limits: "1/s" }] })).toBe("(hidden)");
@@ -62,12 +62,15 @@ describe("an entry of a list", () => {
     "1.2.3.456",
     "2001:db8::/129",
     "203.0.113.1*",
-  ])("is refused where it looks like an address and is none, whatever the key is: %s", (entry) => {
-    for (const key of ["header:x-api-key", "jwt:sub", "ip"]) {
-      expect(placesWith({ key, deny: [entry] })).toEqual(["POLICIES [0].deny[0]"]);
-    }
-    expect(placesWith({ key: "header:x-api-key", deny: [[entry.replace("*", "")]] })).toEqual([]);
-  });
+  ])(
+    "a text that resembles an address and is not one is rejected, whatever the key: %s",
+    (entry) => {
+      for (const key of ["header:x-api-key", "jwt:sub", "ip"]) {
+        expect(placesWith({ key, deny: [entry] })).toEqual(["POLICIES [0].deny[0]"]);
+      }
+      expect(placesWith({ key: "header:x-api-key", deny: [[entry.replace("*", "")]] })).toEqual([]);
+    },
+  );
 
   it.for<[string, string]>([
     ["203.0.113.7", "203.0.113.7/32"],
@@ -84,7 +87,7 @@ describe("an entry of a list", () => {
     ["::1/128", "::1/128"],
     ["203.0.113.*", "~203.0.113.*"],
     ["*.*.0.1", "~*.*.0.1"],
-  ])("is an address or a network whatever the key is: %s", ([entry, expected]) => {
+  ])("a valid address or network is read as one, whatever the key: %s", ([entry, expected]) => {
     for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
       expect(listedOf(key, entry)).toBe(expected);
     }
@@ -120,7 +123,7 @@ describe("an entry of a list", () => {
       ["a", "203.0.113.7"],
       ["=a", "=203.0.113.7"],
     ],
-  ])("is a key of %j: %j", ([key, entry, expected]) => {
+  ])("in a policy with the key %j, an entry may be %j", ([key, entry, expected]) => {
     expect(listedOf(key, entry)).toEqual(expected);
   });
 
@@ -168,28 +171,33 @@ describe("an entry of a list", () => {
   const hiddenOr = (entry: unknown): unknown =>
     expect.toSatisfy((value) => value === "(hidden)" || value === entry);
 
-  it.for(refused)("is none of a key of %s, and told by its place: %j", ([key, entry]) => {
-    for (const list of ["allow", "deny"]) {
-      expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
-        {
-          variable: "POLICIES",
-          field: `[0].${list}[1]`,
-          value: /^(?:header|cookie|query|jwt):/.test(key) ? hiddenOr(entry) : entry,
-          accepted: expect.stringMatching(/^an address|^an IPv4|^a well-formed text|^a value with/),
-        },
-      ]);
-    }
-  });
+  it.for(refused)(
+    "in a policy with the key %s, an invalid entry is reported with its place: %j",
+    ([key, entry]) => {
+      for (const list of ["allow", "deny"]) {
+        expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
+          {
+            variable: "POLICIES",
+            field: `[0].${list}[1]`,
+            value: /^(?:header|cookie|query|jwt):/.test(key) ? hiddenOr(entry) : entry,
+            accepted: expect.stringMatching(
+              /^an address|^an IPv4|^a well-formed text|^a value with/,
+            ),
+          },
+        ]);
+      }
+    },
+  );
 });
 
-describe("a list", () => {
-  it("is empty when none is written, and may be", () => {
+describe("the lists allow and deny", () => {
+  it("allow, deny and overrides default to empty lists, which are valid", () => {
     const empty = { overrides: [], allow: [], deny: [] };
     expect(keyRulesOf({})).toEqual(empty);
     expect(keyRulesOf(empty)).toEqual(empty);
   });
 
-  it("has up to 256 entries, in the order in which they are written", () => {
+  it("a list keeps the order of its entries, of which there may be 256", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
     expect(keyRulesOf({ deny: most })?.deny.map(shortOf)).toEqual(most.map((each) => `${each}/32`));
@@ -202,20 +210,23 @@ describe("a list", () => {
     expect(placesWith({ overrides })).toEqual(["POLICIES [0].overrides"]);
   });
 
-  it.for([null, "203.0.113.7", "", 5, true, {}, { 0: "203.0.113.7" }])("is not %j", (written) => {
-    for (const name of ["allow", "deny", "overrides"]) {
-      expect(problemsWith({ [name]: written })).toEqual([
-        {
-          variable: "POLICIES",
-          field: `[0].${name}`,
-          value: written,
-          accepted: expect.stringMatching(/^a list of up to 256 /),
-        },
-      ]);
-    }
-  });
+  it.for([null, "203.0.113.7", "", 5, true, {}, { 0: "203.0.113.7" }])(
+    "a list cannot be %j",
+    (written) => {
+      for (const name of ["allow", "deny", "overrides"]) {
+        expect(problemsWith({ [name]: written })).toEqual([
+          {
+            variable: "POLICIES",
+            field: `[0].${name}`,
+            value: written,
+            accepted: expect.stringMatching(/^a list of up to 256 /),
+          },
+        ]);
+      }
+    },
+  );
 
-  it("has no place that is empty", () => {
+  it("a hole in a list is a problem", () => {
     const deny: unknown[] = ["203.0.113.7"];
     deny[2] = "203.0.113.8";
     expect(placesWith({ deny })).toEqual(["POLICIES [0].deny[1]"]);
@@ -223,28 +234,31 @@ describe("a list", () => {
 });
 
 describe("a key that is null", () => {
-  it("is wrong by itself: nothing is said of what is to fit it", () => {
+  it("a null key is reported alone, without problems of entries that would have to fit it", () => {
     expect(placesWith({ key: null, allow: ["x"], deny: ["y"] })).toEqual(["POLICIES [0].key"]);
   });
 });
 
-describe("a key that all requests share", () => {
-  it("has no text on a list, and says so", () => {
+describe("the key global in lists", () => {
+  it("an entry for the key global is rejected with a reason", () => {
     const [problem] = problemsWith({ key: "global", allow: ["x"] });
     expect(problem?.accepted).toBe("an address or a CIDR block: no other text is a key of global");
   });
 
-  it("beside others may be anything on a list, a star too", () => {
+  it("an entry may have any text for the part global, even a star", () => {
     const key = ["ip", "global"];
     expect(problemsWith({ key, deny: [["203.0.113.7", "*"]] })).toEqual([]);
     expect(problemsWith({ key, deny: [["203.0.113.7", "everyone"]] })).toEqual([]);
   });
 });
 
-describe("an address with a star", () => {
-  it.for(["203.0.113.*", "*.0.113.7", "*.*.*.*", "0.*.255.*", "*"])("may be %s", (text) => {
-    expect(problemsWith({ deny: [text] })).toEqual([]);
-  });
+describe("an IPv4 address with stars", () => {
+  it.for(["203.0.113.*", "*.0.113.7", "*.*.*.*", "0.*.255.*", "*"])(
+    "the address pattern %s is valid",
+    (text) => {
+      expect(problemsWith({ deny: [text] })).toEqual([]);
+    },
+  );
 
   it.for([
     "256.0.0.*",
@@ -261,7 +275,7 @@ describe("an address with a star", () => {
     "2001:db8:*",
     "2001:db8::*",
     "**",
-  ])("may not be %s, which no address would meet as it seems to say", (text) => {
+  ])("the address pattern %s is rejected, because it would not match what it seems to", (text) => {
     expect(problemsWith({ key: "ip", deny: [text] })).toEqual([
       {
         variable: "POLICIES",

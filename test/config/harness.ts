@@ -1,19 +1,19 @@
-/** Configurations of a test's own, and what is wrong with them. */
+/** Builds configurations for tests, and collects their problems. */
 import { type Config, parseConfig } from "../../src/config/index.ts";
 import { type ConfigProblem, ConfigProblems } from "../../src/validation/problems.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
-/** The least that makes a configuration whole. */
+/** A minimal valid configuration. */
 export const whole: Variables = { LIMITS: "10/minute", KEY_SECRET: "the tests' secret" };
 
-/** A configuration of some variables, on top of a secret; `LIMITS` too unless there are other policies. */
+/** A configuration with these variables, a secret and, unless `POLICIES` is set, `LIMITS`. */
 export function configOf(variables: Variables): Config {
   const { LIMITS, ...others } = whole;
   return parseConfig({ ...others, ...(!("POLICIES" in variables) && { LIMITS }), ...variables });
 }
 
-/** What is wrong with exactly these variables; none when nothing is. */
+/** The problems of exactly these variables. */
 export function problemsIn(variables: Variables): readonly ConfigProblem[] {
   try {
     parseConfig(variables);
@@ -24,12 +24,12 @@ export function problemsIn(variables: Variables): readonly ConfigProblem[] {
   }
 }
 
-/** Where something is wrong, each place once, as `POLICIES [0].name`. */
+/** The distinct places of problems, such as `POLICIES [0].name`. */
 export const placesOf = (variables: Variables): string[] => [
   ...new Set(problemsIn(variables).map(({ variable, field }) => `${variable} ${field}`.trim())),
 ];
 
-/** A configuration as plain values that can be compared: patterns as they are written. */
+/** A configuration as comparable values: patterns in their written form. */
 export function plain(config: Config): unknown {
   const { origin, policies, ...others } = config;
   return {

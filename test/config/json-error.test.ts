@@ -41,7 +41,7 @@ describe("the position of an error in JSON", () => {
     ['[\n  "10/minute",\n  "5/second",\n]', 4, 1],
     ['[\r\n  {"limit": 5 "window": "1m"}\r\n]', 2, 15],
     ["[\u00a01]", 1, 2],
-  ])("in %j is line %i, column %i", ([text, line, column]) => {
+  ])("the JSON error in %j is at line %i, column %i", ([text, line, column]) => {
     expect(isJson(text)).toBe(false);
     expect(jsonErrorAt(text)).toEqual({ line, column });
   });
@@ -52,11 +52,11 @@ describe("the position of an error in JSON", () => {
     '\t[1, -0.5e+3, "\\u00e9\\n", "🚪", true, false, null]\r\n',
     '{"a":[{}]}',
     "7",
-  ])("is null in %j, which is JSON", (text) => {
+  ])("%j has no JSON error", (text) => {
     expect(jsonErrorAt(text)).toBeNull();
   });
 
-  it("exists exactly where JSON.parse refuses the text, and no text that begins alike has an earlier one", async () => {
+  it("jsonErrorAt finds an error exactly when JSON.parse does, and every text with that beginning has it", async () => {
     let brokenTexts = 0;
     const change = fc.constantFrom(..."[]{},:\"'\\ \n0a1-.e/".split(""), "");
     const holds = forAll(

@@ -33,7 +33,7 @@ const base64url = (bytes: string): string =>
   btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 describe("JWT_KEY", () => {
-  it("is a public key as PEM, in lines, in one line, or without its markers", async () => {
+  it("JWT_KEY accepts a PEM public key with line breaks, in one line, or without delimiters", async () => {
     for (const [pair, algorithm] of [
       [rsa, "RS256"],
       [ec, "ES256"],
@@ -49,7 +49,7 @@ describe("JWT_KEY", () => {
     }
   });
 
-  it("is a public key as JWK, typed or as JSON text, of which only the key itself is kept", () => {
+  it("JWT_KEY accepts a JWK, typed or as JSON text, and keeps only its key material", () => {
     for (const [jwk, algorithm] of [
       [rsaJwk, "RS256"],
       [ecJwk, "ES256"],
@@ -69,7 +69,7 @@ describe("JWT_KEY", () => {
     }
   });
 
-  it("is a secret when it is any other text, or a JWK of one", () => {
+  it("JWT_KEY reads other texts and JWKs of kty oct as secrets", () => {
     const secret = " a secret, ünïcode and thirty-two bytes long ";
     const material = new TextEncoder().encode(secret);
     const key = { kind: "key", algorithm: "HS256" };
@@ -79,7 +79,7 @@ describe("JWT_KEY", () => {
     expect(jwtOf(JSON.stringify({ ...jwk, alg: "HS256" }))).toMatchObject(key);
   });
 
-  /** Made late, since the keys are. */
+  /** A function, because the keys are generated after this file is loaded. */
   const wrong: [string, () => unknown][] = [
     ["a number", () => 12_345],
     ["a boolean", () => true],
@@ -106,7 +106,7 @@ describe("JWT_KEY", () => {
     ["a key of OpenSSH", () => "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ me@host"],
     ["where keys are", () => "https://id.example.com/.well-known/jwks.json"],
   ];
-  it.each(wrong)("is refused, and hidden, when it is %s", async (_, make) => {
+  it.each(wrong)("JWT_KEY rejects, without quoting it, %s", async (_, make) => {
     expect(problemsIn({ ...whole, JWT_KEY: await make() })).toEqual([
       {
         variable: "JWT_KEY",
@@ -117,7 +117,7 @@ describe("JWT_KEY", () => {
     ]);
   });
 
-  it("is warned of as a secret that can be guessed, without being told", () => {
+  it("a short secret in JWT_KEY gives a warning that does not quote it", () => {
     const warnings = configOf({ JWT_KEY: "hunter2" }).warnings;
     expect(warnings).toEqual([expect.stringMatching(/^JWT_KEY: .*less than 32 bytes/)]);
     expect(warnings.join("")).not.toContain("hunter2");
@@ -133,7 +133,7 @@ describe("JWT_JWKS_URL", () => {
     "http://localhost:8080/jwks",
     "http://127.0.0.1/jwks",
     "http://[::1]:9000/jwks",
-  ])("may be %s", (url) => {
+  ])("JWT_JWKS_URL accepts %s", (url) => {
     expect(configOf({ JWT_JWKS_URL: url }).jwt?.keys).toEqual({ kind: "set", url: new URL(url) });
   });
 
@@ -147,14 +147,14 @@ describe("JWT_JWKS_URL", () => {
     true,
     5,
     ["https://id.example.com/jwks"],
-  ])("may not be %j", (value) => {
+  ])("JWT_JWKS_URL rejects %j", (value) => {
     const accepted = expect.stringMatching(/https URL .*jwks\.json/);
     expect(problemsIn({ ...whole, JWT_JWKS_URL: value })).toEqual([
       { variable: "JWT_JWKS_URL", field: "", value, accepted },
     ]);
   });
 
-  it("is refused with credentials, and beside JWT_KEY, without being told", () => {
+  it("JWT_JWKS_URL with credentials, or beside JWT_KEY, is rejected without being quoted", () => {
     const url = "https://user:hunter2@id.example.com/jwks";
     for (const variables of [{ JWT_JWKS_URL: url }, { JWT_JWKS_URL: url, JWT_KEY: "secret" }]) {
       const problems = problemsIn({ ...whole, ...variables });
@@ -165,7 +165,7 @@ describe("JWT_JWKS_URL", () => {
 });
 
 describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
-  it("is a text, or a list of texts", () => {
+  it("the variable accepts a text or a list of texts", () => {
     const read = (value: unknown): unknown => {
       const jwt = configOf({ JWT_KEY: "x".repeat(32), [variable]: value }).jwt;
       return variable === "JWT_ISSUER" ? jwt?.issuers : jwt?.audiences;
@@ -177,7 +177,7 @@ describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
   });
 
   it.for<[unknown]>([[5], [true], [[]], [["a", ""]], [["a", 1]], [" "], [{ iss: "a" }]])(
-    "may not be %j",
+    "the variable rejects %j",
     ([value]) => {
       const accepted = expect.stringContaining("a list of such texts");
       expect(problemsIn({ ...whole, [variable]: value })).toEqual([
@@ -187,10 +187,10 @@ describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
   );
 });
 
-describe("a claim in a key", () => {
+describe("a jwt key part without a verification key", () => {
   const claimed = { name: "a", limits: "1/s", key: ["jwt:sub"] };
 
-  it("needs something to verify it by, and says where it stands", () => {
+  it("a jwt key part without a verification key is a problem that names its place", () => {
     const POLICIES = [claimed, { name: "b", limits: "1/s" }, { ...claimed, name: "c", limits: 0 }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [2].limits", "JWT_KEY"]);
     expect(problemsIn({ KEY_SECRET: "s", POLICIES }).at(-1)).toEqual({
@@ -204,7 +204,7 @@ describe("a claim in a key", () => {
     ]);
   });
 
-  it("has what it needs, or one problem less, with either variable", () => {
+  it("JWT_KEY or JWT_JWKS_URL removes the problem of a jwt key part", () => {
     const url = "https://id.example.com/jwks";
     expect(problemsIn({ ...whole, KEY: "jwt:sub", JWT_JWKS_URL: url })).toEqual([]);
     expect(problemsIn({ ...whole, KEY: "jwt:sub", JWT_KEY: "secret" })).toEqual([]);

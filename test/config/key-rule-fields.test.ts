@@ -1,4 +1,4 @@
-/** The fields of a policy that single out keys, and those about objects and denials, with values that they accept and reject. */
+/** Values that the fields about key rules, bans, objects and denials accept and reject. */
 import { describeField, type Rejected } from "./field-cases.ts";
 
 /** Values that every field for texts or numbers rejects. */

@@ -12,9 +12,9 @@ const problemsWith = (fields: object): unknown[] => [
   ...problemsIn({ KEY_SECRET: "s", JWT_KEY, POLICIES: [{ ...policy, ...fields }] }),
 ];
 
-describe("a key", () => {
+describe("the field key", () => {
   it.for(["ip", "path", "method", "host", "country", "continent", "asn", "colo", "global"])(
-    "may be %s",
+    "the key accepts the part %s",
     (key) => {
       expect(parsed({ key })).toMatchObject({ key: [{ kind: key }] });
     },
@@ -31,12 +31,12 @@ describe("a key", () => {
     ["jwt:sub", "jwt:sub"],
     ["jwt:https://id.example/tenant", "jwt:https://id.example/tenant"],
     ["jwt:Plan", "jwt:Plan"],
-  ] as const)("may be %s", ([key, expected]) => {
+  ] as const)("the key accepts the list %s", ([key, expected]) => {
     const { policies } = configOf({ JWT_KEY, POLICIES: [{ ...policy, key }] });
     expect(policies[0]?.key.map(partName)).toEqual([expected]);
   });
 
-  it("tells cookies, parameters and claims apart by their case, and headers not", () => {
+  it("names of cookies, query parameters and claims are case-sensitive, and those of headers are not", () => {
     const key = ["cookie:a", "cookie:A", "query:a", "query:A", "jwt:a", "jwt:A", "header:a"];
     expect(parsed({ key })).toMatchObject({ key: { length: 7 } });
     expect(problemsWith({ key: ["header:a", "header:A"] })).toHaveLength(1);
@@ -61,7 +61,7 @@ describe("a key", () => {
     "Path",
     "ip:4",
     "countries",
-  ])("may not be %j", (key) => {
+  ])("the key rejects %j", (key) => {
     expect(problemsWith({ key })).toEqual([
       {
         variable: "POLICIES",
@@ -73,7 +73,7 @@ describe("a key", () => {
   });
 });
 
-describe("the fields of whom a policy charges", () => {
+describe("the fields about keys and addresses", () => {
   it.for(["shared", "ip", "deny", "skip"])("onMissingKey may be %s", (onMissingKey) => {
     expect(parsed({ onMissingKey })).toMatchObject({ onMissingKey });
   });
@@ -86,7 +86,7 @@ describe("the fields of whom a policy charges", () => {
     expect(parsed({ trustedProxies })).toMatchObject({ addresses: { trustedProxies } });
   });
 
-  it("have defaults", () => {
+  it("onMissingKey, ipv6Prefix and trustedProxies have defaults", () => {
     expect(parsed({})).toMatchObject({
       onMissingKey: "shared",
       addresses: { ipv6Prefix: 64, trustedProxies: null },
@@ -94,14 +94,14 @@ describe("the fields of whom a policy charges", () => {
     });
   });
 
-  it("may name one header to match, whose presence is enough", () => {
+  it("match.header accepts the name of one header, with any value", () => {
     const policyOf = (header: unknown): unknown =>
       configOf({ POLICIES: [{ ...policy, match: { header } }] }).policies[0]?.match.headers;
     expect(policyOf("X-Beta")).toEqual(new Map([["x-beta", true]]));
     expect(policyOf("X-Beta")).toEqual(policyOf({ "X-Beta": true }));
   });
 
-  it("may have as many as eight parts in a key", () => {
+  it("a key may have eight parts", () => {
     const key = Array.from("abcdefgh", (name) => `header:${name}`);
     expect(configOf({ POLICIES: [{ ...policy, key }] }).policies[0]?.key).toHaveLength(8);
     expect(
@@ -109,14 +109,14 @@ describe("the fields of whom a policy charges", () => {
     ).toMatchObject([{ field: "[0].key" }]);
   });
 
-  it("may name one method to match", () => {
+  it("match.methods accepts one method", () => {
     const policyOf = (methods: unknown): unknown =>
       configOf({ POLICIES: [{ ...policy, match: { methods } }] }).policies[0]?.match.methods;
     expect(policyOf("post")).toEqual(new Set(["POST"]));
     expect(policyOf("post")).toEqual(policyOf(["POST"]));
   });
 
-  it("names headers to match in any case", () => {
+  it("names in match.header are case-insensitive", () => {
     const POLICIES = [{ ...policy, match: { header: { "X-Plan": "free", "X-BETA": true } } }];
     expect(plain(configOf({ POLICIES }))).toMatchObject({
       policies: [{ headers: { "x-plan": "free", "x-beta": true } }],
@@ -144,7 +144,7 @@ describe("the fields of whom a policy charges", () => {
     ["trustedProxies", "1", proxies],
     ["trustedProxies", true, proxies],
     ["trustedProxies", ["10.0.0.0/8"], proxies],
-  ])("have a problem with %s = %j", ([field, value, accepted]) => {
+  ])("the field %s rejects %j", ([field, value, accepted]) => {
     expect(problemsWith({ [field]: value })).toEqual([
       { variable: "POLICIES", field: `[0].${field}`, value, accepted },
     ]);
@@ -166,7 +166,7 @@ describe("the fields of whom a policy charges", () => {
     ["an empty name", { "": "free" }],
     ["one name twice", { "X-Plan": "free", "x-plan": "pro" }],
     ["one bad header of two", { "X-Plan": "free", "X-Beta": 1 }],
-  ])("have a problem with a header to match that is %s", ([, header]) => {
+  ])("match.header rejects %s", ([, header]) => {
     expect(problemsWith({ match: { header } })).toEqual([
       {
         variable: "POLICIES",
@@ -177,7 +177,7 @@ describe("the fields of whom a policy charges", () => {
     ]);
   });
 
-  it("have all of their problems told at once", () => {
+  it("problems of several fields about keys are reported at once", () => {
     const wrong = { onMissingKey: 1, ipv6Prefix: 0, trustedProxies: 0, key: "x" };
     const told = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
     expect(told.toSorted()).toEqual(
@@ -200,7 +200,7 @@ describe("a key that callers can invent", () => {
     ["host", '"host"'],
     [["path", "method"], '"path", "method"'],
     [["global", "header:a", "cookie:b"], '"global", "header:a", "cookie:b"'],
-  ])("is warned of, with why and what to do: %j", ([key, names]) => {
+  ])("a key that callers can invent gives a warning with reason and advice: %j", ([key, names]) => {
     expect(warningsOf({ key })).toEqual([
       expect.stringMatching(
         /^POLICIES\[0\]\.key: the policy "a": callers can invent the values .*creates an object.*"ip".*objects = "sharded"/,
@@ -210,17 +210,17 @@ describe("a key that callers can invent", () => {
   });
 
   it.for(["ip", "global", "method", "jwt:sub", ["ip", "path"], ["jwt:sub", "path"], "asn"])(
-    "is not what %j is",
+    "a key that callers cannot invent gives no warning: %j",
     (key) => {
       expect(warningsOf({ key })).toEqual([]);
     },
   );
 
-  it("may be as it is where the number of objects is fixed", () => {
+  it("a key that callers can invent gives no warning with sharded objects", () => {
     expect(warningsOf({ key: "path", objects: "sharded" })).toEqual([]);
   });
 
-  it("is told by its variable in the short form, beside other warnings", () => {
+  it("in the short form, the warning about an inventable key names the variable KEY", () => {
     const LIMITS = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
     expect(configOf({ LIMITS, KEY: "path" }).warnings).toEqual([
       expect.stringMatching(/^LIMITS: .*elastic/),

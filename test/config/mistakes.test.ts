@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { placesOf, problemsIn, whole } from "./harness.ts";
 import { describeProblem } from "../../src/validation/problems.ts";
 
-/** Mistakes that are easily made, and would otherwise leave something unprotected, closed or unexplained. */
-describe("an easy mistake", () => {
-  it("in JSON text is told as such, and not as what its pieces look like", () => {
+/** Common mistakes that would otherwise leave requests unlimited or errors unexplained. */
+describe("an easily made mistake", () => {
+  it("broken JSON text is reported as JSON, not as a wrong value", () => {
     const broken = '["10/minute", "5/second"';
     expect(problemsIn({ ...whole, LIMITS: broken })).toEqual([
       { variable: "LIMITS", field: "", value: broken, accepted: expect.stringContaining("JSON") },
@@ -26,7 +26,7 @@ describe("an easy mistake", () => {
     ["JWT_KEY", '["10/minute" "5/second"]'],
     ["JWT_ISSUER", '["10/minute" "5/second"]'],
     ["JWT_AUDIENCE", '["10/minute" "5/second"]'],
-  ])("in JSON text of %s is reported once, with line and column", ([variable, text]) => {
+  ])("broken JSON text in %s is reported once, with line and column", ([variable, text]) => {
     const [problem, ...others] = problemsIn({ ...whole, [variable]: text });
     expect(others).toEqual([]);
     expect(problem).toMatchObject({
@@ -36,21 +36,21 @@ describe("an easy mistake", () => {
     });
   });
 
-  it("in JSON text that is nested too deep is reported as such", () => {
+  it("JSON text that is nested too deep is reported with the maximum depth", () => {
     const deep = `${"[".repeat(65)}${"]".repeat(65)}`;
     expect(problemsIn({ ...whole, LIMITS: deep })).toMatchObject([
       { variable: "LIMITS", accepted: "valid JSON; the JSON is nested deeper than 64 levels" },
     ]);
   });
 
-  it("in the name of a list of policies is told: what is not read protects nothing", () => {
+  it("a misnamed list of policies is a problem", () => {
     const list = [{ name: "a", limits: "1/s" }];
     for (const name of ["POLICIES2", "POLICIES_02", "POLICIES_1", "POLICIES_B"]) {
       expect(placesOf({ ...whole, [name]: list })).toEqual([name]);
     }
   });
 
-  it("made several times is told each time", () => {
+  it("a mistake that is made several times is reported each time", () => {
     const POLICIES = [{ name: "a", limits: "1/s", foo: 1, bar: null, match: { x: 1, y: 2 } }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual([
       "POLICIES [0].match.x",
@@ -60,12 +60,12 @@ describe("an easy mistake", () => {
     ]);
   });
 
-  it("is told once for a text, however often the text repeats it", () => {
+  it("a mistake within one text is reported once", () => {
     expect(problemsIn({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
     expect(problemsIn({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
   });
 
-  it("with a value that has no text is told all the same", () => {
+  it("a value that is not JSON is reported by its type", () => {
     const POLICIES = [
       { name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] },
     ];
@@ -75,7 +75,7 @@ describe("an easy mistake", () => {
     ]);
   });
 
-  it("in the name of a limit is told where the limit is", () => {
+  it("an invalid name of a limit is reported at the place of the limit", () => {
     const POLICIES = [
       { name: "a", limits: [{ limit: 1, window: "1s", name: "x" }] },
       { name: "b", limits: [{ limit: 1, window: "1s", name: "x" }] },

@@ -12,7 +12,7 @@ const problemsWith = (fields: Fields): unknown[] => [
   ...problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),
 ];
 
-describe("the object of a key", () => {
+describe("the fields that determine the object of a key", () => {
   const nowhere = { locationHint: null, jurisdiction: null };
 
   it.for<[Fields, number | null]>([
@@ -21,26 +21,26 @@ describe("the object of a key", () => {
     [{ objects: "sharded" }, 32],
     [{ objects: "sharded", shards: 1 }, 1],
     [{ objects: "sharded", shards: 4096 }, 4096],
-  ])("by %j has so many shards: %j", ([fields, shards]) => {
+  ])("the fields %j give the number of shards %j", ([fields, shards]) => {
     expect(parsed(fields)).toMatchObject({ objects: { shards, ...nowhere } });
   });
 
   const hints = "wnam enam sam weur eeur apac apac-ne apac-se oc afr me".split(" ");
-  it.for(hints)("may be asked to be in %s", (locationHint) => {
+  it.for(hints)("locationHint accepts %s", (locationHint) => {
     expect(parsed({ locationHint })).toMatchObject({ objects: { locationHint, shards: null } });
   });
 
-  it.for(["eu", "us", "fedramp", "fedramp-high"])("may be bound to %s", (jurisdiction) => {
+  it.for(["eu", "us", "fedramp", "fedramp-high"])("jurisdiction accepts %s", (jurisdiction) => {
     expect(parsed({ jurisdiction, objects: "sharded" })).toMatchObject({
       objects: { jurisdiction, shards: 32, locationHint: null },
     });
   });
 
-  it.for([true, false])("may have its denials remembered: %s", (denyCache) => {
+  it.for([true, false])("denyCache accepts %s", (denyCache) => {
     expect(parsed({ denyCache })).toMatchObject({ isDenyCached: denyCache });
   });
 
-  it.for(["relaxed", "confirmed"])("may keep what it decides %s", (durability) => {
+  it.for(["relaxed", "confirmed"])("durability accepts %s", (durability) => {
     expect(parsed({ durability })).toMatchObject({ durability });
   });
 
@@ -71,13 +71,13 @@ describe("the object of a key", () => {
     ["durability", true, {}, '"relaxed" or "confirmed"'],
     ["denyCache", "false", {}, "true or false"],
     ["denyCache", 0, {}, "true or false"],
-  ])("has a problem with %s = %j besides %j", ([field, value, others, accepted]) => {
+  ])("the field %s rejects %j beside %j", ([field, value, others, accepted]) => {
     expect(problemsWith({ ...others, [field]: value })).toEqual([
       { variable: "POLICIES", field: `[0].${field}`, value, accepted },
     ]);
   });
 
-  it("has all of its problems told at once, and none that only follows from another", () => {
+  it("all problems of object fields are reported at once, without consequential ones", () => {
     const wrong = { objects: "x", shards: 0, locationHint: 1, jurisdiction: {}, durability: "" };
     const fields = Object.keys(wrong).map((field) => `POLICIES [0].${field}`);
     const told = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });

@@ -2,11 +2,11 @@ import { describe, expect, it } from "vitest";
 import { configOf, problemsIn, whole } from "./harness.ts";
 
 describe("ORIGIN", () => {
-  it.for([undefined, null, ""])("is none where it is %j", (ORIGIN) => {
+  it.for([undefined, null, ""])("ORIGIN = %j means that there is no origin", (ORIGIN) => {
     expect(configOf({ ORIGIN }).origin).toEqual({ kind: "none" });
   });
 
-  it("may be the zone's own, behind a route", () => {
+  it("ORIGIN = route means the zone's own origin", () => {
     expect(configOf({ ORIGIN: "route" }).origin).toEqual({ kind: "route" });
   });
 
@@ -16,7 +16,7 @@ describe("ORIGIN", () => {
     ["https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"],
     ["HTTPS://API.Example.COM:443", "https://api.example.com/"],
     ["https://bücher.example", "https://xn--bcher-kva.example/"],
-  ] as const)("may be %s", ([ORIGIN, href]) => {
+  ] as const)("ORIGIN accepts %s", ([ORIGIN, href]) => {
     const { origin } = configOf({ ORIGIN });
     expect(origin.kind === "url" && origin.url.href).toBe(href);
   });
@@ -26,7 +26,7 @@ describe("ORIGIN", () => {
     ["https://a.example/base", "https://a.example//", "javascript:alert(1)", "ws://a.example"],
     [" ", 5, true, {}, [], ["https://a.example"]],
   ];
-  it.for<unknown>(wrong.flat())("may not be %j, which is quoted", (ORIGIN) => {
+  it.for<unknown>(wrong.flat())("ORIGIN rejects and quotes %j", (ORIGIN) => {
     expect(problemsIn({ ...whole, ORIGIN })).toEqual([
       {
         variable: "ORIGIN",
@@ -43,7 +43,7 @@ describe("ORIGIN", () => {
     "https://a.example/?key=hunter2",
     "https://a.example#hunter2",
     "https:/user:hunter2@",
-  ])("may not be %s, and what may be a secret is hidden", (ORIGIN) => {
+  ])("ORIGIN rejects %s without quoting possible credentials", (ORIGIN) => {
     expect(problemsIn({ ...whole, ORIGIN })).toMatchObject([
       { variable: "ORIGIN", value: "(hidden)" },
     ]);
@@ -58,12 +58,12 @@ describe("ORIGIN_TIMEOUT", () => {
     ["30s", 30_000],
     ["2 minutes", 120_000],
     ["1h", 3_600_000],
-  ])("of %j is %i ms", ([ORIGIN_TIMEOUT, milliseconds]) => {
+  ])("ORIGIN_TIMEOUT = %j is %i ms", ([ORIGIN_TIMEOUT, milliseconds]) => {
     expect(configOf({ ORIGIN_TIMEOUT }).originTimeoutMs).toBe(milliseconds);
   });
 
   it.for(["99ms", "0s", "61m", "1 day", "30", 30, "-1s", "soon", "1mo", true, {}, ["30s"], "∞"])(
-    "may not be %j",
+    "ORIGIN_TIMEOUT rejects %j",
     (ORIGIN_TIMEOUT) => {
       expect(problemsIn({ ...whole, ORIGIN_TIMEOUT })).toEqual([
         {
@@ -88,11 +88,11 @@ describe.for([
     ["false", false],
     [true, true],
     ["true", true],
-  ] as const)("of %j is %j", ([value, isOn]) => {
+  ] as const)("the flag reads %j as %j", ([value, isOn]) => {
     expect(configOf({ [variable]: value })[field]).toBe(isOn);
   });
 
-  it.for(["yes", "True", "1", 1, 0, [], {}, " true"])("may not be %j", (value) => {
+  it.for(["yes", "True", "1", 1, 0, [], {}, " true"])("the flag rejects %j", (value) => {
     expect(problemsIn({ ...whole, [variable]: value })).toEqual([
       { variable, field: "", value, accepted: "true or false" },
     ]);

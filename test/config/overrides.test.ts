@@ -12,7 +12,7 @@ const key = "203.0.113.7";
 const policyOf = (fields: Fields): Policy | undefined =>
   configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0];
 
-/** What is read of one override, beside other fields of its policy. */
+/** The first override of a policy with these fields. */
 const overrideOf = (override: unknown, fields: Fields = {}): Override | undefined =>
   policyOf({ ...fields, overrides: [override] })?.keyRules.overrides[0];
 
@@ -23,18 +23,18 @@ const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
   });
 
-/** Where something is wrong with a policy of these fields. */
+/** The places of the problems of a policy with these fields. */
 const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =>
   problemsWith(fields, variables).map(({ variable, field }) => `${variable} ${field}`.trim());
 
-/** What is wrong with one override, after another that is not: where within it, the value, and what is accepted. */
+/** The problems of an override after a valid one: the place within it, the value, and what is accepted. */
 const told = (override: unknown, fields: Fields = {}): unknown[] =>
   problemsWith({ ...fields, overrides: [{ key, limits }, override] }).map(
     ({ field, value, accepted }) => [field.replace("[0].overrides[1]", ""), value, accepted],
   );
 
 describe("the limits of an override", () => {
-  it("are written as those of a policy, with its strategy and its name", () => {
+  it("the limits of an override inherit the strategy and the name of the policy", () => {
     expect(overrideOf({ key, limits: "100/minute" }, { strategy: "token-bucket" })).toMatchObject({
       limits: [{ name: "a", strategy: "token-bucket", limit: 100, windowMs: 60_000 }],
     });
@@ -47,7 +47,7 @@ describe("the limits of an override", () => {
     });
   });
 
-  it("have the override's own strategy before the policy's", () => {
+  it("the strategy of an override takes precedence over the policy's", () => {
     const own = { key, limits: ["5/s", { limit: 9, window: "1m", strategy: "sliding-log" }] };
     const strategy = "fixed-window";
     expect(overrideOf({ ...own, strategy }, { strategy: "token-bucket" })).toMatchObject({
@@ -55,7 +55,7 @@ describe("the limits of an override", () => {
     });
   });
 
-  it("may be named like those of the policy and of other overrides, but not like another policy", () => {
+  it("limits of overrides may share names with each other and the policy, but not with another policy", () => {
     const named = { limit: 1, window: "1s", name: "x" };
     const overrides = [
       { key, limits: named },
@@ -71,7 +71,7 @@ describe("the limits of an override", () => {
     ]);
   });
 
-  it("are held no longer than maxDelay says", () => {
+  it("maxDelay applies to the limits of overrides", () => {
     const override = overrideOf({ key, limits, strategy: "leaky-bucket" }, { maxDelay: "2s" });
     expect(override).toMatchObject({ limits: [{ maxDelayMs: 2_000 }] });
   });
@@ -95,14 +95,14 @@ describe("the limits of an override", () => {
     [{ limit: 1, window: "1s", strategy: "sliding-log", burst: 2 }, "limits.burst"],
     [{ limit: 100_001, window: "1s", strategy: "sliding-log" }, "limits.limit"],
     [Array.from({ length: 17 }, (_, index) => `1/${index + 1}s`), "limits"],
-  ])("are not %j", ([wrong, place]) => {
+  ])("the limits of an override cannot be %j", ([wrong, place]) => {
     const override = wrong === undefined ? { key } : { key, limits: wrong };
     expect(placesWith({ overrides: [override] })).toEqual([`POLICIES [0].overrides[0].${place}`]);
   });
 });
 
-describe("whom an override is for", () => {
-  it("is whoever may be on a list", () => {
+describe("the subject of an override", () => {
+  it("an override accepts the same keys and addresses as allow and deny", () => {
     expect(overrideOf({ key: "10.0.0.0/8", limits })?.for).toMatchObject({
       kind: "address",
       pattern: { kind: "network", network: { prefixBits: 8 } },
@@ -132,7 +132,7 @@ describe("whom an override is for", () => {
     ["continent=EU", "continent", { kind: "text", text: "EU" }],
     ["asn=13335", "asn", { kind: "text", text: "13335" }],
     ["colo=FRA", "colo", { kind: "text", text: "FRA" }],
-  ])("may be told by a part of any key: %s", ([when, part, pattern]) => {
+  ])("an override accepts the condition %s", ([when, part, pattern]) => {
     const target = overrideOf({ when, limits })?.for;
     expect(target).toMatchObject({ kind: "condition", condition: { pattern } });
     expect(target?.kind === "condition" && partName(target.condition.part)).toBe(part);
@@ -161,7 +161,7 @@ describe("whom an override is for", () => {
     [],
     ["jwt:plan=pro"],
     { "jwt:plan": "pro" },
-  ])("is not told by %j", (when) => {
+  ])("an override rejects the condition %j", (when) => {
     expect(told({ when, limits })).toEqual([
       [
         ".when",
@@ -181,7 +181,7 @@ describe("whom an override is for", () => {
     "ip=203.0.*",
     "ip=203.0.113.256",
     "country= ",
-  ])("has no value such as in %j", (when) => {
+  ])("an override rejects the value of the condition %j", (when) => {
     expect(told({ when, limits })).toEqual([[".when", when, expect.any(String)]]);
   });
 
@@ -189,7 +189,7 @@ describe("whom an override is for", () => {
     ["neither", { limits }, undefined],
     ["both", { key, when: "jwt:plan=pro", limits }, key],
     ["both, of which one is null", { key, when: null, limits }, key],
-  ])("is told once, and not by %s of key and when", ([, override, value]) => {
+  ])("an override must have exactly one of key and when, not %s", ([, override, value]) => {
     const accepted =
       "either the field key with a key of the policy, or the field when with a condition";
     expect(told(override)).toEqual([[".key", value, accepted]]);
@@ -197,11 +197,14 @@ describe("whom an override is for", () => {
 });
 
 describe("an override", () => {
-  it.for([[null], ["203.0.113.7"], [5], [true], [[]], [[key, limits]]])("is not %j", ([all]) => {
-    expect(told(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
-  });
+  it.for([[null], ["203.0.113.7"], [5], [true], [[]], [[key, limits]]])(
+    "an override cannot be %j",
+    ([all]) => {
+      expect(told(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
+    },
+  );
 
-  it("has all of its problems told at once, as has each", () => {
+  it("all problems of all overrides are reported at once", () => {
     const wrong = { key: "x", limits: ["0/s", "1/soon"], strategy: "magic", cost: 5, toString: 1 };
     const fields = ["cost", "toString", "key", "strategy", "limits[0].limit", "limits[1].window"];
     const places = fields.map((field) => `POLICIES [0].overrides[0].${field}`);
@@ -212,18 +215,18 @@ describe("an override", () => {
   });
 });
 
-describe("a claim that nothing can verify", () => {
+describe("a condition on a claim without a verification key", () => {
   const nothing = { JWT_KEY: undefined };
   const when = "jwt:plan=pro";
 
-  it("is told of where the limits suit the policy's strategy and no other", () => {
+  it("an unverifiable claim is reported when the limits fit only the policy's strategy", () => {
     const most = { when, limits: "999999999999989/day" };
     expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
       "JWT_KEY",
     ]);
   });
 
-  it("is told of beside all else that is wrong with its override", () => {
+  it("an unverifiable claim is reported together with the other problems of its override", () => {
     expect(placesWith({ overrides: [{ when, limits: "0/s" }] }, nothing)).toEqual([
       "POLICIES [0].overrides[0].limits.limit",
       "JWT_KEY",
@@ -235,10 +238,10 @@ describe("a claim that nothing can verify", () => {
   });
 });
 
-describe("a strategy that is none", () => {
+describe("an unknown strategy", () => {
   const strategy = "magic";
 
-  it("is told where it is written: beside the limits of an override, or in them", () => {
+  it("an unknown strategy is reported where it is written, in the override or in its limits", () => {
     const inThem = { limit: 1, window: "1s", strategy };
     expect(placesWith({ overrides: [{ key, limits: "1/s", strategy }] })).toEqual([
       "POLICIES [0].overrides[0].strategy",

@@ -1,4 +1,4 @@
-/** What `match.path` and `pathMatching` accept, and what users get to read about anything else. */
+/** The values that `match.path` and `pathMatching` accept, and the texts for other values. */
 import { describe, expect, it } from "vitest";
 import { describeProblem } from "../../src/config/index.ts";
 import { configOf, problemsIn, whole } from "./harness.ts";
@@ -12,7 +12,7 @@ const textsOf = (fields: object): string[] => problemsIn(withPolicy(fields)).map
 
 describe("match.path", () => {
   it.for(["/", "/*", "/login", "/a/:b/*", "/:a", "/~x.y_z-1,2;@=&$!'", "/a b", "/ä", "/%2A%3a%zz"])(
-    "may be %s",
+    "match.path accepts %s",
     (path) => {
       expect(textsOf({ match: { path } })).toEqual([]);
     },
@@ -42,7 +42,7 @@ describe("match.path", () => {
     ["/a/:1", segment],
     ["/a/../b", 'write the path without "." and ".." segments'],
     ["/a/%2e", 'write the path without "." and ".." segments'],
-  ])("%s is a problem that says what to write", ([path, advice]) => {
+  ])("match.path rejects %s and suggests what to write", ([path, advice]) => {
     const [text = "", ...others] = textsOf({ match: { path } });
     expect(others).toEqual([]);
     expect(text).toBe(
@@ -57,7 +57,7 @@ describe("pathMatching", () => {
     configOf({ POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.match
       .pathMatching;
 
-  it("is lenient unless the policy or its match says otherwise", () => {
+  it("pathMatching defaults to lenient, and may be set in the policy or in match", () => {
     expect(matchingOf({})).toBe("lenient");
     expect(matchingOf({ match: { path: "/a" } })).toBe("lenient");
     expect(matchingOf({ match: { path: "/a" }, pathMatching: "exact" })).toBe("exact");
@@ -65,7 +65,7 @@ describe("pathMatching", () => {
     expect(matchingOf({ match: { path: "/a", pathMatching: "lenient" } })).toBe("lenient");
   });
 
-  it("is lenient or exact, and nothing else", () => {
+  it("pathMatching accepts only lenient and exact", () => {
     expect(textsOf({ pathMatching: "strict" })).toEqual([
       'POLICIES[0].pathMatching: expected "lenient" or "exact", got "strict"',
     ]);
@@ -74,7 +74,7 @@ describe("pathMatching", () => {
     ]);
   });
 
-  it("stands in one place", () => {
+  it("pathMatching cannot be set both in the policy and in match", () => {
     const twice = { match: { path: "/a", pathMatching: "exact" }, pathMatching: "lenient" };
     expect(textsOf(twice)).toEqual([
       'POLICIES[0].pathMatching: expected nothing, because match.pathMatching is set, got "lenient"',

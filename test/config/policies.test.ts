@@ -11,7 +11,7 @@ const problemsOfPolicy = (policy: unknown): unknown[] => [
 ];
 
 describe("a policy", () => {
-  it("has what is written and defaults for the rest", () => {
+  it("a policy has its written fields and defaults for the others", () => {
     const policy = {
       name: "login",
       match: { methods: ["post", "PUT"], path: "/login", host: "*.example.com" },
@@ -47,7 +47,7 @@ describe("a policy", () => {
     });
   });
 
-  it("meets every request without a match, with an empty one, and an address is its key", () => {
+  it("a policy without match, or with an empty one, matches every request, and its key defaults to ip", () => {
     for (const match of [{}, { match: {} }]) {
       expect(policiesOf([{ name: "a", limits: "1/s", ...match }])).toMatchObject({
         policies: [{ methods: null, path: null, host: null, key: [{ kind: "ip" }] }],
@@ -68,7 +68,7 @@ describe("a policy", () => {
       ["ip", "global"],
       ["ip", "global"],
     ],
-  ])("may have the key %j", ([key, expected]) => {
+  ])("a policy accepts the key %j", ([key, expected]) => {
     const { policies } = configOf({ POLICIES: [{ name: "a", limits: "1/s", key }] });
     expect(policies[0]?.key.map(partName)).toEqual(expected);
   });
@@ -77,12 +77,12 @@ describe("a policy", () => {
     ["10ms", 10],
     ["30s", 30_000],
     ["second", 1_000],
-  ] as const)("may have the timeout %s", ([timeout, timeoutMs]) => {
+  ] as const)("a policy accepts the timeout %s", ([timeout, timeoutMs]) => {
     const { policies } = configOf({ POLICIES: [{ name: "a", limits: "1/s", timeout }] });
     expect(policies[0]?.timeoutMs).toBe(timeoutMs);
   });
 
-  it.for(["a", "a1_.-b", `a${"9".repeat(63)}`])("may have the name %s", (name) => {
+  it.for(["a", "a1_.-b", `a${"9".repeat(63)}`])("a policy accepts the name %s", (name) => {
     expect(policiesOf([{ name, limits: "1/s" }])).toMatchObject({ policies: [{ name }] });
   });
 });
@@ -174,23 +174,26 @@ describe("a problem of a policy", () => {
     ["timeout too short", { timeout: "9ms" }, "timeout", /10 ms to 30 s/],
     ["timeout too long", { timeout: "31s" }, "timeout", /10 ms to 30 s/],
     ["timeout without a unit", { timeout: 500 }, "timeout", /"500ms"/],
-  ])("tells its place, its value and what is accepted: %s", ([, wrong, place, accepted]) => {
-    const policy = Object.fromEntries(
-      Object.entries({ name: "a", limits: "1/s", ...wrong }).filter(
-        ([, value]) => value !== undefined,
-      ),
-    );
-    expect(problemsOfPolicy(policy)).toEqual([
-      {
-        variable: "POLICIES",
-        field: `[0].${place}`,
-        value: valueAt(policy, place),
-        accepted: expect.stringMatching(accepted),
-      },
-    ]);
-  });
+  ])(
+    "a problem of a policy names its place, its value and what is accepted: %s",
+    ([, wrong, place, accepted]) => {
+      const policy = Object.fromEntries(
+        Object.entries({ name: "a", limits: "1/s", ...wrong }).filter(
+          ([, value]) => value !== undefined,
+        ),
+      );
+      expect(problemsOfPolicy(policy)).toEqual([
+        {
+          variable: "POLICIES",
+          field: `[0].${place}`,
+          value: valueAt(policy, place),
+          accepted: expect.stringMatching(accepted),
+        },
+      ]);
+    },
+  );
 
-  /** What stands at a place such as `limits[1].window`; of a limit in notation its text. */
+  /** The value at a place such as `limits[1].window`; for a limit in notation, its text. */
   function valueAt(policy: unknown, place: string): unknown {
     let value: unknown = policy;
     for (const step of place.match(/\w+/g) ?? []) {
@@ -200,7 +203,7 @@ describe("a problem of a policy", () => {
     return value;
   }
 
-  it("stands beside all others of all policies", () => {
+  it("the problems of all policies are reported together", () => {
     const POLICIES = [
       { name: "A", match: { methods: [], path: "x", host: "?" }, key: "x", limits: ["0/s", "1/x"] },
       { limits: [{ limit: 1, window: "soon", strategy: "magic" }], strategy: "magic" },
@@ -233,13 +236,13 @@ describe("a problem of a policy", () => {
 describe("the names of policies and limits", () => {
   const a = { name: "a", limits: "1/s" };
 
-  /** The names that are told to be taken, and where they stand. */
+  /** The duplicate names that are reported, and their places. */
   const takenOf = (variables: Record<string, unknown>): unknown[] =>
     problemsIn({ ...secret, ...variables })
       .filter(({ accepted }) => accepted.includes("no other policy or limit"))
       .map(({ variable, field, value }) => [`${variable}${field}`, value]);
 
-  it("are taken once, whatever else is wrong with either policy", () => {
+  it("duplicate names are reported even if either policy is invalid", () => {
     const taken = [["POLICIES[1].name", "a"]];
     expect(takenOf({ POLICIES: [a, a] })).toEqual(taken);
     expect(takenOf({ POLICIES: [{ ...a, limits: "0/s" }, a] })).toEqual(taken);
@@ -247,13 +250,13 @@ describe("the names of policies and limits", () => {
     expect(takenOf({ POLICIES: [{ name: "a" }, { name: "a", colour: 1 }] })).toEqual(taken);
   });
 
-  it("are told with the place that has them", () => {
+  it("a duplicate name is reported with the place that already has it", () => {
     const [problem] = problemsIn({ ...secret, POLICIES: [a], POLICIES_2: [a] });
     expect(problem).toMatchObject({ variable: "POLICIES_2", field: "[0].name", value: "a" });
     expect(problem?.accepted).toContain("POLICIES[0] has the same");
   });
 
-  it("are unique across variables and the short form", () => {
+  it("names are unique across POLICIES, POLICIES_2 and the short form", () => {
     expect(takenOf({ POLICIES: [a], POLICIES_2: [a] })).toEqual([["POLICIES_2[0].name", "a"]]);
     expect(takenOf({ LIMITS: "1/s", POLICIES: [{ name: "default", limits: "2/s" }] })).toEqual([
       ["POLICIES[0].name", "default"],
@@ -263,7 +266,7 @@ describe("the names of policies and limits", () => {
     ]);
   });
 
-  it("of a policy may not be those of another policy's limit", () => {
+  it("the name of a policy cannot equal that of another policy's limit", () => {
     const several = { name: "b", limits: "1/s; 5/minute" };
     expect(takenOf({ POLICIES: [several, { name: "b.5-per-1m", limits: "1/s" }] })).toEqual([
       ["POLICIES[1].name", "b.5-per-1m"],
@@ -272,7 +275,7 @@ describe("the names of policies and limits", () => {
     expect(takenOf({ POLICIES: [named, { name: "c", limits: "1/s" }] })).toHaveLength(1);
   });
 
-  it("of a policy may be that of its own limit", () => {
+  it("the name of a policy may equal that of its own limit", () => {
     const policy = { name: "a", limits: { limit: 1, window: "1s", name: "a" } };
     expect(problemsIn({ ...secret, POLICIES: [policy] })).toEqual([]);
   });
@@ -283,7 +286,7 @@ describe("POLICIES", () => {
   const namesOf = (variables: Record<string, unknown>): string[] =>
     configOf({ POLICIES: undefined, ...variables }).policies.map(({ name }) => name);
 
-  it("are concatenated in the order of their numbers, whatever the order of the variables", () => {
+  it("POLICIES, POLICIES_2, … are concatenated in the order of their numbers", () => {
     const variables = Object.fromEntries([
       ...[10, 9, 8, 7, 6, 5, 4, 3].map((number) => [`POLICIES_${number}`, [named(`p${number}`)]]),
       ["POLICIES_2", [named("b"), named("c")]],
@@ -293,7 +296,7 @@ describe("POLICIES", () => {
     expect(namesOf(variables)).toEqual(["a", "b", "c", ...numbered]);
   });
 
-  it("may begin with the second variable, where LIMITS or nothing stands before it", () => {
+  it("POLICIES_2 is valid without POLICIES, with or without LIMITS", () => {
     expect(namesOf({ POLICIES_2: [named("b")] })).toEqual(["b"]);
     expect(namesOf({ LIMITS: "1/s", POLICIES_2: [named("b")] })).toEqual(["default", "b"]);
   });
@@ -302,7 +305,7 @@ describe("POLICIES", () => {
     [["POLICIES", "POLICIES_3"], "POLICIES_2", "POLICIES_3"],
     [["POLICIES_3"], "POLICIES_2", "POLICIES_3"],
     [["POLICIES", "POLICIES_2", "POLICIES_7", "POLICIES_4"], "POLICIES_3", "POLICIES_7"],
-  ])("may not leave numbers out, as %j do", ([names, missing, last]) => {
+  ])("a gap in the numbers of POLICIES is a problem: %j", ([names, missing, last]) => {
     const variables = Object.fromEntries(names.map((name) => [name, [named(name.toLowerCase())]]));
     expect(problemsIn({ ...secret, ...variables })).toEqual([
       {
@@ -314,7 +317,7 @@ describe("POLICIES", () => {
     ]);
   });
 
-  it("may be typed in one variable and JSON text in the next", () => {
+  it("POLICIES may be typed while POLICIES_2 is JSON text", () => {
     const text = ` [${JSON.stringify(named("b"))}]\n`;
     expect(namesOf({ POLICIES: [named("a")], POLICIES_2: text })).toEqual(["a", "b"]);
   });
@@ -329,7 +332,7 @@ describe("POLICIES", () => {
     ["blank", "  "],
     ["a number", 5],
     ["a boolean", false],
-  ])("are refused, in each variable, when they are %s", ([, value]) => {
+  ])("POLICIES and POLICIES_2 reject %s", ([, value]) => {
     const POLICIES = [named("a")];
     const accepted = expect.stringContaining("list");
     expect(problemsIn({ ...secret, POLICIES: value })).toEqual([
@@ -340,32 +343,35 @@ describe("POLICIES", () => {
     ]);
   });
 
-  it.for(["x", null, 5, [named("a")]])("do not hold %j for a policy", (policy) => {
+  it.for(["x", null, 5, [named("a")]])("POLICIES rejects %j in place of a policy", (policy) => {
     expect(placesOf({ ...secret, POLICIES: [named("a"), policy] })[0]).toMatch(/^POLICIES \[1\]/);
   });
 });
 
-describe("a policy that limits the limiter's own calls", () => {
+describe("a policy for calls of /check", () => {
   it.for<[string | undefined, string, boolean]>([
     [undefined, "/check/*", true],
     [undefined, "/CHECK/batch", true],
     ["/Check", "/check/*", true],
     [undefined, "/checkout", false],
     ["/limits", "/check/*", false],
-  ])("with CHECK_PATH %j and the path %j: %s, whatever the case", ([CHECK_PATH, path, isOwn]) => {
-    const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
-    const { selfPolicies } = configOf({ POLICIES, CHECK_PATH });
-    expect(selfPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
-  });
+  ])(
+    "with CHECK_PATH %j and the path %j, a policy limits calls of /check in any case: %s",
+    ([CHECK_PATH, path, isOwn]) => {
+      const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
+      const { selfPolicies } = configOf({ POLICIES, CHECK_PATH });
+      expect(selfPolicies.map(({ name }) => name)).toEqual(isOwn ? ["own"] : []);
+    },
+  );
 });
 
-describe("a policy with problems", () => {
+describe("an invalid policy", () => {
   it.for<[string, object]>([
     ["its fields", { name: "A" }],
     ["its limits", { limits: "0/s" }],
     ["its exceptions", { deny: ["x/y"] }],
     ["its shards", { shards: 5 }],
-  ])("is not read, wherever they are: %s", ([, fields]) => {
+  ])("a policy with one problem is not returned: %s", ([, fields]) => {
     const problems: unknown[] = [];
     const written = { name: "a", limits: "1/s", ...fields };
     expect(readPolicy("POLICIES", "[0]", written, (problem) => problems.push(problem))).toBeNull();

@@ -1,4 +1,4 @@
-/** Every field of a policy but those for certain keys, with values that it accepts and rejects. */
+/** Values that the fields of a policy accept and reject. The file `key-rule-fields.test.ts` has the other fields. */
 import { describe, expect, it } from "vitest";
 import { describeField, reportedProblems } from "./field-cases.ts";
 

@@ -8,7 +8,7 @@ const override = (key: string): object => ({ key, limits: "100/minute" });
 const overrides = (count: number, prefix: string): object[] =>
   Array.from({ length: count }, (_, index) => override(`${prefix}-${index}`));
 
-/** The keys of the overrides, and of those who are allowed and denied, of the first policy. */
+/** The entries of overrides, allow and deny of the first policy. */
 function listsOf(variables: Variables): unknown {
   const { keyRules } = configOf(variables).policies[0] ?? {};
   const textOf = (listed: unknown): unknown => JSON.stringify(listed);
@@ -20,7 +20,7 @@ function listsOf(variables: Variables): unknown {
 }
 
 describe("an entry that continues a policy", () => {
-  it("adds to its overrides, allow and deny, in the order of the variables", () => {
+  it("a continuation adds to overrides, allow and deny in the order of the variables", () => {
     const parts = {
       POLICIES: [{ ...policy, overrides: overrides(2, "a"), deny: ["x"] }],
       POLICIES_2: [{ continues: "api", overrides: overrides(2, "b"), allow: ["10.0.0.0/8"] }],
@@ -36,7 +36,7 @@ describe("an entry that continues a policy", () => {
     expect(configOf(parts).policies).toHaveLength(1);
   });
 
-  it("may stand before the policy, and in the same variable", () => {
+  it("a continuation may precede its policy and be in the same variable", () => {
     const first = { continues: "api", overrides: overrides(1, "b") };
     const last = { ...policy, overrides: overrides(1, "a") };
     const other = { name: "other", limits: "1/s" };
@@ -50,7 +50,7 @@ describe("an entry that continues a policy", () => {
     });
   });
 
-  it("lets a policy have 256 overrides in variables of less than 5 KB, and no more", () => {
+  it("continuations allow 256 overrides in variables of less than 5 KB, and not 257", () => {
     const lists = [0, 1, 2, 3].map((part) => overrides(64, `partner-number-${part}`));
     const variables = {
       POLICIES: [{ ...policy, overrides: lists[0] }],
@@ -73,7 +73,7 @@ describe("an entry that continues a policy", () => {
     ]);
   });
 
-  it("has its problems reported where it is written", () => {
+  it("a problem of a continuation is reported where it is written", () => {
     const variables = {
       KEY_SECRET,
       POLICIES: [{ ...policy, limits: "0/s", overrides: [override("a"), { key: "b" }] }],
@@ -91,7 +91,7 @@ describe("an entry that continues a policy", () => {
     ]);
   });
 
-  it("counts for the claims that JWT_KEY has to verify", () => {
+  it("claims in a continuation need a verification key", () => {
     const claimed = [{ when: "jwt:plan=pro", limits: "9/s" }];
     const POLICIES = [policy, { continues: "api", overrides: claimed }];
     expect(placesOf({ KEY_SECRET, POLICIES })).toEqual(["JWT_KEY"]);
@@ -104,20 +104,20 @@ describe("an entry that continues a policy", () => {
     ["other fields", { continues: "api", limits: "9/s" }, "limits", "(hidden)"],
     ["a misspelt list", { continues: "api", overides: [override("a")] }, "overides", "(hidden)"],
     ["what is no list", { continues: "api", deny: "sk_live_1" }, "deny", "(hidden)"],
-  ])("is refused with %s", ([, entry, field, value]) => {
+  ])("a continuation is rejected with %s", ([, entry, field, value]) => {
     expect(problemsIn({ KEY_SECRET, POLICIES: [policy, entry] })).toEqual([
       { variable: "POLICIES", field: `[1].${field}`, value, accepted: expect.any(String) },
     ]);
   });
 
-  it("is suggested the fields that it may have", () => {
+  it("an unknown field of a continuation is reported with a suggestion", () => {
     const POLICIES = [policy, { continues: "api", overides: [] }];
     expect(problemsIn({ KEY_SECRET, POLICIES })).toMatchObject([
       { accepted: "one of the fields continues, overrides, allow, deny; did you mean overrides?" },
     ]);
   });
 
-  it("leaves the problem of a list of another shape to the policy", () => {
+  it("a policy's field that should be a list stays a problem despite its continuation", () => {
     const POLICIES = [
       { ...policy, deny: 5 },
       { continues: "api", deny: ["x"] },
@@ -144,7 +144,7 @@ describe("customers' keys in POLICIES", () => {
       [{ ...policy, overrides: [{ key: [key, key], limits: "1/s" }] }],
     ],
     ["a continuation of other fields", [policy, { continues: "api", keys: [key] }]],
-  ])("stand in no problem: %s", ([, POLICIES]) => {
+  ])("no problem quotes keys of customers in POLICIES: %s", ([, POLICIES]) => {
     const problems = problemsIn({ KEY_SECRET, POLICIES });
     expect(problems.length).toBeGreaterThan(0);
     expect(JSON.stringify(problems)).not.toContain("hunter2");

@@ -15,13 +15,13 @@ describe("a problem in one line", () => {
     ["STRATEGY.a", "STRATEGY", "a", ["x", 1, null]],
     ["limit", "", "limit", -5],
     ["[1].name", "", "[1].name", null],
-  ])("names %s", ([place, variable, field, value]) => {
+  ])("a problem in one line names its place and value: %s", ([place, variable, field, value]) => {
     expect(describeProblem({ variable, field, value, accepted })).toBe(
       `${place}: expected anything else, got ${JSON.stringify(value)}`,
     );
   });
 
-  it("says what is missing", () => {
+  it("a missing value is reported as missing", () => {
     expect(describeProblem({ variable: "KEY_SECRET", field: "", value: undefined, accepted })).toBe(
       "KEY_SECRET is missing: expected anything else",
     );
@@ -37,19 +37,19 @@ describe("a problem in one line", () => {
       'expected "x; y"; or { a = 1 }, got 5; did you mean a?',
     ],
     ['an odd " quotation mark; or a hint', 'expected an odd " quotation mark; or a hint, got 5'],
-  ] as const)("a hint follows the value: %s", ([text, line]) => {
+  ] as const)("a hint follows the quoted value: %s", ([text, line]) => {
     expect(describeProblem({ variable: "V", field: "", value: 5, accepted: text })).toBe(
       `V: ${line}`,
     );
   });
 
-  it("does not quote more than can be read", () => {
+  it("a long value is truncated", () => {
     const line = describeProblem({ variable: "V", field: "", value: "x".repeat(9_999), accepted });
     expect(line.length).toBeLessThan(300);
     expect(line).toContain("xxx…");
   });
 
-  it("is a line of the error's message, in the order of the problems", () => {
+  it("the message of ConfigProblems has a line for each problem, in order", () => {
     const variables = { ORIGIN: "x", LIMITS: "0/s", CHECK_PATH: "y" };
     const problems = problemsIn(variables);
     expect(problems).toHaveLength(4);
@@ -103,13 +103,13 @@ const policy = fc.record(
 const policies = fc.uniqueArray(policy, {
   minLength: 1,
   maxLength: 4,
-  // Two policies of one name are a problem, and so is one with the name of another's limit.
+  // Names of policies and of other policies' limits must differ.
   selector: (each) => each.name.split(".")[0],
 });
 
 describe("values and JSON texts", () => {
   it(
-    "of the same meaning make the same configuration",
+    "typed values and JSON texts with the same meaning give the same configuration",
     forAll([policies], (list) => {
       const fromText = configOf({ POLICIES: JSON.stringify(list, null, 1) });
       expect(fromText.policies).toHaveLength(list.length);
@@ -119,14 +119,14 @@ describe("values and JSON texts", () => {
         POLICIES: [first],
         ...(others.length > 0 && { POLICIES_2: others }),
       });
-      // Warnings name the variable.
+      // Warnings contain the name of the variable.
       expect(plain({ ...split, warnings: fromText.warnings })).toEqual(plain(fromText));
       expect(split.warnings).toHaveLength(fromText.warnings.length);
     }),
   );
 
   it(
-    "of the same fault have the same problems",
+    "typed values and JSON texts with the same fault have the same problems",
     forAll([policies, fc.jsonValue({ maxDepth: 2 })], (list, fault) => {
       const text = JSON.stringify([...list, fault, { ...list[0], key: "x", limits: ["0/s"] }]);
       const quoteless = (variables: Variables): unknown[] =>
@@ -140,7 +140,7 @@ describe("values and JSON texts", () => {
 
 describe("a secret", () => {
   const secret = fc.stringMatching(/^[a-z0-9]{8}$/).map((text) => `hunter2-${text}`);
-  /** A secret wrapped in what makes it wrong or right. */
+  /** A secret in valid and invalid surroundings. */
   const wrapped = secret.chain((text) =>
     fc.constantFrom<unknown[]>(
       text,
@@ -156,7 +156,7 @@ describe("a secret", () => {
   );
 
   it(
-    "stands in no problem, whatever is wrong with it and around it",
+    "no problem contains a secret, whatever else is wrong",
     forAll(
       [wrapped, wrapped, wrapped, wrapped, secret, fc.boolean()],
       (keySecret, originSecret, checkTokens, jwtKey, password, isPolicyFine) => {
@@ -237,7 +237,7 @@ describe("variables of any shape", () => {
   );
 
   it(
-    "are a configuration or problems that can be told, never anything else",
+    "variables of any shape give a configuration or problems that name variables",
     forAll(
       [variables],
       (env) => {
@@ -256,7 +256,7 @@ describe("variables of any shape", () => {
   );
 
   it(
-    "are told by the variable that is wrong, each on its own",
+    "each problem names the variable that is wrong",
     forAll(
       [
         any,
@@ -283,7 +283,7 @@ describe("variables of any shape", () => {
     ),
   );
 
-  it("are not changed by being read", () => {
+  it("reading does not change the variables", () => {
     const env = { POLICIES: [{ name: "a", limits: ["1/s"], match: { methods: ["get"] } }] };
     const before = structuredClone(env);
     configOf(env);

@@ -16,12 +16,12 @@ const log = (limit: number, window: string): LimitInput => ({
   strategy: "sliding-log",
 });
 
-/** The limits that can never deny, as `limit/window`. */
+/** The redundant limits, as `limit/window`. */
 const redundantOf = (...inputs: (string | LimitInput)[]): string[] =>
   redundantLimits(parseLimits(inputs)).map(({ limit }) => `${limit.limit}/${limit.windowMs}`);
 
 describe("a limit that can never deny", () => {
-  it("is a warning of the configuration, which names the limit that denies first", () => {
+  it("a limit that can never deny gives a warning that names the limit that denies first", () => {
     expect(configOf({ LIMITS: "10/second; 1000000000/minute" }).warnings).toEqual([
       'LIMITS: the limit "default.1000000000-per-1m" of the policy "default": it never denies a request, because the limit "default.10-per-1s" denies first',
     ]);
@@ -33,7 +33,7 @@ describe("a limit that can never deny", () => {
     ]);
   });
 
-  it("is no warning where bounds do not hold", () => {
+  it("a redundant limit gives no warning where bounds do not apply", () => {
     const policy = { name: "a", limits: "10/second; 1000000000/minute" };
     const cost = { from: "response-header:X-Cost", reserve: 1, max: 1_000 };
     for (const fields of [{ consistency: "eventual" }, { consistency: "leased" }, { cost }]) {
@@ -49,18 +49,18 @@ describe("a limit that can never deny", () => {
     [log(10, "1s"), { limit: 599, window: "1m", strategy: "fixed-window" }, false],
     [log(10, "7s"), log(90, "1m"), true],
     [log(10, "7s"), log(89, "1m"), false],
-    // A counter forgets the previous window gradually: 600 of it and 10 of the current one.
+    // A counter weighs the previous window: 600 units of it plus 10 of the current one.
     [log(10, "1s"), { limit: 610, window: "1m" }, true],
     [log(10, "1s"), { limit: 609, window: "1m" }, false],
-    // A counter and a fixed window admit twice their number across a boundary.
+    // A counter and a fixed window admit twice the limit across a boundary.
     [{ limit: 10, window: "1s" }, log(1_200, "1m"), true],
     [{ limit: 10, window: "1s" }, log(1_199, "1m"), false],
     [{ limit: 10, window: "1s", strategy: "fixed-window" }, log(1_199, "1m"), false],
-    // A longer window that admits less.
+    // A longer window that admits fewer units.
     [log(10, "1m"), log(10, "1s"), true],
     [log(10, "1m"), log(9, "1s"), false],
     [log(100, "1s"), log(10, "1m"), false],
-    // A bucket admits its burst besides.
+    // A token bucket also admits its burst.
     [{ limit: 10, window: "1s", strategy: "token-bucket", burst: 50 }, log(3_600, "1m"), true],
     [{ limit: 10, window: "1s", strategy: "token-bucket", burst: 50 }, log(3_599, "1m"), false],
     [log(10, "1s"), { limit: 600, window: "1m", strategy: "token-bucket" }, true],
@@ -68,10 +68,10 @@ describe("a limit that can never deny", () => {
     [log(10, "1s"), { limit: 599, window: "1m", strategy: "token-bucket", burst: 9_999 }, false],
     [log(10, "1s"), { limit: 600, window: "1m", strategy: "leaky-bucket", mode: "police" }, true],
     [log(10, "1s"), { limit: 9_999, window: "1m", strategy: "leaky-bucket" }, false],
-    // A bucket of the clock counts for up to two windows.
+    // A clock-aligned bucket counts for up to two windows.
     [log(10, "1s"), { limit: 1_200, window: "1m", strategy: "sliding-buckets", buckets: 1 }, true],
     [log(10, "1s"), { limit: 1_199, window: "1m", strategy: "sliding-buckets", buckets: 1 }, false],
-    // Slots, elastic windows and periods of a calendar.
+    // Concurrency, elastic windows and calendar periods.
     [log(10, "1s"), { limit: 9_999, window: "1m", strategy: "concurrency" }, false],
     [{ limit: 1, window: "1m", strategy: "concurrency" }, log(9_999, "1m"), false],
     [log(1, "1s"), { limit: 9_999, window: "1m", strategy: "fixed-window", elastic: true }, false],
@@ -80,13 +80,13 @@ describe("a limit that can never deny", () => {
     [log(1, "1h"), { limit: 62 * 24 - 1, window: "month" }, false],
     [{ limit: 1, window: "month" }, log(4, "31d"), true],
     [{ limit: 1, window: "month" }, log(3, "31d"), false],
-  ])("beside %j is %j: %s", ([other, limit, isRedundant]) => {
+  ])("beside %j, the limit %j can never deny: %s", ([other, limit, isRedundant]) => {
     const { limits } = { limits: parseLimits([other, limit]) };
     const found = redundantLimits(limits).some((each) => each.limit === limits[1]);
     expect(found).toBe(isRedundant);
   });
 
-  it("is never one without another limit, and never both of two", () => {
+  it("a single limit is never redundant, and of two limits at most one is", () => {
     expect(redundantOf("10/minute")).toEqual([]);
     expect(
       redundantOf(log(10, "1m"), { limit: 10, window: "1m", strategy: "sliding-buckets" }),
@@ -111,7 +111,7 @@ describe("a limit that can never deny", () => {
       ),
     })
     .map(({ limit, window, form }): LimitInput => ({ limit, window, ...form }));
-  /** Waits and costs, with many requests at one instant. */
+  /** Waits before requests and their costs; many requests have the same instant. */
   const trace = fc.array(
     fc.record({
       waitMs: fc.oneof(fc.constant(0), fc.nat(12)),
@@ -120,7 +120,7 @@ describe("a limit that can never deny", () => {
     { minLength: 40, maxLength: 120 },
   );
 
-  it("denies no request that the other one allows, whatever is asked", async () => {
+  it("a redundant limit denies no request that the other limit allows", async () => {
     let checkedRequests = 0;
     const isDeniedAlone = (
       limits: readonly Limit[],

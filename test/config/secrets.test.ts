@@ -8,7 +8,7 @@ const linesOf = (variables: Variables): string[] => deploymentProblems({ ...soun
 
 describe("a short secret", () => {
   it.for([1, 17, 31])(
-    "of %i characters is reported for KEY_SECRET, and the Worker runs",
+    "a KEY_SECRET of %i characters is reported, and the configuration is valid",
     (length) => {
       const KEY_SECRET = "é".repeat(length);
       expect(linesOf({ KEY_SECRET })).toEqual([
@@ -23,12 +23,15 @@ describe("a short secret", () => {
     [["t".repeat(16), "t".repeat(9)], 9],
     [[{ token: "t".repeat(14), tenant: "acme" }, "u".repeat(15)], 14],
     [JSON.stringify([{ token: "t".repeat(3) }]), 3],
-  ])("is reported for CHECK_TOKENS of %j, and the Worker runs", ([CHECK_TOKENS, length]) => {
-    expect(linesOf({ CHECK_TOKENS })).toEqual([
-      `CHECK_TOKENS: expected tokens of at least 16 random characters, got one of ${length}`,
-    ]);
-    expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
-  });
+  ])(
+    "CHECK_TOKENS of %j are reported as short, and the configuration is valid",
+    ([CHECK_TOKENS, length]) => {
+      expect(linesOf({ CHECK_TOKENS })).toEqual([
+        `CHECK_TOKENS: expected tokens of at least 16 random characters, got one of ${length}`,
+      ]);
+      expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
+    },
+  );
 
   it.for<Variables>([
     { KEY_SECRET: "k".repeat(32) },
@@ -37,11 +40,11 @@ describe("a short secret", () => {
     { CHECK_TOKENS: "" },
     { CHECK_TOKENS: undefined },
     { ORIGIN_SECRET: "short" },
-  ])("is not reported for %j", (variables) => {
+  ])("no short secret is reported for %j", (variables) => {
     expect(linesOf(variables)).toEqual([]);
   });
 
-  it("that is missing or of another type is a problem of the configuration instead", () => {
+  it("a missing KEY_SECRET, or one of another type, is a configuration problem", () => {
     for (const KEY_SECRET of ["", undefined, 5]) {
       expect(linesOf({ KEY_SECRET })).toEqual([]);
       expect(placesOf({ ...whole, KEY_SECRET })).toEqual(["KEY_SECRET"]);
@@ -61,18 +64,21 @@ describe("a placeholder", () => {
     ["CHECK_TOKENS", [{ token: second }]],
     ["ORIGIN_SECRET", first],
     ["JWT_KEY", first],
-  ])("is refused for %s as %j, in one problem that does not quote it", ([variable, value]) => {
-    expect(problemsIn({ ...sound, [variable]: value })).toEqual([
-      {
-        variable,
-        field: "",
-        value: "(hidden)",
-        accepted: "a secret of your own instead of the placeholder of .dev.vars.example",
-      },
-    ]);
-  });
+  ])(
+    "a placeholder for %s is rejected as %j, in one problem that does not quote it",
+    ([variable, value]) => {
+      expect(problemsIn({ ...sound, [variable]: value })).toEqual([
+        {
+          variable,
+          field: "",
+          value: "(hidden)",
+          accepted: "a secret of your own instead of the placeholder of .dev.vars.example",
+        },
+      ]);
+    },
+  );
 
-  it("is any value that .dev.vars.example shows, and that file sets none", () => {
+  it("every value in .dev.vars.example is a placeholder, and all of them are commented out", () => {
     const lines = readFileSync(".dev.vars.example", "utf8").split("\n");
     expect(lines.filter((line) => !/^(?:#.*)?$/.test(line))).toEqual([]);
     const shown = lines.flatMap((line) => [...line.matchAll(/^# ?([A-Z_]+)="(.*)"$/g)]);

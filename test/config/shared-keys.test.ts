@@ -9,7 +9,7 @@ const warningsOf = (...policies: readonly object[]): readonly string[] =>
     POLICIES: policies,
   }).warnings.filter((text) => text.includes("share the key"));
 
-it("policies that share a key are warned of when their states do not fit in a row together", () => {
+it("policies that share a key give a warning when their states together exceed a row", () => {
   const policies = [
     { name: "a", key: ["ip"], limits: [log("1d")] },
     { name: "b", key: ["ip"], limits: [log("1d")] },
@@ -28,7 +28,7 @@ it("policies that share a key are warned of when their states do not fit in a ro
   );
 });
 
-it("policies of different keys or different objects, and small states, are not warned of", () => {
+it("policies with different keys or objects, or with small states, give no warning about shared keys", () => {
   expect(
     warningsOf(
       { name: "a", key: ["ip"], limits: [log("1d")] },

@@ -27,7 +27,7 @@ const limitsOf = (variables: Record<string, unknown>): readonly Limit[] =>
   configOf(variables).policies[0]?.limits ?? [];
 
 describe("a strategy and its options", () => {
-  it.for(forms)("are read wherever a limit is written: %j", (form) => {
+  it.for(forms)("a strategy and its options are read wherever a limit is written: %j", (form) => {
     const limit = { limit: 5, window: "1m", ...form };
     const { window: _, precision: __, ...kept } = { precision: "", ...limit };
     const expected = parseLimits(limit);
@@ -39,13 +39,13 @@ describe("a strategy and its options", () => {
     expect(limitsOf({ POLICIES: JSON.stringify(POLICIES) })).toEqual(expected);
   });
 
-  it("are all of them tried here", () => {
+  it("the table of this file has every strategy and every option", () => {
     const tried = forms.map(({ strategy }) => strategy).filter((name) => name !== undefined);
     expect(new Set(tried)).toEqual(new Set(strategies.keys()));
   });
 
   it.for(["sliding-log", "sliding-buckets", "token-bucket", "leaky-bucket", "concurrency"])(
-    "may be those of a whole policy, of which its limits name others: %s",
+    "a policy's strategy applies to limits without one: %s",
     (strategy) => {
       const limits = ["5/minute", { limit: 9, window: "1h", strategy: "fixed-window" }];
       const expected = [{ strategy }, { strategy: "fixed-window" }];
@@ -54,7 +54,7 @@ describe("a strategy and its options", () => {
     },
   );
 
-  it("may be the calendar's in notation, whatever the policy's is", () => {
+  it("months in notation use a calendar window, whatever the policy's strategy", () => {
     expect(limitsOf({ LIMITS: "9/month; 99/year; 5/s", STRATEGY: "token-bucket" })).toMatchObject([
       { strategy: "fixed-window", period: "month", name: "default.9-per-1mo" },
       { strategy: "fixed-window", period: "year", name: "default.99-per-1y" },
@@ -63,7 +63,7 @@ describe("a strategy and its options", () => {
   });
 });
 
-describe("an option that is wrong", () => {
+describe("an invalid option", () => {
   it.for<[Record<string, unknown>, string]>([
     [{ strategy: "fixed-window", align: "moon" }, "align"],
     [{ strategy: "fixed-window", elastic: "yes" }, "elastic"],
@@ -81,7 +81,7 @@ describe("an option that is wrong", () => {
     [{ strategy: "leaky-bucket", mode: "drip" }, "mode"],
     [{ strategy: "concurrency", burst: 2 }, "burst"],
     [{ strategy: "sliding-log", align: "clock" }, "align"],
-  ])("is told with its place and value: %j", ([written, field]) => {
+  ])("an invalid option is reported with its place and value: %j", ([written, field]) => {
     const limits = { limit: 5, window: "1m", ...written };
     const value = Object.entries(limits).find(([name]) => name === field)?.[1];
     expect(problemsIn({ KEY_SECRET: "s", LIMITS: ["1/s", limits] })).toMatchObject([
@@ -100,7 +100,7 @@ describe("an option that is wrong", () => {
 describe("warnings", () => {
   const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
 
-  it("name the variable, the field, the policy and the limit", () => {
+  it("a warning names the variable, the field, the policy and the limit", () => {
     const { warnings } = configOf({
       LIMITS: [elastic, "9/hour"],
       POLICIES: [{ name: "a", limits: "1/s" }],
@@ -117,7 +117,7 @@ describe("warnings", () => {
     ]);
   });
 
-  it("tell of a cost that its limits never hold, fixed or reserved", () => {
+  it("a cost that the limits can never allow gives a warning, fixed or reserved", () => {
     const warningsOf = (cost: unknown): readonly string[] =>
       configOf({ POLICIES: [{ name: "a", limits: "100/s; 9/ms", cost }] }).warnings;
     const denied =
@@ -132,7 +132,7 @@ describe("warnings", () => {
     expect(configOf({ POLICIES: [overridden] }).warnings).toEqual([denied]);
   });
 
-  it("tell of more slots than can be held at once", () => {
+  it("more concurrency slots than open reservations give a warning", () => {
     const warningsOf = (limit: number): readonly string[] =>
       configOf({ LIMITS: { limit, window: "1m", strategy: "concurrency" } }).warnings;
     expect(warningsOf(1_000)).toEqual([]);
@@ -141,7 +141,7 @@ describe("warnings", () => {
     ]);
   });
 
-  it("tell of bans upon all that share a key", () => {
+  it("a ban on a key that clients share gives a warning", () => {
     const warningsOf = (fields: object): readonly string[] =>
       configOf({
         JWT_KEY: "k".repeat(32),
@@ -156,7 +156,7 @@ describe("warnings", () => {
     expect(warningsOf({ key: "ip" })).toEqual([]);
   });
 
-  it("tell of leases that are too short, of waits that are too long, and of overrides' limits", () => {
+  it("short concurrency windows, long waits and the limits of overrides give warnings", () => {
     const slots = { limit: 5, window: "900ms", strategy: "concurrency" };
     const queue = { limit: 1, window: "1m", strategy: "leaky-bucket", burst: 61 };
     const overrides = [{ key: "192.0.2.1", limits: [elastic] }];
@@ -171,7 +171,7 @@ describe("warnings", () => {
     expect(waits({ limits: { ...queue, burst: 60 } })).toEqual([]);
   });
 
-  it("are none for what may well be used", () => {
+  it("a configuration in common use gives no warnings", () => {
     expect(configOf({ LIMITS: { ...elastic, elastic: false } }).warnings).toEqual([]);
   });
 });

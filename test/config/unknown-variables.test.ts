@@ -8,7 +8,7 @@ const whole = { ...shortest, KEY_SECRET: "a secret of the tests with 41 characte
 
 const linesOf = (variables: Variables): string[] => deploymentProblems({ ...whole, ...variables });
 
-/** The names that are read of variables which are all absent, except for the least that makes a configuration. */
+/** The names of all variables that parseConfig reads. */
 function namesRead(variables: Variables): Set<string> {
   const read = new Set<string>();
   const spy = new Proxy(variables, {
@@ -23,12 +23,12 @@ function namesRead(variables: Variables): Set<string> {
 }
 
 describe("the table of variables", () => {
-  it("has every variable that is read, and no other", () => {
+  it("the table of variables has exactly the variables that are read", () => {
     const read = namesRead({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
     expect([...read].toSorted()).toEqual([...variableNames].toSorted());
   });
 
-  it("has the variables of the README's table, and no other", () => {
+  it("the table of variables equals the README's", () => {
     const readme = readFileSync("README.md", "utf8");
     const [, table = ""] = /^\| variable [^\n]*\n[^\n]*\n([^]*?)^$/m.exec(readme) ?? [];
     const documented = table
@@ -53,11 +53,14 @@ describe("an unknown variable", () => {
     ["ORIGINS", "ORIGIN"],
     ["JWT_ISSEUR", "JWT_ISSUER"],
     ["EXTRA_VAR", "EXTRA_VARS"],
-  ])("%s is reported with the suggestion %s, and the Worker runs", ([name, suggestion]) => {
-    const line = `unknown variable ${name}; did you mean ${suggestion}?`;
-    expect(linesOf({ [name]: "5/minute" })).toEqual([line]);
-    expect(() => parseConfig({ ...whole, [name]: "5/minute" })).not.toThrow();
-  });
+  ])(
+    "the unknown variable %s is reported with the suggestion %s, and the configuration is valid",
+    ([name, suggestion]) => {
+      const line = `unknown variable ${name}; did you mean ${suggestion}?`;
+      expect(linesOf({ [name]: "5/minute" })).toEqual([line]);
+      expect(() => parseConfig({ ...whole, [name]: "5/minute" })).not.toThrow();
+    },
+  );
 
   it.for<[string, string]>([
     ["TRUSTED_PROXIES", "trustedProxies"],
@@ -70,13 +73,13 @@ describe("an unknown variable", () => {
     ["OBJECTS", "objects"],
     ["OVERRIDES", "overrides"],
     ["MATCH", "match"],
-  ])("%s is reported as the field %s of a policy", ([name, field]) => {
+  ])("the variable %s is reported as the field %s of a policy", ([name, field]) => {
     expect(linesOf({ [name]: 1 })).toEqual([
       `unknown variable ${name}; ${field} is a field of a policy: write the policy as an entry of [[vars.POLICIES]]`,
     ]);
   });
 
-  it("that is a field of match or of a limit is reported as such", () => {
+  it("a variable named like a field of match or of a limit is reported as that field", () => {
     expect(linesOf({ METHODS: "POST" })).toEqual([
       "unknown variable METHODS; methods is a field of match, in a policy under [[vars.POLICIES]]",
     ]);
@@ -85,7 +88,7 @@ describe("an unknown variable", () => {
     ]);
   });
 
-  it("that resembles nothing is reported with what to do about it", () => {
+  it("an unknown variable without a similar name is reported with EXTRA_VARS", () => {
     expect(linesOf({ REGION: "eu" })).toEqual([
       "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
     ]);
@@ -95,17 +98,20 @@ describe("an unknown variable", () => {
     ]);
   });
 
-  it("is not quoted, since a misspelt secret is a secret", () => {
+  it("the value of an unknown variable is not quoted, since it may be a misspelt secret", () => {
     expect(linesOf({ KEY_SECRT: "hunter2", CHECK_TOKEN: ["hunter2"] }).join()).not.toContain(
       "hunter2",
     );
   });
 
-  it.for<unknown>(["", 0, false, [], {}, { limit: 5 }, ["x"]])("may have the value %j", (value) => {
-    expect(linesOf({ LIMTS: value })).toHaveLength(1);
-  });
+  it.for<unknown>(["", 0, false, [], {}, { limit: 5 }, ["x"]])(
+    "an unknown variable is reported with the value %j",
+    (value) => {
+      expect(linesOf({ LIMTS: value })).toHaveLength(1);
+    },
+  );
 
-  it("is none of the known ones, whose lists may continue under any number", () => {
+  it("known variables are not reported, including POLICIES_ with any number", () => {
     const known = Object.fromEntries(variableNames.map((name) => [name, "REGION"]));
     const lists = { POLICIES_2: "[]", POLICIES_12: "[]" };
     const secrets = { KEY_SECRET: whole.KEY_SECRET, CHECK_TOKENS: "a-token-of-24-characters" };
@@ -114,7 +120,7 @@ describe("an unknown variable", () => {
 });
 
 describe("a name that begins with two underscores", () => {
-  it("belongs to tools", () => {
+  it("variables that begin with two underscores are not reported", () => {
     expect(linesOf({ __STATIC_CONTENT_MANIFEST: "{}" })).toEqual([]);
     expect(linesOf({ _LIMITS: "5/minute" })).toHaveLength(1);
   });
@@ -128,7 +134,7 @@ describe("a binding", () => {
     ["the metadata of the version", { id: "a", tag: "", timestamp: "2026-11-22T00:00:00Z" }],
     ["absent", undefined],
     ["null", null],
-  ])("that is %s is no variable", ([, value]) => {
+  ])("a binding that is %s is not reported as a variable", ([, value]) => {
     expect(linesOf({ LIMTS: value })).toEqual([]);
   });
 });
@@ -139,7 +145,7 @@ describe("EXTRA_VARS", () => {
     " REGION , BUILD_ID ",
     ["REGION", "BUILD_ID"],
     '["REGION", "BUILD_ID"]',
-  ])("lists variables of the user's own: %j", (names) => {
+  ])("EXTRA_VARS = %j keeps its variables from being reported", (names) => {
     expect(linesOf({ REGION: "eu", BUILD_ID: 7, EXTRA_VARS: names })).toEqual([]);
     expect(linesOf({ region: "eu", EXTRA_VARS: names })).toHaveLength(1);
   });
@@ -153,7 +159,7 @@ describe("EXTRA_VARS", () => {
     "REGION,",
     { REGION: true },
     "[REGION",
-  ])("is reported when it is %j, and the Worker runs", (names) => {
+  ])("EXTRA_VARS = %j is reported, and the configuration is valid", (names) => {
     expect(linesOf({ EXTRA_VARS: names })).toEqual([
       expect.stringMatching(/^EXTRA_VARS: expected the names of your own variables/),
     ]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { configOf, placesOf, plain, problemsIn, whole } from "./harness.ts";
 
 describe("the least configuration", () => {
-  it("is limits and a secret; everything else has a default", () => {
+  it("limits and KEY_SECRET are a valid configuration with defaults for the rest", () => {
     expect(plain(configOf(whole))).toEqual({
       origin: "none",
       originTimeoutMs: 100_000,
@@ -59,30 +59,33 @@ describe("the least configuration", () => {
     "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE " +
     "ORIGIN_TIMEOUT CORS_ORIGINS PREFLIGHT_LIMITS LEGACY_HEADERS"
   ).split(" ");
-  it.for(["", null, undefined])("takes %j for not set, in every variable that may be", (value) => {
+  it.for(["", null, undefined])("every optional variable treats %j as not set", (value) => {
     const unset = Object.fromEntries([...names, "POLICIES", "POLICIES_2"].map((n) => [n, value]));
     expect(plain(configOf({ ...unset, LIMITS: whole["LIMITS"] }))).toEqual(plain(configOf(whole)));
   });
 
-  it.for(["", null, undefined])("misses KEY_SECRET and limits when they are %j", (value) => {
-    const unset = { LIMITS: value, POLICIES: value, KEY_SECRET: value };
-    expect(problemsIn(unset)).toEqual([
-      {
-        variable: "POLICIES",
-        field: "",
-        value: undefined,
-        accepted: expect.stringMatching(/list of policies.* LIMITS/),
-      },
-      {
-        variable: "KEY_SECRET",
-        field: "",
-        value: undefined,
-        accepted: expect.stringContaining("wrangler secret put KEY_SECRET"),
-      },
-    ]);
-  });
+  it.for(["", null, undefined])(
+    "KEY_SECRET and limits are reported as missing when they are %j",
+    (value) => {
+      const unset = { LIMITS: value, POLICIES: value, KEY_SECRET: value };
+      expect(problemsIn(unset)).toEqual([
+        {
+          variable: "POLICIES",
+          field: "",
+          value: undefined,
+          accepted: expect.stringMatching(/list of policies.* LIMITS/),
+        },
+        {
+          variable: "KEY_SECRET",
+          field: "",
+          value: undefined,
+          accepted: expect.stringContaining("wrangler secret put KEY_SECRET"),
+        },
+      ]);
+    },
+  );
 
-  it("passes over what is not its own", () => {
+  it("unknown variables do not change the configuration", () => {
     const others = { RATE_LIMITER: {}, PATH: "/usr/bin", POLICY: 1, LIMITS_2: "junk", ORIGINS: 1 };
     expect(plain(configOf({ ...whole, ...others }))).toEqual(plain(configOf(whole)));
   });
@@ -96,7 +99,7 @@ describe("ORIGIN", () => {
     ["https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"],
     ["HTTPS://API.Example.com:443", "https://api.example.com/"],
     ["route", "route"],
-  ])("may be %s", ([value, expected]) => {
+  ])("ORIGIN accepts %s", ([value, expected]) => {
     expect(plain(configOf({ ORIGIN: value }))).toMatchObject({ origin: expected });
   });
 
@@ -112,7 +115,7 @@ describe("ORIGIN", () => {
     ["is a number", 8787],
     ["is a list", ["https://api.example.com"]],
     ["is an object", { url: "https://api.example.com" }],
-  ])("is refused when it %s", ([, value]) => {
+  ])("ORIGIN is rejected when it %s", ([, value]) => {
     expect(problemsIn({ ...whole, ORIGIN: value })).toEqual([
       {
         variable: "ORIGIN",
@@ -135,7 +138,7 @@ describe("ORIGIN", () => {
     "user:hunter2@api.example.com",
     "https://api.example.com?key=hunter2",
     "https://api.example.com#hunter2",
-  ])("is refused with credentials and never quoted: %s", (value) => {
+  ])("ORIGIN with credentials is rejected and not quoted: %s", (value) => {
     const problems = problemsIn({ ...whole, ORIGIN: value });
     expect(problems).toMatchObject([{ variable: "ORIGIN" }]);
     expect(JSON.stringify(problems)).not.toContain("hunter2");
@@ -143,9 +146,12 @@ describe("ORIGIN", () => {
 });
 
 describe("CHECK_PATH", () => {
-  it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])("may be %s", (value) => {
-    expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
-  });
+  it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])(
+    "CHECK_PATH accepts %s",
+    (value) => {
+      expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
+    },
+  );
 
   it.for([
     "/",
@@ -167,7 +173,7 @@ describe("CHECK_PATH", () => {
     ["/check"],
     7,
     true,
-  ])("may not be %j", (value) => {
+  ])("CHECK_PATH rejects %j", (value) => {
     const problems = problemsIn({ ...whole, CHECK_PATH: value });
     const accepted = expect.stringMatching(/a path .*"\/check"/);
     expect(problems).toEqual([{ variable: "CHECK_PATH", field: "", value, accepted }]);
@@ -177,7 +183,7 @@ describe("CHECK_PATH", () => {
 describe("CHECK_TOKENS", () => {
   const every = new Set(["check", "look", "forget", "adhoc"]);
 
-  it("reads whose keys a token speaks of, and what it may", () => {
+  it("a token has a tenant and rights", () => {
     const value = [
       { token: "a", tenant: "acme" },
       { token: "b", may: ["look", "look"] },
@@ -204,7 +210,7 @@ describe("CHECK_TOKENS", () => {
       ["first", "second"],
       ["first", "second"],
     ],
-  ])("reads %j", ([value, expected]) => {
+  ])("CHECK_TOKENS accepts %j", ([value, expected]) => {
     expect(configOf({ CHECK_TOKENS: value }).checkTokens).toEqual(
       expected.map((token) => ({ token, tenant: null, may: every })),
     );
@@ -233,7 +239,7 @@ describe("CHECK_TOKENS", () => {
     ["an unknown field", [{ token: "hunter2", tennant: "acme" }]],
     ["a number", 12_345],
     ["a boolean", true],
-  ])("is refused with %s, and hidden", ([, value]) => {
+  ])("CHECK_TOKENS is rejected and not quoted with %s", ([, value]) => {
     const problems = problemsIn({ ...whole, CHECK_TOKENS: value });
     expect(problems).toEqual([
       {
@@ -247,7 +253,7 @@ describe("CHECK_TOKENS", () => {
 });
 
 describe("the secrets", () => {
-  it("are kept as they are", () => {
+  it("secrets are kept unchanged", () => {
     const config = configOf({ KEY_SECRET: " spaces and ünïcode ", ORIGIN_SECRET: "sk_1~!" });
     expect(config.keySecret).toBe(" spaces and ünïcode ");
     expect(config.originSecret).toBe("sk_1~!");
@@ -263,12 +269,12 @@ describe("the secrets", () => {
     ["ORIGIN_SECRET", "hünter2"],
     ["ORIGIN_SECRET", 12_345],
     ["ORIGIN_SECRET", ["hunter2"]],
-  ])("are hidden when they are wrong: %s as %j", ([variable, value]) => {
+  ])("an invalid secret is not quoted: %s as %j", ([variable, value]) => {
     const problems = problemsIn({ ...whole, [variable]: value });
     expect(problems).toMatchObject([{ variable, field: "", value: "(hidden)" }]);
   });
 
-  it("are asked for beside all other problems", () => {
+  it("missing secrets are reported together with the other problems", () => {
     const wrong = {
       ORIGIN: "x",
       ORIGIN_SECRET: " ",
@@ -288,7 +294,7 @@ describe("the secrets", () => {
 });
 
 describe("LIMITS, STRATEGY and KEY", () => {
-  it("make one policy named default", () => {
+  it("LIMITS, STRATEGY and KEY make one policy named default", () => {
     const { policies } = configOf({
       LIMITS: "100/minute; 10/second",
       STRATEGY: "fixed-window",
@@ -311,13 +317,13 @@ describe("LIMITS, STRATEGY and KEY", () => {
     '[{"limit":5,"window":"1m"},"50/hour"]',
     ' ["5/minute; 50/hour"]',
     "5/minute|50/hour",
-  ])("may be typed or JSON text: %j", (value) => {
+  ])("LIMITS may be typed or JSON text: %j", (value) => {
     expect(configOf({ LIMITS: value }).policies).toEqual(
       configOf({ LIMITS: "5/minute; 50/hour" }).policies,
     );
   });
 
-  it("stand before the policies of POLICIES", () => {
+  it("the policy of LIMITS precedes those of POLICIES", () => {
     const { policies } = configOf({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
     expect(policies.map(({ name }) => name)).toEqual(["default", "a"]);
   });
@@ -357,7 +363,7 @@ describe("LIMITS, STRATEGY and KEY", () => {
       { STRATEGY: "sliding-log", POLICIES: [{ name: "a", limits: "1/s" }] },
       [{ variable: "LIMITS", field: "", value: undefined }],
     ],
-  ])("are named in their problems: %s", ([, variables, expected]) => {
+  ])("problems of the short form name LIMITS, STRATEGY or KEY: %s", ([, variables, expected]) => {
     const problems = problemsIn({ KEY_SECRET: "s", ...variables });
     expect(problems).toMatchObject(expected);
     expect(problems).toHaveLength(expected.length);

@@ -10,12 +10,12 @@ const octets = fc.tuple(...([0, 0, 0, 0] as const).map(() => fc.integer({ min: 0
 
 const hex = (value: number): string => value.toString(16);
 
-/** Eight groups of an address that is no IPv4 address in disguise. */
+/** Eight groups of an IPv6 address that is neither IPv4-mapped nor NAT64. */
 const ipv6 = fc
   .array(group, { minLength: 8, maxLength: 8 })
   .filter(([a = 0, b, ...others]) => a !== 0 && !(a === 0x64 && b === 0xff9b && others[0] === 0));
 
-/** An address in some of the ways in which it can be written. */
+/** Some spellings of an address. */
 function spellings(groups: readonly number[]): string[] {
   const full = groups.map(hex).join(":");
   const padded = groups.map((each) => hex(each).padStart(4, "0")).join(":");
@@ -30,21 +30,21 @@ function spellings(groups: readonly number[]): string[] {
   ];
 }
 
-/** What all the texts are charged to, each once. */
+/** The distinct key values of these texts. */
 const charged = (texts: readonly string[]): (string | null)[] => [
   ...new Set(texts.map(chargedAddress)),
 ];
 
 describe("an IPv4 address", () => {
   it(
-    "is charged as it is",
+    "an IPv4 address is its own key value",
     forAll([octets], (bytes) => {
       expect(chargedAddress(bytes.join("."))).toBe(bytes.join("."));
     }),
   );
 
   it(
-    "is charged in every IPv6 clothing",
+    "an IPv4-mapped or NAT64 address has the key value of its IPv4 address",
     forAll([octets], (bytes) => {
       const [a = 0, b = 0, c = 0, d = 0] = bytes;
       const groups = [(a << 8) | b, (c << 8) | d];
@@ -56,7 +56,7 @@ describe("an IPv4 address", () => {
     }),
   );
 
-  it("is one whether mapped, dotted or hexadecimal", () => {
+  it("an IPv4 address has one key value, whether mapped, dotted or hexadecimal", () => {
     expect(charged(["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"])).toEqual([
       "1.2.3.4",
     ]);
@@ -65,14 +65,14 @@ describe("an IPv4 address", () => {
 
 describe("an IPv6 address", () => {
   it(
-    "is charged alike in every spelling, by its first 64 bits",
+    "all spellings of an IPv6 address have one key value, its first 64 bits",
     forAll([ipv6], (groups) => {
       expect(charged(spellings(groups))).toEqual([`${groups.slice(0, 4).map(hex).join(":")}::/64`]);
     }),
   );
 
   it(
-    "is charged like all others of its network",
+    "all addresses of an IPv6 network have one key value",
     forAll([ipv6, fc.array(group, { minLength: 4, maxLength: 4 })], (groups, host) => {
       const neighbour = [...groups.slice(0, 4), ...host];
       expect(charged([groups, neighbour].map((each) => each.map(hex).join(":")))).toHaveLength(1);
@@ -80,7 +80,7 @@ describe("an IPv6 address", () => {
   );
 
   it(
-    "is charged apart from other networks",
+    "addresses of different IPv6 networks have different key values",
     forAll([ipv6, fc.nat(3), fc.integer({ min: 1, max: 0xffff })], (groups, index, difference) => {
       const other = groups.map((each, at) => (at === index ? each ^ difference : each));
       const texts = [groups, other].map((each) => each.map(hex).join(":"));
@@ -102,12 +102,12 @@ describe("an IPv6 address", () => {
     ["1::", "1:0:0:0::/64"],
     ["::ffff:0:102:304", "0:0:0:0::/64"],
     ["2002:102:304::1", "2002:102:304:0::/64"],
-  ] as const)("%s is charged as %s", ([text, expected]) => {
+  ] as const)("the address %s has the key value %s", ([text, expected]) => {
     expect(chargedAddress(text)).toBe(expected);
   });
 });
 
-describe("a prefix", () => {
+describe("the field ipv6Prefix", () => {
   const to = (text: string, prefix: number): string | null => address.addressKey(text, prefix);
   const bitsOf = (groups: readonly number[]): string =>
     groups.map((each) => each.toString(2).padStart(16, "0")).join("");
@@ -122,12 +122,12 @@ describe("a prefix", () => {
     [64, "2001:db8:ffff:ffff::/64"],
     [65, "2001:db8:ffff:ffff:8000::/65"],
     [128, "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff::/128"],
-  ])("of %i bits leaves so many of an address", ([bits, expected]) => {
+  ])("a prefix of %i bits keeps that many bits of an address", ([bits, expected]) => {
     expect(to("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", bits)).toBe(expected);
   });
 
   it(
-    "makes one of two addresses just when so many of their bits are the same",
+    "two addresses have one key value exactly when their first prefix bits are equal",
     forAll([ipv6, fc.integer({ min: 16, max: 127 }), prefix], (groups, flipped, bits) => {
       const other = groups.map((each, index) =>
         index === Math.floor(flipped / 16) ? each ^ (0x8000 >> (flipped % 16)) : each,
@@ -139,7 +139,7 @@ describe("a prefix", () => {
   );
 
   it(
-    "leaves IPv4 addresses as they are, in all clothing",
+    "the prefix does not change IPv4 addresses, mapped or not",
     forAll([octets, prefix], (bytes, bits) => {
       const text = bytes.join(".");
       const all = [text, `::ffff:${text}`, `64:ff9b::${text}`].map((each) => to(each, bits));
@@ -148,8 +148,8 @@ describe("a prefix", () => {
   );
 });
 
-describe("an IPv6 address that only looks like IPv4", () => {
-  it("is charged as what it is", () => {
+describe("an IPv6 address that resembles IPv4", () => {
+  it("an IPv6 address with dotted digits stays an IPv6 address", () => {
     // IPv4-compatible (RFC 4291, section 2.5.5.1) and local-use translation (RFC 8215) are IPv6.
     expect(chargedAddress("::1.2.3.4")).toBe("0:0:0:0::/64");
     expect(chargedAddress("::102:304")).toBe("0:0:0:0::/64");
@@ -158,7 +158,7 @@ describe("an IPv6 address that only looks like IPv4", () => {
   });
 });
 
-describe("what is not an address", () => {
+describe("texts that are not addresses", () => {
   it.for([
     "",
     " ",
@@ -208,12 +208,12 @@ describe("what is not an address", () => {
     "fe80::1%",
     "::ffff:1.2.3.4%1",
     "::1, ::2",
-  ])("is charged as none: %j", (text) => {
+  ])("the text %j is not an address", (text) => {
     expect(chargedAddress(text)).toBeNull();
   });
 
   it(
-    "is told from four decimal numbers and from what a URL takes for an IPv6 address",
+    "a text is an address exactly when it has four decimal numbers or is an IPv6 address in a URL",
     forAll([fc.oneof(fc.ipV4Extended(), fc.string({ maxLength: 20 }), fc.domain())], (text) => {
       const isIpv4 = /^(?:(?:0|[1-9]\d{0,2})(?:\.(?!$)|$)){4}$/.test(text);
       const isSmall = text.split(".").every((octet) => Number(octet) <= 255);
@@ -227,7 +227,7 @@ describe("what is not an address", () => {
     fc.constantFrom("", "", "0", "0000", "ffff", "FFFF", "10000", "00001", "g"),
   );
   it(
-    "is told from an IPv6 address as URLs tell it",
+    "a text is an IPv6 address exactly when the URL parser accepts it",
     forAll(
       [fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))],
       (text) => {
@@ -240,7 +240,7 @@ describe("what is not an address", () => {
 
 describe("an address with a port", () => {
   it(
-    "is that address without brackets, quotation marks and port",
+    "the port, brackets and quotation marks of an address are removed",
     forAll([fc.oneof(fc.ipV4(), fc.ipV6()), fc.nat(65_535)], (text, port) => {
       const host = text.includes(":") ? `[${text}]` : text;
       for (const each of [host, `${host}:${port}`, `"${host}"`, `"${host}:${port}"`]) {
@@ -271,12 +271,12 @@ describe("an address with a port", () => {
     '"',
     "_hidden:80",
     "example.com:80",
-  ])("is not what %j is, which stays as it is", (text) => {
+  ])("the text %j is not an address with a port, and stays unchanged", (text) => {
     expect(address.withoutPort(text)).toBe(text);
     expect(chargedAddress(address.withoutPort(text))).toBeNull();
   });
 
-  it("is found in linear time in a text of any length", () => {
+  it("an address with a port is found in linear time", () => {
     for (const piece of ["1.", "a:", "[:", "[a.", '"', "1:", "[a:a"]) {
       const startedAtMs = performance.now();
       address.withoutPort(piece.repeat(100_000));

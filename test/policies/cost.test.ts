@@ -6,7 +6,7 @@ import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
-/** What a request costs that says so in a header, up to a greatest cost. */
+/** The cost of a request with these header values, at most `max`. */
 const byHeader = (told: string | null, max = 100): number =>
   costOfRequest(
     policyOf({ cost: { from: "header:X-Cost", max } }),
@@ -16,14 +16,14 @@ const byHeader = (told: string | null, max = 100): number =>
 const byQuery = (query: string, max = 100): number =>
   costOfRequest(policyOf({ cost: { from: "query:cost", max } }), visitTo(`/?${query}`));
 
-/** What a response has cost after all, of which `reserve` was spent before. */
+/** The final cost of a response, after `reserve` was spent. */
 const byResponse = (told: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
   const policy = policyOf({ ...fields, cost: { from: "response-header:X-Cost", reserve, max } });
   const headers = told === null ? {} : { "x-cost": told };
   return costOfResponse(policy, costOfRequest(policy, visitTo("/")), new Response("", { headers }));
 };
 
-/** Of what is told and what is made of it, where at most 100 is taken. */
+/** Written costs, and the units that they cost with a maximum of 100; null for invalid costs. */
 const costs: [string, number | null][] = [
   ["1", 1],
   ["42", 42],
@@ -60,7 +60,7 @@ const costs: [string, number | null][] = [
   ["$5", null],
 ];
 
-/** Anything that a header can carry. */
+/** Any header value. */
 const anyText = fc.oneof(
   fc.stringMatching(/^[\x20-\x7e]{0,20}$/),
   fc.stringMatching(/^[-+ ]?[0-9]{0,25}(?:[.,e][0-9]{1,3})?$/),
@@ -72,7 +72,7 @@ const isCost = (cost: number, least: number, most: number): boolean =>
   Number.isSafeInteger(cost) && cost >= least && cost <= most;
 
 describe("the cost of a request", () => {
-  it("is what the policy says, whatever the request says", () => {
+  it("a fixed cost does not depend on the request", () => {
     for (const cost of [1, 5, 1_000_000]) {
       const visit = visitTo("/?cost=9", { headers: { "X-Cost": "9" } });
       expect(costOfRequest(policyOf({ cost }), visit)).toBe(cost);
@@ -80,25 +80,25 @@ describe("the cost of a request", () => {
     expect(costOfRequest(policyOf({}), visitTo("/"))).toBe(1);
   });
 
-  // A comma is what lines of a header are joined by: there are two costs.
+  // Repeated headers are joined by commas, so this is two costs.
   const inHeader = costs.map(([told, units]) => [told, told === "1,5" ? 5 : units] as const);
 
-  it.for(inHeader)("is, where a header says %j, %j; or else the most", ([told, units]) => {
+  it.for(inHeader)("the header value %j costs %j (null: the maximum)", ([told, units]) => {
     expect(byHeader(told)).toBe(units ?? 100);
   });
 
-  it.for(costs)("is, where a parameter says %j, %j; or else the most", ([told, units]) => {
+  it.for(costs)("the query value %j costs %j (null: the maximum)", ([told, units]) => {
     expect(byQuery(`x=1&cost=${encodeURIComponent(told)}`)).toBe(units ?? 100);
   });
 
-  it("is 1 where nothing is told, or 0", () => {
+  it("a request without a cost, or with a cost of 0, costs 1", () => {
     expect([null, "", " ", "0", "00"].map((told) => byHeader(told))).toEqual([1, 1, 1, 1, 1]);
     expect(["", "cost", "cost=", "cost=0", "x=5"].map((query) => byQuery(query))).toEqual([
       1, 1, 1, 1, 1,
     ]);
   });
 
-  it("is told around spaces in a header, which are not of it", () => {
+  it("spaces around a header value do not change the cost", () => {
     expect(byHeader("  5  ")).toBe(5);
     expect(byHeader("\t5")).toBe(5);
     expect(["cost=+5", "cost=5+", "cost=%205"].map((query) => byQuery(query))).toEqual([
@@ -106,7 +106,7 @@ describe("the cost of a request", () => {
     ]);
   });
 
-  it("is the greatest where it is told more than once, be it the same", () => {
+  it("several costs in a request count as the greatest of them", () => {
     const headers = new Headers([
       ["X-Cost", "5"],
       ["x-cost", "6"],
@@ -117,7 +117,7 @@ describe("the cost of a request", () => {
     expect(queries.map((query) => byQuery(query))).toEqual([5, 6, 5, 100]);
   });
 
-  it("is told by a parameter in any encoding", () => {
+  it("a percent-encoded query value is decoded before it is read as a cost", () => {
     expect(byQuery("cost=%35")).toBe(5);
     expect(byQuery("c%6Fst=5")).toBe(5);
     expect(byQuery("cost=%D9%A5")).toBe(100);
@@ -125,7 +125,7 @@ describe("the cost of a request", () => {
     expect(byQuery("cost=5%0A")).toBe(100);
   });
 
-  /** A parameter that some origin reads as `cost`: by its case, in a list, in a map, or after another separator. */
+  /** Queries in which some origin reads the parameter `cost`. */
   const forms = [
     "COST=50",
     "cOsT=50",
@@ -154,12 +154,12 @@ describe("the cost of a request", () => {
     "cost=0050",
   ];
 
-  it.for(forms)("is told by the parameter in %j as an origin may read it", (query) => {
+  it.for(forms)("the cost is read from the query %j, as an origin may read it", (query) => {
     expect(byQuery(query)).toBe(50);
     expect(byQuery(`cost=5&${query}`)).toBe(50);
   });
 
-  it("is the most where a semicolon may end a number or be part of the value", () => {
+  it("a semicolon after a number in the query costs the maximum", () => {
     const queries = ["cost=5;cost=50", "cost=5;q=1", "x=1;cost=5;q=1&cost=6", "cost=;5"];
     expect(queries.map((query) => byQuery(query))).toEqual([100, 100, 6, 100]);
   });
@@ -172,11 +172,11 @@ describe("the cost of a request", () => {
     "costs=50",
     "x[cost]=50",
     "x=cost=50",
-  ])("is not told by %j, which no origin reads as the parameter", (query) =>
+  ])("the query %j has no cost, because no origin reads the parameter in it", (query) =>
     expect(byQuery(query)).toBe(1),
   );
 
-  it("is told by a parameter whose name has a dot, a space or a bracket in place of an underscore", () => {
+  it("the parameter name may have a dot, a space or a bracket in place of an underscore", () => {
     const policy = policyOf({ cost: { from: "query:page_size", max: 100 } });
     const queries = [
       "page_size",
@@ -191,7 +191,7 @@ describe("the cost of a request", () => {
     }
   });
 
-  it("is told by a parameter whose name in the configuration has a case and brackets", () => {
+  it("the configured parameter name may have capitals and brackets", () => {
     const policy = policyOf({ cost: { from: "query:Filter[Rows]", max: 100 } });
     for (const query of ["Filter[Rows]", "filter[rows]", "filter%5Brows%5D[]", "FILTER[ROWS][0]"]) {
       expect(costOfRequest(policy, visitTo(`/?${query}=50`))).toBe(50);
@@ -199,7 +199,7 @@ describe("the cost of a request", () => {
     expect(costOfRequest(policy, visitTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
   });
 
-  it("is the most where an invalid number stands beside a valid one", () => {
+  it("an invalid number beside a valid one costs the maximum", () => {
     const invalid = ["x", "-1", "+5", "%2B5", "5;q=1", "1e1", "1,2", "0x1", "%EF%BC%95"];
     for (const text of invalid) {
       expect(byQuery(`cost=5&cost=${text}`)).toBe(100);
@@ -209,7 +209,7 @@ describe("the cost of a request", () => {
   });
 
   it(
-    "never falls when a parameter is added to the query",
+    "an additional query parameter never lowers the cost",
     forAll(
       [
         fc.array(fc.constantFrom(...forms, "cost=5", "cost=x", "cost=", "x=9;y", "a=b"), {
@@ -225,13 +225,13 @@ describe("the cost of a request", () => {
     ),
   );
 
-  it("is what is reserved where the response tells it", () => {
+  it("a cost from the response reserves its fixed amount first", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
     expect(costOfRequest(policy, visitTo("/", { headers: { x: "1" } }))).toBe(7);
   });
 
   it(
-    "is an integer from 1 to the greatest, whatever is told",
+    "the cost of a request is an integer from 1 to the maximum, whatever the header",
     forAll([anyText, greatest], (told, max) => {
       expect(isCost(byHeader(told, max), 1, max)).toBe(true);
       expect(isCost(byQuery(`cost=${encodeURIComponent(told)}`, max), 1, max)).toBe(true);
@@ -239,7 +239,7 @@ describe("the cost of a request", () => {
   );
 
   it(
-    "is an integer from 1 to the greatest, whatever the query is",
+    "the cost of a request is an integer from 1 to the maximum, whatever the query",
     forAll(
       [fc.webQueryParameters(), fc.string({ unit: "binary" }), greatest],
       (query, text, max) => {
@@ -251,16 +251,16 @@ describe("the cost of a request", () => {
 });
 
 describe("the cost of a response", () => {
-  it.for(costs)("is, where it says %j, %j; or else what was reserved", ([told, units]) => {
+  it.for(costs)("the response value %j costs %j (null: the reserved amount)", ([told, units]) => {
     expect(byResponse(told)).toBe(units ?? 7);
   });
 
-  it("is what was reserved where nothing is told, and nothing where that is told", () => {
+  it("a response without a cost costs the reserved amount, and a response cost of 0 costs nothing", () => {
     expect([null, "", " ", "-0", "-1"].map((told) => byResponse(told))).toEqual([7, 7, 7, 7, 7]);
     expect(["0", "00", " 0 "].map((told) => byResponse(told))).toEqual([0, 0, 0]);
   });
 
-  it("is what was reserved where it is told more than once", () => {
+  it("several costs in a response count as the reserved amount", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
     const headers: [string, string][] = [
       ["X", "5"],
@@ -269,7 +269,7 @@ describe("the cost of a response", () => {
     expect(costOfResponse(policy, 7, new Response("", { headers }))).toBe(7);
   });
 
-  it("is what was spent where the request told it, or none did", () => {
+  it("a fixed cost, or one from the request, does not depend on the response", () => {
     const response = new Response("", { headers: { "X-Cost": "9" } });
     const cost = { from: "header:X-Cost", max: 10 };
     expect(costOfResponse(policyOf({ cost }), 3, response)).toBe(3);
@@ -277,7 +277,7 @@ describe("the cost of a response", () => {
   });
 
   it(
-    "is an integer from 0 to the greatest, whatever is told",
+    "the cost of a response is an integer from 0 to the maximum, whatever the header",
     forAll([anyText, greatest, greatest], (told, one, other) => {
       const [reserve, max] = [Math.min(one, other), Math.max(one, other)];
       expect(isCost(byResponse(told, reserve, max), 0, max)).toBe(true);
@@ -285,10 +285,10 @@ describe("the cost of a response", () => {
   );
 });
 
-describe("what counts", () => {
+describe("the responses that count", () => {
   const statuses = [200, 204, 299, 300, 304, 399, 400, 401, 403, 404, 429, 499, 500, 502, 599];
 
-  /** The statuses of the responses that cost anything. */
+  /** The statuses of the responses that count. */
   const counted = (count: unknown): number[] => {
     const policy = policyOf({ cost: 3, count });
     return statuses.filter((status) => {
@@ -298,7 +298,7 @@ describe("what counts", () => {
     });
   };
 
-  it("is every response when nothing is written", () => {
+  it("without the field count, every response counts", () => {
     expect(counted(undefined)).toEqual(statuses);
   });
 
@@ -318,14 +318,14 @@ describe("what counts", () => {
     [["1xx"], []],
     [["418"], []],
     [["2xx", "3xx", "4xx", "5xx"], statuses],
-  ])("is just %j, or all but those", ([written, expected]) => {
+  ])("count = %j selects responses by status, or all others", ([written, expected]) => {
     expect(counted({ status: written })).toEqual(expected);
     expect(counted({ exceptStatus: written })).toEqual(
       statuses.filter((status) => !expected.includes(status)),
     );
   });
 
-  it("is told by the status before the cost is told by a header", () => {
+  it("a response that does not count costs nothing, whatever its cost header", () => {
     const fields = { count: { exceptStatus: ["2xx"] } };
     expect(byResponse("9", 7, 100, fields)).toBe(0);
     expect(byResponse(null, 7, 100, fields)).toBe(0);
@@ -334,15 +334,15 @@ describe("what counts", () => {
     expect(costOfResponse(policyOf({ ...fields, cost }), 1, failed)).toBe(9);
   });
 
-  it("is an upgrade too, where those of its class count", () => {
-    // No Response of a test's own may have this status.
+  it("an upgrade (101) counts if its class 1xx counts", () => {
+    // The Response constructor rejects this status.
     const upgrade = { status: 101, headers: new Headers() } as Response;
     expect(costOfResponse(policyOf({ count: { status: ["1xx"] } }), 1, upgrade)).toBe(1);
     expect(costOfResponse(policyOf({ count: { exceptStatus: [101] } }), 1, upgrade)).toBe(0);
   });
 
   it(
-    "is by a list of statuses just what is not by their exception",
+    "status and exceptStatus with the same list select opposite responses",
     forAll(
       [
         fc.array(

@@ -8,12 +8,12 @@ import { policyOf, visitTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
-/** Whether a request with these headers and claims is on the list that refuses. */
+/** Whether the policy blocks a request with these headers and claims. */
 function isBarred(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
   return resolveKey(policyOf(fields), visitTo("/", { headers }), claims).kind === "blocked";
 }
 
-/** Whether a visitor from an address is on a list of one entry. */
+/** Whether a blocklist with one entry blocks an address. */
 const isBarredFrom = (entry: unknown, address: string, fields: Fields = {}): boolean =>
   isBarred({ ...fields, deny: [entry] }, { "CF-Connecting-IP": address });
 
@@ -21,13 +21,13 @@ const octet = fc.integer({ min: 0, max: 255 });
 const octets = fc.tuple(octet, octet, octet, octet);
 const groups = fc
   .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 })
-  // No IPv4 address in disguise.
+  // Neither IPv4-mapped nor NAT64.
   .filter(([first = 0]) => first !== 0 && first !== 0x64);
 
 const bitsOf = (numbers: readonly number[], width: number): string =>
   numbers.map((number) => number.toString(2).padStart(width, "0")).join("");
 
-/** The same bits, one of them flipped. */
+/** The bits with one of them inverted. */
 const flipped = (numbers: readonly number[], width: number, bit: number): number[] =>
   numbers.map((number, index) =>
     index === Math.floor(bit / width) ? number ^ (1 << (width - 1 - (bit % width))) : number,
@@ -43,7 +43,7 @@ function holds(block: string, address: string): boolean | null {
 
 describe("a network", () => {
   it(
-    "of IPv4 has just the addresses that begin with its bits",
+    "an IPv4 network matches exactly the addresses with its prefix",
     forAll(
       [octets, octets, fc.integer({ min: 0, max: 32 }), fc.integer({ min: 0, max: 31 })],
       (first, other, bits, bit) => {
@@ -56,7 +56,7 @@ describe("a network", () => {
   );
 
   it(
-    "of IPv6 has just the addresses that begin with its bits",
+    "an IPv6 network matches exactly the addresses with its prefix",
     forAll(
       [groups, groups, fc.integer({ min: 0, max: 128 }), fc.integer({ min: 16, max: 127 })],
       (first, other, bits, bit) => {
@@ -69,7 +69,7 @@ describe("a network", () => {
   );
 
   it(
-    "never has addresses of the other family, however wide it is",
+    "a network never matches addresses of the other IP version",
     forAll([octets, groups, fc.nat(32), fc.nat(128)], (ipv4, ipv6, few, many) => {
       for (const bits of [0, few]) {
         expect(holds(`${written(ipv4)}/${bits}`, written(ipv6))).toBe(false);
@@ -81,7 +81,7 @@ describe("a network", () => {
   );
 
   it(
-    "has IPv4 addresses in all their clothing",
+    "an IPv4 network matches mapped addresses",
     forAll([octets, octets, fc.nat(32)], (first, visitor, bits) => {
       const block = `${written(first)}/${bits}`;
       const plain = holds(block, written(visitor));
@@ -120,27 +120,27 @@ describe("a network", () => {
     ["2001:db8::1/32", "2001:db8:2::", true],
     ["2001:db8::/33", "2001:db8:8000::", false],
     ["2001:db8::1", "2001:db8:0:0::2", false],
-  ])("of %s and a visitor from %s: %s", ([entry, address, expected]) => {
+  ])("the network %s and an address %s match: %s", ([entry, address, expected]) => {
     for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
       expect(isBarredFrom(entry, address, { key })).toBe(expected);
     }
   });
 
-  it("is of no visitor whose address is not known", () => {
+  it("a network does not match a request without an address", () => {
     for (const entry of ["0.0.0.0/0", "::/0", "*", ["0.0.0.0/0"]]) {
       expect(isBarred({ deny: [entry] }, {})).toBe(false);
       expect(isBarredFrom(entry, "unknown")).toBe(false);
     }
   });
 
-  it("is of the visitor itself, and not of those that are charged with it", () => {
+  it("a network is compared with the exact address, not with the IPv6 network that is charged", () => {
     const fields = { ipv6Prefix: 48 };
     expect(isBarredFrom("2001:db8::1", "2001:db8::1", fields)).toBe(true);
     expect(isBarredFrom("2001:db8::1", "2001:db8::2", fields)).toBe(false);
     expect(isBarredFrom("2001:db8::/64", "2001:db8:0:1::", fields)).toBe(false);
   });
 
-  it("is of the visitor behind the proxies that are trusted", () => {
+  it("a network is compared with the address behind trusted proxies", () => {
     const fields = { trustedProxies: 2, key: "header:x-api-key", deny: ["203.0.113.0/24"] };
     const by = (...hops: string[]): boolean =>
       isBarred(fields, { "CF-Connecting-IP": "203.0.113.9", "X-Forwarded-For": hops.join(", ") });
@@ -151,12 +151,12 @@ describe("a network", () => {
   });
 });
 
-describe("a star", () => {
+describe("a star in a pattern", () => {
   const text = fc
     .array(fc.constantFrom("a", "b", "ab", "*", ".", "é", "\n"), { maxLength: 10 })
     .map((pieces) => pieces.join(""));
 
-  /** A pattern read by hand: a star is anything, all else is itself. */
+  /** A regular expression of a pattern. */
   const naive = (pattern: string): RegExp =>
     new RegExp(
       `^${pattern
@@ -167,7 +167,7 @@ describe("a star", () => {
     );
 
   it(
-    "is anything, and all else itself, as in a naive regular expression",
+    "a star matches any text, and other characters match themselves",
     forAll(
       [text.filter((pattern) => pattern.includes("*")), text.filter((sub) => sub !== "")],
       (pattern, sub) => {
@@ -175,7 +175,7 @@ describe("a star", () => {
         expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
         const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
         const ruling = resolveKey(policy, visitTo("/"), { sub });
-        // What stands around a condition's value is not of it.
+        // A condition trims its value.
         const isMet = ruling.kind === "charge" && ruling.policy.limits[0]?.limit === 9;
         expect(isMet).toBe(naive(pattern.trim()).test(sub));
       },
@@ -199,13 +199,13 @@ describe("a star", () => {
     ["a*bc*c", "abc", false],
     ["a.*", "abc", false],
     ["*$", "a", false],
-  ])("in %s and the claim %s: %s", ([pattern, sub, expected]) => {
+  ])("the pattern %s and the claim %s match: %s", ([pattern, sub, expected]) => {
     expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
   });
 
   const octetOrStar = fc.option(octet, { nil: "*" as const });
   it(
-    "in an address is any of one of its numbers, of no IPv6 address",
+    "a star in an address matches one number of an IPv4 address and no IPv6 address",
     forAll(
       [fc.tuple(octetOrStar, octetOrStar, octetOrStar, fc.constant("*" as const)), octets, groups],
       (pattern, other, ipv6) => {
@@ -220,22 +220,25 @@ describe("a star", () => {
     ),
   );
 
-  it("alone is any address at all", () => {
+  it("a star alone matches every address", () => {
     for (const address of ["203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7"]) {
       expect(isBarredFrom("*", address)).toBe(true);
     }
   });
 
-  it.for(["country", "continent", "asn", "colo"])("is anything of a %s that is known", (key) => {
-    const policy = policyOf({ key, deny: ["1*"] });
-    const of = (value: unknown): string =>
-      resolveKey(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
-    expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["blocked"]));
-    expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charge"]));
-  });
+  it.for(["country", "continent", "asn", "colo"])(
+    "a star matches every known value of %s",
+    (key) => {
+      const policy = policyOf({ key, deny: ["1*"] });
+      const of = (value: unknown): string =>
+        resolveKey(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
+      expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["blocked"]));
+      expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charge"]));
+    },
+  );
 });
 
-describe("a key on a list", () => {
+describe("a key in allow or deny", () => {
   it.for<[string, Record<string, string>, boolean]>([
     ["partner-42", { "X-Api-Key": "partner-42" }, true],
     ["partner-42", { "X-Api-Key": " partner-42 " }, true],
@@ -245,11 +248,11 @@ describe("a key on a list", () => {
     ["partner-42", { "X-Api-Key": "x,partner-42x" }, false],
     ["partner-42", { "X-Api-Key": "" }, false],
     ["partner-42", {}, false],
-  ])("is met by its value alone: %s and %j: %s", ([entry, headers, expected]) => {
+  ])("a key matches its exact value only: %s and %j: %s", ([entry, headers, expected]) => {
     expect(isBarred({ key: "header:x-api-key", deny: [entry] }, headers)).toBe(expected);
   });
 
-  it("is not dodged by whoever is refused, by telling another beside it", () => {
+  it("a client cannot evade deny by sending a second value", () => {
     const asked = { key: "query:k", deny: ["bad"] };
     const ruled = (target: string): string => resolveKey(policyOf(asked), visitTo(target), {}).kind;
     const targets = ["/?k=bad", "/?k=bad&k=x", "/?k=x&k=b%61d", "/?k=x&k=y"];
@@ -260,20 +263,20 @@ describe("a key on a list", () => {
     expect(isBarred(both, { A: "0, 1" })).toBe(false);
   });
 
-  it("with a comma is met by a header as a whole", () => {
+  it("an entry with a comma matches a whole header value", () => {
     const asked = { key: "header:user-agent", deny: ["BadBot/1.0 (a, b)"] };
     expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, b)" })).toBe(true);
     expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, c)" })).toBe(false);
   });
 
-  it("of a network's number is met with and without AS before it", () => {
+  it("an entry for asn matches with and without the prefix AS", () => {
     for (const asn of ["13335", "AS13335", "as13335"]) {
       const policy = policyOf({ key: "asn", deny: [asn] });
       expect(resolveKey(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("blocked");
     }
   });
 
-  it("lets in who is allowed only by the one value that there is", () => {
+  it("allow matches only a request with a single value of the part", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
     const ruled = (target: string): string => resolveKey(policy, visitTo(target), {}).kind;
     expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(ruled)).toEqual([
@@ -283,13 +286,13 @@ describe("a key on a list", () => {
     ]);
   });
 
-  it("of a place is met in any case", () => {
+  it("entries for country, continent and colo are case-insensitive", () => {
     const policy = policyOf({ key: "country", deny: ["de"] });
     const visit = visitTo("/", { cf: { country: "DE" } });
     expect(resolveKey(policy, visit, {}).kind).toBe("blocked");
   });
 
-  it("that looks like an address has to stand in a list of texts", () => {
+  it("a key that resembles an address must be a list of texts", () => {
     const visitor = { "CF-Connecting-IP": "203.0.113.7" };
     const named = { "X-Api-Key": "203.0.113.7" };
     const key = "header:x-api-key";
@@ -300,7 +303,7 @@ describe("a key on a list", () => {
     expect(isBarred({ key, deny: [["203.0.113.0/24"]] }, named)).toBe(false);
   });
 
-  it("of several parts is met by all of them", () => {
+  it("an entry for several parts matches only if all of them match", () => {
     const fields = { key: ["ip", "jwt:sub", "path"], deny: [["10.0.0.0/8", "u-*", "/"]] };
     const from = (address: string): Record<string, string> => ({ "CF-Connecting-IP": address });
     expect(isBarred(fields, from("10.1.1.1"), { sub: "u-1" })).toBe(true);
@@ -312,14 +315,14 @@ describe("a key on a list", () => {
     expect(resolveKey(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charge");
   });
 
-  it("has nothing to say of the part that all share", () => {
+  it("an entry ignores the text for the part global", () => {
     const fields = { key: ["global", "header:a"], deny: [["*", "x"]] };
     expect(isBarred(fields, { a: "x" })).toBe(true);
     expect(isBarred(fields, { a: "y" })).toBe(false);
     expect(isBarred(fields, {})).toBe(false);
   });
 
-  it("is met in the spelling in which requests are charged", () => {
+  it("entries for method and host match in any spelling of a request", () => {
     const fields = { key: ["host", "method"], deny: [["API.example.com.", "patch"]] };
     const policy = policyOf(fields);
     const visit = visitTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
@@ -328,7 +331,7 @@ describe("a key on a list", () => {
   });
 });
 
-describe("a path on a list", () => {
+describe("a path in allow or deny", () => {
   const policy = policyOf({ key: "path", deny: ["/admin/", "//api/%75sers", "/b c/é", "/d%2fe"] });
 
   it.for([
@@ -341,18 +344,18 @@ describe("a path on a list", () => {
     "/d%2Fe/",
     "/d/e",
     "/x/..%2fadmin",
-  ])("is met by every spelling of it: %s", (path) => {
+  ])("a path entry matches every spelling of the path: %s", (path) => {
     expect(resolveKey(policy, visitTo(path), {}).kind).toBe("blocked");
   });
 
   it.for(["/admin", "/admin/", "/api/users", "//api/%75sers", "/b c/é", "/d%2fe", "/d/e"])(
-    "is met by a caller who names it: %s",
+    "a path entry matches the path that a caller of /check names: %s",
     (path) => {
       expect(resolveCallerKey(policy, [path])?.kind).toBe("blocked");
     },
   );
 
-  it.for(["/", "/ADMIN", "/admin/x", "/api", "/b/c"])("is not %s", (path) => {
+  it.for(["/", "/ADMIN", "/admin/x", "/api", "/b/c"])("a path entry does not match %s", (path) => {
     expect(resolveKey(policy, visitTo(path), {}).kind).toBe("charge");
     expect(resolveCallerKey(policy, [path])?.kind).toBe("charge");
   });

@@ -1,13 +1,13 @@
-/** Policies and keys of a test's own, read from the configuration that would make them. */
+/** Builds policies, keys and requests for tests from the configuration that defines them. */
 import { type KeyPart, parseConfig, type Policy } from "../../src/config/index.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import type { RequestAttributes } from "../../src/policies/request-attributes.ts";
 
-/** A key for tokens, so that keys may have claims. */
+/** With a verification key, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
 
-/** A policy with these fields, on top of a name and limits. */
+/** A policy with these fields, a name and limits. */
 export function policyOf(fields: Record<string, unknown>): Policy {
   const POLICIES = [{ name: "a", limits: "1/s", ...fields }];
   const [policy] = parseConfig({ ...secrets, POLICIES }).policies;
@@ -17,25 +17,25 @@ export function policyOf(fields: Record<string, unknown>): Policy {
 
 export const partsOf = (key: string | string[]): readonly KeyPart[] => policyOf({ key }).key;
 
-interface Asked {
+interface RequestOptions {
   readonly method?: string;
   readonly headers?: Record<string, string>;
   readonly cf?: Record<string, unknown>;
 }
 
-/** What is seen of a request for a target, which is a path, or a whole URL. */
+/** The attributes of a request for a path or URL. */
 export function visitTo(
   target: string,
-  { method = "GET", headers = {}, cf }: Asked = {},
+  { method = "GET", headers = {}, cf }: RequestOptions = {},
 ): RequestAttributes {
-  // A base would take two slashes at the beginning for a host.
+  // The base parameter of URL would read two leading slashes as the beginning of a host.
   const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
   const request = Object.assign(new Request("https://h.example", { headers }), { cf });
-  // A Request would put some methods in upper case, and take no URL with credentials.
+  // A Request would change some methods to upper case, and reject URLs with credentials.
   return { ...attributesOf(request), url, method };
 }
 
-/** Whether a request meets a policy of this match; `target` is a path, or a whole URL. */
+/** Whether a policy with this `match` applies to a request for a path or URL. */
 export function meets(match: Record<string, unknown>, target: string, method = "GET"): boolean {
   return matchingPolicies([policyOf({ match })], visitTo(target, { method })).length === 1;
 }

@@ -4,7 +4,7 @@ import { resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, visitTo } from "./harness.ts";
 
 const key = ["global", "ip", "header:x-plan", "method"];
-/** What stands for `global` is not compared with anything. */
+/** The text for `global` is ignored. */
 const entry = ["any", "203.0.113.0/24", "gold", "GET"];
 
 const headersOf = (address: string, plan?: string): Record<string, string> => ({
@@ -21,22 +21,28 @@ const requests = [
   ["without an address", "GET", { "X-Plan": "gold" }, false],
 ] as const;
 
-describe("an exception for a key of several parts", () => {
+describe("a key rule for a key of several parts", () => {
   const rulingFor = (fields: object, method: string, headers: Record<string, string>) =>
     resolveKey(policyOf({ key, limits: "5/s", ...fields }), visitTo("/", { method, headers }), {});
 
-  it.for(requests)("in allow holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
-    const { kind } = rulingFor({ allow: [entry] }, method, headers);
-    expect(kind).toBe(holds ? "exempt" : "charge");
-  });
-
-  it.for(requests)("in deny holds for a request %s: %s %j %s", ([, method, headers, holds]) => {
-    const { kind } = rulingFor({ deny: [entry] }, method, headers);
-    expect(kind).toBe(holds ? "blocked" : "charge");
-  });
+  it.for(requests)(
+    "an allow entry for several parts matches a request %s: %s %j %s",
+    ([, method, headers, holds]) => {
+      const { kind } = rulingFor({ allow: [entry] }, method, headers);
+      expect(kind).toBe(holds ? "exempt" : "charge");
+    },
+  );
 
   it.for(requests)(
-    "in overrides holds for a request %s: %s %j %s",
+    "a deny entry for several parts matches a request %s: %s %j %s",
+    ([, method, headers, holds]) => {
+      const { kind } = rulingFor({ deny: [entry] }, method, headers);
+      expect(kind).toBe(holds ? "blocked" : "charge");
+    },
+  );
+
+  it.for(requests)(
+    "an override for several parts matches a request %s: %s %j %s",
     ([, method, headers, holds]) => {
       const overrides = [{ key: entry, limits: "9/s" }];
       expect(rulingFor({ overrides }, method, headers)).toMatchObject({
@@ -45,7 +51,7 @@ describe("an exception for a key of several parts", () => {
     },
   );
 
-  it("holds with a star in the place of an address", () => {
+  it("an entry for several parts may have a star for the address", () => {
     const starred = ["any", "203.0.113.*", "gold", "GET"];
     const rulingOfEntry = (address: string): string =>
       rulingFor({ allow: [starred] }, "GET", headersOf(address, "gold")).kind;

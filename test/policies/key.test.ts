@@ -21,7 +21,7 @@ const callerKey = (key: string | string[], ...texts: string[]): KeyValue[] | nul
 const visitor = { "CF-Connecting-IP": "203.0.113.7" };
 
 describe("the key of a request", () => {
-  it("has a value for each part, in their order", () => {
+  it("a request's key has a value for each part, in order", () => {
     const headers = { ...visitor, "X-Tenant": "acme" };
     expect(requestKey("path, header:x-tenant, ip, global", headers, "/a//b/?q=1")).toEqual([
       "/a/b",
@@ -31,7 +31,7 @@ describe("the key of a request", () => {
     ]);
   });
 
-  it("takes the address from what Cloudflare saw, never from what a client says", () => {
+  it("the key part ip comes from CF-Connecting-IP, never from X-Forwarded-For", () => {
     const headers = {
       "X-Forwarded-For": "1.2.3.4",
       "X-Real-IP": "1.2.3.4",
@@ -41,7 +41,7 @@ describe("the key of a request", () => {
     expect(requestKey("ip", { ...headers, ...visitor })).toEqual(["203.0.113.7"]);
   });
 
-  it("groups addresses by their network", () => {
+  it("the key part ip groups IPv6 addresses by network", () => {
     const address = (ip: string): readonly KeyValue[] =>
       requestKey("ip", { "CF-Connecting-IP": ip });
     expect(address("2001:db8::1")).toEqual(address("2001:db8:0:0:5:6:7:8"));
@@ -49,14 +49,14 @@ describe("the key of a request", () => {
     expect(address("::ffff:203.0.113.7")).toEqual(["203.0.113.7"]);
   });
 
-  it("has no value for a part that is missing, empty or unreadable", () => {
+  it("a missing, empty or unreadable part has the value null", () => {
     expect(requestKey("ip, header:x-tenant")).toEqual([null, null]);
     expect(requestKey("header:x-tenant", { "X-Tenant": "" })).toEqual([null]);
     expect(requestKey("header:x-tenant", { "X-Tenant": "  " })).toEqual([null]);
     expect(requestKey("ip", { "CF-Connecting-IP": "1.2.3.4, 5.6.7.8" })).toEqual([null]);
   });
 
-  it("reads a header by its name in any case, and its value as it is", () => {
+  it("header names are case-insensitive in keys, and header values are not", () => {
     expect(requestKey("header:X-TENANT", { "x-tenant": "A;b C" })).toEqual(["A;b C"]);
   });
 });
@@ -66,7 +66,7 @@ describe("a part of a key", () => {
     requestKey("cookie:sid", { Cookie: header });
   const query = (text: string): readonly KeyValue[] => requestKey("query:k", {}, `/?${text}`);
 
-  it("of a header is missing when fields of one name may have been joined in it", () => {
+  it("a header with a comma is a missing key part, because it may be several joined headers", () => {
     expect(requestKey("header:a", { a: "x, y" })).toEqual([null]);
     expect(requestKey("header:a", { a: "x,x" })).toEqual([null]);
     expect(requestKey("header:a", { a: "," })).toEqual([null]);
@@ -94,7 +94,7 @@ describe("a part of a key", () => {
     ["sid", null],
     ["", null],
     ["a=sid", null],
-  ])("of the cookie sid in %j is %j", ([header, expected]) => {
+  ])("the key part cookie:sid of %j is %j", ([header, expected]) => {
     expect(cookie(header)).toEqual([expected]);
   });
 
@@ -124,7 +124,7 @@ describe("a part of a key", () => {
     ["k=x&%256B=y", "x"],
     ["k=x&kk=y&a[k]=z", "x"],
     ["", null],
-  ])("of the parameter k in %j is %j", ([text, expected]) => {
+  ])("the key part query:k of %j is %j", ([text, expected]) => {
     expect(query(text)).toEqual([expected]);
   });
 
@@ -135,13 +135,13 @@ describe("a part of a key", () => {
   ): unknown =>
     resolveKey(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
 
-  it("of method, host and path is in one spelling", () => {
+  it("the key parts method, host and path are in canonical form", () => {
     expect(partsOfVisit(["method", "host", "path"], { method: "patch" })).toMatchObject({
       values: ["PATCH", "api.example.com", "/A/b"],
     });
   });
 
-  it("of a place is what Cloudflare knows of it, and missing where it knows nothing", () => {
+  it("the key parts country, continent, asn and colo come from request.cf and may be missing", () => {
     const key = ["country", "continent", "asn", "colo"];
     const cf = { country: "DE", continent: "EU", asn: 3320, colo: "FRA" };
     expect(partsOfVisit(key, { cf })).toMatchObject({ values: ["DE", "EU", "3320", "FRA"] });
@@ -162,11 +162,11 @@ describe("a part of a key", () => {
     [["u1"], null],
     [{ id: "u1" }, null],
     [undefined, null],
-  ])("of a claim that is %j is %j", ([sub, expected]) => {
+  ])("the key part of a claim %j is %j", ([sub, expected]) => {
     expect(partsOfVisit(["jwt:sub"], {}, { sub })).toMatchObject({ values: [expected] });
   });
 
-  it("of a claim is none that all objects have", () => {
+  it("inherited properties of objects are not claims", () => {
     expect(partsOfVisit(["jwt:constructor", "jwt:__proto__"], {})).toMatchObject({
       values: [null, null],
     });
@@ -178,14 +178,14 @@ describe("a request without a part of the key", () => {
     resolveKey(policyOf(fields), visitTo("/p", { headers }), {});
   const key = ["header:a", "path", "jwt:sub"];
 
-  it("is charged with all others like it, part by part", () => {
+  it("with onMissingKey = shared, requests without a part share its missing value", () => {
     expect(made({ key })).toMatchObject({ kind: "charge", values: [null, "/p", null] });
     expect(made({ key, onMissingKey: "shared" }, { a: "x" })).toMatchObject({
       values: ["x", "/p", null],
     });
   });
 
-  it("is charged to its address alone, by the same name as a key of addresses", () => {
+  it("with onMissingKey = ip, a request without a part is charged to its address, like a key of ip", () => {
     const fields = { key, onMissingKey: "ip", ipv6Prefix: 48 };
     expect(made(fields, { "CF-Connecting-IP": "2001:db8:1:2::3" })).toMatchObject({
       kind: "charge",
@@ -195,7 +195,7 @@ describe("a request without a part of the key", () => {
     expect(made(fields)).toMatchObject({ parts: [{ kind: "ip" }], values: [null] });
   });
 
-  it("is refused for what is missing, or passed over", () => {
+  it("with onMissingKey = deny or skip, a request without a part is denied or exempt", () => {
     expect(made({ key, onMissingKey: "deny" }, { a: "x" })).toMatchObject({
       kind: "missing-key",
       missing: ["jwt:sub"],
@@ -203,7 +203,7 @@ describe("a request without a part of the key", () => {
     expect(made({ key, onMissingKey: "skip" }, { a: "x" })).toMatchObject({ kind: "exempt" });
   });
 
-  it("lacks nothing that all share", () => {
+  it("the part global is never missing", () => {
     for (const onMissingKey of ["ip", "deny", "skip"]) {
       expect(made({ key: "global", onMissingKey })).toMatchObject({
         kind: "charge",
@@ -214,7 +214,7 @@ describe("a request without a part of the key", () => {
 });
 
 describe("the key that a caller names", () => {
-  it("is in the spelling that requests have", () => {
+  it("a caller's key has the canonical form of a request's key", () => {
     expect(callerKey("host, method", "API.Example.com.", "patch")).toEqual([
       "api.example.com",
       "PATCH",
@@ -228,7 +228,7 @@ describe("the key that a caller names", () => {
     expect(callerKeyValues(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
   });
 
-  it("has one text for each part", () => {
+  it("a caller's key needs one text for each part", () => {
     expect(callerKey("ip, path", "203.0.113.7", "/a")).toEqual(["203.0.113.7", "/a"]);
     expect(callerKey("ip, path", "203.0.113.7")).toBeNull();
     expect(callerKey("ip, path", "203.0.113.7", "/a", "b")).toBeNull();
@@ -236,7 +236,7 @@ describe("the key that a caller names", () => {
     expect(callerKeyValues(policyOf({ key: "ip" }), undefined)).toBeNull();
   });
 
-  it("is read as an address where the part is one, and as it is elsewhere", () => {
+  it("a caller's text is read as an address only for the part ip", () => {
     expect(callerKey("ip", "2001:DB8::5")).toEqual(["2001:db8:0:0::/64"]);
     expect(callerKey("ip", "somebody")).toBeNull();
     expect(callerKey("ip, header:a", "", "x")).toBeNull();
@@ -244,7 +244,7 @@ describe("the key that a caller names", () => {
     expect(callerKey("header:a, path", "127.1", "any/%61")).toEqual(["127.1", "/any/a"]);
   });
 
-  it("may be left out, or be anything, for the part that all share", () => {
+  it("a caller may omit the key global, or name any text for it", () => {
     expect(callerKeyValues(policyOf({ key: "global" }), undefined)).toEqual([null]);
     expect(callerKey("global", "anything")).toEqual([null]);
     expect(callerKey("global", "a", "b")).toBeNull();
@@ -253,7 +253,7 @@ describe("the key that a caller names", () => {
   });
 
   const part = fc.constantFrom("ip", "path", "global", "header:a", "header:b");
-  // No request has a header with a comma in its key.
+  // A header with a comma is a missing part.
   const text = fc
     .stringMatching(/^[\x21-\x7e]([\x20-\x7e]{0,8}[\x21-\x7e])?$/)
     .filter((each) => !each.includes(","));
@@ -263,7 +263,7 @@ describe("the key that a caller names", () => {
   );
 
   it(
-    "is that of the request with the same values",
+    "a caller's key equals the key of a request with the same values",
     forAll(
       [
         fc.uniqueArray(part, { minLength: 1 }),

@@ -3,8 +3,8 @@ import { parseConfig } from "../../src/config/index.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import { meets, policyOf, visitTo } from "./harness.ts";
 
-describe("the policies that a request meets", () => {
-  it("are all that match, in the order of the configuration", () => {
+describe("the policies that match a request", () => {
+  it("all matching policies apply, in the order of the configuration", () => {
     const { policies } = parseConfig({
       KEY_SECRET: "s",
       POLICIES: [
@@ -22,7 +22,7 @@ describe("the policies that a request meets", () => {
     expect(met("DELETE", "https://other.example/")).toEqual(["everything"]);
   });
 
-  it("are those of which method, host and path all match", () => {
+  it("a policy matches when method, host and path all match", () => {
     const match = { methods: ["POST"], host: "h.example", path: "/a" };
     expect(meets(match, "/a", "POST")).toBe(true);
     expect(meets(match, "/a", "PUT")).toBe(false);
@@ -48,7 +48,7 @@ describe("a match of methods", () => {
     [["GET"], "GETS", false],
     [["*"], "GET", false],
     [["PURGE"], "PURGE", true],
-  ])("of %j and a %s: %s", ([methods, method, expected]) => {
+  ])("the methods %j match the method %s: %s", ([methods, method, expected]) => {
     expect(meets({ methods }, "/", method)).toBe(expected);
   });
 });
@@ -79,7 +79,7 @@ describe("a match of a host", () => {
     ["a*a.example", "a.example", false],
     ["192.0.2.1", "192.0.2.1", true],
     ["xn--bcher-kva.example", "bücher.example", true],
-  ])("%s and a request to %s: %s", ([host, requested, expected]) => {
+  ])("the host pattern %s matches a request to %s: %s", ([host, requested, expected]) => {
     expect(meets({ host }, `https://${requested}/`)).toBe(expected);
   });
 });
@@ -103,7 +103,7 @@ describe("a match of headers", () => {
     [{ "X-Plan": "free", "X-Beta": true }, { "X-Plan": "free" }, false],
     [{ "X-Plan": "free", "X-Beta": true }, { "X-Beta": "1" }, false],
     [{ "User-Agent": "a b/1 (c, d)" }, { "User-Agent": "a b/1 (c, d)" }, true],
-  ])("%j and a request with %j: %s", ([header, headers, expected]) => {
+  ])("the header condition %j matches a request with %j: %s", ([header, headers, expected]) => {
     expect(meetsWith(header, headers)).toBe(expected);
   });
 });

@@ -14,14 +14,14 @@ const partitionOf = (
 ): Promise<string> => partitions.partitionKey(partsOf(key), values);
 
 describe("a partition key", () => {
-  it("is 43 characters that fit in a name, whatever the values are", async () => {
+  it("a partition key is 43 characters of base64url, whatever the values", async () => {
     for (const value of [null, "", "a", "ä\u0000\ud800", "x".repeat(100_000)]) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await partitionOf("path", [value])).toMatch(/^[A-Za-z0-9_-]{43}$/);
     }
   });
 
-  it("outlives deploys: counters are kept under it", async () => {
+  it("partition keys are equal in all versions, since counters are stored under them", async () => {
     expect(await partitionOf("ip", ["203.0.113.7"])).toBe(
       "SyfzblXaJ4LDOFfw6gIwUk5oRXIzDSOfUl9ZVx_lTCE",
     );
@@ -43,17 +43,17 @@ describe("a partition key", () => {
       "xHIg47cDug4_uLLxJzc49H5uJjL418_gKJP50Uar39g",
     ],
     ["jwt:sub", ["u1"], "TLYvNuMl0_8oVPC1ah5cu--bzsFWHuja_gJAy2ciFak"],
-  ])("of %s as %j outlives deploys", async ([key, values, expected]) => {
+  ])("the partition key of %s as %j is equal in all versions", async ([key, values, expected]) => {
     expect(await partitionOf(key, values)).toBe(expected);
   });
 
-  it("is the same for the same parts in another order: policies that name them share a key", async () => {
+  it("the order of key parts does not change the partition key", async () => {
     expect(await partitionOf("header:b, header:a", ["x", "y"])).toBe(
       await partitionOf("header:a, header:b", ["y", "x"]),
     );
   });
 
-  it("depends on the secret", async () => {
+  it("a partition key depends on the secret", async () => {
     const others = ["the tests' secret ", "The tests' secret", "x", "x".repeat(1_000)];
     const keys = [secret, ...others].map((each) =>
       partitionOf("ip", ["203.0.113.7"], new PartitionKeys(each)),
@@ -61,7 +61,7 @@ describe("a partition key", () => {
     expect(new Set(await Promise.all(keys)).size).toBe(5);
   });
 
-  it("is the same again, in one isolate and in another, at once and later", async () => {
+  it("a partition key is the same in every isolate and every call", async () => {
     const partitions = new PartitionKeys(secret);
     const keys = await Promise.all(
       [partitions, partitions, new PartitionKeys(secret)].map((each) =>
@@ -72,7 +72,7 @@ describe("a partition key", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("stays the same when more keys were met than can be remembered", async () => {
+  it("partition keys stay the same when the cache overflows", async () => {
     const partitions = new PartitionKeys(secret);
     const values = Array.from({ length: 5_000 }, (_, index) => String(index));
     const parts = partsOf("path");
@@ -83,10 +83,10 @@ describe("a partition key", () => {
   });
 });
 
-describe("the keys that an isolate remembers", () => {
+describe("the cache of partition keys", () => {
   const parts = partsOf("path");
 
-  /** How many of these values are hashed, one after the other. */
+  /** The number of HMACs that are computed for these values. */
   async function hashesOf(values: readonly string[]): Promise<number> {
     const sign = vi.spyOn(crypto.subtle, "sign");
     const partitions = new PartitionKeys(secret);
@@ -97,18 +97,18 @@ describe("the keys that an isolate remembers", () => {
     return length;
   }
 
-  it("are not hashed again", async () => {
+  it("a cached partition key is not computed again", async () => {
     expect(await hashesOf(["/a", "/b", "/a", "/a"])).toBe(2);
   });
 
-  it("are 4,096, of which the oldest makes room for another", async () => {
+  it("the cache keeps 4,096 partition keys and evicts the oldest", async () => {
     const values = Array.from({ length: 4_096 }, (_, index) => String(index));
     expect(await hashesOf([...values, "0", "4095"])).toBe(4_096);
     expect(await hashesOf([...values, "another", "1", "4095"])).toBe(4_097);
     expect(await hashesOf([...values, "another", "0"])).toBe(4_098);
   });
 
-  it("have at most 256 characters with the names of their parts", async () => {
+  it("the cache skips keys of more than 256 characters, including part names", async () => {
     const lengthOfRest = JSON.stringify([["path", ""]]).length;
     const [longest, longer] = [256, 257].map((length) => "x".repeat(length - lengthOfRest));
     expect(await hashesOf([longest ?? "", longest ?? ""])).toBe(1);
@@ -116,15 +116,15 @@ describe("the keys that an isolate remembers", () => {
   });
 });
 
-describe("the partition key of limits that a call brings", () => {
+describe("the partition key of a check with ad hoc limits", () => {
   const partitions = new PartitionKeys(secret);
   const adhocOf = (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
 
-  it("outlives deploys: counters are kept under it", async () => {
+  it("the partition keys of ad hoc checks are equal in all versions", async () => {
     expect(await adhocOf("203.0.113.7")).toBe("LjeYjg_Sl-xzXAsRDrZdz2CefCykDOqlw8_2sWJrX9I");
   });
 
-  it("is never that of a policy", async () => {
+  it("the partition key of an ad hoc check never equals that of a policy", async () => {
     const policies = [
       partitionOf("ip", ["a"], partitions),
       partitionOf("global", [null], partitions),
@@ -141,7 +141,7 @@ describe("the partition key of limits that a call brings", () => {
   const texts = fc.array(fc.string({ unit: piece, maxLength: 3 }), { minLength: 1, maxLength: 3 });
 
   it(
-    "is one just when the texts are",
+    "two ad hoc checks have one partition key exactly when their texts are equal",
     forAll([texts, texts], async (one, other) => {
       const isSame = one.length === other.length && one.every((each, at) => each === other[at]);
       expect((await adhocOf(...one)) === (await adhocOf(...other))).toBe(isSame);
@@ -171,12 +171,15 @@ describe("two keys", () => {
     ["of a half and its replacement", ["path", ["\ud800"]], ["path", ["\ufffd"]]],
     ["of one and two characters that look alike", ["path", ["é"]], ["path", ["e\u0301"]]],
     ["with a zero", ["path", ["a"]], ["path", ["a\u0000"]]],
-  ])("are told apart: %s", async ([, [oneKey, one], [otherKey, other]]) => {
-    const partitions = new PartitionKeys(secret);
-    expect(await partitionOf(oneKey, one, partitions)).not.toBe(
-      await partitionOf(otherKey, other, partitions),
-    );
-  });
+  ])(
+    "different keys have different partition keys: %s",
+    async ([, [oneKey, one], [otherKey, other]]) => {
+      const partitions = new PartitionKeys(secret);
+      expect(await partitionOf(oneKey, one, partitions)).not.toBe(
+        await partitionOf(otherKey, other, partitions),
+      );
+    },
+  );
 
   const piece = fc.constantFrom(
     '"',
@@ -205,7 +208,7 @@ describe("two keys", () => {
   const two = key.chain((one) => fc.tuple(fc.constant(one), fc.oneof(fc.constant(one), key)));
 
   it(
-    "are one just when parts and values are",
+    "two keys have one partition key exactly when their parts and values are equal",
     forAll(
       [two],
       async ([[oneKey, one], [otherKey, other]]) => {

@@ -1,4 +1,4 @@
-/** The key part `path`: one value for each path, however it is spelled. */
+/** The key part `path`: one value for all spellings of a path. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { callerKeyValues, keyPartValue } from "../../src/policies/key.ts";
@@ -6,7 +6,7 @@ import { forAll } from "../for-all.ts";
 import { policyOf, visitTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
 
-/** The value for a request, and that for a caller of `/check` who names the same path. */
+/** The values for a request and for a call of `/check` with the same path. */
 function keysOf(path: string, pattern?: string): (string | null)[] {
   const policy = policyOf({
     key: "path",
@@ -35,12 +35,12 @@ describe("the key part path without a pattern", () => {
     ["/%ff%FE%zz%", "/%ff%FE%zz%"],
     ["/a%2520b", "/a%20b"],
     ["/a%3Fb%23", "/a?b#"],
-  ])("of %s is %s, to /check too", ([path, expected]) => {
+  ])("the key part path of %s is %s, in the proxy and in /check", ([path, expected]) => {
     expect(keysOf(path)).toEqual(twice(expected));
   });
 
   it(
-    "is the decoded path in every spelling, unless a segment holds a separator or parameters",
+    "every spelling of a path has one key, the decoded path, unless a segment has a separator or parameters",
     forAll(
       [
         segments
@@ -53,12 +53,12 @@ describe("the key part path without a pattern", () => {
     ),
   );
 
-  // nginx reads each of them as /api/login; what they are to others has as many names as one likes.
+  // nginx reads each of them as /api/login, and other origins read a different path in each.
   it.for<[string, (name: string) => string]>([
     ["parameters with a slash", (name) => `/api/${name};%2f..%2flogin`],
     ["a backslash before dot segments", (name) => `/api/${name}%5cb%2f..%2flogin`],
     ["a slash that only IIS decodes", (name) => `/api/${name}%u002fb%2f..%2flogin`],
-  ])("is one for all paths that origins disagree about: %s", ([, path]) => {
+  ])("all ambiguous paths share one key: %s", ([, path]) => {
     const keys = ["a", "b", "c"].flatMap((name) => keysOf(path(name)));
     expect(new Set(keys)).toEqual(new Set(["//"]));
     const byPattern = ["a", "b", "c"].flatMap((name) => keysOf(path(name), "/api/*"));
@@ -84,15 +84,18 @@ describe("the key part path with a pattern", () => {
     ["/login", "/login%0A", "/login"],
     ["/files/:name", "/FILES/%41%5cb", "/files/A\\b"],
     ["/ä/:x", "/%C3%84/%C3%84", "/ä/Ä"],
-  ])("%s of %s is %s, to /check too", ([pattern, path, expected]) => {
-    expect(keysOf(path, pattern)).toEqual(twice(expected));
-  });
+  ])(
+    "with the pattern %s, the key part path of %s is %s, in the proxy and in /check",
+    ([pattern, path, expected]) => {
+      expect(keysOf(path, pattern)).toEqual(twice(expected));
+    },
+  );
 
-  it("keeps its case where a caller of /check names a path that the pattern does not match", () => {
+  it("a path that a caller names keeps its case if the pattern does not match it", () => {
     expect(keysOf("/Other%2fPath/", "/api/*")).toEqual(twice("/Other/Path"));
   });
 
-  it("is spelled alike in the policy's lists", () => {
+  it("paths in the policy's lists have the same canonical form as those of requests", () => {
     const policy = policyOf({
       key: "path",
       match: { path: "/api/*" },

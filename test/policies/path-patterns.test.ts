@@ -1,4 +1,4 @@
-/** Which paths a policy's `match.path` means. */
+/** The paths that `match.path` matches. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -7,7 +7,7 @@ import { spelling } from "./paths.ts";
 
 describe("a path pattern", () => {
   it.for(["/api", "/api/", "/api*", "/:a", "//api", "/%61pi", "/API"])(
-    "%s matches every spelling of /api",
+    "the pattern %s matches every spelling of /api",
     (path) => {
       for (const spelled of [
         "/api",
@@ -57,7 +57,7 @@ describe("a path pattern", () => {
   );
 
   it.for(["/", "/ap", "/apis", "/x/api", "/api/x", "/%2561pi", "/api/../x", "/api%2Fx", "/api;/x"])(
-    "/api does not match %s",
+    "the pattern /api does not match %s",
     (requested) => {
       expect(meets({ path: "/api" }, requested)).toBe(false);
     },
@@ -79,12 +79,12 @@ describe("a path pattern", () => {
     "/x%2f..%2fapi/users",
     "/api;x/users",
     "/api/..%2fx",
-  ])("/api/* matches %s", (requested) => {
+  ])("the pattern /api/* matches %s", (requested) => {
     expect(meets({ path: "/api/*" }, requested)).toBe(true);
   });
 
   it.for(["/", "/apis", "/apis/1", "/x/api/1", "/api/../x", "/xapi/1"])(
-    "/api/* does not match %s",
+    "the pattern /api/* does not match %s",
     (requested) => {
       expect(meets({ path: "/api/*" }, requested)).toBe(false);
     },
@@ -156,12 +156,12 @@ describe("a path pattern", () => {
     ["/a*", "/a%ff%zz%", true],
     ["/%zz", "/%zz", true],
     ["/login%", "/login%", true],
-  ])("%s and a request for %s: %s", ([path, requested, expected]) => {
+  ])("the pattern %s matches a request for %s: %s", ([path, requested, expected]) => {
     expect(meets({ path }, requested)).toBe(expected);
   });
 
   it(
-    "matches a path in each of its spellings, and no other path",
+    "a pattern matches every spelling of a path, and no other path",
     forAll(
       [spelling(["api", "users"]), spelling(["api"]), spelling(["apis", "users"])],
       (users, api, others) => {
@@ -176,7 +176,7 @@ describe("a path pattern", () => {
     ),
   );
 
-  it("matches what a regular expression of it matches, in either way of comparing", async () => {
+  it("a pattern matches the same paths as an equivalent regular expression, lenient and exact", async () => {
     const piece = fc.constantFrom("a", "b", "ab", ":x", "*", "*a", "a*b");
     const patterns = fc.array(piece, { minLength: 1, maxLength: 5 });
     const names = fc.array(fc.constantFrom("a", "b", "ab", "ba", "aab"), { maxLength: 6 });
@@ -209,9 +209,9 @@ describe("a path pattern", () => {
     ["/login", "//./;"],
     ["/*/x", "/%ff%c3"],
     ["/*/x", ";;;;;;;;"],
-  ])("%s takes milliseconds for 16 KB of %s", ([path, repeated]) => {
+  ])("the pattern %s takes milliseconds for 16 KB of %s", ([path, repeated]) => {
     const requested = `/${repeated.repeat(16_384 / repeated.length)}`;
-    // The first call compiles.
+    // The first call includes compilation.
     expect(meets({ path }, requested)).toBe(false);
     const startedAtMs = performance.now();
     expect(meets({ path }, `${requested}/y`)).toBe(false);
@@ -242,12 +242,12 @@ describe('a path pattern with pathMatching = "exact"', () => {
     ["/users/:id", "/users/A%2Fb", true],
     ["/users/:id", "/users/a/", false],
     ["/ä b", "/ä b", true],
-  ])("%s and a request for %s: %s", ([path, requested, expected]) => {
+  ])("the exact pattern %s matches a request for %s: %s", ([path, requested, expected]) => {
     expect(exactly(path, requested)).toBe(expected);
   });
 });
 
-/** A reference that may backtrack as much as it likes. */
+/** A regular expression as the reference, which may backtrack. */
 function expression(pattern: string): RegExp {
   const source = pattern.replaceAll("*", "[^]*").replaceAll(":x", "[^/]+").replace(/\/+$/, "");
   return new RegExp(`^${source}/*$`);

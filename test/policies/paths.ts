@@ -1,4 +1,4 @@
-/** Paths that mean the same, in the many ways in which they can be written. */
+/** Generates different spellings of one path. */
 import * as fc from "fast-check";
 
 const escaped = (text: string, inUpperCase: boolean): string =>
@@ -7,7 +7,7 @@ const escaped = (text: string, inUpperCase: boolean): string =>
     .map((hex) => `%${inUpperCase ? hex.toUpperCase() : hex}`)
     .join("");
 
-/** What the parser of URLs would drop or read as something else if it were not escaped. */
+/** Characters that change the meaning of a URL unless they are escaped. */
 const isSpecial = (text: string): boolean => text <= " " || /[/\\%?#]/.test(text);
 
 const character = fc.oneof(
@@ -16,14 +16,14 @@ const character = fc.oneof(
   fc.string({ unit: "grapheme", minLength: 1, maxLength: 1 }),
 );
 
-/** What stands between two slashes, decoded; never one of the segments that mean a place. */
+/** A decoded segment other than `.` and `..`. */
 export const segment: fc.Arbitrary<string> = fc
   .string({ unit: character, minLength: 1, maxLength: 5 })
   .filter((text) => text.isWellFormed() && !/^\.{1,2}$/.test(text));
 
 export const segments = fc.array(segment, { minLength: 1, maxLength: 4 });
 
-/** A segment with some of its characters escaped that need not be. */
+/** A segment in which some characters are needlessly escaped. */
 const spelled = (text: string): fc.Arbitrary<string> =>
   fc.tuple(...Array.from(text).map(() => fc.tuple(fc.boolean(), fc.boolean()))).map((choices) =>
     Array.from(text)
@@ -36,7 +36,7 @@ const spelled = (text: string): fc.Arbitrary<string> =>
 
 const slashes = fc.constantFrom("/", "/", "//", "///", "/./", "/%2e/", "/z/../", "/z/%2E%2e/");
 
-/** The path of these segments, in one of its spellings, as a request could have it. */
+/** One spelling of the path with these segments. */
 export const spelling = (decoded: readonly string[]): fc.Arbitrary<string> =>
   fc
     .tuple(

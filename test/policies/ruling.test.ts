@@ -15,27 +15,27 @@ const key = "header:x-api-key";
 const ruled = (fields: Fields, asked: Asked = { headers: visitor }, claims: Fields = {}) =>
   resolveKey(policyOf(fields), visitTo("/", asked), claims);
 
-/** The number of the limit by which a request is charged; or what else is done with it. */
+/** The number of units of the limit that a request is charged to, or the kind of its resolution. */
 function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | string | undefined {
   const ruling = ruled(fields, asked, claims);
   return ruling.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling.kind;
 }
 
-/** The same of a caller who names this key. */
+/** Like `limitOf`, for a key that a caller names. */
 function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
   const ruling = resolveCallerKey(policyOf(fields), texts);
   return ruling?.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling?.kind;
 }
 
-describe("whoever is on a list", () => {
-  it("is passed over or refused, and all others are charged", () => {
+describe("a client in allow or deny", () => {
+  it("a client in allow is exempt, one in deny is blocked, and others are charged", () => {
     expect(limitOf({ allow: [address] })).toBe("exempt");
     expect(limitOf({ deny: [address] })).toBe("blocked");
     expect(limitOf({ allow: ["203.0.113.8"], deny: ["203.0.113.9"] })).toBe(1);
     expect(limitOf({ allow: [], deny: [] })).toBe(1);
   });
 
-  it("is refused when it is on both, in whatever form", () => {
+  it("a client in both lists is blocked", () => {
     const headers = { ...visitor, ...partner };
     expect(limitOf({ allow: [address], deny: [address] })).toBe("blocked");
     expect(limitOf({ allow: [address], deny: ["0.0.0.0/0"] })).toBe("blocked");
@@ -43,7 +43,7 @@ describe("whoever is on a list", () => {
     expect(limitOf({ key, allow: ["partner-42"], deny: [address] }, { headers })).toBe("blocked");
   });
 
-  it("is so by any entry of it, wherever it stands", () => {
+  it("any entry of a list matches, wherever it stands", () => {
     const others = ["192.0.2.1", "198.51.100.0/24", "2001:db8::/32"];
     for (const place of [0, 1, 2, 3]) {
       const deny = others.toSpliced(place, 0, address);
@@ -51,28 +51,28 @@ describe("whoever is on a list", () => {
     }
   });
 
-  it("is so whatever the key is, when it is there by its address", () => {
+  it("an address in a list matches whatever the key is", () => {
     for (const each of ["global", key, "path", "jwt:sub", ["country", "method"]]) {
       expect(limitOf({ key: each, deny: ["203.0.113.0/24"] })).toBe("blocked");
       expect(limitOf({ key: each, allow: ["203.0.113.0/24"] })).toBe("exempt");
     }
   });
 
-  it("is so before anything is said of what its key lacks", () => {
+  it("the lists apply before onMissingKey", () => {
     for (const onMissingKey of ["shared", "ip", "deny", "skip"]) {
       expect(limitOf({ key, onMissingKey, deny: [address] })).toBe("blocked");
       expect(limitOf({ key, onMissingKey, allow: [address] })).toBe("exempt");
     }
   });
 
-  it("is so before any override", () => {
+  it("the lists apply before overrides", () => {
     const overrides = [{ key: address, limits: "9/s" }];
     expect(limitOf({ overrides, deny: [address] })).toBe("blocked");
     expect(limitOf({ overrides, allow: [address] })).toBe("exempt");
     expect(limitOf({ overrides })).toBe(9);
   });
 
-  it("is charged to its key as without lists when it is on none", () => {
+  it("a client in neither list is charged to its key", () => {
     const headers = { ...visitor, ...partner };
     const lists = {
       deny: ["198.51.100.1"],
@@ -87,7 +87,7 @@ describe("whoever is on a list", () => {
   });
 });
 
-describe("the first override that holds", () => {
+describe("the first matching override", () => {
   const overrides = [
     { key: "198.51.100.0/24", limits: "2/s" },
     { when: "jwt:plan=pro", limits: "3/s" },
@@ -96,7 +96,7 @@ describe("the first override that holds", () => {
     { key: address, limits: "6/s" },
   ];
 
-  it("is the one, and no other", () => {
+  it("only the first matching override applies", () => {
     const fields = { key, overrides };
     const headers = { ...visitor, ...partner };
     expect(limitOf(fields, { headers }, { plan: "pro" })).toBe(3);
@@ -106,7 +106,7 @@ describe("the first override that holds", () => {
     expect(limitOf({ key, overrides: overrides.toReversed() })).toBe(6);
   });
 
-  it("changes limits, and neither key nor anything else", () => {
+  it("an override changes only the limits", () => {
     const fields = { cost: 3, ban: "10m", onDeny: { status: 503 }, timeout: "2s" };
     const plain = policyOf(fields);
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
@@ -119,7 +119,7 @@ describe("the first override that holds", () => {
     });
   });
 
-  it("holds for a request without a key too, which is charged where it would be", () => {
+  it("an override applies to a request with a missing key, and does not change which key is charged", () => {
     const fields = { key, overrides: [{ key: address, limits: "9/s" }] };
     expect(limitOf({ ...fields, onMissingKey: "shared" })).toBe(9);
     expect(limitOf({ ...fields, onMissingKey: "ip" })).toBe(9);
@@ -128,7 +128,7 @@ describe("the first override that holds", () => {
   });
 
   it(
-    "is found as one would by hand",
+    "the applied override is the first that a naive search finds",
     forAll(
       [
         fc.array(fc.integer({ min: 0, max: 32 }), { minLength: 1, maxLength: 6 }),
@@ -204,12 +204,12 @@ describe("a condition", () => {
     ["[object Object]", {}, false],
     ["null", null, false],
     ["undefined", undefined, false],
-  ])("jwt:plan=%s, where the plan is %j: %s", ([wanted, plan, expected]) => {
+  ])("the condition jwt:plan=%s matches the claim %j: %s", ([wanted, plan, expected]) => {
     const claims = plan === undefined ? {} : { plan };
     expect(meets(`jwt:plan=${wanted}`, {}, claims)).toBe(expected);
   });
 
-  it("is met by no claim that all objects have", () => {
+  it("a condition does not match inherited properties of objects", () => {
     for (const name of ["constructor", "toString", "__proto__"]) {
       expect(meets(`jwt:${name}=*`, {})).toBe(false);
       const own = JSON.parse(`{ ${JSON.stringify(name)}: "pro" }`) as Fields;
@@ -217,13 +217,13 @@ describe("a condition", () => {
     }
   });
 
-  it("is met by claims in their own spelling alone", () => {
+  it("conditions on claims are case-sensitive", () => {
     expect(meets("jwt:plan=pro", {}, { Plan: "pro" })).toBe(false);
     expect(meets("jwt:a.b=pro", {}, { a: { b: "pro" } })).toBe(false);
     expect(meets("jwt:a.b=pro", {}, { "a.b": "pro" })).toBe(true);
   });
 
-  it("is met by nothing that a caller says of itself", () => {
+  it("a condition never matches values that a client can invent", () => {
     const headers = { plan: "pro", Cookie: "plan=pro", "CF-IPCountry": "DE" };
     expect(meets("jwt:plan=pro", { headers })).toBe(false);
     expect(meets("country=DE", { headers })).toBe(false);
@@ -241,7 +241,7 @@ describe("a condition", () => {
     ["asn=13335", { asn: 1_333 }, false],
     ["asn=133*", { asn: 13_335 }, true],
     ["colo=FRA", { colo: "FRA" }, true],
-  ])("%s, where Cloudflare knows %j: %s", ([when, cf, expected]) => {
+  ])("the condition %s matches request.cf %j: %s", ([when, cf, expected]) => {
     expect(meets(when, { cf })).toBe(expected);
   });
 
@@ -255,12 +255,12 @@ describe("a condition", () => {
     ["ip=2001:db8::1", "2001:db8::2", false],
     ["ip=*", "2001:db8::2", true],
     ["ip=*", "nonsense", false],
-  ])("%s, of a visitor from %s: %s", ([when, from, expected]) => {
+  ])("the condition %s matches the address %s: %s", ([when, from, expected]) => {
     expect(meets(when, { headers: { "CF-Connecting-IP": from } })).toBe(expected);
   });
 });
 
-describe("a policy asks for claims", () => {
+describe("a policy that needs claims", () => {
   it.for<[Fields, boolean]>([
     [{}, false],
     [{ key: "jwt:sub" }, true],
@@ -268,13 +268,13 @@ describe("a policy asks for claims", () => {
     [{ overrides: [{ when: "jwt:plan=pro", limits: "9/s" }] }, true],
     [{ overrides: [{ when: "country=DE", limits: "9/s" }] }, false],
     [{ overrides: [{ key: address, limits: "9/s" }], allow: ["10.0.0.0/8"] }, false],
-  ])("of %j: %s", ([fields, expected]) => {
+  ])("a policy with %j needs claims: %s", ([fields, expected]) => {
     expect(needsClaims(policyOf(fields))).toBe(expected);
   });
 });
 
 describe("a caller who names a key", () => {
-  it("is ruled by lists as the visitor of that address is", () => {
+  it("lists apply to a key that a caller names as to a request", () => {
     const fields = { deny: ["10.0.0.0/8"], allow: ["203.0.113.*"] };
     expect(limitOfCaller(fields, "10.9.9.9")).toBe("blocked");
     expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("blocked");
@@ -285,18 +285,18 @@ describe("a caller who names a key", () => {
     );
   });
 
-  it("is ruled by the address itself, and not by the network that is charged", () => {
+  it("lists compare the exact address of a caller's key, not its IPv6 network", () => {
     expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::1")).toBe("blocked");
     expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::2")).toBe(1);
   });
 
-  it("has no address where the key has none, whatever its texts look like", () => {
+  it("a caller's key without the part ip has no address, even if a text resembles one", () => {
     expect(limitOfCaller({ key, deny: [address] }, address)).toBe(1);
     expect(limitOfCaller({ key, deny: [[address]] }, address)).toBe("blocked");
     expect(limitOfCaller({ key: "global", deny: ["0.0.0.0/0"] }, address)).toBe(1);
   });
 
-  it("has of claims and places what the key says of them, and no more", () => {
+  it("a caller's key has only the claims and locations that it names", () => {
     const pro = { when: "jwt:plan=pro", limits: "9/s" };
     expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "u", "pro")).toBe(9);
     expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "pro", "free")).toBe(1);
@@ -309,7 +309,7 @@ describe("a caller who names a key", () => {
     expect(limitOfCaller({ key, overrides: [near] }, address)).toBe(1);
   });
 
-  it("is charged with the limits and the values that a request like it would be", () => {
+  it("a caller's key is charged with the same limits and values as a request", () => {
     const overrides = [{ key: ["partner-42", "203.0.113.*"], limits: "9/s" }];
     const fields = { key: [key, "ip"], overrides };
     const ruling = resolveCallerKey(policyOf(fields), ["partner-42", address]);
