@@ -1,7 +1,7 @@
 /** Tables of values that a policy's field accepts, and of values that it rejects. */
 import { describe, expect, it } from "vitest";
 import { resolveKey, type KeyResolution } from "../../src/policies/resolve-key.ts";
-import { visitTo } from "../policies/harness.ts";
+import { requestTo } from "../policies/harness.ts";
 import { configOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -68,7 +68,7 @@ export function describeField({ field, beside = {}, good, resolved = [], bad }: 
     const applied = resolved.map(([value, kind]) => [shown(value), kind, value] as const);
     it.for(applied)(`${field} = %s resolves a request to "%s"`, ([, kind, value]) => {
       const { policies } = configOf(variablesOf({ ...beside, [field]: value }));
-      const request = visitTo("/", { headers: { "CF-Connecting-IP": "203.0.113.7" } });
+      const request = requestTo("/", { headers: { "CF-Connecting-IP": "203.0.113.7" } });
       expect(policies.map((policy) => resolveKey(policy, request, {}).kind)).toEqual([kind]);
     });
 

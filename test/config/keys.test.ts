@@ -179,8 +179,8 @@ describe("the fields about keys and addresses", () => {
 
   it("problems of several fields about keys are reported at once", () => {
     const wrong = { onMissingKey: 1, ipv6Prefix: 0, trustedProxies: 0, key: "x" };
-    const told = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
-    expect(told.toSorted()).toEqual(
+    const places = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
+    expect(places.toSorted()).toEqual(
       Object.keys(wrong)
         .map((field) => `POLICIES [0].${field}`)
         .toSorted(),

@@ -80,8 +80,8 @@ describe("the fields that determine the object of a key", () => {
   it("all problems of object fields are reported at once, without consequential ones", () => {
     const wrong = { objects: "x", shards: 0, locationHint: 1, jurisdiction: {}, durability: "" };
     const fields = Object.keys(wrong).map((field) => `POLICIES [0].${field}`);
-    const told = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
-    expect(told.toSorted()).toEqual(fields.toSorted());
+    const places = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
+    expect(places.toSorted()).toEqual(fields.toSorted());
     expect(problemsWith({ objects: "x", shards: 32 })).toHaveLength(1);
   });
 });

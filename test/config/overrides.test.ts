@@ -28,7 +28,7 @@ const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =
   problemsWith(fields, variables).map(({ variable, field }) => `${variable} ${field}`.trim());
 
 /** The problems of an override after a valid one: the place within it, the value, and what is accepted. */
-const told = (override: unknown, fields: Fields = {}): unknown[] =>
+const problemsAt = (override: unknown, fields: Fields = {}): unknown[] =>
   problemsWith({ ...fields, overrides: [{ key, limits }, override] }).map(
     ({ field, value, accepted }) => [field.replace("[0].overrides[1]", ""), value, accepted],
   );
@@ -162,7 +162,7 @@ describe("the subject of an override", () => {
     ["jwt:plan=pro"],
     { "jwt:plan": "pro" },
   ])("an override rejects the condition %j", (when) => {
-    expect(told({ when, limits })).toEqual([
+    expect(problemsAt({ when, limits })).toEqual([
       [
         ".when",
         when,
@@ -182,7 +182,7 @@ describe("the subject of an override", () => {
     "ip=203.0.113.256",
     "country= ",
   ])("an override rejects the value of the condition %j", (when) => {
-    expect(told({ when, limits })).toEqual([[".when", when, expect.any(String)]]);
+    expect(problemsAt({ when, limits })).toEqual([[".when", when, expect.any(String)]]);
   });
 
   it.for<[string, object, unknown]>([
@@ -192,7 +192,7 @@ describe("the subject of an override", () => {
   ])("an override must have exactly one of key and when, not %s", ([, override, value]) => {
     const accepted =
       "either the field key with a key of the policy, or the field when with a condition";
-    expect(told(override)).toEqual([[".key", value, accepted]]);
+    expect(problemsAt(override)).toEqual([[".key", value, accepted]]);
   });
 });
 
@@ -200,7 +200,7 @@ describe("an override", () => {
   it.for([[null], ["203.0.113.7"], [5], [true], [[]], [[key, limits]]])(
     "an override cannot be %j",
     ([all]) => {
-      expect(told(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
+      expect(problemsAt(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
     },
   );
 

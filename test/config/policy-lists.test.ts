@@ -11,7 +11,7 @@ const overrides = (count: number, prefix: string): object[] =>
 /** The entries of overrides, allow and deny of the first policy. */
 function listsOf(variables: Variables): unknown {
   const { keyRules } = configOf(variables).policies[0] ?? {};
-  const textOf = (listed: unknown): unknown => JSON.stringify(listed);
+  const textOf = (entry: unknown): unknown => JSON.stringify(entry);
   return {
     overrides: keyRules?.overrides.map((each) => textOf(each.for)),
     allow: keyRules?.allow.map(textOf),

@@ -2,25 +2,29 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { costOfRequest, costOfResponse } from "../../src/policies/cost.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
 /** The cost of a request with these header values, at most `max`. */
-const byHeader = (told: string | null, max = 100): number =>
+const byHeader = (text: string | null, max = 100): number =>
   costOfRequest(
     policyOf({ cost: { from: "header:X-Cost", max } }),
-    visitTo("/", { headers: told === null ? {} : { "x-cost": told } }),
+    requestTo("/", { headers: text === null ? {} : { "x-cost": text } }),
   );
 
 const byQuery = (query: string, max = 100): number =>
-  costOfRequest(policyOf({ cost: { from: "query:cost", max } }), visitTo(`/?${query}`));
+  costOfRequest(policyOf({ cost: { from: "query:cost", max } }), requestTo(`/?${query}`));
 
 /** The final cost of a response, after `reserve` was spent. */
-const byResponse = (told: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
+const byResponse = (text: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
   const policy = policyOf({ ...fields, cost: { from: "response-header:X-Cost", reserve, max } });
-  const headers = told === null ? {} : { "x-cost": told };
-  return costOfResponse(policy, costOfRequest(policy, visitTo("/")), new Response("", { headers }));
+  const headers = text === null ? {} : { "x-cost": text };
+  return costOfResponse(
+    policy,
+    costOfRequest(policy, requestTo("/")),
+    new Response("", { headers }),
+  );
 };
 
 /** Written costs, and the units that they cost with a maximum of 100; null for invalid costs. */
@@ -74,25 +78,25 @@ const isCost = (cost: number, least: number, most: number): boolean =>
 describe("the cost of a request", () => {
   it("a fixed cost does not depend on the request", () => {
     for (const cost of [1, 5, 1_000_000]) {
-      const visit = visitTo("/?cost=9", { headers: { "X-Cost": "9" } });
+      const visit = requestTo("/?cost=9", { headers: { "X-Cost": "9" } });
       expect(costOfRequest(policyOf({ cost }), visit)).toBe(cost);
     }
-    expect(costOfRequest(policyOf({}), visitTo("/"))).toBe(1);
+    expect(costOfRequest(policyOf({}), requestTo("/"))).toBe(1);
   });
 
   // Repeated headers are joined by commas, so this is two costs.
-  const inHeader = costs.map(([told, units]) => [told, told === "1,5" ? 5 : units] as const);
+  const inHeader = costs.map(([text, units]) => [text, text === "1,5" ? 5 : units] as const);
 
-  it.for(inHeader)("the header value %j costs %j (null: the maximum)", ([told, units]) => {
-    expect(byHeader(told)).toBe(units ?? 100);
+  it.for(inHeader)("the header value %j costs %j (null: the maximum)", ([text, units]) => {
+    expect(byHeader(text)).toBe(units ?? 100);
   });
 
-  it.for(costs)("the query value %j costs %j (null: the maximum)", ([told, units]) => {
-    expect(byQuery(`x=1&cost=${encodeURIComponent(told)}`)).toBe(units ?? 100);
+  it.for(costs)("the query value %j costs %j (null: the maximum)", ([text, units]) => {
+    expect(byQuery(`x=1&cost=${encodeURIComponent(text)}`)).toBe(units ?? 100);
   });
 
   it("a request without a cost, or with a cost of 0, costs 1", () => {
-    expect([null, "", " ", "0", "00"].map((told) => byHeader(told))).toEqual([1, 1, 1, 1, 1]);
+    expect([null, "", " ", "0", "00"].map((text) => byHeader(text))).toEqual([1, 1, 1, 1, 1]);
     expect(["", "cost", "cost=", "cost=0", "x=5"].map((query) => byQuery(query))).toEqual([
       1, 1, 1, 1, 1,
     ]);
@@ -112,7 +116,7 @@ describe("the cost of a request", () => {
       ["x-cost", "6"],
     ]);
     const policy = policyOf({ cost: { from: "header:X-Cost", max: 100 } });
-    expect(costOfRequest(policy, { ...visitTo("/"), headers })).toBe(6);
+    expect(costOfRequest(policy, { ...requestTo("/"), headers })).toBe(6);
     const queries = ["cost=5&cost=5", "cost=6&cost=5", "cost=5&cost=", "cost=5&%63ost=x"];
     expect(queries.map((query) => byQuery(query))).toEqual([5, 6, 5, 100]);
   });
@@ -187,16 +191,16 @@ describe("the cost of a request", () => {
       "page_size[]",
     ];
     for (const query of queries) {
-      expect(costOfRequest(policy, visitTo(`/?${query}=50`))).toBe(50);
+      expect(costOfRequest(policy, requestTo(`/?${query}=50`))).toBe(50);
     }
   });
 
   it("the configured parameter name may have capitals and brackets", () => {
     const policy = policyOf({ cost: { from: "query:Filter[Rows]", max: 100 } });
     for (const query of ["Filter[Rows]", "filter[rows]", "filter%5Brows%5D[]", "FILTER[ROWS][0]"]) {
-      expect(costOfRequest(policy, visitTo(`/?${query}=50`))).toBe(50);
+      expect(costOfRequest(policy, requestTo(`/?${query}=50`))).toBe(50);
     }
-    expect(costOfRequest(policy, visitTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
+    expect(costOfRequest(policy, requestTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
   });
 
   it("an invalid number beside a valid one costs the maximum", () => {
@@ -205,7 +209,7 @@ describe("the cost of a request", () => {
       expect(byQuery(`cost=5&cost=${text}`)).toBe(100);
       expect(byQuery(`cost[]=${text}&cost=5`)).toBe(100);
     }
-    expect(["5, x", "x, 5", "5,,-1"].map((told) => byHeader(told))).toEqual([100, 100, 100]);
+    expect(["5, x", "x, 5", "5,,-1"].map((text) => byHeader(text))).toEqual([100, 100, 100]);
   });
 
   it(
@@ -227,14 +231,14 @@ describe("the cost of a request", () => {
 
   it("a cost from the response reserves its fixed amount first", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
-    expect(costOfRequest(policy, visitTo("/", { headers: { x: "1" } }))).toBe(7);
+    expect(costOfRequest(policy, requestTo("/", { headers: { x: "1" } }))).toBe(7);
   });
 
   it(
     "the cost of a request is an integer from 1 to the maximum, whatever the header",
-    forAll([anyText, greatest], (told, max) => {
-      expect(isCost(byHeader(told, max), 1, max)).toBe(true);
-      expect(isCost(byQuery(`cost=${encodeURIComponent(told)}`, max), 1, max)).toBe(true);
+    forAll([anyText, greatest], (text, max) => {
+      expect(isCost(byHeader(text, max), 1, max)).toBe(true);
+      expect(isCost(byQuery(`cost=${encodeURIComponent(text)}`, max), 1, max)).toBe(true);
     }),
   );
 
@@ -251,13 +255,13 @@ describe("the cost of a request", () => {
 });
 
 describe("the cost of a response", () => {
-  it.for(costs)("the response value %j costs %j (null: the reserved amount)", ([told, units]) => {
-    expect(byResponse(told)).toBe(units ?? 7);
+  it.for(costs)("the response value %j costs %j (null: the reserved amount)", ([text, units]) => {
+    expect(byResponse(text)).toBe(units ?? 7);
   });
 
   it("a response without a cost costs the reserved amount, and a response cost of 0 costs nothing", () => {
-    expect([null, "", " ", "-0", "-1"].map((told) => byResponse(told))).toEqual([7, 7, 7, 7, 7]);
-    expect(["0", "00", " 0 "].map((told) => byResponse(told))).toEqual([0, 0, 0]);
+    expect([null, "", " ", "-0", "-1"].map((text) => byResponse(text))).toEqual([7, 7, 7, 7, 7]);
+    expect(["0", "00", " 0 "].map((text) => byResponse(text))).toEqual([0, 0, 0]);
   });
 
   it("several costs in a response count as the reserved amount", () => {
@@ -278,9 +282,9 @@ describe("the cost of a response", () => {
 
   it(
     "the cost of a response is an integer from 0 to the maximum, whatever the header",
-    forAll([anyText, greatest, greatest], (told, one, other) => {
+    forAll([anyText, greatest, greatest], (text, one, other) => {
       const [reserve, max] = [Math.min(one, other), Math.max(one, other)];
-      expect(isCost(byResponse(told, reserve, max), 0, max)).toBe(true);
+      expect(isCost(byResponse(text, reserve, max), 0, max)).toBe(true);
     }),
   );
 });
@@ -289,7 +293,7 @@ describe("the responses that count", () => {
   const statuses = [200, 204, 299, 300, 304, 399, 400, 401, 403, 404, 429, 499, 500, 502, 599];
 
   /** The statuses of the responses that count. */
-  const counted = (count: unknown): number[] => {
+  const countedStatuses = (count: unknown): number[] => {
     const policy = policyOf({ cost: 3, count });
     return statuses.filter((status) => {
       const cost = costOfResponse(policy, 3, new Response(null, { status }));
@@ -299,7 +303,7 @@ describe("the responses that count", () => {
   };
 
   it("without the field count, every response counts", () => {
-    expect(counted(undefined)).toEqual(statuses);
+    expect(countedStatuses(undefined)).toEqual(statuses);
   });
 
   it.for<[unknown[], number[]]>([
@@ -319,8 +323,8 @@ describe("the responses that count", () => {
     [["418"], []],
     [["2xx", "3xx", "4xx", "5xx"], statuses],
   ])("count = %j selects responses by status, or all others", ([written, expected]) => {
-    expect(counted({ status: written })).toEqual(expected);
-    expect(counted({ exceptStatus: written })).toEqual(
+    expect(countedStatuses({ status: written })).toEqual(expected);
+    expect(countedStatuses({ exceptStatus: written })).toEqual(
       statuses.filter((status) => !expected.includes(status)),
     );
   });
@@ -354,14 +358,14 @@ describe("the responses that count", () => {
         ),
         fc.integer({ min: 200, max: 599 }),
       ],
-      (listed, status) => {
+      (statusList, status) => {
         const costWith = (count: unknown): number =>
           costOfResponse(policyOf({ count }), 1, new Response(null, { status }));
-        const isListed = listed.some(
+        const isListed = statusList.some(
           (each) => each === status || each === `${Math.floor(status / 100)}xx`,
         );
-        expect(costWith({ status: listed })).toBe(isListed ? 1 : 0);
-        expect(costWith({ exceptStatus: listed.map(String) })).toBe(isListed ? 0 : 1);
+        expect(costWith({ status: statusList })).toBe(isListed ? 1 : 0);
+        expect(costWith({ exceptStatus: statusList.map(String) })).toBe(isListed ? 0 : 1);
       },
     ),
   );

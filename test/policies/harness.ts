@@ -24,7 +24,7 @@ interface RequestOptions {
 }
 
 /** The attributes of a request for a path or URL. */
-export function visitTo(
+export function requestTo(
   target: string,
   { method = "GET", headers = {}, cf }: RequestOptions = {},
 ): RequestAttributes {
@@ -37,5 +37,5 @@ export function visitTo(
 
 /** Whether a policy with this `match` applies to a request for a path or URL. */
 export function meets(match: Record<string, unknown>, target: string, method = "GET"): boolean {
-  return matchingPolicies([policyOf({ match })], visitTo(target, { method })).length === 1;
+  return matchingPolicies([policyOf({ match })], requestTo(target, { method })).length === 1;
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { callerKeyValues, type KeyValue } from "../../src/policies/key.ts";
 import { resolveKey } from "../../src/policies/resolve-key.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 
 /** The key of a request for a URL with these headers. */
 function requestKey(
@@ -11,7 +11,7 @@ function requestKey(
   headers: Record<string, string> = {},
   target = "/",
 ): readonly KeyValue[] {
-  const made = resolveKey(policyOf({ key }), visitTo(target, { headers }), {});
+  const made = resolveKey(policyOf({ key }), requestTo(target, { headers }), {});
   return made.kind === "charge" ? made.values : [];
 }
 
@@ -130,10 +130,10 @@ describe("a part of a key", () => {
 
   const partsOfVisit = (
     key: string[],
-    asked: Parameters<typeof visitTo>[1],
+    options: Parameters<typeof requestTo>[1],
     claims = {},
   ): unknown =>
-    resolveKey(policyOf({ key }), visitTo("https://API.Example.com.:8443/A//b", asked), claims);
+    resolveKey(policyOf({ key }), requestTo("https://API.Example.com.:8443/A//b", options), claims);
 
   it("the key parts method, host and path are in canonical form", () => {
     expect(partsOfVisit(["method", "host", "path"], { method: "patch" })).toMatchObject({
@@ -175,7 +175,7 @@ describe("a part of a key", () => {
 
 describe("a request without a part of the key", () => {
   const made = (fields: Record<string, unknown>, headers = {}): unknown =>
-    resolveKey(policyOf(fields), visitTo("/p", { headers }), {});
+    resolveKey(policyOf(fields), requestTo("/p", { headers }), {});
   const key = ["header:a", "path", "jwt:sub"];
 
   it("with onMissingKey = shared, requests without a part share its missing value", () => {

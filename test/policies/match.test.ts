@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
-import { meets, policyOf, visitTo } from "./harness.ts";
+import { meets, policyOf, requestTo } from "./harness.ts";
 
 describe("the policies that match a request", () => {
   it("all matching policies apply, in the order of the configuration", () => {
@@ -14,12 +14,12 @@ describe("the policies that match a request", () => {
         { name: "host", limits: "1/s", match: { host: "h.example", methods: ["GET", "PUT"] } },
       ],
     });
-    const met = (method: string, url: string): string[] =>
-      matchingPolicies(policies, visitTo(url, { method })).map(({ name }) => name);
-    expect(met("POST", "https://h.example/here/1")).toEqual(["everything", "writes", "here"]);
-    expect(met("GET", "https://h.example/here/1")).toEqual(["everything", "here", "host"]);
-    expect(met("PUT", "https://h.example/there")).toEqual(["everything", "host"]);
-    expect(met("DELETE", "https://other.example/")).toEqual(["everything"]);
+    const matched = (method: string, url: string): string[] =>
+      matchingPolicies(policies, requestTo(url, { method })).map(({ name }) => name);
+    expect(matched("POST", "https://h.example/here/1")).toEqual(["everything", "writes", "here"]);
+    expect(matched("GET", "https://h.example/here/1")).toEqual(["everything", "here", "host"]);
+    expect(matched("PUT", "https://h.example/there")).toEqual(["everything", "host"]);
+    expect(matched("DELETE", "https://other.example/")).toEqual(["everything"]);
   });
 
   it("a policy matches when method, host and path all match", () => {
@@ -86,7 +86,7 @@ describe("a match of a host", () => {
 
 describe("a match of headers", () => {
   const meetsWith = (header: Record<string, unknown>, headers: Record<string, string>): boolean =>
-    matchingPolicies([policyOf({ match: { header } })], visitTo("/", { headers })).length === 1;
+    matchingPolicies([policyOf({ match: { header } })], requestTo("/", { headers })).length === 1;
 
   it.for<[Record<string, unknown>, Record<string, string>, boolean]>([
     [{ "X-Plan": "free" }, { "x-plan": "free" }, true],

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { callerKeyValues, keyPartValue } from "../../src/policies/key.ts";
 import { forAll } from "../for-all.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
 
 /** The values for a request and for a call of `/check` with the same path. */
@@ -12,7 +12,7 @@ function keysOf(path: string, pattern?: string): (string | null)[] {
     key: "path",
     ...(pattern !== undefined && { match: { path: pattern } }),
   });
-  const requested = keyPartValue({ kind: "path" }, policy, visitTo(path), {});
+  const requested = keyPartValue({ kind: "path" }, policy, requestTo(path), {});
   return [requested, callerKeyValues(policy, [path])?.[0] ?? null];
 }
 

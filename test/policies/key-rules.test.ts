@@ -4,18 +4,18 @@ import { forAll } from "../for-all.ts";
 import { parseAddress, isWithin } from "../../src/config/index.ts";
 import { parseNetwork } from "../../src/config/address.ts";
 import { resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
 /** Whether the policy blocks a request with these headers and claims. */
-function isBarred(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
-  return resolveKey(policyOf(fields), visitTo("/", { headers }), claims).kind === "blocked";
+function isBlocked(fields: Fields, headers: Record<string, string>, claims: Fields = {}): boolean {
+  return resolveKey(policyOf(fields), requestTo("/", { headers }), claims).kind === "blocked";
 }
 
 /** Whether a blocklist with one entry blocks an address. */
-const isBarredFrom = (entry: unknown, address: string, fields: Fields = {}): boolean =>
-  isBarred({ ...fields, deny: [entry] }, { "CF-Connecting-IP": address });
+const isBlockedFrom = (entry: unknown, address: string, fields: Fields = {}): boolean =>
+  isBlocked({ ...fields, deny: [entry] }, { "CF-Connecting-IP": address });
 
 const octet = fc.integer({ min: 0, max: 255 });
 const octets = fc.tuple(octet, octet, octet, octet);
@@ -122,28 +122,28 @@ describe("a network", () => {
     ["2001:db8::1", "2001:db8:0:0::2", false],
   ])("the network %s and an address %s match: %s", ([entry, address, expected]) => {
     for (const key of ["ip", "global", "header:x-api-key", "jwt:sub", ["ip", "path"]]) {
-      expect(isBarredFrom(entry, address, { key })).toBe(expected);
+      expect(isBlockedFrom(entry, address, { key })).toBe(expected);
     }
   });
 
   it("a network does not match a request without an address", () => {
     for (const entry of ["0.0.0.0/0", "::/0", "*", ["0.0.0.0/0"]]) {
-      expect(isBarred({ deny: [entry] }, {})).toBe(false);
-      expect(isBarredFrom(entry, "unknown")).toBe(false);
+      expect(isBlocked({ deny: [entry] }, {})).toBe(false);
+      expect(isBlockedFrom(entry, "unknown")).toBe(false);
     }
   });
 
   it("a network is compared with the exact address, not with the IPv6 network that is charged", () => {
     const fields = { ipv6Prefix: 48 };
-    expect(isBarredFrom("2001:db8::1", "2001:db8::1", fields)).toBe(true);
-    expect(isBarredFrom("2001:db8::1", "2001:db8::2", fields)).toBe(false);
-    expect(isBarredFrom("2001:db8::/64", "2001:db8:0:1::", fields)).toBe(false);
+    expect(isBlockedFrom("2001:db8::1", "2001:db8::1", fields)).toBe(true);
+    expect(isBlockedFrom("2001:db8::1", "2001:db8::2", fields)).toBe(false);
+    expect(isBlockedFrom("2001:db8::/64", "2001:db8:0:1::", fields)).toBe(false);
   });
 
   it("a network is compared with the address behind trusted proxies", () => {
     const fields = { trustedProxies: 2, key: "header:x-api-key", deny: ["203.0.113.0/24"] };
     const by = (...hops: string[]): boolean =>
-      isBarred(fields, { "CF-Connecting-IP": "203.0.113.9", "X-Forwarded-For": hops.join(", ") });
+      isBlocked(fields, { "CF-Connecting-IP": "203.0.113.9", "X-Forwarded-For": hops.join(", ") });
     expect(by("203.0.113.7", "192.0.2.1")).toBe(true);
     expect(by("198.51.100.1", "203.0.113.7")).toBe(false);
     expect(by("203.0.113.7", "198.51.100.1", "192.0.2.1")).toBe(false);
@@ -172,9 +172,9 @@ describe("a star in a pattern", () => {
       [text.filter((pattern) => pattern.includes("*")), text.filter((sub) => sub !== "")],
       (pattern, sub) => {
         const expected = naive(pattern).test(sub);
-        expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
+        expect(isBlocked({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
         const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
-        const ruling = resolveKey(policy, visitTo("/"), { sub });
+        const ruling = resolveKey(policy, requestTo("/"), { sub });
         // A condition trims its value.
         const isMet = ruling.kind === "charge" && ruling.policy.limits[0]?.limit === 9;
         expect(isMet).toBe(naive(pattern.trim()).test(sub));
@@ -200,7 +200,7 @@ describe("a star in a pattern", () => {
     ["a.*", "abc", false],
     ["*$", "a", false],
   ])("the pattern %s and the claim %s match: %s", ([pattern, sub, expected]) => {
-    expect(isBarred({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
+    expect(isBlocked({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
   });
 
   const octetOrStar = fc.option(octet, { nil: "*" as const });
@@ -212,17 +212,17 @@ describe("a star in a pattern", () => {
         const like = pattern.map((each, index) => (each === "*" ? (other[index] ?? 0) : each));
         const isLike = pattern.every((each, index) => each === "*" || each === other[index]);
         const entry = pattern.join(".");
-        expect(isBarredFrom(entry, written(like))).toBe(true);
-        expect(isBarredFrom(entry, `::ffff:${written(like)}`)).toBe(true);
-        expect(isBarredFrom(entry, written(other))).toBe(isLike);
-        expect(isBarredFrom(entry, written(ipv6))).toBe(false);
+        expect(isBlockedFrom(entry, written(like))).toBe(true);
+        expect(isBlockedFrom(entry, `::ffff:${written(like)}`)).toBe(true);
+        expect(isBlockedFrom(entry, written(other))).toBe(isLike);
+        expect(isBlockedFrom(entry, written(ipv6))).toBe(false);
       },
     ),
   );
 
   it("a star alone matches every address", () => {
     for (const address of ["203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7"]) {
-      expect(isBarredFrom("*", address)).toBe(true);
+      expect(isBlockedFrom("*", address)).toBe(true);
     }
   });
 
@@ -231,7 +231,7 @@ describe("a star in a pattern", () => {
     (key) => {
       const policy = policyOf({ key, deny: ["1*"] });
       const of = (value: unknown): string =>
-        resolveKey(policy, visitTo("/", { cf: { [key]: value } }), {}).kind;
+        resolveKey(policy, requestTo("/", { cf: { [key]: value } }), {}).kind;
       expect(new Set(["1", "13", 13_335, "1a"].map(of))).toEqual(new Set(["blocked"]));
       expect(new Set(["21", "", null, undefined].map(of))).toEqual(new Set(["charge"]));
     },
@@ -249,37 +249,38 @@ describe("a key in allow or deny", () => {
     ["partner-42", { "X-Api-Key": "" }, false],
     ["partner-42", {}, false],
   ])("a key matches its exact value only: %s and %j: %s", ([entry, headers, expected]) => {
-    expect(isBarred({ key: "header:x-api-key", deny: [entry] }, headers)).toBe(expected);
+    expect(isBlocked({ key: "header:x-api-key", deny: [entry] }, headers)).toBe(expected);
   });
 
   it("a client cannot evade deny by sending a second value", () => {
-    const asked = { key: "query:k", deny: ["bad"] };
-    const ruled = (target: string): string => resolveKey(policyOf(asked), visitTo(target), {}).kind;
+    const fields = { key: "query:k", deny: ["bad"] };
+    const kindOf = (target: string): string =>
+      resolveKey(policyOf(fields), requestTo(target), {}).kind;
     const targets = ["/?k=bad", "/?k=bad&k=x", "/?k=x&k=b%61d", "/?k=x&k=y"];
-    expect(targets.map(ruled)).toEqual(["blocked", "blocked", "blocked", "charge"]);
+    expect(targets.map(kindOf)).toEqual(["blocked", "blocked", "blocked", "charge"]);
     const cookies = { key: "cookie:sid", deny: ["bad"] };
-    expect(isBarred(cookies, { Cookie: "sid=x; sid=bad" })).toBe(true);
+    expect(isBlocked(cookies, { Cookie: "sid=x; sid=bad" })).toBe(true);
     const both = { key: ["header:a", "query:k"], deny: [["1", "2"]] };
-    expect(isBarred(both, { A: "0, 1" })).toBe(false);
+    expect(isBlocked(both, { A: "0, 1" })).toBe(false);
   });
 
   it("an entry with a comma matches a whole header value", () => {
-    const asked = { key: "header:user-agent", deny: ["BadBot/1.0 (a, b)"] };
-    expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, b)" })).toBe(true);
-    expect(isBarred(asked, { "User-Agent": "BadBot/1.0 (a, c)" })).toBe(false);
+    const fields = { key: "header:user-agent", deny: ["BadBot/1.0 (a, b)"] };
+    expect(isBlocked(fields, { "User-Agent": "BadBot/1.0 (a, b)" })).toBe(true);
+    expect(isBlocked(fields, { "User-Agent": "BadBot/1.0 (a, c)" })).toBe(false);
   });
 
   it("an entry for asn matches with and without the prefix AS", () => {
     for (const asn of ["13335", "AS13335", "as13335"]) {
       const policy = policyOf({ key: "asn", deny: [asn] });
-      expect(resolveKey(policy, visitTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("blocked");
+      expect(resolveKey(policy, requestTo("/", { cf: { asn: 13_335 } }), {}).kind).toBe("blocked");
     }
   });
 
   it("allow matches only a request with a single value of the part", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
-    const ruled = (target: string): string => resolveKey(policy, visitTo(target), {}).kind;
-    expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(ruled)).toEqual([
+    const kindOf = (target: string): string => resolveKey(policy, requestTo(target), {}).kind;
+    expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(kindOf)).toEqual([
       "exempt",
       "charge",
       "charge",
@@ -288,7 +289,7 @@ describe("a key in allow or deny", () => {
 
   it("entries for country, continent and colo are case-insensitive", () => {
     const policy = policyOf({ key: "country", deny: ["de"] });
-    const visit = visitTo("/", { cf: { country: "DE" } });
+    const visit = requestTo("/", { cf: { country: "DE" } });
     expect(resolveKey(policy, visit, {}).kind).toBe("blocked");
   });
 
@@ -296,36 +297,36 @@ describe("a key in allow or deny", () => {
     const visitor = { "CF-Connecting-IP": "203.0.113.7" };
     const named = { "X-Api-Key": "203.0.113.7" };
     const key = "header:x-api-key";
-    expect(isBarred({ key, deny: ["203.0.113.7"] }, visitor)).toBe(true);
-    expect(isBarred({ key, deny: ["203.0.113.7"] }, named)).toBe(false);
-    expect(isBarred({ key, deny: [["203.0.113.7"]] }, visitor)).toBe(false);
-    expect(isBarred({ key, deny: [["203.0.113.7"]] }, named)).toBe(true);
-    expect(isBarred({ key, deny: [["203.0.113.0/24"]] }, named)).toBe(false);
+    expect(isBlocked({ key, deny: ["203.0.113.7"] }, visitor)).toBe(true);
+    expect(isBlocked({ key, deny: ["203.0.113.7"] }, named)).toBe(false);
+    expect(isBlocked({ key, deny: [["203.0.113.7"]] }, visitor)).toBe(false);
+    expect(isBlocked({ key, deny: [["203.0.113.7"]] }, named)).toBe(true);
+    expect(isBlocked({ key, deny: [["203.0.113.0/24"]] }, named)).toBe(false);
   });
 
   it("an entry for several parts matches only if all of them match", () => {
     const fields = { key: ["ip", "jwt:sub", "path"], deny: [["10.0.0.0/8", "u-*", "/"]] };
     const from = (address: string): Record<string, string> => ({ "CF-Connecting-IP": address });
-    expect(isBarred(fields, from("10.1.1.1"), { sub: "u-1" })).toBe(true);
-    expect(isBarred(fields, from("11.1.1.1"), { sub: "u-1" })).toBe(false);
-    expect(isBarred(fields, from("10.1.1.1"), { sub: "v-1" })).toBe(false);
-    expect(isBarred(fields, from("10.1.1.1"))).toBe(false);
-    expect(isBarred(fields, {}, { sub: "u-1" })).toBe(false);
-    const elsewhere = visitTo("/x", { headers: from("10.1.1.1") });
+    expect(isBlocked(fields, from("10.1.1.1"), { sub: "u-1" })).toBe(true);
+    expect(isBlocked(fields, from("11.1.1.1"), { sub: "u-1" })).toBe(false);
+    expect(isBlocked(fields, from("10.1.1.1"), { sub: "v-1" })).toBe(false);
+    expect(isBlocked(fields, from("10.1.1.1"))).toBe(false);
+    expect(isBlocked(fields, {}, { sub: "u-1" })).toBe(false);
+    const elsewhere = requestTo("/x", { headers: from("10.1.1.1") });
     expect(resolveKey(policyOf(fields), elsewhere, { sub: "u-1" }).kind).toBe("charge");
   });
 
   it("an entry ignores the text for the part global", () => {
     const fields = { key: ["global", "header:a"], deny: [["*", "x"]] };
-    expect(isBarred(fields, { a: "x" })).toBe(true);
-    expect(isBarred(fields, { a: "y" })).toBe(false);
-    expect(isBarred(fields, {})).toBe(false);
+    expect(isBlocked(fields, { a: "x" })).toBe(true);
+    expect(isBlocked(fields, { a: "y" })).toBe(false);
+    expect(isBlocked(fields, {})).toBe(false);
   });
 
   it("entries for method and host match in any spelling of a request", () => {
     const fields = { key: ["host", "method"], deny: [["API.example.com.", "patch"]] };
     const policy = policyOf(fields);
-    const visit = visitTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
+    const visit = requestTo("https://api.EXAMPLE.com./", { method: "PaTcH" });
     expect(resolveKey(policy, visit, {}).kind).toBe("blocked");
     expect(resolveCallerKey(policy, ["Api.Example.Com", "PATCH"])?.kind).toBe("blocked");
   });
@@ -345,7 +346,7 @@ describe("a path in allow or deny", () => {
     "/d/e",
     "/x/..%2fadmin",
   ])("a path entry matches every spelling of the path: %s", (path) => {
-    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("blocked");
+    expect(resolveKey(policy, requestTo(path), {}).kind).toBe("blocked");
   });
 
   it.for(["/admin", "/admin/", "/api/users", "//api/%75sers", "/b c/é", "/d%2fe", "/d/e"])(
@@ -356,7 +357,7 @@ describe("a path in allow or deny", () => {
   );
 
   it.for(["/", "/ADMIN", "/admin/x", "/api", "/b/c"])("a path entry does not match %s", (path) => {
-    expect(resolveKey(policy, visitTo(path), {}).kind).toBe("charge");
+    expect(resolveKey(policy, requestTo(path), {}).kind).toBe("charge");
     expect(resolveCallerKey(policy, [path])?.kind).toBe("charge");
   });
 });

@@ -13,7 +13,7 @@ const parsed = (fields: Fields): Partial<Policy> =>
   configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
 /** The place of each problem, and what is accepted there. */
-const told = (fields: Fields): [string, unknown, string][] =>
+const problemsAt = (fields: Fields): [string, unknown, string][] =>
   problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
     ({ field, value, accepted }) => [field, value, accepted],
   );
@@ -72,13 +72,13 @@ describe("the field ban", () => {
     true,
     null,
   ])("ban rejects the text %j", (ban) => {
-    expect(told({ ban })).toEqual([["[0].ban", ban, expect.stringMatching(short)]]);
+    expect(problemsAt({ ban })).toEqual([["[0].ban", ban, expect.stringMatching(short)]]);
   });
 
   it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])(
     "ban rejects the object %j",
     ([ban]) => {
-      expect(told({ ban })).toEqual([["[0].ban", ban, "an object"]]);
+      expect(problemsAt({ ban })).toEqual([["[0].ban", ban, "an object"]]);
     },
   );
 
@@ -87,7 +87,9 @@ describe("the field ban", () => {
     "ban.after rejects %j",
     (after) => {
       const accepted = "an integer from 1 to 1000";
-      expect(told({ ban: { ...sound, after } })).toEqual([["[0].ban.after", after, accepted]]);
+      expect(problemsAt({ ban: { ...sound, after } })).toEqual([
+        ["[0].ban.after", after, accepted],
+      ]);
     },
   );
 
@@ -95,7 +97,7 @@ describe("the field ban", () => {
   it.for(durations)("ban.within and ban.for reject %j", (wrong) => {
     for (const name of ["within", "for"]) {
       const accepted = expect.stringMatching(/^a duration from 1 ms to 10 years/);
-      expect(told({ ban: { ...sound, [name]: wrong } })).toEqual([
+      expect(problemsAt({ ban: { ...sound, [name]: wrong } })).toEqual([
         [`[0].ban.${name}`, wrong, accepted],
       ]);
     }
@@ -103,14 +105,14 @@ describe("the field ban", () => {
 
   it("all problems of a ban are reported at once", () => {
     const ban = { within: "soon", for: 5, until: "x", toString: "y" };
-    expect(told({ ban }).map(([field]) => field)).toEqual([
+    expect(problemsAt({ ban }).map(([field]) => field)).toEqual([
       "[0].ban.after",
       "[0].ban.within",
       "[0].ban.for",
       "[0].ban.until",
       "[0].ban.toString",
     ]);
-    expect(told({ ban: {} }).map(([field, value]) => [field, value])).toEqual(
+    expect(problemsAt({ ban: {} }).map(([field, value]) => [field, value])).toEqual(
       ["after", "within", "for"].map((name) => [`[0].ban.${name}`, undefined]),
     );
   });
@@ -146,7 +148,7 @@ describe("the field onDeny", () => {
   it.for([[null], ["Later"], [429], [true], [[]], [[{ status: 429 }]]])(
     "onDeny rejects %j",
     ([all]) => {
-      expect(told({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
+      expect(problemsAt({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
     },
   );
 
@@ -154,7 +156,7 @@ describe("the field onDeny", () => {
     "onDeny.status rejects %j",
     (status) => {
       const accepted = "an integer from 400 to 599";
-      expect(told({ onDeny: { status } })).toEqual([["[0].onDeny.status", status, accepted]]);
+      expect(problemsAt({ onDeny: { status } })).toEqual([["[0].onDeny.status", status, accepted]]);
     },
   );
 
@@ -162,7 +164,7 @@ describe("the field onDeny", () => {
     "onDeny.body rejects %j",
     (body) => {
       const accepted = "a well-formed text of at most 4096 bytes";
-      expect(told({ onDeny: { body } })).toEqual([["[0].onDeny.body", body, accepted]]);
+      expect(problemsAt({ onDeny: { body } })).toEqual([["[0].onDeny.body", body, accepted]]);
     },
   );
 
@@ -186,14 +188,14 @@ describe("the field onDeny", () => {
     true,
     ["text/html"],
   ])("onDeny.contentType rejects %j", (contentType) => {
-    expect(told({ onDeny: { contentType } })).toEqual([
+    expect(problemsAt({ onDeny: { contentType } })).toEqual([
       ["[0].onDeny.contentType", contentType, 'a media type such as "text/html; charset=utf-8"'],
     ]);
   });
 
   it("all problems of onDeny are reported at once", () => {
     const onDeny = { status: "x", body: 5, contentType: "x", headers: {}, Body: "x" };
-    expect(told({ onDeny }).map(([field]) => field)).toEqual(
+    expect(problemsAt({ onDeny }).map(([field]) => field)).toEqual(
       Object.keys(onDeny).map((name) => `[0].onDeny.${name}`),
     );
   });
@@ -209,7 +211,7 @@ describe("the field dryRun", () => {
   });
 
   it.for(["true", "false", "", "yes", 1, 0, null, {}, []])("dryRun rejects %j", (dryRun) => {
-    expect(told({ dryRun })).toEqual([["[0].dryRun", dryRun, "true or false"]]);
+    expect(problemsAt({ dryRun })).toEqual([["[0].dryRun", dryRun, "true or false"]]);
   });
 });
 

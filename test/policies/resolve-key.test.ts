@@ -2,29 +2,36 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { needsClaims, resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
-type Asked = Parameters<typeof visitTo>[1];
+type RequestOptions = Parameters<typeof requestTo>[1];
 
 const address = "203.0.113.7";
 const visitor = { "CF-Connecting-IP": address };
 const partner = { "X-Api-Key": "partner-42" };
 const key = "header:x-api-key";
 
-const ruled = (fields: Fields, asked: Asked = { headers: visitor }, claims: Fields = {}) =>
-  resolveKey(policyOf(fields), visitTo("/", asked), claims);
+const resolved = (
+  fields: Fields,
+  request: RequestOptions = { headers: visitor },
+  claims: Fields = {},
+) => resolveKey(policyOf(fields), requestTo("/", request), claims);
 
 /** The number of units of the limit that a request is charged to, or the kind of its resolution. */
-function limitOf(fields: Fields, asked?: Asked, claims?: Fields): number | string | undefined {
-  const ruling = ruled(fields, asked, claims);
-  return ruling.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling.kind;
+function limitOf(
+  fields: Fields,
+  request?: RequestOptions,
+  claims?: Fields,
+): number | string | undefined {
+  const resolution = resolved(fields, request, claims);
+  return resolution.kind === "charge" ? resolution.policy.limits[0]?.limit : resolution.kind;
 }
 
 /** Like `limitOf`, for a key that a caller names. */
 function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
-  const ruling = resolveCallerKey(policyOf(fields), texts);
-  return ruling?.kind === "charge" ? ruling.policy.limits[0]?.limit : ruling?.kind;
+  const resolution = resolveCallerKey(policyOf(fields), texts);
+  return resolution?.kind === "charge" ? resolution.policy.limits[0]?.limit : resolution?.kind;
 }
 
 describe("a client in allow or deny", () => {
@@ -79,7 +86,7 @@ describe("a client in allow or deny", () => {
       allow: ["x"],
       overrides: [{ key: "y", limits: "9/s" }],
     };
-    expect(ruled({ key, ...lists }, { headers })).toMatchObject({
+    expect(resolved({ key, ...lists }, { headers })).toMatchObject({
       kind: "charge",
       parts: [{ kind: "header", name: "x-api-key" }],
       values: ["partner-42"],
@@ -110,9 +117,11 @@ describe("the first matching override", () => {
     const fields = { cost: 3, ban: "10m", onDeny: { status: 503 }, timeout: "2s" };
     const plain = policyOf(fields);
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
-    const ruling = resolveKey(policy, visitTo("/", { headers: visitor }), {});
-    expect(ruling).toMatchObject({ parts: plain.key, values: [address] });
-    expect(ruling.kind === "charge" && { ...ruling.policy, limits: 0, keyRules: 0 }).toEqual({
+    const resolution = resolveKey(policy, requestTo("/", { headers: visitor }), {});
+    expect(resolution).toMatchObject({ parts: plain.key, values: [address] });
+    expect(
+      resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0 },
+    ).toEqual({
       ...plain,
       limits: 0,
       keyRules: 0,
@@ -151,16 +160,16 @@ describe("the first matching override", () => {
         const first = widths.findIndex(
           (bits) => bitsOf(address).slice(0, bits) === bitsOf(from).slice(0, bits),
         );
-        const asked = { headers: { "CF-Connecting-IP": from } };
-        expect(limitOf({ overrides: blocks }, asked)).toBe(first < 0 ? 1 : first + 2);
+        const request = { headers: { "CF-Connecting-IP": from } };
+        expect(limitOf({ overrides: blocks }, request)).toBe(first < 0 ? 1 : first + 2);
       },
     ),
   );
 });
 
 describe("a condition", () => {
-  const meets = (when: string, asked: Asked, claims: Fields = {}): boolean =>
-    limitOf({ overrides: [{ when, limits: "9/s" }] }, asked, claims) === 9;
+  const meets = (when: string, request: RequestOptions, claims: Fields = {}): boolean =>
+    limitOf({ overrides: [{ when, limits: "9/s" }] }, request, claims) === 9;
 
   it.for<[string, unknown, boolean]>([
     ["pro", "pro", true],
@@ -312,12 +321,12 @@ describe("a caller who names a key", () => {
   it("a caller's key is charged with the same limits and values as a request", () => {
     const overrides = [{ key: ["partner-42", "203.0.113.*"], limits: "9/s" }];
     const fields = { key: [key, "ip"], overrides };
-    const ruling = resolveCallerKey(policyOf(fields), ["partner-42", address]);
-    const asked = ruled(fields, { headers: { ...visitor, ...partner } });
-    expect(ruling).toEqual({
+    const resolution = resolveCallerKey(policyOf(fields), ["partner-42", address]);
+    const request = resolved(fields, { headers: { ...visitor, ...partner } });
+    expect(resolution).toEqual({
       kind: "charge",
       policy: { ...policyOf(fields), limits: policyOf({ limits: "9/s" }).limits },
-      values: asked.kind === "charge" && asked.values,
+      values: request.kind === "charge" && request.values,
     });
   });
 });

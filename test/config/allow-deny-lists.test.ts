@@ -21,8 +21,8 @@ const keyRulesOf = (fields: Fields): Policy["keyRules"] | undefined =>
   configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.keyRules;
 
 /** A list entry in short form: `203.0.113.0/24` for a network, or the patterns of a key's parts. */
-const shortOf = (listed: SubjectPattern): string | string[] =>
-  listed.kind === "address" ? patternText(listed.pattern) : listed.patterns.map(patternText);
+const shortOf = (entry: SubjectPattern): string | string[] =>
+  entry.kind === "address" ? patternText(entry.pattern) : entry.patterns.map(patternText);
 
 function patternText(pattern: Pattern): string {
   if (pattern.kind === "text") return `=${pattern.text}`;

@@ -1,7 +1,7 @@
 /** Entries of `allow`, `deny` and `overrides` for keys of several parts. */
 import { describe, expect, it } from "vitest";
 import { resolveKey } from "../../src/policies/resolve-key.ts";
-import { policyOf, visitTo } from "./harness.ts";
+import { policyOf, requestTo } from "./harness.ts";
 
 const key = ["global", "ip", "header:x-plan", "method"];
 /** The text for `global` is ignored. */
@@ -23,7 +23,11 @@ const requests = [
 
 describe("a key rule for a key of several parts", () => {
   const rulingFor = (fields: object, method: string, headers: Record<string, string>) =>
-    resolveKey(policyOf({ key, limits: "5/s", ...fields }), visitTo("/", { method, headers }), {});
+    resolveKey(
+      policyOf({ key, limits: "5/s", ...fields }),
+      requestTo("/", { method, headers }),
+      {},
+    );
 
   it.for(requests)(
     "an allow entry for several parts matches a request %s: %s %j %s",
