@@ -82,8 +82,8 @@ describe("the replay of a strategy", () => {
   });
 
   it("a policing leaky bucket decides as a continuous token bucket does", () => {
-    const counted = (title: string): object[] =>
+    const tallyCounts = (title: string): object[] =>
       tallies(title).map(({ over, under, most }) => ({ over, under, most }));
-    expect(counted("leaky-bucket police")).toEqual(counted("token-bucket continuous"));
+    expect(tallyCounts("leaky-bucket police")).toEqual(tallyCounts("token-bucket continuous"));
   });
 });

@@ -70,8 +70,8 @@ export const peers: readonly DecisionContestant[] = [
 
 function decideAndTell(limiter: RateLimiter): boolean {
   const allowed = limiter.tryRemoveTokens(1);
-  const told = { remaining: limiter.getTokensRemaining(), waitMs: limiter.getWaitTime(1) };
-  return allowed && told.remaining >= 0 && told.waitMs >= 0;
+  const state = { remaining: limiter.getTokensRemaining(), waitMs: limiter.getWaitTime(1) };
+  return allowed && state.remaining >= 0 && state.waitMs >= 0;
 }
 
 const yes = (): boolean => true;

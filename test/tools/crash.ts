@@ -20,7 +20,7 @@ const values = parseCommandLine({
   connections: { type: "string", default: "16" },
 });
 
-const asked = durabilityOf(values.durability);
+const durabilities = durabilityOf(values.durability);
 const kills = positiveInteger("kills", values.kills);
 const connections = positiveInteger("connections", values.connections);
 
@@ -33,7 +33,7 @@ const gatheredMs = 1_250;
 const patienceMs = 120_000;
 
 const next = randomFrom(4);
-for (const durability of asked) {
+for (const durability of durabilities) {
   // The one is not to weigh on the other.
   // oxlint-disable-next-line no-await-in-loop
   await crash(durability);
@@ -162,24 +162,24 @@ function startTraffic(url: URL, admittedAtMs: number[]): Traffic {
 }
 
 function report(durability: Durability, { admitted, lost, lastSecond }: Course): void {
-  const worth = durability === "confirmed" ? lost.map(() => 0) : lastSecond;
+  const mayLose = durability === "confirmed" ? lost.map(() => 0) : lastSecond;
   const isKept =
-    admitted <= limit + worth.reduce((sum, each) => sum + each, 0) &&
-    lost.every((each, kill) => each <= (worth[kill] ?? 0));
+    admitted <= limit + mayLose.reduce((sum, each) => sum + each, 0) &&
+    lost.every((each, kill) => each <= (mayLose[kill] ?? 0));
   const most = Math.max(0, ...lost);
   console.log(`durability  ${durability}
 kills       ${kills} with SIGKILL, ${connections} connections
-admitted    ${admitted} of ${limit}, ${Math.max(0, admitted - limit)} too many
-lost        ${lost.join(", ")}; at most ${most} by a kill
-last second ${lastSecond.join(", ")}
-${isKept ? promiseOf(durability) : `More was lost than ${durability} promises.`}`);
+admitted    ${admitted} of ${limit}, ${Math.max(0, admitted - limit)} above the limit
+lost        ${lost.join(", ")} units by kill; max ${most}
+last second ${lastSecond.join(", ")} units admitted before each kill
+${isKept ? promiseOf(durability) : `A kill lost more than ${durability} durability promises.`}`);
   if (!isKept) process.exitCode = 1;
 }
 
 function promiseOf(durability: Durability): string {
   return durability === "confirmed"
-    ? "Never more than the limit was let in."
-    : "No kill cost more than the last second's worth.";
+    ? "The limit was never exceeded."
+    : "No kill lost more than the units of the last second.";
 }
 
 function durabilityOf(text: string | undefined): readonly Durability[] {

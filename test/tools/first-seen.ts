@@ -33,7 +33,7 @@ let keys = 0;
  * Spends on consecutive new keys with several concurrent callers. Returns the time it took, through the service or by
  * direct calls of the objects.
  */
-const asking = `
+const callerCode = `
 const limits = ${JSON.stringify(parseLimits("100/hour"))};
 
 const ways = {
@@ -77,7 +77,7 @@ try {
   const workerd = await startWorkerd(
     folder,
     { POLICIES: JSON.stringify(policies) },
-    { other: asking },
+    { other: callerCode },
   );
   try {
     await measure(workerd);
@@ -107,7 +107,7 @@ async function measure(workerd: Workerd): Promise<void> {
     }
   }
   console.log(
-    `first-seen keys per second, ${callers} callers; the median of ${rounds} rounds, and each`,
+    `first-seen keys per second, ${callers} callers: median of ${rounds} rounds (each round)`,
   );
   for (const way of ways) report(way, figures[way]);
 }
@@ -122,19 +122,19 @@ function newFigures(): KeyRate {
 }
 
 function report(way: Way, { perKey, sharded }: KeyRate): void {
-  console.log(`${way === "objects" ? "the objects alone" : "through the service"}
-  an object each  ${told(perKey)}
-  ${`${shards} shards`.padEnd(14)}  ${told(sharded)}
-  sharded ÷ each  ${(median(sharded) / median(perKey)).toFixed(1)}`);
+  console.log(`${way === "objects" ? "direct object calls" : "calls through the service"}
+  per-key         ${medianText(perKey)}
+  ${`${shards} shards`.padEnd(14)}  ${medianText(sharded)}
+  sharded/per-key ${(median(sharded) / median(perKey)).toFixed(1)}`);
 }
 
 async function keysPerSecond(
   workerd: Workerd,
   way: Way,
-  asked: number | null,
+  shardCount: number | null,
   count: number,
 ): Promise<number> {
-  const body = JSON.stringify({ way, shards: asked, from: keys, count, callers });
+  const body = JSON.stringify({ way, shards: shardCount, from: keys, count, callers });
   keys += count;
   const response = await fetch(workerd.otherUrl, { method: "POST", body });
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
@@ -142,7 +142,7 @@ async function keysPerSecond(
   return (count * 1_000) / elapsedMs;
 }
 
-function told(each: readonly number[]): string {
+function medianText(each: readonly number[]): string {
   const list = each.map((value) => whole(value)).join(", ");
   return `${whole(median(each)).padStart(6)}  (${list})`;
 }

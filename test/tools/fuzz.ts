@@ -52,9 +52,9 @@ try {
     const { hostname, port } = workerd.url;
     const place = { hostname, port: Number(port) };
     const startedAtMs = performance.now();
-    const course = await run(place, plan);
+    const result = await run(place, plan);
     const elapsedMs = performance.now() - startedAtMs;
-    report(course, elapsedMs, await aftermath(place, workerd.originUrl, course));
+    report(result, elapsedMs, await aftermath(place, workerd.originUrl, result));
   } finally {
     await workerd.close();
   }
@@ -62,30 +62,30 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-function report(course: FuzzResult, elapsedMs: number, { keys, faults }: Aftermath): void {
+function report(result: FuzzResult, elapsedMs: number, { keys, faults }: Aftermath): void {
   const { requests, seed, connections } = plan;
   const rate = whole((requests * 1_000) / elapsedMs);
-  const ofOrigin = course.answers.get("the origin") ?? new Map<number, number>();
+  const ofOrigin = result.answers.get("the origin") ?? new Map<number, number>();
   console.log(`requests    ${requests} in ${(elapsedMs / 1_000).toFixed(1)} s, ${rate} per second, ${connections} connections
-sent        ${listed(course.kinds)}
-the origin  ${listed(classesOf(ofOrigin))}
-Headgate    ${listed(course.answers.get("Headgate") ?? new Map())}
-workerd     ${listed(course.answers.get("workerd") ?? new Map())}
-keys        ${keys} looked at in the end
-log         ${listed(log.events)}`);
-  const whatIsWrong = [
-    ...course.faults.map(
+sent        ${countsText(result.kinds)}
+origin      ${countsText(classesOf(ofOrigin))}
+Headgate    ${countsText(result.answers.get("Headgate") ?? new Map())}
+workerd     ${countsText(result.answers.get("workerd") ?? new Map())}
+keys        ${keys} checked at the end
+log         ${countsText(log.events)}`);
+  const faultLines = [
+    ...result.faults.map(
       ({ id, what, request }) =>
         `request ${id} of seed ${seed}: ${what}\n  ${JSON.stringify(request)}`,
     ),
     ...[...faults, ...log.faults()].map((what) => `seed ${seed}: ${what}`),
   ];
-  for (const what of whatIsWrong.slice(0, 20)) console.log(what);
-  if (whatIsWrong.length > 0) process.exitCode = 1;
-  else console.log("No 5xx of Headgate's own, and no quota out of nothing.");
+  for (const what of faultLines.slice(0, 20)) console.log(what);
+  if (faultLines.length > 0) process.exitCode = 1;
+  else console.log("No error response of Headgate, and no quota beyond the limits.");
 }
 
-/** Status classes. The origin returns the status that a request asks for, so its statuses are not listed. */
+/** Status classes. The origin returns the status that a request asks for, so its statuses are not countsText. */
 function classesOf(statuses: ReadonlyMap<number, number>): Map<string, number> {
   const classes = new Map<string, number>();
   for (const [status, count] of statuses) {
@@ -95,7 +95,7 @@ function classesOf(statuses: ReadonlyMap<number, number>): Map<string, number> {
   return classes;
 }
 
-function listed(counts: ReadonlyMap<string | number, number>): string {
+function countsText(counts: ReadonlyMap<string | number, number>): string {
   const entries = [...counts].toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1));
   return entries.map(([name, count]) => `${name} ${count}`).join(", ");
 }

@@ -87,7 +87,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
       p50Ms: 1,
       p99Ms: 1,
     };
-    expect(faultOf(flood, 429, 0)).toBe("answers of other statuses than 429: 1 of 200");
+    expect(faultOf(flood, 429, 0)).toBe("responses with other statuses than 429: 1 of 200");
     expect(faultOf(flood, 429, 1)).toBeUndefined();
     expect(faultOf({ ...flood, errors: 2 }, 429, 1)).toBe("2 requests without an answer");
     expect(faultOf({ ...flood, requests: 0, statuses: {} }, 429, 0)).toBe("no answers");
@@ -125,7 +125,7 @@ const outcomes: readonly ContestantOutcome[] = [
   outcomeOf("noop", [500, 1_000, 1_500]),
   outcomeOf("check", [250, 980, 1_470]),
   outcomeOf("check-denied", [900, 1_600, 3_000]),
-  outcomeOf("store", [], "answers of other statuses than 200: 1 of 500"),
+  outcomeOf("store", [], "responses with other statuses than 200: 1 of 500"),
   { ...outcomeOf("check-leased", [], "unknown"), isSkipped: true },
 ];
 

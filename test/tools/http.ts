@@ -84,8 +84,9 @@ async function measure(generator: Generator): Promise<ContestantOutcome[]> {
 function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
-÷ plain: by a plain answer, for what passes on by a bare pass-through; ÷ no-op call: by the same with a no-op object call.
-alone: one connection, which waits for nobody else.
+÷ plain: ratio to a plain response, or for a proxy to a bare pass-through.
+÷ no-op call: ratio to the same with a no-op object call.
+alone: latency of a single connection.
 
 ${figuresTable(run)}
 
@@ -103,8 +104,8 @@ ${targetsTable(run)}`);
 
 /** The command without the options for the output folder. */
 function commandOf(words: readonly string[]): string {
-  const asked = words.filter((word) => word !== "--record");
-  return ["npm run bench:http", ...(asked.length > 0 ? ["--", ...asked] : [])].join(" ");
+  const options = words.filter((word) => word !== "--record");
+  return ["npm run bench:http", ...(options.length > 0 ? ["--", ...options] : [])].join(" ");
 }
 
 function chosenOf(names: string | undefined): readonly Contestant[] {

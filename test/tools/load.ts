@@ -27,7 +27,7 @@ const values = parseCommandLine({
   connections: { type: "string", default: "50" },
 });
 
-const asked = objectsOf(values.objects);
+const objectKinds = objectsOf(values.objects);
 const shards = shardsOf(values.shards);
 const limit = positiveInteger("limit", values.limit);
 const windows = positiveInteger("windows", values.windows);
@@ -36,12 +36,12 @@ const windowMs = duration("window", values.window);
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-load-"));
 try {
-  const policies = JSON.stringify(asked.map(policyOf));
+  const policies = JSON.stringify(objectKinds.map(policyOf));
   const workerd = await startWorkerd(folder, { POLICIES: policies });
   try {
     // The one load is not to weigh on the other.
     // oxlint-disable-next-line no-await-in-loop
-    for (const objects of asked) await load(workerd, objects);
+    for (const objects of objectKinds) await load(workerd, objects);
   } finally {
     await workerd.close();
   }
@@ -65,7 +65,7 @@ function policyOf(objects: Objects): object {
 }
 
 async function load(workerd: Workerd, objects: Objects): Promise<void> {
-  const told: number[] = [];
+  const remainingCounts: number[] = [];
   const url = new URL(`/${objects}`, workerd.url);
   // The first request compiles the code. It is charged to another key and is not counted.
   await fetch(url);
@@ -81,7 +81,7 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
     // autocannon checks for its end at this interval, in milliseconds.
     sampleInt: 50,
     setupClient: (client) => {
-      client.on("headers", (response) => countRemaining(told, response));
+      client.on("headers", (response) => countRemaining(remainingCounts, response));
     },
   });
   const elapsedMs = Date.now() - startedAtMs;
@@ -90,9 +90,9 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
     limit,
     windowMs,
     elapsedMs,
-    told,
+    remainingCounts,
     served,
-    refused: result["4xx"],
+    denied: result["4xx"],
     errors: errorCount(result),
   });
 }
@@ -103,26 +103,26 @@ function errorCount(result: autocannon.Result): number {
 }
 
 /** Counts the `remaining` of an allowed response. Headers are a flat list of names and values. */
-function countRemaining(told: number[], response: object): void {
+function countRemaining(remainingCounts: number[], response: object): void {
   const { statusCode, headers } = response as { statusCode: number; headers: readonly string[] };
   if (statusCode !== 200) return;
   const index = headers.findIndex((name, at) => at % 2 === 0 && name.toLowerCase() === "ratelimit");
   const remaining = Number(/;r=(\d+)/.exec(headers[index + 1] ?? "")?.[1]);
-  while (told.length <= remaining) told.push(0);
-  told[remaining] = (told[remaining] ?? 0) + 1;
+  while (remainingCounts.length <= remaining) remainingCounts.push(0);
+  remainingCounts[remaining] = (remainingCounts[remaining] ?? 0) + 1;
 }
 
-function report(objects: Objects, result: autocannon.Result, counted: MeasuredLoad): void {
-  const verdict = judge(counted);
+function report(objects: Objects, result: autocannon.Result, measured: MeasuredLoad): void {
+  const verdict = judge(measured);
   const { latency } = result;
   console.log(`objects    ${objects === "sharded" ? `sharded, ${shards}` : objects}
 limit      ${limit} per ${formatDuration(windowMs)}, ${connections} connections
-requests   ${result.requests.total} in ${(counted.elapsedMs / 1000).toFixed(1)} s, ${Math.round((result.requests.total * 1000) / counted.elapsedMs)} per second
+requests   ${result.requests.total} in ${(measured.elapsedMs / 1000).toFixed(1)} s, ${Math.round((result.requests.total * 1000) / measured.elapsedMs)} per second
 allowed    ${verdict.allowed} in ${verdict.windows} windows
-refused    ${counted.refused}
-errors     ${counted.errors}
-latency    p50 ${latency.p50} ms, p90 ${latency.p90} ms, p99 ${latency.p99} ms, most ${latency.max} ms
-${verdict.faults.length === 0 ? `Exactly ${limit} were let in per window.` : verdict.faults.join("\n")}`);
+denied     ${measured.denied}
+errors     ${measured.errors}
+latency    p50 ${latency.p50} ms, p90 ${latency.p90} ms, p99 ${latency.p99} ms, max ${latency.max} ms
+${verdict.faults.length === 0 ? `Every window admitted exactly ${limit}.` : verdict.faults.join("\n")}`);
   if (verdict.faults.length > 0) process.exitCode = 1;
 }
 

@@ -51,7 +51,8 @@ async function check(policy: string, key: string): Promise<void> {
     body: JSON.stringify({ policy, key }),
   });
   await response.arrayBuffer();
-  if (response.status !== 200) exitWithError(`a check was answered ${response.status}`);
+  if (response.status !== 200)
+    exitWithError(`expected status 200 for a check, got ${response.status}`);
 }
 
 async function checkBatch(policy: string, from: number, cost: number): Promise<void> {
@@ -66,7 +67,8 @@ async function checkBatch(policy: string, from: number, cost: number): Promise<v
     body: JSON.stringify({ checks }),
   });
   await response.arrayBuffer();
-  if (response.status !== 200) exitWithError(`a batch was answered ${response.status}`);
+  if (response.status !== 200)
+    exitWithError(`expected status 200 for a batch, got ${response.status}`);
 }
 
 /** Calls `act` for each number below a count, several at a time. */
@@ -82,7 +84,9 @@ async function forEach(count: number, act: (index: number) => Promise<void>): Pr
 try {
   inspector = await HeapInspector.connect(port, "headgate");
   const start = await inspector.live(wake);
-  console.log(`one isolate, 32 shards, ${keys.toLocaleString("en")} new keys of each kind; MB`);
+  console.log(
+    `one isolate, 32 shards, ${keys.toLocaleString("en")} new keys of each kind; memory in MB`,
+  );
   console.log(`${"".padEnd(10)}   live   with garbage`);
   console.log(`${"idle".padEnd(10)} ${megabytes(start.usedSize)}   ${megabytes(start.totalSize)}`);
   let mostLive = 0;
@@ -105,9 +109,9 @@ try {
     console.log(`${policy.padEnd(10)} ${megabytes(live.usedSize)}   ${megabytes(busy.usedSize)}`);
   }
   console.log(
-    `at most    ${megabytes(mostLive)}   ${megabytes(most)}   of ${isolateBytes / 1_000_000}`,
+    `maximum    ${megabytes(mostLive)}   ${megabytes(most)}   (isolate limit: ${isolateBytes / 1_000_000})`,
   );
-  if (mostLive > isolateBytes) exitWithError("the live heap is larger than an isolate may have");
+  if (mostLive > isolateBytes) exitWithError("the live heap exceeds the memory of an isolate");
 } finally {
   inspector?.close();
   await workerd.close();

@@ -38,8 +38,8 @@ export function measureAccuracy(requests = shape.requests): Accuracy[] {
 
 function replay(form: Form, arrivals: KeyArrivals): Tally {
   const limits = limitsOf(form, shape.limit, shape.windowMs);
-  const asked = arrivals.filter((instants) => instants.length > 0);
-  const keys = asked.map((instants) => replayKey(limits, instants));
+  const activeKeys = arrivals.filter((instants) => instants.length > 0);
+  const keys = activeKeys.map((instants) => replayKey(limits, instants));
   const sum = (count: (key: Tally) => number): number =>
     keys.reduce((total, key) => total + count(key), 0);
   return {

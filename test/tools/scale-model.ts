@@ -67,32 +67,32 @@ interface KeyRates {
 
 export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledLoad {
   const { shards, deniedShare = 0 } = way;
-  const asked = groups.map((group) => askedOf(group, way));
+  const rates = groups.map((group) => keyRates(group, way));
   const decisions = sumOf(groups, ({ keys, perSecond }) => keys * perSecond);
   const isJoint = way.consistency === "eventual" && shards !== null;
   const calls = isJoint
-    ? jointCalls(groups, { ...way, shards }, total(asked, "calls"))
-    : total(asked, "calls");
-  const changes = total(asked, "changes");
-  const lives = sumOf(asked, ({ keys, ...key }) => keys * livesOf(key.changes + key.slices));
+    ? jointCalls(groups, { ...way, shards }, total(rates, "calls"))
+    : total(rates, "calls");
+  const changes = total(rates, "changes");
+  const lives = sumOf(rates, ({ keys, ...key }) => keys * livesOf(key.changes + key.slices));
   const alarms =
     shards === null
-      ? sumOf(asked, ({ keys, ...key }) => keys * alarmsOf(key))
+      ? sumOf(rates, ({ keys, ...key }) => keys * alarmsOf(key))
       : shards / alarmSeconds;
   const puts =
-    total(asked, "slices") +
-    sumOf(asked, (key) => {
+    total(rates, "slices") +
+    sumOf(rates, (key) => {
       const others = shards === null ? 0 : (changes - key.changes) / shards;
       return key.keys * writtenBehind(key.changes, key.changes + others);
     });
   const activeSeconds =
     shards === null
-      ? sumOf(asked, ({ keys, ...key }) => keys * activeOf(key.calls, key.changes))
+      ? sumOf(rates, ({ keys, ...key }) => keys * activeOf(key.calls, key.changes))
       : shards * activeOf(calls / shards, changes / shards);
   const woken =
     shards === null
-      ? sumOf(asked, ({ keys, ...key }) => keys * wokenOf(key.calls))
-      : shards * wokenOf(calls / shards);
+      ? sumOf(rates, ({ keys, ...key }) => keys * wakeRate(key.calls))
+      : shards * wakeRate(calls / shards);
   return {
     bill: {
       decisions,
@@ -106,7 +106,7 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
       activeSeconds,
       objects: shards ?? sumOf(groups, ({ keys }) => keys),
     },
-    hottest: hottestOf(asked, calls, way),
+    hottest: hottestOf(rates, calls, way),
     woken,
   };
 }
@@ -118,7 +118,7 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
 const startRate = (perSecond: number, seconds: number): number =>
   perSecond / (1 + perSecond * seconds);
 
-function askedOf({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
+function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
   const { consistency, isolates, deniedShare = 0, hasDenyCache = true } = way;
   const denied = perSecond * deniedShare;
   const allowed = perSecond - denied;
@@ -159,14 +159,14 @@ function jointCalls(
  * Hierarchical Web Caching Systems, 2002.
  */
 function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
-  const askedWithin = (seconds: number): number =>
+  const keysWithin = (seconds: number): number =>
     sumOf(groups, ({ keys, perSecond }) => keys * -Math.expm1((-perSecond / isolates) * seconds));
   let [least, most] = [0, 1];
-  while (askedWithin(most) < knownKeys && most < 1e9) most *= 2;
+  while (keysWithin(most) < knownKeys && most < 1e9) most *= 2;
   if (most >= 1e9) return 0;
   for (let step = 0; step < 60; step++) {
     const middle = (least + most) / 2;
-    if (askedWithin(middle) < knownKeys) least = middle;
+    if (keysWithin(middle) < knownKeys) least = middle;
     else most = middle;
   }
   return sumOf(
@@ -218,21 +218,21 @@ function alarmsOf({ changes, slices }: Pick<KeyRates, "changes" | "slices">): nu
   return Math.max(livesOf(all), (1 - Math.exp(-all * sweptAfterSeconds)) / alarmSeconds);
 }
 
-const wokenOf = (calls: number): number => calls * Math.exp(-calls * idleMemorySeconds);
+const wakeRate = (calls: number): number => calls * Math.exp(-calls * idleMemorySeconds);
 
-function hottestOf(asked: readonly KeyRates[], calls: number, way: ServingMode): number {
+function hottestOf(rates: readonly KeyRates[], calls: number, way: ServingMode): number {
   const { shards, consistency } = way;
-  const hottestKey = Math.max(...asked.map((key) => key.calls));
+  const hottestKey = Math.max(...rates.map((key) => key.calls));
   if (shards === null) return hottestKey;
   // Each isolate calls a shard equally often, whatever its keys.
   if (consistency === "eventual") return calls / shards;
   // The busiest shard has its share, plus either the hottest key or the random excess of keys in it.
-  const spread = Math.sqrt(sumOf(asked, (key) => key.keys * key.calls ** 2) / shards);
+  const spread = Math.sqrt(sumOf(rates, (key) => key.keys * key.calls ** 2) / shards);
   return calls / shards + Math.max(hottestKey, Math.sqrt(2 * Math.log(shards)) * spread);
 }
 
 const sumOf = <Item>(items: readonly Item[], value: (item: Item) => number): number =>
   items.reduce((sum, item) => sum + value(item), 0);
 
-const total = (asked: readonly KeyRates[], name: "calls" | "changes" | "slices"): number =>
-  sumOf(asked, (key) => key.keys * key[name]);
+const total = (rates: readonly KeyRates[], name: "calls" | "changes" | "slices"): number =>
+  sumOf(rates, (key) => key.keys * key[name]);

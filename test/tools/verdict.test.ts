@@ -5,9 +5,9 @@ const exact: MeasuredLoad = {
   limit: 3,
   windowMs: 1000,
   elapsedMs: 4500,
-  told: [5, 5, 5],
+  remainingCounts: [5, 5, 5],
   served: 15,
-  refused: 1000,
+  denied: 1000,
   errors: 0,
 };
 
@@ -20,14 +20,17 @@ describe("the verdict on a load test", () => {
   });
 
   it.for<[string, Partial<MeasuredLoad>]>([
-    ["one too many was let in", { told: [6, 5, 5], served: 16 }],
-    ["one too few was let in", { told: [4, 5, 5], served: 14 }],
-    ["windows were shorter than they should be", { told: [6, 6, 6], served: 18 }],
-    ["more was said to remain than there is", { told: [5, 5, 5, 1], served: 16 }],
-    ["a refused request reached the origin", { served: 16 }],
-    ["the load never reached the limit", { refused: 0 }],
+    ["one request too many was admitted", { remainingCounts: [6, 5, 5], served: 16 }],
+    ["one request too few was admitted", { remainingCounts: [4, 5, 5], served: 14 }],
+    ["more windows opened than fit into the time", { remainingCounts: [6, 6, 6], served: 18 }],
+    [
+      "a response reported more remaining than the limit",
+      { remainingCounts: [5, 5, 5, 1], served: 16 },
+    ],
+    ["a denied request reached the origin", { served: 16 }],
+    ["the load never reached the limit", { denied: 0 }],
     ["a request failed", { errors: 1 }],
-    ["nothing was let in", { told: [], served: 0 }],
+    ["no request was admitted", { remainingCounts: [], served: 0 }],
   ])("a load test fails when %s", ([, change]) => {
     expect(faultsOf(change)).toBeGreaterThan(0);
   });

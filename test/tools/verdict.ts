@@ -5,9 +5,9 @@ export interface MeasuredLoad {
   readonly windowMs: number;
   readonly elapsedMs: number;
   /** The number of allowed responses with each `remaining`. Index 0 is the last unit of a window. */
-  readonly told: readonly number[];
+  readonly remainingCounts: readonly number[];
   readonly served: number;
-  readonly refused: number;
+  readonly denied: number;
   readonly errors: number;
 }
 
@@ -19,21 +19,28 @@ export interface Verdict {
 }
 
 export function judge(load: MeasuredLoad): Verdict {
-  const units = Array.from({ length: load.limit }, (_, remaining) => load.told[remaining] ?? 0);
-  const allowed = load.told.reduce((sum, count) => sum + count, 0);
+  const units = Array.from(
+    { length: load.limit },
+    (_, remaining) => load.remainingCounts[remaining] ?? 0,
+  );
+  const allowed = load.remainingCounts.reduce((sum, count) => sum + count, 0);
   // The first request of a window has `remaining` one below the limit, so their number is the number of windows.
   const windows = units.at(-1) ?? 0;
   const mostWindows = Math.floor(load.elapsedMs / load.windowMs) + 1;
   const isWhole = units.every((count) => count === windows);
   const faults = [
-    ...(isWhole ? [] : [`not every window let in exactly ${load.limit}`]),
+    ...(isWhole ? [] : [`not every window admitted exactly ${load.limit}`]),
     ...(windows >= 1 ? [] : ["no window was opened"]),
-    ...(windows <= mostWindows ? [] : [`${windows} windows in the time of ${mostWindows}`]),
-    ...(load.told.length <= load.limit ? [] : ["more was said to remain than the limit allows"]),
+    ...(windows <= mostWindows
+      ? []
+      : [`${windows} windows opened, at most ${mostWindows} fit into the time`]),
+    ...(load.remainingCounts.length <= load.limit
+      ? []
+      : ["a response reported more remaining than the limit"]),
     ...(load.served === allowed
       ? []
       : [`${load.served} requests reached the origin, ${allowed} were allowed`]),
-    ...(load.refused > 0 ? [] : ["nothing was refused: the load did not reach the limit"]),
+    ...(load.denied > 0 ? [] : ["no request was denied, so the load did not reach the limit"]),
     ...(load.errors === 0 ? [] : [`${load.errors} requests failed`]),
   ];
   return { windows, allowed, faults };

@@ -82,17 +82,17 @@ async function reportedPorts<Socket extends string>(
   child: ChildProcess,
   names: readonly Socket[],
 ): Promise<Record<Socket, number>> {
-  let complaint = "";
+  let errorOutput = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    complaint = (complaint + text).slice(-2_000);
+    errorOutput = (errorOutput + text).slice(-2_000);
   });
-  const told = new Map<unknown, number>();
+  const portBySocket = new Map<unknown, number>();
   for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
     const { socket, port } = JSON.parse(line) as { socket: unknown; port: number };
-    told.set(socket, port);
-    if (names.every((name) => told.has(name))) {
-      return Object.fromEntries(told) as Record<Socket, number>;
+    portBySocket.set(socket, port);
+    if (names.every((name) => portBySocket.has(name))) {
+      return Object.fromEntries(portBySocket) as Record<Socket, number>;
     }
   }
-  throw new Error(`workerd did not start: ${complaint}`);
+  throw new Error(`workerd did not start: ${errorOutput}`);
 }

@@ -27,7 +27,7 @@ describe("the requests that reached the origin", () => {
     ["more than was spent", { count: 3 }],
     ["what was refused", { ids: [1, 2, 3], count: 2 }],
     ["a request twice", { ids: [1, 2, 2] }],
-    ["less than was let in", { ids: [1] }],
+    ["an allowed request that did not arrive", { ids: [1] }],
     ["a request of another method", { changed: [2] }],
     ["more at once than there are slots", { mostInFlight: { somebody: 4 } }],
   ])("a fault is found if %s", ([, change]) => {

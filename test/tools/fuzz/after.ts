@@ -103,7 +103,7 @@ export function arrivalFaults(
   return [
     ...(ids.length > arrived.size ? ["a request has reached the origin twice"] : []),
     ...changed.map((id) => `request ${id} has reached the origin as another`),
-    ...missing.map((id) => `request ${id} was let in, and has not reached the origin`),
+    ...missing.map((id) => `request ${id} was allowed and has not reached the origin`),
     ...smuggled.map((id) => `request ${id} was refused, and has reached the origin`),
     ...crowded.map(([key, most]) => `slots ${key}: ${most} were in flight at once`),
     ...(count <= spent && spent <= count + lost

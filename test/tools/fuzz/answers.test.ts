@@ -21,7 +21,7 @@ describe("a response with status 5xx", () => {
 
   it.for<[string, Answer]>([
     ["problem details", answer(500, problem)],
-    ["an exception that nobody has caught", answer(500, {})],
+    ["an uncaught exception", answer(500, {})],
     ["a decision that did not come", answer(503, problem)],
     ["an origin that could not be reached", answer(502, problem)],
   ])("a 5xx is a failure of Headgate if it is %s", ([, given]) => {

@@ -179,10 +179,10 @@ const address: Scenario = {
       ...sharded,
     },
   ],
-  draw: listed,
+  draw: keyRules,
 };
 
-function listed(draw: Draw): DrawnRequest {
+function keyRules(draw: Draw): DrawnRequest {
   const last = draw.below(128);
   const kind = draw.below(10);
   const from = (text: string, rest: Omit<DrawnRequest, "lines">): DrawnRequest => ({

@@ -161,7 +161,7 @@ const banned: Scenario = {
   ],
   draw: (draw) => {
     const { key, lines } = byHeader(draw, "X-Key");
-    return { lines, charges: [charge("banned", key, 5)], bannable: key ?? "(nobody)" };
+    return { lines, charges: [charge("banned", key, 5)], bannable: key ?? "(no key)" };
   },
 };
 

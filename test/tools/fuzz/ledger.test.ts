@@ -15,61 +15,63 @@ const left = (remaining: number): Map<string, number> => new Map([["login", rema
 /** A record after this many allowed requests, one after the other. */
 function after(count: number, charge = one): SpendRecord {
   const ledger = new SpendRecord();
-  for (let request = 0; request < count; request++) ledger.letIn(ledger.send([charge]), null);
+  for (let request = 0; request < count; request++) ledger.allow(ledger.send([charge]), null);
   return ledger;
 }
 
 describe("the spend record of a fuzz run", () => {
   it("a quota that is spent unit by unit up to its limit has no fault", () => {
     const ledger = new SpendRecord();
-    expect(ledger.letIn(ledger.send([one]), left(1))).toEqual([]);
-    expect(ledger.letIn(ledger.send([one]), left(0))).toEqual([]);
-    expect(ledger.refuse(ledger.send([one]), ["login"])).toEqual([]);
+    expect(ledger.allow(ledger.send([one]), left(1))).toEqual([]);
+    expect(ledger.allow(ledger.send([one]), left(0))).toEqual([]);
+    expect(ledger.deny(ledger.send([one]), ["login"])).toEqual([]);
     expect(ledger.settled(one, left(0))).toEqual([]);
   });
 
   it("concurrent requests may be decided in any order", () => {
     const ledger = new SpendRecord();
     const [first, second, third] = [ledger.send([one]), ledger.send([one]), ledger.send([one])];
-    expect(ledger.refuse(second, ["login"])).toEqual([]);
-    expect(ledger.letIn(third, left(0))).toEqual([]);
-    expect(ledger.letIn(first, left(1))).toEqual([]);
+    expect(ledger.deny(second, ["login"])).toEqual([]);
+    expect(ledger.allow(third, left(0))).toEqual([]);
+    expect(ledger.allow(first, left(1))).toEqual([]);
   });
 
   it("a request allowed beyond the limit is a fault", () => {
     const ledger = after(2);
-    expect(ledger.letIn(ledger.send([one]), null)).toEqual(['"login" let in more than its 2']);
+    expect(ledger.allow(ledger.send([one]), null)).toEqual([
+      '"login" allowed more than its limit of 2',
+    ]);
   });
 
   it("a quota that grows without a refund is a fault", () => {
     const ledger = after(1);
-    const fault = '"login" tells that 2 of 2 remain, where it is 1';
+    const fault = '"login": expected 1 of 2 remaining, got 2';
     expect(ledger.looked(one, ledger.leastOf(one), left(2))).toEqual([fault]);
     expect(ledger.settled(one, left(2))).toEqual([fault]);
-    expect(ledger.letIn(ledger.send([one]), left(1))).toEqual([
-      '"login" tells that 1 of 2 remain, where it is 0',
+    expect(ledger.allow(ledger.send([one]), left(1))).toEqual([
+      '"login": expected 0 of 2 remaining, got 1',
     ]);
   });
 
   it("a quota that shrinks without a spend is a fault", () => {
-    expect(after(1).settled(one, left(0))).toEqual([
-      '"login" tells that 0 of 2 remain, where it is 1',
-    ]);
+    expect(after(1).settled(one, left(0))).toEqual(['"login": expected 1 of 2 remaining, got 0']);
   });
 
   it("a denial of a request that fits is a fault, and so is one by a limit that does not apply", () => {
     const ledger = after(1);
-    expect(ledger.refuse(ledger.send([one]), ["login"])).toEqual([
-      '"login" refused what would have fitted',
+    expect(ledger.deny(ledger.send([one]), ["login"])).toEqual([
+      '"login" denied a request that fits',
     ]);
-    expect(ledger.refuse(ledger.send([one]), ["other"])).toEqual([
-      '"other" refused what it is not for',
+    expect(ledger.deny(ledger.send([one]), ["other"])).toEqual([
+      '"other" denied a request that it does not apply to',
     ]);
   });
 
   it("a limit that is absent from the response is a fault", () => {
     const ledger = new SpendRecord();
-    expect(ledger.letIn(ledger.send([one]), new Map())).toEqual(['nothing is told of "login"']);
+    expect(ledger.allow(ledger.send([one]), new Map())).toEqual([
+      'the response does not report "login"',
+    ]);
   });
 
   it("the final cost of a request counts at the end and not before", () => {
@@ -100,15 +102,15 @@ describe("the spend record of a fuzz run", () => {
     const dry = { ...one, isDryRun: true };
     const ledger = after(1, dry);
     expect(ledger.settled(dry, left(1))).toEqual([]);
-    expect(ledger.letIn(ledger.send([dry]), null)).toEqual([]);
-    expect(ledger.letIn(ledger.send([dry]), null)).toEqual([]);
+    expect(ledger.allow(ledger.send([dry]), null)).toEqual([]);
+    expect(ledger.allow(ledger.send([dry]), null)).toEqual([]);
     expect(ledger.settled(dry, left(0))).toEqual([]);
   });
 
   it("a refund may be missing for a moment, but not at the end", () => {
     const passing = { ...one, isPassing: true };
     const ledger = new SpendRecord();
-    expect(ledger.refuse(ledger.send([passing]), [])).toEqual([]);
+    expect(ledger.deny(ledger.send([passing]), [])).toEqual([]);
     expect(ledger.looked(one, ledger.leastOf(one), left(1))).toEqual([]);
     expect(ledger.settled(one, left(2))).toEqual([]);
     expect(ledger.settled(one, left(1))).toHaveLength(1);

@@ -76,16 +76,18 @@ export class SpendRecord {
    * @param remaining null when the response reports none
    * @returns the faults in the response
    */
-  letIn({ charges, leastBefore }: SentRequest, told: RemainingByLimit | null): string[] {
+  allow({ charges, leastBefore }: SentRequest, remaining: RemainingByLimit | null): string[] {
     return charges.flatMap((charge, index) => {
       const known = this.#knownOf(charge);
       const before = leastBefore[index] ?? 0;
       const faults = charge.quotas.flatMap((quota) => {
         const mostLeft = quota.limit - before - charge.cost;
         if (charge.isDryRun === true) return [];
-        if (mostLeft < 0) return [`"${quota.name}" let in more than its ${quota.limit}`];
+        if (mostLeft < 0) return [`"${quota.name}" allowed more than its limit of ${quota.limit}`];
         const leastLeft = quota.limit - known.most;
-        return told === null ? [] : outOfBounds(quota, told.get(quota.name), leastLeft, mostLeft);
+        return remaining === null
+          ? []
+          : outOfBounds(quota, remaining.get(quota.name), leastLeft, mostLeft);
       });
       this.#spend(known, charge);
       return faults;
@@ -107,18 +109,20 @@ export class SpendRecord {
    * Records that these limits denied a request.
    * @returns the faults in the response
    */
-  refuse({ charges }: SentRequest, violated: readonly string[]): string[] {
+  deny({ charges }: SentRequest, violated: readonly string[]): string[] {
     const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
-    const stranger = violated.find((name) => !names.includes(name));
-    const faults = stranger === undefined ? [] : [`"${stranger}" refused what it is not for`];
+    const unexpected = violated.find((name) => !names.includes(name));
+    const faults =
+      unexpected === undefined
+        ? []
+        : [`"${unexpected}" denied a request that it does not apply to`];
     for (const charge of charges) {
       const known = this.#knownOf(charge);
       if (charge.isPassing !== true) known.most -= mostOf(charge);
       const others = charge.isPassing === true ? known.most - mostOf(charge) : known.most;
       for (const { name, limit } of charge.quotas) {
         const fits = others + charge.cost <= limit;
-        if (violated.includes(name) && fits)
-          faults.push(`"${name}" refused what would have fitted`);
+        if (violated.includes(name) && fits) faults.push(`"${name}" denied a request that fits`);
       }
     }
     return faults;
@@ -135,10 +139,10 @@ export class SpendRecord {
   }
 
   /** @returns the faults in the response to a look */
-  looked(charge: ExpectedCharge, leastBefore: number, told: RemainingByLimit): string[] {
+  looked(charge: ExpectedCharge, leastBefore: number, remaining: RemainingByLimit): string[] {
     const { most } = this.#knownOf(charge);
     return lookQuotas(charge).flatMap((quota) =>
-      outOfBounds(quota, told.get(quota.name), quota.limit - most, quota.limit - leastBefore),
+      outOfBounds(quota, remaining.get(quota.name), quota.limit - most, quota.limit - leastBefore),
     );
   }
 
@@ -148,12 +152,12 @@ export class SpendRecord {
   }
 
   /** @returns the faults in a key's remaining units at the end of the run */
-  settled(charge: ExpectedCharge, told: RemainingByLimit): string[] {
+  settled(charge: ExpectedCharge, remaining: RemainingByLimit): string[] {
     const { final, unknown, most } = this.#knownOf(charge);
     return lookQuotas(charge).flatMap((quota) => {
       const spentAtMost = quota.isForgetful === true ? most : final + unknown;
       const left = quota.limit - final;
-      return outOfBounds(quota, told.get(quota.name), quota.limit - spentAtMost, left);
+      return outOfBounds(quota, remaining.get(quota.name), quota.limit - spentAtMost, left);
     });
   }
 
@@ -168,13 +172,13 @@ export class SpendRecord {
 /** A debt is reported as 0 remaining. */
 function outOfBounds(
   { name, limit }: Quota,
-  told: number | undefined,
+  remaining: number | undefined,
   least: number,
   most: number,
 ): string[] {
   const [from, to] = [Math.max(0, least), Math.max(0, most)];
-  if (told === undefined) return [`nothing is told of "${name}"`];
-  if (told >= from && told <= to) return [];
+  if (remaining === undefined) return [`the response does not report "${name}"`];
+  if (remaining >= from && remaining <= to) return [];
   const expected = from === to ? `${from}` : `${from} to ${to}`;
-  return [`"${name}" tells that ${told} of ${limit} remain, where it is ${expected}`];
+  return [`"${name}": expected ${expected} of ${limit} remaining, got ${remaining}`];
 }

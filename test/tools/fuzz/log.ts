@@ -41,7 +41,7 @@ export class WorkerdLog {
   }
 
   faults(): string[] {
-    const telling = this.lines.filter((line) => {
+    const linesWithSecrets = this.lines.filter((line) => {
       // A pseudonym may contain any letters.
       const text = line.replace(/"key":"[\w-]{16}"/, "");
       return secrets.some((secret) => secret.test(text));
@@ -50,8 +50,8 @@ export class WorkerdLog {
       (line) => !expected.has(eventOf(line)) && !ofPlatform.test(line),
     );
     return [
-      ...telling.map((line) => `the log tells of somebody: ${line}`),
-      ...strange.map((line) => `the log tells of a fault: ${line}`),
+      ...linesWithSecrets.map((line) => `the log contains client data: ${line}`),
+      ...strange.map((line) => `the log contains an unexpected event: ${line}`),
     ];
   }
 }

@@ -62,15 +62,15 @@ export default {
       return Response.json({ ids, changed, count, mostInFlight });
     }
     count += 1;
-    const asked = request.headers.get("X-Ask");
+    const instruction = request.headers.get("X-Ask");
     const { id, method, status, fields = [], delayMs = 0, slot, fails = false } =
-      asked === null ? { status: 200 } : JSON.parse(decodeURIComponent(asked));
+      instruction === null ? { status: 200 } : JSON.parse(decodeURIComponent(instruction));
     if (id !== undefined) ids.push(id);
     const isChanged = request.method !== method || request.headers.get("X-Headgate-Secret") !== "${originSecret}";
     if (id !== undefined && isChanged) changed.push(id);
-    if (fails) throw new Error("asked to fail");
+    if (fails) throw new Error("instructed to fail");
     const leave = enter(slot);
-    // Whoever has gone away is not waited for: nothing here goes on.
+    // A request whose client has disconnected ends here.
     request.signal.addEventListener("abort", leave);
     if (delayMs > 0) await scheduler.wait(delayMs);
     leave();

@@ -150,11 +150,11 @@ export class ExclusiveKey {
     { allowed, remaining }: { allowed: boolean; remaining: number },
   ): ExclusiveCall["faultOf"] {
     return (status, json) => {
-      const told = remainingByLimit(json);
+      const remainingUnits = remainingByLimit(json);
       const isRight =
         status === expectedStatus &&
         Reflect.get(Object(json), "allowed") === allowed &&
-        Math.min(...told.values()) === remaining;
+        Math.min(...remainingUnits.values()) === remaining;
       return isRight
         ? null
         : `it is to be ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;

@@ -61,7 +61,7 @@ export class TimedLimits {
   queueFaults(): string[] {
     return [...this.#queues].flatMap(([key, passed]) => {
       const most = Math.max(0, ...passed.map(({ sentAtMs }) => excessSince(sentAtMs, passed)));
-      return most === 0 ? [] : [`the queue of "${key}" let in ${most} more than it has places`];
+      return most === 0 ? [] : [`the queue of "${key}" allowed ${most} requests more than fit`];
     });
   }
 

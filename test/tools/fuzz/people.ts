@@ -47,7 +47,7 @@ const swapped = (letter: string): string =>
 export function byHeader(draw: Draw, field: string): RequestKey {
   const name = anyCase(draw, field);
   if (draw.chance(0.12)) {
-    const nobody = [
+    const invalidForms = [
       [],
       [`${name}:`],
       [`${name}: \t `],
@@ -55,7 +55,7 @@ export function byHeader(draw: Draw, field: string): RequestKey {
       [`${name}: ${secretTag}-a`, `${name}: ${secretTag}-a`],
       [`${name}: ,`],
     ] as const;
-    return { key: null, lines: draw.one<readonly string[]>(nobody) };
+    return { key: null, lines: draw.one<readonly string[]>(invalidForms) };
   }
   const key = oddName(draw);
   const [before, after] = [draw.one(["", " ", "  ", "\t"]), draw.one(["", "", " ", " \t "])];
@@ -74,8 +74,14 @@ export function byCookie(draw: Draw, cookie: string): RequestKey {
   ] as const;
   const noise = (): string => (draw.chance(0.4) ? `${draw.one(others)}; ` : "");
   if (draw.chance(0.12)) {
-    const nobody = ["", `${cookie}=`, `${cookie}=a; ${cookie}=b`, cookie, `${cookie}=a,b`] as const;
-    return { key: null, lines: [`Cookie: ${noise()}${draw.one(nobody)}`] };
+    const invalidForms = [
+      "",
+      `${cookie}=`,
+      `${cookie}=a; ${cookie}=b`,
+      cookie,
+      `${cookie}=a,b`,
+    ] as const;
+    return { key: null, lines: [`Cookie: ${noise()}${draw.one(invalidForms)}`] };
   }
   const key = nameOf(draw);
   const spelled = draw.one([key, percentEncoded(draw, key), `"${key}"`, ` ${key} `]);
@@ -86,8 +92,8 @@ export function byCookie(draw: Draw, cookie: string): RequestKey {
 /** Parameters of the query in place of request lines. */
 export function byQuery(draw: Draw, parameter: string): { key: string | null; query: string[] } {
   if (draw.chance(0.12)) {
-    const nobody = [[], [`${parameter}=`], [parameter], [`${parameter}=a`, `${parameter}=b`]];
-    return { key: null, query: nobody[draw.below(nobody.length)] ?? [] };
+    const invalidForms = [[], [`${parameter}=`], [parameter], [`${parameter}=a`, `${parameter}=b`]];
+    return { key: null, query: invalidForms[draw.below(invalidForms.length)] ?? [] };
   }
   const key = oddName(draw);
   const value = (): string =>

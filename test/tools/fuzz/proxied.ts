@@ -23,38 +23,44 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
         responderOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
       waiting?.leave(isLetIn);
       (isLetIn ? course.letIn : course.refused).push(ask.id);
-      const unsaid = isLetIn ? faultOfLetIn(request, answer) : faultOfRefused(request, answer);
+      const unsaid = isLetIn ? faultOfAllowed(request, answer) : faultOfDenied(request, answer);
       if (unsaid !== null) return [unsaid];
       if (charges.length === 0) return [];
       if (isLetIn) {
-        const told =
+        const remainingUnits =
           hasFieldsOf(answer) && !hasOriginFields(ask) ? remainingInFields(answer) : null;
-        return [wasBanned ? "let in while it is banned" : null, ...ledger.letIn(sent, told)];
+        return [wasBanned ? "allowed during a ban" : null, ...ledger.allow(sent, remainingUnits)];
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
       // Without a body, the denial by a ban looks like any other.
       if (bannable !== undefined && request.method === "HEAD") passages.loseStrike(bannable);
       else if (bannable !== undefined) passages.strike(bannable, isBan);
       // A ban denies with any number of units remaining.
-      return ledger.refuse(sent, isBan ? [] : deniersOf(request, answer));
+      return ledger.deny(sent, isBan ? [] : deniersOf(request, answer));
     },
   };
 }
 
-function faultOfLetIn({ ask, charges, drawn, method }: FuzzRequest, answer: Answer): string | null {
+function faultOfAllowed(
+  { ask, charges, drawn, method }: FuzzRequest,
+  answer: Answer,
+): string | null {
   const expected = ask.fails === true ? 502 : ask.status;
-  if (answer.status !== expected) return `let in, and answered ${answer.status}, not ${expected}`;
-  if (drawn.isBarred === true || method === "TRACE") return "let in, though it is to be refused";
+  if (answer.status !== expected)
+    return `allowed with status ${answer.status}, expected ${expected}`;
+  if (drawn.isBarred === true || method === "TRACE") return "allowed, expected a denial";
   const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
-  const ofPassage =
+  const timedNames =
     drawn.passage === undefined ? [] : [drawn.passage.kind === "slot" ? "slots" : "queue"];
-  const stranger = [...remainingInFields(answer).keys()].find(
-    (name) => ![...names, ...ofPassage, "of-the-origin"].includes(name),
+  const unexpected = [...remainingInFields(answer).keys()].find(
+    (name) => ![...names, ...timedNames, "of-the-origin"].includes(name),
   );
-  return stranger === undefined ? null : `told of "${stranger}", which is not for it`;
+  return unexpected === undefined
+    ? null
+    : `the fields report "${unexpected}", which does not apply`;
 }
 
-function faultOfRefused(request: FuzzRequest, answer: Answer): string | null {
+function faultOfDenied(request: FuzzRequest, answer: Answer): string | null {
   const { scenario, drawn, method } = request;
   const expected =
     method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);

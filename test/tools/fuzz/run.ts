@@ -145,8 +145,8 @@ class FuzzLane {
       const call = callOf(draw, "GET", `/check${queryOf(charge)}`);
       const answer = await this.#exchange("look", draw, call.bytes, call.method);
       if (answer === null) return;
-      const told = remainingByLimit(jsonOf(answer));
-      this.#course.fault(draw.id, call.bytes, ledger.looked(charge, leastBefore, told));
+      const found = remainingByLimit(jsonOf(answer));
+      this.#course.fault(draw.id, call.bytes, ledger.looked(charge, leastBefore, found));
       return;
     }
     const { policy, named, cost } = charge;
@@ -158,8 +158,8 @@ class FuzzLane {
     const json = Object(jsonOf(answer)) as { allowed?: boolean; violated?: string[] };
     const faults =
       json.allowed === true
-        ? ledger.letIn(sent, remainingByLimit(json))
-        : ledger.refuse(sent, json.violated ?? ["nothing"]);
+        ? ledger.allow(sent, remainingByLimit(json))
+        : ledger.deny(sent, json.violated ?? ["nothing"]);
     this.#course.fault(draw.id, call.bytes, faults);
   }
 
@@ -175,8 +175,8 @@ class FuzzLane {
     const answer = await this.#exchange("exact", draw, call.bytes, call.method);
     if (answer === null) return;
     const what = faultOf(answer.status, jsonOf(answer));
-    const told = `${answer.status} ${answer.body}`;
-    this.#course.fault(draw.id, call.bytes, [what === null ? null : `${what}, not ${told}`]);
+    const found = `${answer.status} ${answer.body}`;
+    this.#course.fault(draw.id, call.bytes, [what === null ? null : `${what}, got ${found}`]);
   }
 
   async #nonsense(draw: Draw): Promise<void> {
@@ -185,12 +185,14 @@ class FuzzLane {
     if (answer === null) return;
     const isLetIn = answer.status < 300 && !/^\S+ \/check\/(?:health|openapi\.json)/.test(bytes);
     this.#course.fault(draw.id, bytes, [
-      isLetIn && !isAuthorized ? `answered ${answer.status} without a token` : null,
+      isLetIn && !isAuthorized ? `status ${answer.status} without a token` : null,
       status === undefined || status === answer.status
         ? null
-        : `answered ${answer.status}, not ${status}`,
+        : `expected status ${status}, got ${answer.status}`,
       invalidDecision(jsonOf(answer)),
-      responderOf(answer) === "the origin" ? "what is Headgate's own has reached the origin" : null,
+      responderOf(answer) === "the origin"
+        ? "a call of Headgate's own path reached the origin"
+        : null,
     ]);
   }
 

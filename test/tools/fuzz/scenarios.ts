@@ -59,7 +59,7 @@ export function charge(
 ): ExpectedCharge {
   return {
     policy,
-    key: key ?? "(nobody)",
+    key: key ?? "(no key)",
     named: key === null ? null : [key],
     quotas: quotaOf(policy, limit),
     cost: 1,

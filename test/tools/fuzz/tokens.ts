@@ -24,7 +24,7 @@ const signed = (payload: JWTPayload, key = secret, header: object = {}): Promise
   new SignJWT(payload).setProtectedHeader({ alg: "HS256", ...header }).sign(key);
 
 export async function bearer(draw: Draw): Promise<Bearer> {
-  if (draw.chance(0.35)) return { key: null, isPro: false, lines: await nobody(draw) };
+  if (draw.chance(0.35)) return { key: null, isPro: false, lines: await invalidTokenLines(draw) };
   const isPro = draw.chance(0.2);
   const sub = draw.chance(0.1) ? 4_000 + draw.generation : oddName(draw);
   const plan = draw.one(["pro", ["free", "pro"]] as const);
@@ -35,7 +35,7 @@ export async function bearer(draw: Draw): Promise<Bearer> {
   return { key: String(sub), isPro, lines: [`Authorization: ${scheme}${token}`] };
 }
 
-async function nobody(draw: Draw): Promise<string[]> {
+async function invalidTokenLines(draw: Draw): Promise<string[]> {
   const sub = oddName(draw);
   const nowSeconds = Math.floor(Date.now() / 1000);
   const good = await signed({ ...sound, sub });

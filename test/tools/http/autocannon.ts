@@ -30,12 +30,12 @@ export const byAutocannon: Generator = {
 };
 
 function requestOf({ url, method, fields, body, keys }: HttpLoad): autocannon.Request {
-  let asked = 0;
+  let sentRequests = 0;
   const fixed = { method, path: `${url.pathname}${url.search}` };
   return {
     ...fixed,
     setupRequest: (request) => {
-      const key = keyText(keys.first + (asked++ % keys.count));
+      const key = keyText(keys.first + (sentRequests++ % keys.count));
       const marked = Object.entries(fields).map(([name, value]) => [
         name,
         value.replace(keyMark, key),

@@ -35,14 +35,22 @@ type Answering = (
   title: string,
   socket: string,
   path: string,
-  told?: ResponseOptions,
+  responseOptions?: ResponseOptions,
 ) => Contestant;
 
 const defaults = { keys: "one", status: 200 } as const;
 
 const of =
   (group: string): Answering =>
-  (id, title, socket, path, told) => ({ id, group, title, socket, path, ...defaults, ...told });
+  (id, title, socket, path, responseOptions) => ({
+    id,
+    group,
+    title,
+    socket,
+    path,
+    ...defaults,
+    ...responseOptions,
+  });
 
 const passing =
   (group: string): Answering =>
@@ -59,11 +67,11 @@ const checked = (
   title: string,
   socket: string,
   policy: string,
-  told?: ResponseOptions,
+  responseOptions?: ResponseOptions,
 ): Contestant => {
   // Gateways that read only the status ask for a 429.
-  const path = told?.status === 429 ? "/check?deny=429" : "/check";
-  return { ...of("Headgate, /check")(id, title, socket, path, told), policy };
+  const path = responseOptions?.status === 429 ? "/check?deny=429" : "/check";
+  return { ...of("Headgate, /check")(id, title, socket, path, responseOptions), policy };
 };
 
 const denied = { status: 429 } as const;

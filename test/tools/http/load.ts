@@ -47,8 +47,8 @@ export function faultOf(
   const others = Object.entries(statuses).filter(([status]) => Number(status) !== expected);
   const stray = others.reduce((total, [, count]) => total + count, 0);
   if (stray > strays) {
-    const told = others.map(([status, count]) => `${count} of ${status}`).join(", ");
-    return `answers of other statuses than ${expected}: ${told}`;
+    const counts = others.map(([status, count]) => `${count} of ${status}`).join(", ");
+    return `responses with other statuses than ${expected}: ${counts}`;
   }
   return requests === 0 ? "no answers" : undefined;
 }

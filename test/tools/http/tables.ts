@@ -48,12 +48,12 @@ const targetsHeader: Row = ["target", "bound", "reached (least – most)", "verd
 
 export function targetsTable({ targets }: RecordedRun): string {
   const rows = targets.map(({ title, by, bound, ratio: reached, isMet }): Row => {
-    const told = by === "requests" ? `at least ${bound}` : `at most ${bound}`;
-    if (reached === null) return [title, told, "", "not measured"];
+    const boundText = by === "requests" ? `at least ${bound}` : `at most ${bound}`;
+    if (reached === null) return [title, boundText, "", "not measured"];
     const { median, least, most } = reached;
     return [
       title,
-      told,
+      boundText,
       `${median.toFixed(2)} (${least.toFixed(2)} – ${most.toFixed(2)})`,
       isMet === true ? "met" : "missed",
     ];

@@ -12,7 +12,7 @@ interface Bindings {
   readonly ONE: RateLimit;
 }
 
-type Asked = Context<{ Bindings: Bindings }>;
+type BindingsContext = Context<{ Bindings: Bindings }>;
 
 export { DurableObjectRateLimiter };
 
@@ -32,7 +32,7 @@ function stored(limit: number): MiddlewareHandler<{ Bindings: Bindings }> {
   };
 }
 
-async function bound(c: Asked, binding: RateLimit): Promise<Response> {
+async function bound(c: BindingsContext, binding: RateLimit): Promise<Response> {
   const { success } = await binding.limit({ key: keyOf(c) });
   return success ? c.json({ allowed: true }) : c.json({ allowed: false }, 429);
 }
