@@ -263,7 +263,14 @@ describe("invalid ad hoc limits", () => {
     [
       "are equal except for the number of units",
       { limits: "1/m; 2/m" },
-      [["limits", expect.stringMatching(/^limits that differ from one another in window, strategy or options/)]],
+      [
+        [
+          "limits",
+          expect.stringMatching(
+            /^limits that differ from one another in window, strategy or options/,
+          ),
+        ],
+      ],
     ],
     ["repeat one mistake in a text", { limits: "0/s; 0/m; 0/h" }, [["limits.limit", integer]]],
     [
