@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
 import { durationBetween } from "./schemas.ts";
-import { asText, type ConfigProblem, isRecord } from "../validation/problems.ts";
+import { asText, type ReportField, isRecord } from "../validation/problems.ts";
 
 /**
  * `strict`: the object decides each request. `leased`: an isolate borrows a slice of the remaining units and spends it
@@ -46,7 +46,7 @@ export const consistencyOf = (written: {
 export function reportConsistencyConflicts(
   policy: unknown,
   limits: readonly Limit[],
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
+  report: ReportField,
 ): void {
   if (!isRecord(policy)) return;
   const { consistency, syncEvery, count, cost, ban } = policy;

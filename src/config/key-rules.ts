@@ -22,7 +22,7 @@ import { hidden } from "./variables.ts";
 import {
   acceptedFields,
   asText,
-  type ConfigProblem,
+  type ReportField,
   isRecord,
   joinPath,
   nearestName,
@@ -59,7 +59,7 @@ const overrideFields = ["key", "when", "limits", "strategy"];
 export function readKeyRules(
   policy: unknown,
   defaults: LimitDefaults,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
+  report: ReportField,
 ): KeyRules {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
@@ -149,7 +149,7 @@ function readOverride(
   field: string,
   key: PolicyKey | null,
   defaults: LimitDefaults,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
+  report: ReportField,
 ): Override | null {
   const reportAt: ReportAt = (within, wrong, accepted) =>
     report({ field: joinPath(field, within), value: wrong, accepted });

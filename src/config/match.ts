@@ -4,7 +4,7 @@ import { hasPieces, piecesOf } from "./wildcard.ts";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
 import { schemaOfNullable, schemaOf } from "./schemas.ts";
-import { asText, type ConfigProblem, fields, isRecord } from "../validation/problems.ts";
+import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
 
 /** Whether a path is compared in every form in which origins read it, or only as received. */
 export type PathMatching = (typeof pathMatchings)[number];
@@ -120,10 +120,7 @@ export function matchOf(
 }
 
 /** Reports a `pathMatching` of the policy beside one of its `match`. */
-export function reportSecondPathMatching(
-  policy: unknown,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
-): void {
+export function reportSecondPathMatching(policy: unknown, report: ReportField): void {
   const { pathMatching: value, match } = isRecord(policy) ? policy : {};
   if (value === undefined || !isRecord(match) || match["pathMatching"] === undefined) return;
   report({ field: "pathMatching", value, accepted: "nothing, because match.pathMatching is set" });

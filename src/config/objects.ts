@@ -1,6 +1,6 @@
 /** The fields of a policy that determine which object stores a key. */
 import * as v from "valibot";
-import { type ConfigProblem, isRecord } from "../validation/problems.ts";
+import { type ReportField, isRecord } from "../validation/problems.ts";
 
 /** Regions in which Cloudflare can create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 export const locationHints = [
@@ -44,10 +44,7 @@ export const objectFields = {
 };
 
 /** @param policy a written policy, whose other fields may be invalid */
-export function readShards(
-  policy: unknown,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
-): number | null {
+export function readShards(policy: unknown, report: ReportField): number | null {
   if (!isRecord(policy)) return null;
   const { objects = "per-key", shards } = policy;
   if (shards === undefined) return objects === "sharded" ? defaultShards : null;

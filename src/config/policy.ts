@@ -45,6 +45,7 @@ import { hidden, type ReportProblem } from "./variables.ts";
 import {
   asText,
   type ConfigProblem,
+  type ReportField,
   didYouMeanField,
   fields,
   integerFrom,
@@ -239,10 +240,7 @@ function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
 }
 
 /** Reports a `maxDelay` without a queue, where it would have no effect. */
-function reportMaxDelay(
-  policy: unknown,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
-): void {
+function reportMaxDelay(policy: unknown, report: ReportField): void {
   const value = isRecord(policy) ? policy["maxDelay"] : undefined;
   if (value === undefined) return;
   const accepted = 'nothing without a leaky-bucket limit in mode "queue"';
@@ -258,11 +256,7 @@ function limitDefaults(value: unknown): LimitDefaults {
   };
 }
 
-function limitsOf(
-  value: unknown,
-  defaults: LimitDefaults,
-  report: (problem: Omit<ConfigProblem, "variable">) => void,
-): Limit[] {
+function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField): Limit[] {
   const limits = isRecord(value) ? value["limits"] : undefined;
   if (limits === undefined || limits === null) return [];
   return readLimits(limits, defaults, (problem) =>

@@ -11,6 +11,9 @@ export interface ConfigProblem {
   readonly accepted: string;
 }
 
+/** Collects a problem within a variable that the caller knows. */
+export type ReportField = (problem: Omit<ConfigProblem, "variable">) => void;
+
 /** All problems of one input. */
 export class ConfigProblems extends Error {
   override readonly name = "ConfigProblems";

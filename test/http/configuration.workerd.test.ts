@@ -98,7 +98,7 @@ describe("a broken configuration", () => {
     expect(text).not.toMatch(/ca ?nary/);
   });
 
-  it("what was counted before a configuration broke still counts after it is repaired", async () => {
+  it("units spent before a configuration broke still count after its repair", async () => {
     const sound = { LIMITS: "2/minute", STRATEGY: "fixed-window", KEY_SECRET: crypto.randomUUID() };
     const visitor = from("203.0.113.7");
     await headgate(sound).send("/", visitor);
