@@ -8,6 +8,7 @@ import { helpOf } from "../../src/local/command.ts";
 import { deployOptions } from "../../src/local/configuration-source.ts";
 import { deployedVariables, localVariables, readSettings } from "../../src/local/settings.ts";
 import { configurationSource } from "../../src/local/configuration-source.ts";
+import { wranglerToml } from "./wrangler-toml.ts";
 
 const secret = "a-secret-of-thirty-two-characters-or-more";
 
@@ -64,21 +65,7 @@ describe("the check of a deployment", () => {
     required: string[],
     variablesOf = deployedVariables,
   ): Findings {
-    const text = `
-      name = "headgate"
-      main = "index.ts"
-      compatibility_date = "2026-11-01"
-      [vars]
-      ${vars.join("\n")}
-      [secrets]
-      required = ${JSON.stringify(required)}
-      [[durable_objects.bindings]]
-      name = "RATE_LIMITER"
-      class_name = "RateLimiter"
-      [[migrations]]
-      tag = "v1"
-      new_sqlite_classes = ["RateLimiter"]`;
-    writeFileSync(join(folder, "wrangler.toml"), text);
+    writeFileSync(join(folder, "wrangler.toml"), wranglerToml(vars, required));
     const source = configurationSource(
       { config: join(folder, "wrangler.toml"), env: "" },
       {},

@@ -10,6 +10,7 @@ import {
   type Settings,
 } from "../../src/local/settings.ts";
 import { type SourceValues, configurationSource } from "../../src/local/configuration-source.ts";
+import { wranglerToml } from "./wrangler-toml.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -24,22 +25,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-const binding = `name = "RATE_LIMITER"\nclass_name = "RateLimiter"\n`;
-const topLevel = `
-name = "headgate"
-main = "index.ts"
-compatibility_date = "2026-11-01"
-[vars]
-ORIGIN = "https://api.example.com"
-LIMITS = "100/minute"
-[secrets]
-required = ["KEY_SECRET", "CHECK_TOKENS"]
-[[durable_objects.bindings]]
-${binding}
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["RateLimiter"]
-`;
+const topLevel = wranglerToml(['ORIGIN = "https://api.example.com"', 'LIMITS = "100/minute"']);
 const staging = `
 [env.staging.vars]
 ORIGIN = "https://staging.example.com"
@@ -47,7 +33,9 @@ LIMITS = "5/minute"
 [env.staging.secrets]
 required = ["KEY_SECRET", "JWT_KEY"]
 [[env.staging.durable_objects.bindings]]
-${binding}`;
+name = "RATE_LIMITER"
+class_name = "RateLimiter"
+`;
 const secret = "a secret of thirty-two characters or more";
 
 const file = (name: string): string => join(folder, name);

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { runsSameWorker, type LocalSetup, localSetup } from "../../src/local/local-setup.ts";
 import { readSettings } from "../../src/local/settings.ts";
 import { configurationSource } from "../../src/local/configuration-source.ts";
+import { wranglerToml } from "./wrangler-toml.ts";
 
 const demoOrigin = "http://127.0.0.1:9999";
 const secrets = `KEY_SECRET="${"k".repeat(32)}"\nCHECK_TOKENS="${"t".repeat(32)}"\n`;
@@ -18,23 +19,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 function setupWith(...vars: string[]): LocalSetup {
-  const lines = [
-    'name = "headgate"',
-    'main = "index.ts"',
-    'compatibility_date = "2026-11-01"',
-    "[vars]",
-    ...vars,
-    "[secrets]",
-    'required = ["KEY_SECRET", "CHECK_TOKENS"]',
-    "[[durable_objects.bindings]]",
-    'name = "RATE_LIMITER"',
-    'class_name = "RateLimiter"',
-    "[[migrations]]",
-    'tag = "v1"',
-    'new_sqlite_classes = ["RateLimiter"]',
-  ];
-  writeFileSync(join(folder, "wrangler.toml"), lines.join("\n"));
   const config = join(folder, "wrangler.toml");
+  writeFileSync(config, wranglerToml(vars));
   return localSetup(readSettings(configurationSource({ config, env: "" }, {}, folder)), demoOrigin);
 }
 
