@@ -144,3 +144,21 @@ it(`no file has more than ${maximumLines} lines`, () => {
   );
   expect(long).toEqual([]);
 });
+
+/** Declarations that share a name on purpose. */
+const sharedNames: readonly string[] = [];
+
+it("no two files declare a type or export a function of the same name", () => {
+  const declaration =
+    /^(?:export (?:default )?(?:async )?(?:function\*?|const|class)|(?:export )?(?:interface|type)) ([A-Za-z]\w*)/gm;
+  const files = new Map<string, string[]>();
+  for (const { path, text } of sources) {
+    for (const [, name = ""] of text.matchAll(declaration)) {
+      files.set(name, [...(files.get(name) ?? []), path]);
+    }
+  }
+  const repeated = [...files].filter(
+    ([name, paths]) => new Set(paths).size > 1 && !sharedNames.includes(name),
+  );
+  expect(repeated).toEqual([]);
+});

@@ -5,6 +5,7 @@ import {
   type LimitDefaults,
   readLimits,
   strategies,
+  type ReportAt,
 } from "../strategies/index.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import {
@@ -49,8 +50,6 @@ interface PolicyKey {
   /** Whether invalid entries may be credentials, such as API keys. */
   readonly mayHoldSecrets: boolean;
 }
-
-type ReportAt = (field: string, value: unknown, accepted: string) => void;
 
 const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];

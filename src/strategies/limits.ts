@@ -81,7 +81,7 @@ interface LimitDraft {
   readonly limit: Omit<Limit, "name"> & { readonly name: string | undefined };
 }
 
-type ReportAt = (field: string, value: unknown, accepted: string) => void;
+export type ReportAt = (field: string, value: unknown, accepted: string) => void;
 
 /**
  * @param input notation, fields, or a list of either
