@@ -15,6 +15,7 @@ export {
   type LimitDefaults,
   limitFields,
   type LimitInput,
+  type ReportAt,
   namePattern,
   parseLimits,
   readLimits,
