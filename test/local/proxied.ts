@@ -100,8 +100,8 @@ export class Client {
   readonly answer: Promise<IncomingMessage>;
   readonly #request: ClientRequest;
 
-  constructor(url: string, { body, ...asking }: ClientOptions) {
-    const request = requestOf(url, { agent: false, ...asking });
+  constructor(url: string, { body, ...clientOptions }: ClientOptions) {
+    const request = requestOf(url, { agent: false, ...clientOptions });
     this.#request = request;
     const { promise: connected, resolve: connect } = Promise.withResolvers<Socket>();
     const { promise: answer, resolve, reject } = Promise.withResolvers<IncomingMessage>();
@@ -167,8 +167,8 @@ export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> =>
 export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
-  readonly send: (path: string, key: string, asking?: ClientOptions) => Client;
-  readonly sendToOrigin: (path: string, asking: ClientOptions) => Client;
+  readonly send: (path: string, key: string, clientOptions?: ClientOptions) => Client;
+  readonly sendToOrigin: (path: string, clientOptions: ClientOptions) => Client;
   /** The remaining units of each limit of a policy. A global policy has an empty key. */
   readonly remaining: (policy: string, key: string) => Promise<number[]>;
   /** Resolves when the first limit has this many units remaining. */
@@ -208,12 +208,12 @@ export async function startProxied(
       expect
         .poll(async () => (await remainingOf(policy, key))[0], { timeout: 10_000, interval: 10 })
         .toBe(units),
-    send: (path, key, { headers = {}, ...asking } = {}) =>
+    send: (path, key, { headers = {}, ...clientOptions } = {}) =>
       new Client(new URL(path, workerd.url).href, {
-        ...asking,
+        ...clientOptions,
         headers: { "X-Key": key, ...headers },
       }),
-    sendToOrigin: (path, asking) => new Client(new URL(path, origin.url).href, asking),
+    sendToOrigin: (path, clientOptions) => new Client(new URL(path, origin.url).href, clientOptions),
     close: async () => {
       await workerd.close();
       await origin.close();
