@@ -213,7 +213,8 @@ export async function startProxied(
         ...clientOptions,
         headers: { "X-Key": key, ...headers },
       }),
-    sendToOrigin: (path, clientOptions) => new Client(new URL(path, origin.url).href, clientOptions),
+    sendToOrigin: (path, clientOptions) =>
+      new Client(new URL(path, origin.url).href, clientOptions),
     close: async () => {
       await workerd.close();
       await origin.close();
