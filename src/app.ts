@@ -27,7 +27,7 @@ export interface App {
   readonly service: Service;
 }
 
-/** With an invalid configuration, the app answers every request and call with its problems. */
+/** With an invalid configuration, the app answers every request and call with the problems of that configuration. */
 export function createApp(env: Env): App {
   const variables = { ...env };
   const deploymentWarnings = deploymentProblems(variables);

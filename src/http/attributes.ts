@@ -27,7 +27,10 @@ export function attributesOf(request: Request): RequestAttributes {
   };
 }
 
-/** Parses each cookie alone: the parser returns only the first of a name, and skips values that it cannot decode. */
+/**
+ * Parses the cookies one by one: for a whole header, the parser would return only the first cookie of each name. It
+ * also skips values that it cannot decode.
+ */
 function cookiesOf(header: string, name: string): string[] {
   return header
     .split(";")

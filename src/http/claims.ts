@@ -123,7 +123,7 @@ function configuredKey(key: JwtKey): () => Promise<CryptoKey> {
   };
 }
 
-/** Throws `KeyUnavailable` for every error that a different token could not avoid. */
+/** Throws `KeyUnavailable` for every error that the token did not cause. */
 function withKeyErrors(key: JWTVerifyGetKey): JWTVerifyGetKey {
   return async (header, token) => {
     try {
@@ -158,7 +158,7 @@ function shallowPayload(token: string): string | null {
   return payload ?? null;
 }
 
-/** Matches every JSON text in which a number may not be printed with the same digits after parsing. */
+/** Matches every JSON text with a number that might have other digits after parsing and printing. */
 const maybeInexact = /\d{16}|\d[.eE]|-0/;
 
 /**

@@ -15,7 +15,7 @@ export interface LiveConfigurationOptions {
 export class LiveConfiguration {
   readonly #options: LiveConfigurationOptions;
   #current: LocalSetup;
-  /** Whether the last edit was rejected, so that the files differ from the running setup. */
+  /** Whether the last edit was rejected. If so, the files differ from the running setup. */
   #isRejected = false;
   #isStale = false;
   #update: Promise<void> | null = null;
@@ -69,8 +69,9 @@ export class LiveConfiguration {
   }
 
   /**
-   * A setup replaces the current one unless it has new problems. Without a valid configuration, the latest setup always
-   * replaces the current one, because the Worker answers with its problems.
+   * A setup with a valid configuration replaces the current one unless it has problems that the current one lacks.
+   * While the current configuration is invalid, every setup replaces it, because the Worker answers with the problems
+   * of its configuration.
    */
   #accepts({ config, problems }: LocalSetup): boolean {
     const known = new Set(this.#current.problems);

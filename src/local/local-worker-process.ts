@@ -12,7 +12,7 @@ import { devRegistryPath, isRebuildFailure } from "./wrangler-dev.ts";
 const devEnv = new unstable_DevEnv();
 type Input = Parameters<typeof devEnv.config.set>[0];
 
-/** The id of the request for each configuration that wrangler has built. */
+/** The id of the `RunRequest` that each configuration of wrangler was made from. */
 const requestIds = new WeakMap<object, number>();
 let latest = 0;
 let isPending = false;

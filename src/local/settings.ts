@@ -91,15 +91,15 @@ const textSecrets: ReadonlySet<string> = new Set([
   "JWT_KEY",
 ]);
 
-/** The secret variable behind a placeholder policy; null for a policy that was read. */
+/** The name of the secret that a placeholder policy stands for; null for every other policy. */
 export const secretOfPlaceholder = (policyName: string): string | null =>
   policyName.startsWith(placeholderPrefix)
     ? policyName.slice(placeholderPrefix.length).toUpperCase()
     : null;
 
 /**
- * Whether neither a variable nor a secret sets limits. A required secret counts as set, so that a missing POLICIES
- * secret is a problem and never a reason to use the demo limits.
+ * Whether neither a variable nor a secret sets limits. A required secret counts as set: if POLICIES is one and is
+ * missing, that is a problem, and no reason to use the demo limits.
  */
 export const usesDemoLimits = ({
   vars,
@@ -145,7 +145,7 @@ function lineSuffix(error: unknown): string {
   return isRecord(location) && "line" in location ? `:${String(location["line"])}` : "";
 }
 
-/** wrangler reads the secrets, so that the checked secrets are those that the local Worker gets. */
+/** wrangler reads the secrets: thus the checked secrets are those that the local Worker gets. */
 function readLocalSecrets(
   wrangler: Unstable_Config,
   { file, environment }: ConfigurationSource,

@@ -6,7 +6,10 @@ export interface Watch {
 }
 
 const pollMs = 200;
-/** A Durable Object writes spends within this time, so that they are stored before an edit restarts the Worker. */
+/**
+ * Not shorter than the time within which a Durable Object writes spends: they are stored before an edit restarts the
+ * Worker.
+ */
 const quietMs = 1_000;
 
 /**

@@ -116,7 +116,7 @@ describe("S03: a body", () => {
   });
 
   it.for(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])(
-    "S03: a body of another type is answered with 415: %s",
+    "S03: a body whose Content-Type is not JSON is answered with 415: %s",
     async (type) => {
       expect(await post(text(20), { "Content-Type": type })).toBe(415);
     },
@@ -152,7 +152,7 @@ it("S05: a batch has at most 100 checks, charges each, and answers them in order
   );
 });
 
-it("S06: a denial answers 200 with allowed: false, unless deny requests another status", async () => {
+it("S06: a denial is answered with 200 and allowed: false, unless deny requests another status", async () => {
   const { check } = headgate(one);
   await check("POST", "/check", { key, cost: 3 });
   const answers = [];

@@ -37,7 +37,7 @@ const invalidFieldsOf = async (variables: Record<string, unknown>): Promise<unkn
 };
 
 it("H01: every field value is a structured-field list in canonical form", () => {
-  // Every kind allows some requests; only the kind with reserved slots denies all.
+  // Every kind of configuration allows some requests, except the one whose slots are all reserved beforehand.
   const statuses = new Set(exchanges.map(({ kind, response }) => `${kind} ${response.status}`));
   for (const kind of Object.keys(kinds)) {
     expect(statuses).toContain(`${kind} ${kind === "concurrency" ? 429 : 200}`);
@@ -181,7 +181,7 @@ it("H11: every name in RateLimit is also in RateLimit-Policy of the same respons
   }
 });
 
-it("H12: RateLimit-Policy is the same in all responses to requests of one kind", () => {
+it("H12: RateLimit-Policy is the same in all responses to requests that match the same policies", () => {
   for (const kind of Object.keys(kinds)) {
     const answers = exchanges.filter((each) => each.kind === kind);
     const values = answers.map(({ response }) => response.headers.get("RateLimit-Policy"));
@@ -266,7 +266,7 @@ const anyList = fc.array(
 );
 
 it(
-  "H16: a list of Strings with Integers, Strings and Booleans survives serialising and parsing, in one form",
+  "H16: serialising and parsing a list of Strings with Integers, Strings and Booleans changes neither the list nor its text",
   forAll([anyList], (list) => {
     const text = serializeList(list);
     expect(parseList(text)).toEqual(list);

@@ -233,7 +233,7 @@ it.for([
   ["draft 6", ["RateLimit-Limit", "100", "RateLimit-Policy", "100;w=60", "RateLimit-Reset", "9"]],
   ["an unknown form", ["RateLimit", '"unclosed;r=1']],
 ] as const)(
-  "G09: RateLimit fields of the origin in another form stay alone and unchanged: %s",
+  "G09: RateLimit fields of the origin that are no lists of names are unchanged, and nothing is added to them: %s",
   async ([, fields]) => {
     const { lines, status } = await exchange(ownPath("g"), [], (response) => {
       response.writeHead(200, [...fields]).end();

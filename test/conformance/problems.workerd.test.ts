@@ -204,7 +204,7 @@ it("R08: a HEAD is charged, and has the fields of a GET without its body", async
   expect(head?.[1]).toMatchObject({ status: 429, fields: get?.[1]?.fields });
 });
 
-it("R09: without a decision, a fail-closed policy answers 503 with Retry-After and no RateLimit fields", async () => {
+it("R09: without a decision, a request under a fail-closed policy is answered with 503, Retry-After and no RateLimit fields", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const response = await headgate(closed).send("/", visitor);
   const { headers } = response;
@@ -282,18 +282,21 @@ it("R15: all three X-RateLimit fields are sent, and Reset is Unix time in second
   }
 });
 
-it.for(problems)("R16: %i for %s is a problem", async ([status, , variables, path, init]) => {
-  vi.spyOn(console, "error").mockReturnValue(undefined);
-  const response = await headgate(variables).send(path, init);
-  expect(response.status).toBe(status);
-  expect(response.headers.get("Content-Type")).toBe("application/problem+json");
-  expect(await response.json()).toMatchObject({
-    type: "about:blank",
-    title: expect.stringMatching(/^[A-Z]/),
-    status,
-    detail: expect.stringMatching(/./),
-  });
-});
+it.for(problems)(
+  "R16: a response of status %i for %s has problem details",
+  async ([status, , variables, path, init]) => {
+    vi.spyOn(console, "error").mockReturnValue(undefined);
+    const response = await headgate(variables).send(path, init);
+    expect(response.status).toBe(status);
+    expect(response.headers.get("Content-Type")).toBe("application/problem+json");
+    expect(await response.json()).toMatchObject({
+      type: "about:blank",
+      title: expect.stringMatching(/^[A-Z]/),
+      status,
+      detail: expect.stringMatching(/./),
+    });
+  },
+);
 
 it("R08: a HEAD is charged like a GET", async () => {
   const { send } = headgate(one);

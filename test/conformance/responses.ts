@@ -1,4 +1,4 @@
-/** Sends the same requests to Headgates with many kinds of limits, and records the responses. */
+/** Sends the same requests to Headgates with many kinds of configuration, and records the responses. */
 import { parseList } from "structured-headers";
 import { vi } from "vitest";
 import { from, headgate } from "../http/harness.ts";
@@ -16,7 +16,7 @@ const policy = (fields: object): Kind => ({
   variables: { POLICIES: [{ name: "p", limits: "2/minute", strategy: "fixed-window", ...fields }] },
 });
 
-/** Variables by the name of what is special in them. */
+/** The variables of each kind of configuration, by the name of the kind. */
 export const kinds: Readonly<Record<string, Kind>> = {
   "fixed-window": policy({}),
   "fixed-window, elastic": policy({ limits: { limit: 2, window: "1m", elastic: true } }),

@@ -3,7 +3,7 @@ import { vi } from "vitest";
 import type { Charge, CheckCall } from "../../src/limiter/protocol.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
-/** A charge of one policy, after which its limits are named. */
+/** A charge of one policy. The names of its limits derive from the policy's name. */
 export const charge = (
   limits: string | LimitInput,
   cost = 1,

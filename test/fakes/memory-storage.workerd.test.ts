@@ -123,7 +123,7 @@ async function sameOnBoth(traffic: Traffic): Promise<Run> {
 
 describe("storage in memory", () => {
   it.each(isFull ? [1, 2, 3] : [1])(
-    "storage in memory and the platform's end alike after random traffic: seed %i",
+    "storage in memory and the platform's have the same contents after random traffic: seed %i",
     async (seed) => {
       const run = await sameOnBoth((each) => randomTraffic(each, seed));
       expect(run.alarms).toBeGreaterThan(1);

@@ -12,7 +12,9 @@ export class TestObject extends VirtualObject<MemoryStorage> {
     super(new MemoryStorage(), startMs);
   }
 
-  /** Sets the clock to `offsetMs` after `startMs`, also back. Fires neither timers nor the alarm. */
+  /**
+   * Sets the clock to `offsetMs` after `startMs`, even if that is in the past. Fires neither timers nor the alarm.
+   */
   at(offsetMs: number): void {
     this.nowMs = startMs + offsetMs;
   }

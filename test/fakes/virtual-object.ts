@@ -57,7 +57,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
     return this.#fireUntil(Number.POSITIVE_INFINITY);
   }
 
-  /** The alarm that is set once all calls to the storage that are under way have ended. */
+  /** Waits until all pending calls to the storage have ended, and returns the time of the alarm that is then set. */
   async alarmAtMs(): Promise<number | null> {
     await this.storage.getAlarm();
     return this.storage.getAlarm();
@@ -70,12 +70,15 @@ export class VirtualObject<Storage extends VirtualStorage> {
     await this.limiter.alarm();
   }
 
-  /** Sets the clock to an instant at which something may happen. */
+  /** Sets the clock to an instant at which a timer or an alarm may be due. Never sets it back. */
   protected reach(nowMs: number): void {
     this.nowMs = Math.max(this.nowMs, nowMs);
   }
 
-  /** Fires the timers that are due by `endMs`, or all of them without letting time pass. */
+  /**
+   * Fires the timers that are due by `endMs`, and sets the clock to each. Without `endMs`, fires all timers and
+   * leaves the clock unchanged.
+   */
   protected fireTimers(endMs?: number): void {
     for (;;) {
       const timer = this.#nextTimer();
@@ -116,7 +119,8 @@ export class VirtualObject<Storage extends VirtualStorage> {
   #newLimiter(): Limiter {
     return new Limiter({
       storage: this.storage,
-      // Its own budget: objects of earlier tests that are not garbage-collected yet do not count.
+      // A memory budget for this object alone: objects of earlier tests that are not garbage-collected yet do not
+      // count.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
       after: (afterMs, act) => {

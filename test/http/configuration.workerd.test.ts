@@ -1,4 +1,4 @@
-/** How a Worker answers with configurations that are broken, discouraged or misnamed. */
+/** How a Worker answers with configurations that are broken, discouraged or contain unknown variables. */
 import { describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
@@ -22,7 +22,7 @@ const onePolicy = (fields: object): Record<string, unknown> => ({
 });
 
 describe("a broken configuration", () => {
-  it("a broken configuration answers 500 with problem details on every path, health and /check included", async () => {
+  it("with a broken configuration, every path is answered with 500 problem details, also /check/health and /check", async () => {
     const { send, check } = headgate({ LIMITS: "none" });
     for (const answer of [send("/"), send("/check/health"), check("GET", "/check?key=k")]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -32,7 +32,7 @@ describe("a broken configuration", () => {
     }
   });
 
-  it("a broken configuration reports all of its problems at once, by variable and field", async () => {
+  it("with a broken configuration, the answer lists all problems at once, by variable and field", async () => {
     const policies = [
       { name: "a", limits: [{ limit: 0, window: "soon", strategy: "magic", extra: 1 }] },
       { name: "a", limits: "5/minute", matches: {} },
@@ -82,12 +82,12 @@ describe("a broken configuration", () => {
     ["an address on the blocklist", { deny: ["203.0.113.*"] }, 403],
     ["a limit for one address", { overrides: [{ key: "203.0.113.7", limits: "1/hour" }] }, 200],
     ["a ban", { ban }, 200],
-  ])("a policy with %s in its fields is served", async ([, fields, status]) => {
+  ])("a policy with %s in its fields is accepted", async ([, fields, status]) => {
     const { send } = headgate(onePolicy(fields));
     expect(await statusOf(send("/", from("203.0.113.7")))).toBe(status);
   });
 
-  it("the answer to a broken configuration does not contain the values of variables", async () => {
+  it("with a broken configuration, the answer does not contain the values of variables", async () => {
     const { send } = headgate({
       LIMITS: "canary1/minute",
       ORIGIN: "canary2",
@@ -122,7 +122,7 @@ describe("a discouraged configuration", () => {
   });
 });
 
-describe("a configuration that check-config rejects and the Worker serves", () => {
+describe("a configuration that check-config rejects and the Worker accepts", () => {
   const sound = { LIMITS: "5/minute", CHECK_TOKENS: "a-token-of-24-characters" };
 
   it("unknown variables and short secrets are reported in one event per isolate, and requests are served", async () => {
@@ -156,7 +156,7 @@ describe("a configuration that check-config rejects and the Worker serves", () =
     warnings.mockRestore();
   });
 
-  it("a placeholder in place of a secret answers 500 on every path", async () => {
+  it("with a placeholder in place of a secret, every path is answered with 500", async () => {
     for (const path of ["/", "/check/health"]) {
       const own = headgate({ ...sound, KEY_SECRET: "at least 32 random characters" });
       // oxlint-disable-next-line no-await-in-loop

@@ -91,7 +91,7 @@ function partCalled(name: string): KeyPart | null {
   return part !== null && name.startsWith(part.kind) ? part : null;
 }
 
-/** @returns the texts of a part, or a text that describes what is accepted */
+/** @returns the values of the part; if they are invalid, a description of what is accepted */
 function textsOf(part: KeyPart, value: unknown): readonly string[] | string {
   const accepted = acceptedFor(part);
   const isList = repeatable.has(part.kind) && Array.isArray(value);

@@ -17,7 +17,7 @@ export interface Authorized {
 /** A gateway sends its token here when `Authorization` belongs to the request that it describes. */
 export const tokenField = "X-Headgate-Token";
 
-/** The holder of a request without a token, under `CHECK_AUTH = "none"`. */
+/** Stands for the token's holder in a request without a token, under `CHECK_AUTH = "none"`. */
 const anonymous: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
 
 /** @returns a function that makes middleware for a right: it answers 401 without a valid token, and 403 without the right */
@@ -47,8 +47,8 @@ export function requireToken({
 }
 
 /**
- * Compares with every token, in equally many bytes each: the time reveals neither which token matched nor how many
- * characters did.
+ * Compares with every token, and always the same number of bytes: the time reveals neither which token matched nor
+ * how many characters did.
  */
 function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number {
   return paddedTokens.map((each) => crypto.subtle.timingSafeEqual(each, given)).indexOf(true);
@@ -58,8 +58,9 @@ function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number
 const longestCharacterBytes = 4;
 
 /**
- * Pads with zeros, and truncates longer texts. The last byte of a padded token is 0, because tokens are shorter than
- * `sizeBytes`. A truncated text never equals a token: it has another last byte.
+ * Pads with zeros, and truncates longer texts. The last four bytes of a padded token are 0, because `sizeBytes`
+ * leaves room for one more character. At most three bytes are 0 at the end of a truncated text, so it never equals a
+ * token.
  */
 function padded(text: string, sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);

@@ -67,7 +67,10 @@ const describingFields = {
   },
 } as const;
 
-/** @returns the text of the field that is present. Appends to `errors` when it is missing or invalid */
+/**
+ * @returns the value of whichever of the two fields is present. Appends to `errors` when neither is present or a
+ * value is invalid
+ */
 function readField(
   headers: Headers,
   field: keyof typeof describingFields,
@@ -88,8 +91,8 @@ function readField(
 }
 
 /**
- * Makes the address that the gateway was connected to the visitor: the last in `X-Forwarded-For`. Where the gateway's call
- * came through Cloudflare, Cloudflare has appended the gateway's own address, which is removed.
+ * Takes as the visitor's address the one that was connected to the gateway: the last in `X-Forwarded-For`. If the
+ * gateway's call came through Cloudflare, Cloudflare has appended the gateway's own address, which is removed first.
  */
 function setVisitor(headers: Headers): void {
   const hops = membersOf(headers, "X-Forwarded-For");

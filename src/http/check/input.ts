@@ -248,7 +248,7 @@ function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[
     // Callers can invent any number of these keys: sharding bounds the number of objects.
     const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
     const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
-      // Several limits in one text have the same field: equal errors are reported once.
+      // Errors of several limits in one text name the same field: equal errors are reported once.
       const error = { field, accepted };
       if (!known.has(identityOf(error))) errors.push(error);
       known.add(identityOf(error));

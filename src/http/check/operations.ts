@@ -36,7 +36,7 @@ export interface CheckAnswer extends Decision {
   headers: RateLimitFields;
 }
 
-/** `id` is null when the object has charged nothing, so that there is nothing to settle. */
+/** `id` is null when the object has charged nothing: there is nothing to settle. */
 export interface ReserveAnswer extends CheckAnswer {
   id: string | null;
 }
@@ -128,7 +128,8 @@ export async function openReservation(
   }
   const { ttlMs } = request;
   const { outcome, address, fullForMs } = await runtime.limiter.reserve(spend, ttlMs, waitUntil);
-  // A key that is denied anyway gets the denial: settling reservations would not help it.
+  // If too many reservations are open on a key that is denied anyway, the answer is that denial: settling would not
+  // help.
   if (fullForMs > 0 && admits(outcome)) {
     const full = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
     return logDenial(runtime, full, resolved, waitUntil);
@@ -179,7 +180,7 @@ async function resolveCheck(
   if (contradicted !== null) return contradiction(contradicted);
   const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
   const { isDryRun } = policy;
-  // The limits decide as if enforced: the answer shows their decision.
+  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
   const decided = isDryRun
     ? { ...resolution.policy, isDryRun: false, ban: null }
     : resolution.policy;

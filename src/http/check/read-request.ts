@@ -7,7 +7,7 @@ import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "..
 import { isRecord } from "../../validation/problems.ts";
 
 /** Validates a query, for `c.req.valid("query")`. */
-// `Input` types the requests of Hono's typed client, and is not used here.
+// The type parameter `Input` gives Hono's typed client the type of its requests. It is not used here.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export const validateQuery = <Input extends object, Output extends object>(
   read: Reader<Output>,
@@ -40,7 +40,7 @@ function queryOf(c: Context): Record<string, string | string[] | undefined> {
   );
 }
 
-/** @returns null when no text is JSON that is nested too deep */
+/** @returns the problem if a text is JSON that is nested too deep, otherwise null */
 function depthProblem(texts: readonly string[] = []): Failure | null {
   try {
     for (const text of texts) refuseDeepJson(text);
@@ -55,7 +55,7 @@ const tooDeepFailure = (place: string, error: unknown): Failure | null =>
   error instanceof JsonTooDeep ? { kind: "json-too-deep", place, position: error.position } : null;
 
 /** Validates a body, and the query beside it, for `c.req.valid("json")`. */
-// `Input` types the requests of Hono's typed client, and is not used here.
+// The type parameter `Input` gives Hono's typed client the type of its requests. It is not used here.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export const validateBody = <Input extends object, Output extends object, Options extends object>(
   limitBytes: number,

@@ -164,7 +164,9 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       },
     );
 
-/** The OpenAPI document of this deployment: with its path, and without a required token where looks are open. */
+/**
+ * The OpenAPI document of this deployment: with its path, and with an optional token for looks where they need none.
+ */
 function openApiDocument(path: string, { isLookOpen }: Pick<Runtime, "isLookOpen">): object {
   const url = path.slice(0, -documentPath.length);
   const servers = document.servers.map((server) => ({ ...server, url }));

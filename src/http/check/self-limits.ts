@@ -18,7 +18,7 @@ export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
       attributes,
       tenant: null,
       reservationTtlMs,
-      // The fields of a check describe its own decision.
+      // The rate limit fields of an answer describe the decision of the check, not that of the self limits.
       hasFinalFields: hasRateLimitFields,
       forward: async () => {
         await next();

@@ -2,8 +2,8 @@
 import { errorText, report } from "../../observability/events.ts";
 
 /**
- * The most bytes buffered for a slow client. An origin that ends within them releases its slot at once. Beyond them, the
- * platform pipes the rest, which saves CPU time and memory.
+ * The most bytes that may wait for a slow client. Up to that number, the slot is released as soon as the origin has
+ * sent its body. Beyond it, the platform pipes the rest, which saves CPU time and memory.
  */
 const bufferBytes = 65_536;
 
@@ -39,7 +39,7 @@ async function pipe(
   onEnd();
 }
 
-/** @returns whether the body has ended; else more bytes wait for the client than are buffered */
+/** @returns whether the body has ended; false when more than `bufferBytes` wait for the client */
 async function pipeUntilBufferFull(
   reader: ReadableStreamBYOBReader,
   writable: WritableStream<Uint8Array>,

@@ -37,7 +37,7 @@ export interface DeniedSpends {
   readonly admission: Admission;
 }
 
-/** A policy that denies before its limits are checked. */
+/** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
 export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "missing-key" }>;
 
 export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
@@ -144,7 +144,7 @@ function loggedDenials({ spends }: DeniedSpends, denying: readonly Outcome[]): L
   ];
 }
 
-/** Empty without a decision, which the event `object-silent` reports. */
+/** Empty when there is no decision: the event `object-silent` reports that. */
 function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[] {
   if (!("decision" in outcome)) return [];
   const { policy, decision } = outcome;

@@ -54,13 +54,16 @@ export const applicablePolicies = (
   isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes);
 
 export interface EnforcementOptions extends DenialContext {
-  /** The attributes that decide. A gateway describes those of its own request. */
+  /** The attributes that policies match and keys are made of. At `/check/forward`, those of the described request. */
   readonly attributes: RequestAttributes;
   /** Claims that a trusted caller states. They override those of the request's token. */
   readonly claims?: Claims;
   /** How long a spend is reserved, in milliseconds; null when it is final. Every spend is final without this function. */
   readonly reservationTtlMs?: (policy: Policy) => number | null;
-  /** Whether the response has rate limit fields that must stay alone. They are added to by default. */
+  /**
+   * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are
+   * added.
+   */
   readonly hasFinalFields?: (headers: Headers) => boolean;
   /** Answers an admitted request. */
   readonly forward: Forward;

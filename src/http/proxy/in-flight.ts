@@ -66,8 +66,8 @@ export class InFlight {
   }
 
   /**
-   * A client that goes away before its turn gets everything refunded. Afterwards its slots are released, and its costs are
-   * settled as far as the response has stated them.
+   * A client that goes away before its turn gets everything refunded. If it goes away later, its slots are released,
+   * and its costs are settled as far as the response has stated them.
    */
   #watchClient(signal: AbortSignal): void {
     const leave = (): void => {

@@ -159,7 +159,7 @@ export function problemResponse(
 /** The failure as an exception, for the service binding. */
 export function problemError(failure: Failure): Error {
   const problem = problemDetails(failure);
-  // RPC transfers the fields of a plain Error, and not its subclass.
+  // RPC transfers the fields of an Error, but not its class: the caller receives a plain Error.
   return Object.assign(new Error(`${problem.title}: ${problem.detail}`), { problem });
 }
 

@@ -188,7 +188,7 @@ describe("the key of ad hoc limits", () => {
     expect(answers).toMatchObject(keys.map(() => remaining(8)));
   });
 
-  it("the key of ad hoc limits may be a list, which no single text can equal", async () => {
+  it("the key of ad hoc limits may be a list of several texts, which equals no single text", async () => {
     const keys = [["a", "b"], ["b", "a"], 'a","b', ["a,b"], ["a", "b", "c"], "a", ["a"]];
     const answers = await answersOf([...keys, ["a", "b"], "abcdefgh".split("")].map(spend));
     // A list of one text equals that text.
@@ -292,7 +292,7 @@ describe("invalid ad hoc limits", () => {
     },
   );
 
-  it("a strategy without ad hoc limits is answered with 422", async () => {
+  it("the field strategy without the field limits is answered with 422", async () => {
     expect(await errorsOf({ key: "k", strategy })).toEqual([
       422,
       ["strategy", "no value without limits"],

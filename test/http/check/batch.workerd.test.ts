@@ -134,7 +134,7 @@ describe("a batch while no object answers", () => {
       RATE_LIMITER: { getByName: () => ({ batch: call }) },
     });
 
-  it("each check of a batch under a fail-open or fail-closed policy is a problem while no object answers", async () => {
+  it("each check of a batch under a fail-open or fail-closed policy is answered with a problem while no object answers", async () => {
     for (const onError of ["closed", "open"]) {
       const { check } = withoutObjects(onError);
       // oxlint-disable-next-line no-await-in-loop

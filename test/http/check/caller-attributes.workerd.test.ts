@@ -268,7 +268,7 @@ describe("GET /check/forward with attributes", () => {
     [{ "jwt:plan": ["free", "pro"] }, 5],
     [{ "jwt:beta": true }, 13],
   ])(
-    "GET /check/forward applies the attributes that the gateway sends: %j by %d/hour",
+    "GET /check/forward applies the attributes that the gateway sends: with %j the limit is %d/hour",
     async ([attributes, limit]) => {
       const gateway = headgate({ POLICIES: [forward], JWT_KEY: "s".repeat(32) });
       const response = await ask(gateway, attributes);

@@ -21,7 +21,7 @@ describe("self limits: policies for the paths of /check", () => {
     expect(await third.json()).toMatchObject({ "violated-policies": ["calls"] });
   });
 
-  it("self limits charge neither calls without a token nor health and document", async () => {
+  it("self limits charge neither calls without a token nor calls of /check/health and /check/openapi.json", async () => {
     const { send, check } = headgate({ POLICIES: [api, { ...calls, key: "global" }] });
     for (const path of ["/check/health", "/check/openapi.json", "/check?policy=api&key=u1"]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -157,7 +157,7 @@ describe('CHECK_AUTH = "none"', () => {
     }
   });
 
-  it("looks require a token without CHECK_AUTH, and other values are a configuration problem", async () => {
+  it("without CHECK_AUTH looks require a token, and CHECK_AUTH with any value but none is a configuration problem", async () => {
     const closed = headgate({ POLICIES: [api] });
     expect(await statusOf(closed.send("/check?policy=api&key=u1"))).toBe(401);
     const invalid = await headgate({ POLICIES: [api], CHECK_AUTH: "off" }).send("/");

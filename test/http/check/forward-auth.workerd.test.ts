@@ -353,7 +353,7 @@ const describing: Fields = {
 };
 
 describe("X-Forwarded-For of a described request", () => {
-  it("X-Forwarded-For ends in the visitor for trustedProxies, although Cloudflare appends the gateway", async () => {
+  it("trustedProxies reads X-Forwarded-For without the gateway's address, which Cloudflare has appended", async () => {
     const { send, check } = headgate({
       POLICIES: [{ name: "p", limits: "5/minute", trustedProxies: 1 }],
     });
@@ -379,7 +379,7 @@ describe("the claims of a described request", () => {
   const JWT_KEY = "a secret of the tests, thirty-two bytes or more";
   const policy = { name: "users", key: "jwt:sub", onMissingKey: "deny", limits: "5/hour" };
 
-  it("the claims of a described request are the gateway's attributes, and then those of its own token", async () => {
+  it("a claim of a described request is taken from the gateway's attributes, or else from the token of the described request", async () => {
     const { send, check } = headgate({ JWT_KEY, POLICIES: [policy] });
     const jwt = await new SignJWT({ sub: "forwarded" })
       .setProtectedHeader({ alg: "HS256" })

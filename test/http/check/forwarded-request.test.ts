@@ -47,7 +47,7 @@ describe("a field of the gateway's own call", () => {
 });
 
 describe("an invalid description", () => {
-  it("names the missing fields in the form that the gateway uses", () => {
+  it("the errors name missing fields as X-Original-* when the description has one of these, otherwise as X-Forwarded-*", () => {
     expect(invalidFields({})).toEqual(["X-Forwarded-Method", "X-Forwarded-Uri"]);
     expect(invalidFields({ "X-Original-URI": "/" })).toEqual(["X-Original-Method"]);
   });
@@ -84,7 +84,7 @@ describe("an invalid description", () => {
     expect(invalidFields({ ...traefik, [name]: value })).toEqual([]);
   });
 
-  it("rejects differing fields in both forms, because a client may have sent one of them", () => {
+  it("a description in the fields of both Traefik and nginx is rejected if they differ, because a client may have sent one of them", () => {
     expect(invalidFields({ ...nginx, "X-Forwarded-Uri": "/harmless" })).toEqual(["X-Original-URI"]);
     expect(invalidFields({ ...traefik, "X-Original-Method": "OPTIONS" })).toEqual([
       "X-Original-Method",

@@ -129,7 +129,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { cost: 7 })).toBe("denied: cost");
   });
 
-  it("the reason is limit when the burst of a queue is full rather than its maxDelay", async () => {
+  it("the reason is limit when a queue denies because its burst is used up, and not because of maxDelay", async () => {
     for (const maxDelay of [undefined, "2s", "1h"]) {
       const own = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay }] });
       // oxlint-disable-next-line no-await-in-loop
@@ -146,7 +146,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own)).toBe("denied: limit");
   });
 
-  it("looks, batches, reservations and ad hoc checks answer a reason", async () => {
+  it("the answers to looks, batches, reservations and ad hoc checks have a reason", async () => {
     const { check } = headgate({ POLICIES: [{ ...policy, deny: ["203.0.113.66"] }] });
     const looked = await check("GET", `/check?key=${key}&cost=2`);
     expect(await looked.json()).toMatchObject({ reason: "cost" });
@@ -187,7 +187,7 @@ it("a reservation beyond 1,000 on a key has the reason reservations, unless the 
   expect([banned.status, await banned.json()]).toMatchObject([200, { reason: "ban", id: null }]);
 });
 
-it("a denial by a dry run begins no ban, so that the key is not banned once the policy is enforced", async () => {
+it("a denial by a dry run begins no ban: the key is not banned when the policy is enforced afterwards", async () => {
   vi.spyOn(console, "warn").mockReturnValue(undefined);
   const banning = { name: "p", limits: "1/hour", strategy: "sliding-log", ban: "1h" };
   const KEY_SECRET = crypto.randomUUID();
@@ -217,7 +217,7 @@ describe("the reason in the problem details of the proxy and of /check/forward",
     expect(await reasonIn(never.send("/", visitor))).toBe("cost");
   });
 
-  it("the reason of a problem is delay for a full queue, and deny for a blocked key and a missing key part", async () => {
+  it("the reason of a problem is delay when a queue would delay the request longer than maxDelay, and deny for a blocked key and a missing key part", async () => {
     const delaying = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay: "50ms" }] });
     await statusOf(delaying.send("/", visitor));
     expect(await reasonIn(delaying.send("/", visitor))).toBe("delay");

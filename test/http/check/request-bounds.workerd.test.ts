@@ -30,7 +30,7 @@ describe("a body that is nested deeper than 64 levels", () => {
   ];
 
   it.each(bodies.map(([path, body]) => [path, body.length, body] as const))(
-    "JSON nested deeper than 64 levels in a body of %s is answered with 400, at %i characters",
+    "JSON nested deeper than 64 levels is answered with 400: a body of %s with %i characters",
     async (path, _length, body) => {
       const response = await post(path, body);
       expect([response.status, response.headers.get("Content-Type")]).toEqual([
@@ -76,17 +76,20 @@ it.each([
   ["CHECK_TOKENS", nested(2_000)],
   ["JWT_KEY", '{"kty":'.repeat(500)],
   ["CORS_ORIGINS", nested(2_000)],
-])("JSON nested too deep in the variable %s is a problem of that variable", async (name, text) => {
-  const broken = headgate({
-    LIMITS: "5/hour",
-    ...(name === "POLICIES" && { LIMITS: "" }),
-    [name]: text,
-  });
-  const response = await broken.send("/");
-  expect(response.status).toBe(500);
-  const { errors } = await response.json<{ errors: { variable: string }[] }>();
-  expect(errors.map(({ variable }) => variable)).toContain(name);
-});
+])(
+  "JSON nested too deep in the variable %s is reported as a problem of that variable",
+  async (name, text) => {
+    const broken = headgate({
+      LIMITS: "5/hour",
+      ...(name === "POLICIES" && { LIMITS: "" }),
+      [name]: text,
+    });
+    const response = await broken.send("/");
+    expect(response.status).toBe(500);
+    const { errors } = await response.json<{ errors: { variable: string }[] }>();
+    expect(errors.map(({ variable }) => variable)).toContain(name);
+  },
+);
 
 /** Pads JSON to a size. */
 const jsonOf = (text: string, sizeBytes: number): string => text.padEnd(sizeBytes, " ");

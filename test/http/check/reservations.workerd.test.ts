@@ -46,7 +46,7 @@ const settled = { settled: true };
 const unsettled = { settled: false };
 
 describe("POST /check/reserve", () => {
-  it("a reservation spends like a check, and answers an id with the decision", async () => {
+  it("a reservation spends like a check, and its answer has an id beside the decision", async () => {
     const own = headgate(log);
     expect(await reserve(own, 4)).toEqual({
       allowed: true,
@@ -112,7 +112,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(headgate({ ...sharded, KEY_SECRET }), visitor)).toEqual([9]);
   });
 
-  it("while the object does not answer, a local policy reserves without an id, and others answer 503", async () => {
+  it("while the object does not answer, a reservation under a local policy has no id, and others are answered with 503", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const silent = (onError: string): Headgate =>
@@ -134,7 +134,7 @@ describe("POST /check/reserve", () => {
 });
 
 describe("POST /check/settle", () => {
-  it("settling below the reserved cost refunds the difference at the time of the spend", async () => {
+  it("settling below the reserved cost refunds the difference as if it had never been spent", async () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     at(40_000);

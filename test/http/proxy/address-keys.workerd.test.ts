@@ -101,7 +101,7 @@ describe("K03: an IPv4 address", () => {
     ).toEqual([200, 429, 429, 429, 429, 429]);
   });
 
-  it("K03: different IPv4 addresses stay different when mapped, and from IPv6 with an IPv4 ending", async () => {
+  it("K03: different mapped IPv4 addresses are different visitors, and an IPv6 address that only ends like an IPv4 address is another visitor", async () => {
     const requests = ["::ffff:1.2.3.4", "::ffff:1.2.3.5", "64:ff9b::1.2.3.6", "2001:db8::1.2.3.4"];
     for (const ipv6Prefix of [32, 64, 128]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -164,7 +164,7 @@ describe("trustedProxies", () => {
     expect(await statusesOf({ trustedProxies: 1 }, requests)).toEqual([200, 429, 429, 200]);
   });
 
-  it("with trustedProxies, a list that is shorter, absent or without address there is a missing key part", async () => {
+  it("with trustedProxies, the key part is missing when the list is absent, too short or has no address at that place", async () => {
     const requests = [
       forwarded("203.0.113.1"),
       forwarded("203.0.113.2"),

@@ -123,14 +123,14 @@ const withoutObjects = (onError: string): ReturnType<typeof headgate> => {
 };
 
 describe("when the object is unavailable", () => {
-  it("a fail-closed policy answers 503 with Retry-After and without RateLimit fields when the object is unavailable", async () => {
+  it("a request under a fail-closed policy is answered with 503, Retry-After and no RateLimit fields when the object is unavailable", async () => {
     const response = await withoutObjects("closed").send("/", visitor);
     expect([response.status, response.headers.get("Retry-After")]).toEqual([503, "1"]);
     expect(response.headers.has("RateLimit")).toBe(false);
     expect(await response.json()).toMatchObject({ type: "about:blank", status: 503 });
   });
 
-  it("a fail-closed policy answers 503 even when a policy with onError = local denies", async () => {
+  it("a request under a fail-closed policy is answered with 503 even when a policy with onError = local denies", async () => {
     const limits = { limits: "1/minute", strategy: "fixed-window" };
     const { send } = headgate({
       POLICIES: [
@@ -176,7 +176,7 @@ describe("when the object is unavailable", () => {
 });
 
 describe("an internal error", () => {
-  it("an internal error at the start is logged once and answers every request with 500", async () => {
+  it("an internal error at the start is logged once, and every request is answered with 500", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const limits = Object.defineProperty({}, "limit", {
       enumerable: true,
@@ -197,7 +197,7 @@ describe("an internal error", () => {
     errors.mockRestore();
   });
 
-  it("an internal error in a request is logged and answers it with 500 problem details", async () => {
+  it("an internal error in a request is logged, and the request is answered with 500 problem details", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const { send } = headgate({ LIMITS: "2/minute" });
     const digest = vi.spyOn(crypto.subtle, "sign").mockRejectedValue(new Error("no entropy"));

@@ -33,7 +33,7 @@ describe("a fixed cost", () => {
   });
 });
 
-/** Texts and the cost that they are read as, with a maximum of 50; the pure tests of costs have more. */
+/** Texts and the cost that they are read as, with a maximum of 50; the unit tests of costs have more. */
 const costTexts: [string, number][] = [
   ["1", 1],
   ["7", 7],

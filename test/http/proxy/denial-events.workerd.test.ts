@@ -286,7 +286,7 @@ describe("dry-run-denied", () => {
     expect(other?.["key"]).not.toBe(run?.["key"]);
   });
 
-  it("dry-run-denied has a key pseudonym whether object, isolate, blocklist or batch decides", async () => {
+  it("dry-run-denied has a key pseudonym whether the object, the isolate or a blocklist decides, and also in a batch", async () => {
     const blocking = { ...dry, deny: ["9.9.9.9"] };
     const own = headgate({ POLICIES: [blocking] });
     await sendTwice(own);

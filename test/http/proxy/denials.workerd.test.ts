@@ -99,7 +99,7 @@ describe("onDeny", () => {
     expect(await response.text()).toBe("<p>Later!</p>");
   });
 
-  it("onDeny without a body answers problem details with its status", async () => {
+  it("when onDeny has no body, a denial is answered with problem details and the status of onDeny", async () => {
     const { send } = headgate({ POLICIES: [{ ...strict, onDeny: { status: 403 } }] });
     await statusOf(send("/", visitor));
     const response = await send("/", visitor);
@@ -107,7 +107,7 @@ describe("onDeny", () => {
     expect(await response.json()).toMatchObject({ status: 403, title: "Quota Exceeded" });
   });
 
-  it("onDeny with only a body, even an empty one, answers 429 as text/plain", async () => {
+  it("when onDeny has only a body, even an empty one, a denial is answered with 429 as text/plain", async () => {
     for (const body of ["Slow down, naïve one", ""]) {
       const { send } = headgate({ POLICIES: [{ ...strict, onDeny: { body } }] });
       // oxlint-disable-next-line no-await-in-loop

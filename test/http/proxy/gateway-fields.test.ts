@@ -31,13 +31,13 @@ describe("X-Forwarded-*", () => {
     expect(forwarded({ ...visitor, ...sent }).get("X-Forwarded-For")).toBe(expected);
   });
 
-  it("X-Forwarded-For ends in unknown without an address from the edge", () => {
+  it("X-Forwarded-For ends in the word unknown when the edge has sent no address", () => {
     const headers = forwarded({ "X-Forwarded-For": "192.0.2.1" });
     expect(headers.get("X-Forwarded-For")).toBe("192.0.2.1, unknown");
     expect(headers.get("Forwarded")).toContain("for=unknown;");
   });
 
-  it("X-Forwarded-Proto and X-Forwarded-Host have the requested values, not those of the client", () => {
+  it("X-Forwarded-Proto and X-Forwarded-Host have the scheme and host of the request's URL, not the values that the client has sent in these fields", () => {
     const spoofed = { "X-Forwarded-Proto": "ftp", "X-Forwarded-Host": "evil.example" };
     const headers = forwarded({ ...visitor, ...spoofed });
     expect(headers.get("X-Forwarded-Proto")).toBe("https");

@@ -258,7 +258,7 @@ describe("several policies with reservations", () => {
 });
 
 describe("a client that is gone before the decision", () => {
-  it("a request whose client is gone is not forwarded, and stays charged without a reservation", async () => {
+  it("a request whose client is gone before the decision is not forwarded, and keeps its charge unless it was reserved", async () => {
     const own = headgate({ LIMITS: "5/day" });
     const fetching = vi.spyOn(globalThis, "fetch");
     const client = new AbortController();

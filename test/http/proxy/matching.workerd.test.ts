@@ -123,7 +123,7 @@ describe("K12: a policy with methods", () => {
     expect(await statusesOf(others)).toEqual([200]);
   });
 
-  it("K12: neither spelling, body nor X-HTTP-Method-Override evades a policy for POST", async () => {
+  it("K12: neither another spelling of the method, nor a body, nor X-HTTP-Method-Override evades a policy for POST", async () => {
     const request = await exhausted({ methods: ["POST"] }, "/", "POST");
     const override = { ...visitor.headers, "X-HTTP-Method-Override": "GET" };
     expect(

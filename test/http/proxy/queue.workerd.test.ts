@@ -92,7 +92,7 @@ describe("queues of several policies", () => {
     [fast, slow, { name: "none", limits: "9/minute" }],
     [slow, fast],
   ])(
-    "a request waits once, for the longest delay of its queues, in any order",
+    "a request waits once, for the longest delay of its queues, whatever the order of its policies",
     async (policies) => {
       const { send } = headgate({ POLICIES: policies });
       const waits = await waitsDuring(async () => {

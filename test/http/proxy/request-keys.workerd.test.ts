@@ -172,7 +172,7 @@ describe("K05: a request without its key part", () => {
     expect(withKey.headers.get("RateLimit")).toBe('"named";r=0;t=3600, "address";r=3;t=3600');
   });
 
-  it('K05: onMissingKey = "deny" answers 403 with the missing part and charges nothing', async () => {
+  it(`K05: onMissingKey = "deny" denies with 403 and the missing part, and charges nothing`, async () => {
     const { send, check } = headgate({
       POLICIES: [
         { name: "address", key: "ip", limits: "5/hour", strategy },
@@ -292,7 +292,7 @@ describe("K10: a key part that occurs twice", () => {
     ["query:key", (random) => [`/?key=real&key=${random}`]],
     ["query:key", (random) => [`/?key=${random}&key=`]],
   ])(
-    "K10: a duplicate %s counts as missing, so that random values share one limit",
+    "K10: a duplicate %s counts as missing: therefore random values share one limit",
     async ([key, duplicate]) => {
       const policy = onePerHour({ key });
       const requests = Array.from({ length: 5 }, () => duplicate(crypto.randomUUID()));

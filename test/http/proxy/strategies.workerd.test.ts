@@ -31,7 +31,7 @@ const forms: readonly [Limit, capacity: number, retryAfterMs: number][] = [
   [{ window: "1w", align: "calendar", strategy: "fixed-window" }, 3, 7 * 24 * hour],
   [{ window: "1mo" }, 3, 28 * 24 * hour],
   [{ strategy: "sliding-log" }, 3, 60 * second],
-  // The window, and until the weighted count of the three is below 2: 3 × (60 − e) / 60 < 2.
+  // The window, and then the time until the weighted count of the three is below 2: 3 × (60 − e) / 60 < 2.
   [{ strategy: "sliding-window-counter" }, 3, 80 * second + 1],
   [{ strategy: "sliding-buckets" }, 3, 61 * second],
   [{ strategy: "sliding-buckets", edge: "drop" }, 3, 60 * second],
@@ -128,7 +128,7 @@ async function expectStatuses(
 
 const times = (count: number, status: number): number[] => Array<number>(count).fill(status);
 
-describe("stories of 10 per minute", () => {
+describe("10 per minute over time", () => {
   it("a fixed window of 10 per minute begins with the first request at 0:45 and ends at 1:45", () =>
     expectStatuses({ LIMITS: "10/minute", STRATEGY: "fixed-window" }, [
       ["0:45", [200]],

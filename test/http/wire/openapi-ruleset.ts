@@ -10,11 +10,11 @@ const off = {
   "info-contact": "off",
   // The document has an SPDX identifier; OpenAPI 3.1 allows only one of the two.
   "license-url": "off",
-  // The RateLimit fields describe the checked key and not the caller, so that they are in the body.
+  // The RateLimit fields describe the checked key and not the caller; therefore they are in the body.
   "owasp:api4:2023-rate-limit": "off",
   // A denial is an answer. Only operations with `deny` have a 429.
   "owasp:api4:2023-rate-limit-responses-429": "off",
-  // Tokens must not be used in browsers, so that no origin is allowed.
+  // Tokens must not be used in browsers; therefore no origin is allowed.
   "owasp:api8:2023-define-cors-origin": "off",
 } as const;
 

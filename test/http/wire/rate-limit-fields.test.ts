@@ -144,7 +144,7 @@ describe("RateLimit fields of an origin", () => {
   });
 
   it.for(["limit=100, remaining=5", "5", "100;w=60", '"broken'])(
-    "nothing is added to RateLimit fields of an origin in another form: %j",
+    "nothing is added to RateLimit fields of an origin that are no lists of names: %j",
     (value) => {
       const headers = new Headers({ RateLimit: value });
       addRateLimitFields(headers, {
