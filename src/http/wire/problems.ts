@@ -198,7 +198,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
       retryAfterMs === null
-        ? "Its cost exceeds the quota's capacity, so that it can never be allowed."
+        ? "Its cost exceeds the quota's capacity; therefore it can never be allowed."
         : retryText(retryAfterMs);
     return {
       status: 429,

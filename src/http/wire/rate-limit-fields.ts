@@ -111,7 +111,7 @@ const greatestInteger = 999_999_999_999_999;
 /** Rounds up. The library would serialise other numbers as Decimals, which these parameters must not be. */
 function integer(value: number): number {
   if (Number.isNaN(value))
-    throw new RangeError("a RateLimit field has no value for what is no number");
+    throw new RangeError("a RateLimit field cannot have a value that is not a number");
   return Math.min(Math.max(0, Math.ceil(value)), greatestInteger);
 }
 
