@@ -44,7 +44,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/,
   },
   "http/wire": {
-    // Decisions and failures, and never a policy or a configuration.
+    // `http/wire` imports decisions and failures, and never a policy or a configuration.
     from: [...pure, "limiter/client/outcome.ts"],
     packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
   },

@@ -6,13 +6,13 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
   [Index in keyof Values]: fc.Arbitrary<Values[Index]>;
 };
 
-/** A full test run draws this many times as many values, unless a test states its own number. */
+/** A full test run multiplies the number of drawn values by this factor, unless a test states its own number. */
 const fullRunFactor = 4;
 
 /**
- * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the property
- * are discarded with `fc.pre` and drawn again, so that every run counts: with too few live runs the test fails.
- * fast-check's own runner for vitest is not used, since loading it takes seconds.
+ * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the
+ * property are discarded with `fc.pre` and drawn again, so that every run checks the property: with too few such runs
+ * the test fails. fast-check's own runner for vitest is not used, since loading it takes seconds.
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,
@@ -22,13 +22,14 @@ export function forAll<Values extends [unknown, ...unknown[]]>(
 ): () => Promise<void> {
   const leastRuns = isFull ? fullRuns : numRuns;
   return async () => {
-    let liveRuns = 0;
+    let checkedRuns = 0;
     const property = fc.asyncProperty<Values>(...arbitraries, async (...values) => {
       const holds = await check(...values);
-      liveRuns++;
+      checkedRuns++;
       return holds;
     });
     await fc.assert(property, { numRuns: leastRuns });
-    if (liveRuns < leastRuns) throw new Error(`only ${liveRuns} of ${leastRuns} runs were live`);
+    if (checkedRuns < leastRuns)
+      throw new Error(`only ${checkedRuns} of ${leastRuns} runs checked the property`);
   };
 }

@@ -74,7 +74,10 @@ class SyncState {
     return new Map(unitsByIsolate);
   }
 
-  /** The units of `other` on a key that the last snapshot of `isolate` includes: the first that it spent. */
+  /**
+   * The units of `other` on a key that the last snapshot of `isolate` includes. They are the first that `other`
+   * spent.
+   */
   unitsKnown(isolate: number, other: number, key: string): number {
     return this.#inSnapshot.get(`${isolate} ${key}`)?.get(other) ?? 0;
   }

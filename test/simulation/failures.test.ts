@@ -127,7 +127,8 @@ describe("a flood on a key whose object answers one call in seven", () => {
         return limiter.check(call);
       };
     });
-    // The object does not learn what the isolate admits locally, so each of them enforces the limit once.
+    // The object does not learn what the isolate admits locally, so isolate and object can each admit up to the
+    // limit.
     expect(mostIn(windowMs, admitted)).toBeLessThanOrEqual(2 * limit);
     expect(admitted.length).toBeGreaterThanOrEqual(limit);
     expect(calls).toBeGreaterThan(answersEvery);

@@ -127,7 +127,7 @@ describe("strict and leased consistency under random faults", () => {
         runs,
         fullRuns,
       )();
-      // The property is only live when slices are spent from.
+      // The runs check the property only if isolates spend from slices.
       expect(spentFromSlices > 1_000).toBe(consistency === "leased");
     },
   );

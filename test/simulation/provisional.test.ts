@@ -84,7 +84,7 @@ interface Flood {
   readonly allowed: number;
 }
 
-/** Floods a shared tenant key. Most requests are denied by their address. */
+/** Floods a shared tenant key. Most requests are denied by the policy on their address. */
 async function floodTenant(
   tenant: Policy,
   { seed, maximumDelayMs, requests, everyMs, allowed }: Flood,
@@ -164,7 +164,7 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (strategy, limit
 });
 
 describe("a provisional spend", () => {
-  it("a provisional concurrency slot that stands is taken for the whole window", async () => {
+  it("a provisional concurrency slot that becomes final is taken for the whole window", async () => {
     const world = new World();
     const fleet = new Fleet(world, 1, { maximumDelayMs: 5, lost: 0, unanswered: 0 });
     const client = new LimiterClient(fleet.namespace(), world.clock());

@@ -127,7 +127,7 @@ const defaultsOf: Readonly<Record<string, object>> = {
 
 describe("the notation of limits in every spelling", () => {
   it(
-    "any spelling of limits parses to these limits, for every strategy",
+    "limits parse to the same result in every spelling, for every strategy",
     forAll(
       [distinct, spaces, fc.constantFrom(...strategies.keys())],
       (limits, space, strategy) => {
@@ -241,7 +241,9 @@ function quoted(text: string): string {
   return json.length > 200 ? `${json.slice(0, 200)}…` : json;
 }
 
-/** This strategy accepts every product of limit and window, so that the text alone decides. */
+/**
+ * `sliding-buckets` accepts every product of limit and window, so only the text decides whether a limit is accepted.
+ */
 const strategy = "sliding-buckets";
 
 const parsedOf = ({ limit, windowMs, period }: Limit) =>

@@ -4,10 +4,10 @@ import type { LimitInput } from "../../src/strategies/index.ts";
 import { meterOf } from "./meters.ts";
 import { at, expectTimeline } from "./timeline.ts";
 
-describe("timelines of sliding buckets: an hour in minutes", () => {
+describe("timelines of sliding buckets: a window of one hour in buckets of one minute", () => {
   const anHour = { limit: 240, window: "1h", buckets: 60 };
 
-  test("edge keep counts a unit until the end of its minute is one hour old", () => {
+  test("edge = keep counts a unit until the end of its minute is one hour old", () => {
     expectTimeline(anHour, "sliding-buckets", [
       ["10:00:01", 100, true, 140],
       ["10:00:59", 100, true, 40],
@@ -19,7 +19,7 @@ describe("timelines of sliding buckets: an hour in minutes", () => {
     ]);
   });
 
-  test("edge drop no longer counts a unit up to one minute too early", () => {
+  test("edge = drop stops counting a unit up to one minute before it is one hour old", () => {
     expectTimeline({ ...anHour, edge: "drop" }, "sliding-buckets", [
       ["10:00:59", 240, true, 0],
       ["10:59:59.999", 1, false, 0, 1],
@@ -80,7 +80,7 @@ describe("timelines of token buckets", () => {
       ["1:30", 10, true, 0],
       ["2:29.999", 1, false, 0, 1],
       ["2:30", 4, true, 6],
-      // The bucket is full at 3:30, so the grid ends and restarts with the next spend.
+      // The bucket is full at 3:30, so the grid of refill times ends, and the next spend starts a new one.
       ["3:45", 10, true, 0],
       ["4:44.999", 1, false, 0, 1],
       ["4:45", 1, true, 9],

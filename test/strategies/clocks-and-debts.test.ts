@@ -1,4 +1,4 @@
-/** Rules of every strategy beyond the laws: clocks that step back, held units and debts. */
+/** Rules of every strategy beyond the laws: clocks that step back, lent units and debts. */
 import * as fc from "fast-check";
 import { expect } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
@@ -66,7 +66,7 @@ testEach(
   },
 );
 
-/** A run whose meter is exhausted, with its clock set back by more than the longest window and so many ticks. */
+/** A run whose meter is exhausted. Its clock is set back by the longest window, 1 ms and `ticks` ticks. */
 function misset(scenario: Scenario, ticks: number): ScenarioRun {
   const exhausted = run(scenario);
   const { meter, latestMs } = exhausted;
@@ -121,7 +121,7 @@ testEach(
 
 testEach(
   inelasticLimitSets,
-  "held units count as spent at the instant of the decision",
+  "lent units count as spent at the instant of the decision",
   (limitSet) =>
     forAllScenarios(
       [scenarios(limitSet), fc.nat(8), fc.integer({ min: 1, max: 8 })],
@@ -138,7 +138,7 @@ testEach(
 
 testEach(
   inelasticLimitSets,
-  "held units are not part of the state, whether the request is allowed or denied",
+  "lent units are not part of the state, whether the request is allowed or denied",
   (limitSet) =>
     forAllScenarios(
       [scenarios(limitSet), fc.nat(8), fc.constantFrom(0, 0, 1)],

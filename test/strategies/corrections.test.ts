@@ -36,7 +36,7 @@ function expectCorrections(limit: LimitInput, rows: readonly Row[]): void {
 describe("late bookings and refunds of a fixed window opened by the first request", () => {
   const limit = { limit: 10, window: "1m", strategy: "fixed-window" };
 
-  test("a booking from before the window counts in it while it is less than one window old", () => {
+  test("a booking from before the current window counts in that window if it is younger than one window length", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 1, "", 9],
       ["1:10", "book", 2, "0:30", 7],

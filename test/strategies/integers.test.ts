@@ -13,7 +13,7 @@ describe("multiplyDivideFloor and multiplyDivideCeil", () => {
   const divisor = fc.oneof(fc.integer({ min: 1, max: 1_000 }), fc.integer({ min: 1 }));
 
   test(
-    "a product divided is rounded down or up exactly while the quotient is a safe integer",
+    "multiplyDivideFloor and multiplyDivideCeil round exactly while the quotient is a safe integer",
     forAll(
       [factor, factor, divisor],
       (a, b, by) => {

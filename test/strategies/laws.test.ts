@@ -37,7 +37,10 @@ function isSound(limit: LimitDecision): boolean {
   );
 }
 
-/** Whether the waits of a decision on a cost of 1 are in order. */
+/**
+ * Whether the waits of a decision on a cost of 1 ascend: until more units are available, until 1 unit fits, until the
+ * reset.
+ */
 function isInOrder(limit: LimitDecision): boolean {
   const { replenishAfterMs, resetAfterMs, retryAfterMs } = limit;
   if (isFull(limit)) return replenishAfterMs === 0 && resetAfterMs === 0;
@@ -267,7 +270,7 @@ testEach(limitSets, "law 9: discarding a state at its idleAtMs changes no decisi
     const fromMs = Math.max(meter.idleAtMs(), latestMs) + ticks * scenario.tickMs;
     const discarding = new ScenarioRun(createMeter(scenario.limits), fromMs, 0);
     const keeping = new ScenarioRun(meter, fromMs, 0);
-    // Refunds of earlier spends must have no effect on either side.
+    // Refunds of earlier spends must affect neither of the two compared meters.
     discarding.spends = [...spends];
     keeping.spends = [...spends];
     expectSame(keeping.meter.look(1, fromMs), discarding.meter.look(1, fromMs));

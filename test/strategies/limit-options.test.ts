@@ -373,14 +373,14 @@ describe("windows of a month or a year", () => {
     ["10/year", year],
     ["10/y", year],
     ["10 per 01 yr", year],
-  ])("%j is a calendar window for every strategy of the policy", ([text, options]) => {
+  ])("%j is a calendar window, whatever the policy's strategy is", ([text, options]) => {
     for (const strategy of ["token-bucket", "concurrency", "sliding-log", "fixed-window"]) {
       const expected = { name: "default", limit: 10, ...options };
       expect(parseLimits(text, { strategy })).toEqual([expected]);
     }
   });
 
-  it("a limit beside one per month keeps the policy's strategy", () => {
+  it("in a list with a limit per month, the other limits keep the policy's strategy", () => {
     const strategiesOf = parseLimits("1/day; 9/month", { strategy: "token-bucket" });
     expect(strategiesOf.map(({ strategy }) => strategy)).toEqual(["token-bucket", "fixed-window"]);
   });

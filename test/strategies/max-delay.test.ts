@@ -19,7 +19,7 @@ const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: num
   ),
 ];
 
-/** Slots of W/L each, counted in units of 1/L ms, so that all numbers are integers. */
+/** Slots of W/L ms each (window W ms, limit L), counted in units of 1/L ms, so that all numbers are integers. */
 class NaiveQueue {
   #freeAt = 0;
   readonly #limit: number;

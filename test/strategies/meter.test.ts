@@ -27,7 +27,7 @@ import {
 } from "./scenario.ts";
 import { limitOf, plainVariants } from "./variants.ts";
 
-/** A meter that has spent so many units of each limit at the start. */
+/** A meter that has spent `units` units of each limit at the start. */
 function spent(units: number, ...limits: Limit[]): Meter {
   const meter = createMeter(limits);
   expect(meter.consume(units, startMs).allowed).toBe(true);

@@ -1,4 +1,7 @@
-/** Law 10 with other spends between a spend and its refund: a refund never leaves more than if its units were not spent. */
+/**
+ * Law 10 with other spends between a spend and its refund: a refund never leaves more than if its units had never
+ * been spent.
+ */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter, parseLimits } from "../../src/strategies/index.ts";
@@ -48,7 +51,7 @@ for (const { title, spend, undo } of returns) {
   testEach(
     // A settlement after the end of a bucket does not move the buckets: law 10 declares this exception.
     title === "a refund" ? refundable : refundable.filter((each) => !opensCounter(each)),
-    `law 10: ${title} leaves no more than if the units were not spent, then and later`,
+    `law 10: ${title} leaves no more units than if the refunded units had never been spent, then and later`,
     (limitSet) =>
       forAll(
         [
@@ -80,7 +83,8 @@ for (const { title, spend, undo } of returns) {
           undo(meter, { cost, actualCost, spentAtMs, ttlMs }, refunding.nowMs);
           // The end of a window or a refill has already returned all units: the refund is a no-op, and the spend stands.
           fc.pre(JSON.stringify(meter.look(1, refunding.nowMs)) !== before);
-          // A bucket that requests open may open later than necessary, so later spends can open other buckets.
+          // After a refund, a bucket that a request opened may open later than without the refunded spend. Later
+          // spends can then open other buckets.
           if (!opensCounter(limitSet)) {
             applyToBoth(laterSteps, refunding, other);
           }

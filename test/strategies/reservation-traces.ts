@@ -1,6 +1,7 @@
 /**
- * Traces with reservations, and the trace without reservations that law 10 compares them with. There, each reservation is
- * a final spend at the same instant: of its full cost while it is open, and of its settled cost afterwards.
+ * Traces with reservations, and the trace without reservations that law 10 compares them with. There, each
+ * reservation is a plain spend at the same instant: of its full cost while it is open, and of its settled cost
+ * afterwards.
  */
 import * as fc from "fast-check";
 import { createMeter, type Limit, type Meter } from "../../src/strategies/index.ts";
@@ -156,8 +157,8 @@ export function withoutReservations(limit: Limit, { spends }: Trace): Meter {
 const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
 
 /**
- * Whether the window, bucket or refill period in which a request was spent has not ended yet, where requests open these.
- * It is found by walking through all spends.
+ * Whether the window, bucket or refill period in which a request spent its units has not ended yet. This concerns
+ * only strategies in which requests open these periods. The result is found by walking through all spends.
  */
 export function isInTime(limit: Limit, trace: Trace, spend: Spend): boolean {
   const { windowMs, strategy } = limit;

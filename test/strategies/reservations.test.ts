@@ -226,7 +226,8 @@ testEach(
         const { meter, nowMs } = run(scenario);
         const other = createMeter(scenario.limits, meter.snapshot());
         const cost = pick % (remainingAt(meter, nowMs) + 2);
-        // Slots that are freed sooner than a request's would make the snapshots differ.
+        // If the slots of the reservation were freed sooner than those of a plain request, the snapshots would
+        // differ.
         const ttlMs = scenario.longestWindowMs + ticks * scenario.tickMs;
         const decision = meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
         expectSame(decision, other.consume(cost, nowMs, heldUnits));

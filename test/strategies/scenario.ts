@@ -31,7 +31,7 @@ export interface Scenario {
   readonly tickMs: number;
   readonly startMs: number;
   readonly steps: readonly Step[];
-  /** Steps for after the law's own calls. */
+  /** Steps after the law's own calls. */
   readonly laterSteps: readonly Step[];
 }
 

@@ -186,7 +186,7 @@ describe("segments in rows of their own", () => {
     ...limitsOf("10000 per 200 seconds", "concurrency"),
   ];
 
-  /** Numbers texts like rows of storage. */
+  /** Assigns a number to each text, as to the storage rows of segments. */
   function segmentRows() {
     const texts: string[] = [];
     const numberOf = (text: string): number => {
@@ -196,7 +196,7 @@ describe("segments in rows of their own", () => {
     return { texts, numberOf, textOf: (number: number) => texts[number] };
   }
 
-  test("detached segments are attached again, with and without their limits", () => {
+  test("detached segments are attached again, whether or not their limits are in use", () => {
     const meter = createMeter(limits.filter((_, index) => index !== 1));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + unit);
     const { texts, numberOf, textOf } = segmentRows();
@@ -341,7 +341,7 @@ describe("a long log with random corrections", () => {
       if (leaving === 0) continue;
       let left = leaving;
       const last = all.find(([, units]) => (left -= units) <= 0);
-      // This cost fits when so many units have stopped counting.
+      // This cost fits once `leaving` units have stopped counting.
       const cost = limit.limit - used + leaving;
       expectSame(
         strategy.waitMs(limit, log, cost, nowMs),

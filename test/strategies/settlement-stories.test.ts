@@ -88,10 +88,10 @@ describe("reservations in a window that a request opens", () => {
     const ttlMs = 600_000;
     meter.reserve({ cost: 6, ttlMs }, startMs);
     meter.consume(2, startMs + 70_000);
-    // 6 × 50/60 and 2
+    // 6 × 50/60 + 2 units are in use.
     expect(remainingAt(meter, startMs + 70_000)).toBe(3);
     meter.settle({ cost: 6, actualCost: 3, spentAtMs: startMs, ttlMs }, startMs + 70_000);
-    // 3 × 50/60 and 2
+    // 3 × 50/60 + 2 units are in use, rounded down.
     expect(remainingAt(meter, startMs + 70_000)).toBe(6);
     const before = meter.look(1, startMs + 70_000).limits[0]?.resetAfterMs;
     expect(before).toBe(110_000 - 30_000 + 1);
@@ -211,7 +211,7 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
   });
 
   test.each([1, 10, 1_000])(
-    "each of %i open reservations takes at most 24 bytes of stored row",
+    "each of %i open reservations adds at most 24 bytes to the stored row",
     (count) => {
       const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
       const [reserving, spending] = [createMeter(limits), createMeter(limits)];
@@ -226,7 +226,7 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
     },
   );
 
-  test("the snapshot keeps no data of settled reservations or after ttlMs", () => {
+  test("the snapshot keeps no data of a reservation that is settled or past its ttlMs", () => {
     const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
     const [reserving, spending] = [createMeter(limits), createMeter(limits)];
     const openTexts = (meter: Meter): number =>
@@ -249,7 +249,7 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
 });
 
 describe.each(titledForms)("withLimits with another number of units: $title", ({ limit }) => {
-  test("withLimits neither stores nor revives a live state when only the number of units changes", () => {
+  test("withLimits uses a state in memory as it is, without writing and reading it, when only the number of units changes", () => {
     const strategy = strategies.get(limit.strategy ?? "");
     if (strategy === undefined) throw new Error("expected a registered strategy");
     const [few, many] = [4_000, 6_000].map((units) => parseLimits({ ...limit, limit: units }));
@@ -298,7 +298,7 @@ describe("the declared exceptions of law 10", () => {
     });
   });
 
-  test("a settlement after an interval refill refunds the units still owed and keeps the grid", () => {
+  test("a settlement after an interval refill refunds only the units that no refill has returned yet, and keeps the grid of refill times", () => {
     const limits = parseLimits({
       limit: 10,
       window: "1m",
@@ -313,7 +313,7 @@ describe("the declared exceptions of law 10", () => {
     for (let unit = 0; unit < 50; unit++) {
       meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + unit, ttlMs }, startMs + 61_000);
     }
-    // The refill returned 10 of the 51 owed units, and the settlements returned the other 41.
+    // The refill returned 10 of the 51 spent units, and the settlements returned the other 41.
     expect(meter.look(1, startMs + 61_000).limits[0]).toMatchObject({ remaining: 100 });
     meter.consume(1, startMs + 61_000);
     expect(remainingAt(meter, startMs + 61_000)).toBe(99);

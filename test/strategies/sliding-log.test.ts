@@ -100,7 +100,7 @@ describe("meters that share parts of a log", () => {
     expect(other.look(5, startMs + 50).retryAfterMs).toBe(60_000 - 48);
   });
 
-  test("a look with held units does not affect later decisions", () => {
+  test("a look that counts lent units as spent does not affect later decisions", () => {
     const limits = limitsOf("10/minute");
     const [disturbed, undisturbed] = [createMeter(limits), createMeter(limits)];
     for (let step = 0; step < 12; step++) {

@@ -34,13 +34,13 @@ describe.each([
 });
 
 describe("a settlement after the limit of a bucket has changed", () => {
-  test("a refund after a change of the limit is rounded down to the least level owed", () => {
+  test("after a change of the limit, a refund is rounded down to the units that the reservation certainly still holds", () => {
     const slow = limitsOf({ strategy: "token-bucket", limit: 3, window: "10ms", name: "bucket" });
     const fast = limitsOf({ strategy: "token-bucket", limit: 5, window: "10ms", name: "bucket" });
     const meter = createMeter(slow);
     const ttlMs = 10_000;
     meter.reserve({ cost: 1, ttlMs }, startMs);
-    // 7 credits of the reservation are still owed: 1.4 credits of the other limit.
+    // 7 credits of the reservation have not been returned yet. They are 1.4 credits of the other limit.
     meter.consume(1, startMs + 1);
     for (const other of [meter.withLimits(fast), createMeter(fast, stored(meter))]) {
       other.settle({ cost: 1, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 1);
@@ -272,7 +272,7 @@ describe("the validation of open reservations", () => {
         expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
       });
 
-      test("open reservations stay with the state of an absent limit, live and stored", () => {
+      test("open reservations stay with the state of an absent limit, in memory and in storage", () => {
         const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
         for (const meter of [
           createMeter(limits, snapshot).withLimits(day).withLimits(limits),
@@ -294,14 +294,14 @@ describe("the validation of open reservations", () => {
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("stored reservations of a bucket are refused when they owe more than the bucket", () => {
+  test("stored reservations of a bucket are refused when they hold more units than the bucket has in use", () => {
     const { limits, snapshot } = snapshotOf("token-bucket");
     const text = packed(0, 5, 2, 100, 2 ** 40);
     const other = [...snapshot.slice(0, 3), ["+", 0, text]];
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("stored reservations of an interval refill are refused with a final spend later than the latest time seen", () => {
+  test("stored reservations of an interval refill are refused when a spend without a reservation is later than the latest time seen", () => {
     const limits = limitsOf({
       limit: 10,
       window: "1m",
@@ -321,7 +321,7 @@ describe("the validation of open reservations", () => {
 
 describe("the size of open reservations", () => {
   test.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
-    "sizeBytes includes open reservations, live and stored (%s)",
+    "sizeBytes includes open reservations, in memory and in storage (%s)",
     (strategy) => {
       const limits = limitsOf({ limit: 2_000, window: "1h", strategy });
       const [reserving, spending] = [createMeter(limits), createMeter(limits)];

@@ -120,7 +120,7 @@ describe("withLimits", () => {
     return meter;
   }
 
-  test("withLimits keeps a log for its own limit and for a copy of the limit", () => {
+  test("withLimits keeps a log when it is given the same limit object or an equal one", () => {
     const snapshot = longLog().snapshot();
     expect(longLog().withLimits(structuredClone(log)).snapshot()).toStrictEqual(snapshot);
     const withoutLog = longLog().withLimits(day);
@@ -129,7 +129,7 @@ describe("withLimits", () => {
     expect(remainders(both, startMs + 5_000)).toEqual([7_000, 4]);
   });
 
-  test("the state of an absent limit is kept until it is idle, live and stored", () => {
+  test("the state of an absent limit is kept until it is idle, in memory and in storage", () => {
     const absent = longLog().withLimits([]).withLimits(day);
     absent.consume(1, startMs + 50_000);
     const stored = createMeter(day, absent.snapshot());
@@ -192,7 +192,7 @@ const retentionsMs: Readonly<Record<string, number>> = {
 };
 
 test.each(variants.filter(({ tickMs }) => tickMs === null))(
-  "retentionMs is how long a meter remembers its whole capacity ($title)",
+  "retentionMs is how long a meter remembers a spend of its whole capacity ($title)",
   (variant) => {
     const retentionMs = retentionsMs[variant.title] ?? windowMs;
     const meter = createMeter([limitOf(variant, 10, windowMs)]);

@@ -14,7 +14,7 @@ export interface OpenSpend {
   /** The address of the reservation in the object; null for a final spend or a spend of the isolate. */
   readonly address: ReservationAddress | null;
   /** Ends the provisional time: every object has admitted the request. */
-  readonly confirm: () => void;
+  readonly finalize: () => void;
   readonly giveBack: () => Promise<unknown>;
   /** Corrects a reservation to its actual cost; a final spend stays as it is. */
   readonly settle: (costOf: CostOf) => Promise<unknown>;
@@ -25,7 +25,7 @@ export interface OpenSpend {
 /** An open spend of the isolate itself, without a reservation in an object. */
 export const localSpend = (spend: Pick<OpenSpend, "giveBack"> & Partial<OpenSpend>): OpenSpend => ({
   address: null,
-  confirm: () => undefined,
+  finalize: () => undefined,
   settle: async () => undefined,
   renew: async () => undefined,
   ...spend,
@@ -64,8 +64,8 @@ export class Admission {
   }
 
   /** Ends the provisional time of all spends: the request is admitted. */
-  confirm(): void {
-    for (const spend of this.#open) spend.confirm();
+  finalize(): void {
+    for (const spend of this.#open) spend.finalize();
   }
 
   giveBack(): Promise<void> {

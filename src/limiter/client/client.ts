@@ -87,7 +87,7 @@ export class LimiterClient {
       }
       admission.outcomes.push(...outcomes);
     }
-    if (enforced.length > 1) admission.confirm();
+    if (enforced.length > 1) admission.finalize();
     admission.decidedAtMs = this.#isolate.clock.now();
     if (enforced.length < groups.length) {
       const context = { admission, waitUntil, provisionalMs: 0 };

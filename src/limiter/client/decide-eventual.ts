@@ -45,14 +45,16 @@ export class EventualDecider {
     if (!outcomes.every(admits)) return outcomes;
     reportDryRuns(group, outcomes);
     if (spent.length === 0) return outcomes;
-    const confirm = (): void => {
+    const finalize = (): void => {
       const provisionalAtMs = spentAtMs;
       spentAtMs = this.#clock.now();
-      this.#update(spent, context, (replica) => replica.confirm(spent, provisionalAtMs, spentAtMs));
+      this.#update(spent, context, (replica) =>
+        replica.finalize(spent, provisionalAtMs, spentAtMs),
+      );
     };
     void admission.add(
       localSpend({
-        ...(provisionalMs > 0 && { confirm }),
+        ...(provisionalMs > 0 && { finalize }),
         giveBack: async () => {
           const nowMs = this.#clock.now();
           const booked = this.#replicaOf(spent).giveBack(spent, spentAtMs, nowMs);

@@ -24,9 +24,9 @@ export class LeasedDecider {
     if (context.provisionalMs === 0) count.book();
     void context.admission.add(
       localSpend({
-        confirm: () => {
+        finalize: () => {
           count.book();
-          spent.confirm();
+          spent.finalize();
         },
         giveBack: async () => {
           count.settle(() => 0);

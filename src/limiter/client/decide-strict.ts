@@ -160,7 +160,7 @@ export class StrictDecider {
 
   #openCheck(booked: readonly BookedSpend[], count: LocalCount, provisionalMs: number): OpenSpend {
     return localSpend({
-      confirm: count.book,
+      finalize: count.book,
       giveBack: () => {
         count.settle(() => 0);
         return this.refund(booked, provisionalMs);
@@ -181,7 +181,7 @@ export class StrictDecider {
       caller.call({ ...settleRequest(address, costs), isRepeatable: true });
     return {
       address,
-      confirm: count.book,
+      finalize: count.book,
       giveBack: () => {
         count.settle(() => 0);
         return end({ cost: 0 });

@@ -10,7 +10,7 @@ export const spendableMs = 1_000;
 /** How long the object holds a slice. After `spendableMs`, the rest is the time to return the slice. */
 const sliceTtlMs = 2 * spendableMs;
 /**
- * How long an ended slice waits for its provisional spends to be confirmed or given back. The wait must be short, because
+ * How long an ended slice waits for its provisional spends to become final or be given back. The wait must be short, because
  * the object books the whole slice when it is returned too late.
  */
 export const provisionalGraceMs = 75;
@@ -126,7 +126,7 @@ export class Lease {
   }
 
   /** The slice that keeps a used lease from running out. */
-  refillSlice(): SliceWanted {
+  nextSlice(): SliceWanted {
     return newSlice(Math.max(leastUnits, this.#wantedUnits));
   }
 

@@ -39,7 +39,7 @@ const returnTimeoutMs = 1_000;
 export interface SliceSpend {
   readonly outcomes: readonly Outcome[];
   /** Ends the provisional time of the spend. */
-  readonly confirm: () => void;
+  readonly finalize: () => void;
   /** Gives the spend back. @returns the part that the object has booked and must refund */
   readonly giveBack: () => Promise<readonly BookedSpend[]>;
 }
@@ -91,11 +91,11 @@ export class Leases {
       provisionalUnits = 0;
     };
     if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
-      waitUntil(this.#refill(lease, group, waitUntil));
+      waitUntil(this.#borrowNext(lease, group, waitUntil));
     }
     return {
       outcomes: lease.outcomes(group, nowMs),
-      confirm: () => {
+      finalize: () => {
         endProvisional();
         if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
       },
@@ -148,11 +148,11 @@ export class Leases {
     return this.#call(lease, { group, provisionalMs, wanted, waitUntil, settleLate });
   }
 
-  async #refill(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
+  async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
     await this.#call(lease, {
       group: group.map((spend) => ({ ...spend, cost: 0 })),
       provisionalMs: 0,
-      wanted: lease.refillSlice(),
+      wanted: lease.nextSlice(),
       waitUntil,
       settleLate: () => undefined,
     });

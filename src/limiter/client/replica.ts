@@ -3,7 +3,7 @@
  * the isolate's own spends since then.
  *
  * 1. `decide` spends from the replica. A spend is unsent until a batch takes it. A spend that a later object may still deny
- *    is provisional, and becomes unsent with `confirm`.
+ *    is provisional, and becomes unsent with `finalize`.
  * 2. `startSync` puts all unsent spends in a batch with a number. The object counts each number of an isolate once, so a
  *    batch without an answer is sent again, unchanged.
  * 3. `finishSync` takes the snapshots of the reply, which include the batch. It adds the spends that are still unsent or
@@ -116,7 +116,7 @@ export class Replica {
   /**
    * Spends all or nothing.
    * @param localMs the time by the isolate's clock
-   * @param provisionalMs 0 for a final spend; otherwise `confirm` or `giveBack` follows
+   * @param provisionalMs 0 for a final spend; otherwise `finalize` or `giveBack` follows
    */
   decide(group: readonly Spend[], localMs: number, provisionalMs: number): readonly Outcome[] {
     const nowMs = localMs + this.#clockOffsetMs;
@@ -138,7 +138,7 @@ export class Replica {
   }
 
   /** Makes provisional spends of `spentAtMs` final. They are sent as spent at `localMs`. */
-  confirm(group: readonly Spend[], spentAtMs: number, localMs: number): void {
+  finalize(group: readonly Spend[], spentAtMs: number, localMs: number): void {
     const nowMs = localMs + this.#clockOffsetMs;
     const objectSpentAtMs = spentAtMs + this.#clockOffsetMs;
     for (const { policy, cost } of group) {

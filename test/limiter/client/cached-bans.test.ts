@@ -14,7 +14,10 @@ function policyOf(fields: object = {}): Policy {
 
 const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
 
-/** Bans with this remaining time, or the failure mode of an object that does not answer. Each answer takes 10 ms. */
+/**
+ * Bans of an object that reports this remaining time. A failure mode stands for an object that does not answer. Each
+ * answer takes 10 ms.
+ */
 function banning(bannedForMs: number | "open" | "closed") {
   const state = { nowMs: 1_000_000, looks: [] as number[] };
   const look = async ({ policy, cost }: Spend): Promise<Outcome> => {
@@ -58,7 +61,7 @@ describe("a cached ban", () => {
     expect(bans.cached([spend])).toBeNull();
   });
 
-  it("a cached ban is not used while the clock is before the call", async () => {
+  it("a cached ban is not used while the clock shows a time before the call that found the ban", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
     await bans.find([spend]);

@@ -95,7 +95,7 @@ describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
     expect(admitted).toEqual([true, true, false, false]);
   });
 
-  it(`a request that a closed policy denies spends no local quota while the object ${fails}`, async () => {
+  it(`a request that a policy with onError = closed denies spends no local quota while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const local = spendOf(policyWith("local"));
     await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], waitUntil));

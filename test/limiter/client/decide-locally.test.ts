@@ -49,7 +49,7 @@ it('an isolate counts what objects admit only for policies with onError = "local
     spendOf({ ...log, name: onError, onError }),
   );
   isolate.count(...spends);
-  // A policy's limits are visible only under onError = "local".
+  // An isolate has limits to report only for policies with onError = "local".
   const asLocal = spends.map(({ policy, ...spend }): Spend => {
     return { ...spend, policy: { ...policy, onError: "local" } };
   });

@@ -63,8 +63,8 @@ describe("an isolate that borrows", () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 12);
     await settled();
-    const [refill] = leaseCalls(isolate.calls.slice(6));
-    expect(refill).toMatchObject({ charges: [{ cost: 0 }], wanted: { units: 15 } });
+    const [borrowing] = leaseCalls(isolate.calls.slice(6));
+    expect(borrowing).toMatchObject({ charges: [{ cost: 0 }], wanted: { units: 15 } });
   });
 
   it("an isolate borrows nothing for a key with five requests per second", async () => {
@@ -115,7 +115,7 @@ describe("an isolate that borrows", () => {
   });
 });
 
-describe("a slice whose second is over", () => {
+describe("a slice after its lifetime of one second", () => {
   it("a slice is returned after one second with its used units, and no longer spent from", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 9);
@@ -135,7 +135,7 @@ describe("a slice whose second is over", () => {
   it("a fully used slice is not returned by a call of its own", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ argument }) =>
-      // The refill never ends, so the slice is used up before there is another.
+      // The call for the next slice is never answered, so the slice is used up before there is another.
       (argument as LeaseCall).charges?.[0]?.cost === 0
         ? new Promise(() => undefined)
         : Promise.resolve();

@@ -53,7 +53,7 @@ describe("the object of a key", () => {
   });
 });
 
-/** The partition keys of as many addresses. */
+/** The partition keys of `count` addresses. */
 function partitionKeys(count: number): Promise<string[]> {
   const partitions = new PartitionKeys("secret");
   const keys = Array.from({ length: count }, (_, index) =>
@@ -62,7 +62,7 @@ function partitionKeys(count: number): Promise<string[]> {
   return Promise.all(keys);
 }
 
-// One of the 32 shards of sharding.full.workerd.test.ts, in the platform's place.
+// One of the 32 shards of sharding.full.workerd.test.ts, on a test object instead of the platform.
 it("S08: a shard counts 3,125 keys correctly, keeps its memory budget and deletes every row in the end", async () => {
   const object = new TestObject();
   const { limiter, storage } = object;

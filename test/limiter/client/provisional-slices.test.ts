@@ -29,13 +29,15 @@ async function admit(isolate: TestIsolate, requests: number, spend: Spend = leas
   }
 }
 
-/** Delays the answer of the other key's object until `decide` is called. Refills are never answered. */
+/**
+ * Delays the answer of the other key's object until `decide` is called. Calls for the next slice are never answered.
+ */
 function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   isolate.before = ({ object, argument }) => {
     if (object === "other") return promise;
-    const isRefill = (argument as Partial<LeaseCall>).charges?.[0]?.cost === 0;
-    return isRefill ? new Promise(() => undefined) : Promise.resolve();
+    const isForNextSlice = (argument as Partial<LeaseCall>).charges?.[0]?.cost === 0;
+    return isForNextSlice ? new Promise(() => undefined) : Promise.resolve();
   };
   return {
     decide: () => {
@@ -45,7 +47,10 @@ function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
   };
 }
 
-/** Removes the recorded calls. Returns the used units of the slices that they returned by a call of its own. */
+/**
+ * Removes the recorded calls.
+ * @returns the used units of each slice that was returned in a call without other work
+ */
 const returned = (isolate: TestIsolate): number[] =>
   isolate.calls
     .splice(0)
@@ -150,7 +155,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 6 - 2);
   });
 
-  it("a denied request is not refunded when a lost answer hides the instant of its booking", async () => {
+  it("a denied request is not refunded when the instant of its booking is unknown because the answer was lost", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const object = isolate.object("k");
@@ -230,7 +235,7 @@ describe("the slices that an isolate keeps", () => {
 });
 
 describe("the time of a slice", () => {
-  it("the second of a slice begins with the request for it, not with the answer", async () => {
+  it("the lifetime of a slice begins with the request for it, not with the answer", async () => {
     const isolate = new TestIsolate();
     await admit(isolate, 5);
     isolate.before = ({ name }) =>

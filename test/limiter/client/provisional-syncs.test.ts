@@ -39,8 +39,8 @@ class Pair {
     return remainingOf(this.replica.decide([costing(cost)], this.localMs, provisionalMs));
   }
 
-  confirm(cost: number, spentAtMs: number): void {
-    this.replica.confirm([costing(cost)], spentAtMs, this.localMs);
+  finalize(cost: number, spentAtMs: number): void {
+    this.replica.finalize([costing(cost)], spentAtMs, this.localMs);
   }
 
   giveBack(cost: number, spentAtMs: number): unknown[] {
@@ -78,19 +78,19 @@ class Pair {
 }
 
 describe("a provisional spend of an isolate", () => {
-  it("a provisional spend counts in the replica at once, and is not sent before it is confirmed", () => {
+  it("a provisional spend counts in the replica at once, and is not sent before it is final", () => {
     const pair = new Pair();
     expect(pair.spend(4, 1_000)).toBe(996);
     expect(pair.sync()).toEqual([]);
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 1_000]);
   });
 
-  it("a confirmed spend is sent once, as spent at the instant of the confirmation", () => {
+  it("a provisional spend that becomes final is sent once, as spent at the instant at which it became final", () => {
     const pair = new Pair();
     pair.spend(4, 1_000);
     pair.sync();
     pair.localMs += 300;
-    pair.confirm(4, startMs);
+    pair.finalize(4, startMs);
     pair.localMs += 50;
     expect(pair.sync()).toEqual([[50, 4]]);
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
@@ -98,9 +98,9 @@ describe("a provisional spend of an isolate", () => {
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
   });
 
-  it("a confirmed spend is counted by a replica that did not decide it", () => {
+  it("a provisional spend that becomes final is counted by a replica that did not decide it", () => {
     const pair = new Pair();
-    pair.replica.confirm([costing(4)], startMs - 100, startMs);
+    pair.replica.finalize([costing(4)], startMs - 100, startMs);
     expect(pair.spend(0)).toBe(996);
     pair.sync();
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
@@ -120,7 +120,7 @@ describe("a provisional spend of an isolate", () => {
     }
   });
 
-  it("a spend that was sent must be refunded by the object, at the instant by the object's clock", () => {
+  it("giving back a spend that was already sent returns its instant by the object's clock, for a refund by the object", () => {
     const pair = new Pair(7_200_000);
     pair.spend(0);
     pair.sync();
@@ -151,10 +151,8 @@ describe("a provisional spend of an isolate", () => {
       }
       sizes.push(pair.replica.sizeBytes);
     }
-    const [confirmed = 0, both = 0] = sizes;
-    expect(both - confirmed).toBeGreaterThan(
-      0.8 * (confirmed - new Pair().replica.sizeBytes - 500),
-    );
+    const [final = 0, both = 0] = sizes;
+    expect(both - final).toBeGreaterThan(0.8 * (final - new Pair().replica.sizeBytes - 500));
   });
 });
 
@@ -209,7 +207,7 @@ describe("a request that an object decides after the isolate", () => {
     return resolve;
   }
 
-  it("a confirmed spend is sent without a further request for its key", async () => {
+  it("a provisional spend that becomes final is sent without a further request for its key", async () => {
     const isolate = new TestIsolate();
     const decide = delayed(isolate);
     const outcomes = isolate.outcomes(costing(3), other(1));

@@ -16,7 +16,7 @@ const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
   ...given,
 });
 
-/** The partition keys of as many addresses, by the name of their object. */
+/** The partition keys of `count` addresses, by the name of their object. */
 async function keysByObject(
   count: number,
   objects: ObjectSettings,

@@ -149,7 +149,7 @@ describe("a decision under eventual consistency", () => {
     expect(await isolate.outcomes({ ...eventual, cost: 98 })).toEqual([true]);
   });
 
-  it("a decision is local until the first sync and decided from then on", async () => {
+  it("a decision has the kind `local` until the first sync, and `decided` from then on", async () => {
     const isolate = new TestIsolate();
     const kinds = [];
     for (const ms of [0, 500]) {

@@ -68,7 +68,7 @@ describe("a ban", () => {
     expect(check(object, login)).toMatchObject({ bannedForMs: hourMs });
   });
 
-  it("requests during a ban are no strikes, and strikes count from zero after it", async () => {
+  it("requests during a ban are not strikes (denials that count towards a ban), and strikes count from zero after the ban", async () => {
     const object = new TestObject();
     const short = banning("1/day", { after: 2, within: "1h", for: "1m" });
     check(object, short);
@@ -81,7 +81,7 @@ describe("a ban", () => {
     expect(check(object, short)).toMatchObject({ bannedForMs: 60_000 });
   });
 
-  it("a look reports a ban and is no strike", async () => {
+  it("a look reports a ban and is not a strike (a denial that counts towards a ban)", async () => {
     const object = new TestObject();
     const strict = banning("1/minute", "10m");
     check(object, strict);
@@ -104,7 +104,7 @@ describe("a ban", () => {
     expect(remainingOf(object.limiter.look(call({ ...strict, cost: 0 })).decisions)).toBe(1);
   });
 
-  it("a denial by another policy is no strike", async () => {
+  it("a denial by another policy is not a strike (a denial that counts towards a ban)", async () => {
     const object = new TestObject();
     const strict = banning("100/minute", "10m");
     const narrow = charge("1/day", 1, "narrow");
@@ -113,7 +113,7 @@ describe("a ban", () => {
     expect(check(object, strict)).toEqual(allowedAtOnce);
   });
 
-  it("a ban and its strikes outlive an eviction of the object", async () => {
+  it("a ban and its strikes (denials that count towards a ban) survive an eviction of the object", async () => {
     const object = new TestObject();
     const login = banning("1/second", threeStrikes);
     check(object, login);
@@ -150,7 +150,7 @@ describe("a ban", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("a clock that steps back lengthens a ban by the step, and a mis-set clock does not freeze it", async () => {
+  it("a clock that steps back by 30 s lengthens a ban by 30 s, and one that steps back by an hour restarts the ban", async () => {
     const object = new TestObject();
     const strict = banning("1/minute", "10m");
     check(object, strict);

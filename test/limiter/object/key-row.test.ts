@@ -13,7 +13,7 @@ import { Reservations } from "../../../src/limiter/object/reservations.ts";
 import { Slices } from "../../../src/limiter/object/slices.ts";
 import { SyncDedup } from "../../../src/limiter/object/sync-dedup.ts";
 
-/** The row of meters whose snapshots take `sizes` bytes, with quotes. */
+/** The row of meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
   const texts: string[] = [];
   const meters = sizes.map((size, index): [string, string] => [

@@ -102,7 +102,7 @@ describe("a short ban", () => {
   const bannedForMs = (object: TestObject, each: Charge): number | undefined =>
     object.limiter.check(call(each)).decisions[0]?.bannedForMs;
 
-  it("a ban of a few seconds and its strikes outlive an eviction", async () => {
+  it("a ban of a few seconds and its strikes (denials that count towards a ban) survive an eviction", async () => {
     const object = new TestObject();
     const each = banning({ after: 3, within: "10s", for: "5s" });
     expect(bannedForMs(object, each)).toBe(0);
@@ -129,13 +129,13 @@ describe("a dry run's reservation", () => {
     return object;
   };
 
-  it("a dry run's reservation does not take the place of another dry run's", () => {
+  it("a dry run's reservation is not closed to make room for another dry run's", () => {
     const object = full();
     expect(reserve(object, "more", true)).toMatchObject({ isOpen: false, fullForMs: 60_000 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: true });
   });
 
-  it("a dry run's reservation gives its place to an enforced policy's and stands as spent", () => {
+  it("a dry run's reservation is closed to make room for an enforced policy's, and its cost stays spent", () => {
     const object = full();
     expect(reserve(object, "more", false)).toMatchObject({ isOpen: true, fullForMs: 0 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: false });
@@ -233,7 +233,7 @@ describe("a short limit", () => {
 });
 
 describe("forget", () => {
-  it("forgetting a policy ends its slices, so that denials are firm again", () => {
+  it("forgetting a policy ends its slices, so that its denials are cacheable again", () => {
     const object = new TestObject();
     const each = charge("100/hour", 0);
     const wanted = { id: "s", units: 5, ttlMs: 5_000 };

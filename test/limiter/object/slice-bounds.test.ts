@@ -24,7 +24,7 @@ const limitSets = [
 ];
 
 interface Step {
-  readonly kind: "lease" | "refill" | "use" | "return" | "vanish" | "check" | "fill" | "crash";
+  readonly kind: "lease" | "borrow" | "use" | "return" | "vanish" | "check" | "fill" | "crash";
   readonly idleTicks: number;
   readonly jitterMs: number;
   readonly units: number;
@@ -45,7 +45,7 @@ interface Schedule {
 }
 
 const kinds: readonly Step["kind"][] = [
-  ...(["lease", "lease", "lease", "refill", "use", "use", "use"] as const),
+  ...(["lease", "lease", "lease", "borrow", "use", "use", "use"] as const),
   ...(["return", "return", "vanish", "check", "check", "fill", "crash"] as const),
 ];
 
@@ -115,7 +115,7 @@ class Borrowers {
   async step(step: Step, tickMs: number): Promise<void> {
     await this.object.pass(Math.max(0, step.idleTicks * tickMs + (tickMs > 1 ? step.jitterMs : 0)));
     if (step.kind === "lease") this.#lease(step, tickMs, 1 + (step.pick % 3));
-    else if (step.kind === "refill") this.#lease(step, tickMs, 0);
+    else if (step.kind === "borrow") this.#lease(step, tickMs, 0);
     else if (step.kind === "crash") this.object.crash();
     else if (step.kind === "check") this.check(step.units);
     else if (step.kind === "fill") this.check(Math.max(1, this.remaining()));

@@ -51,7 +51,7 @@ describe("slices in storage", () => {
     expect(object.remaining(each)).toBe(69);
   });
 
-  it("a slice keeps its row until its units no longer count, and no longer", async () => {
+  it("the row of a slice is kept exactly until its units no longer count", async () => {
     const object = new TestObject();
     object.lease(logOf(0));
     for (const afterMs of [30_000, 64_999]) {
@@ -122,7 +122,7 @@ describe("open slices", () => {
     expect(object.remaining(each)).toBe(998_997);
   });
 
-  it("slices lent while the clock was ahead end their ttl after it is set right", () => {
+  it("slices lent while the clock was ahead end one ttl after the clock is set right", () => {
     const object = new TestObject();
     object.at(400 * 86_400_000);
     object.lease(logOf(1));
@@ -166,7 +166,7 @@ describe("open slices", () => {
     expect(limiter.cachedBytes).toBeLessThan(cachedBytes + 50);
   });
 
-  it("a slice lent before the clock was ahead ends with the spends that the meter books again", () => {
+  it("a slice lent before the latest time seen also ends one ttl after the clock steps back by more than a window", () => {
     const object = new TestObject();
     object.lease(logOf(1));
     object.at(4_000);

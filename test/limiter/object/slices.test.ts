@@ -33,7 +33,7 @@ describe("lease", () => {
     const { lentUnits } = object.lease(charge("8/hour"));
     expect(lentUnits).toBe(0);
     expect(object.remaining(charge("8/hour"))).toBe(7);
-    // The denial is firm, so no slice is open.
+    // The denial is cacheable, so no slice is open.
     expect(object.limiter.check(call(charge("8/hour", 8))).isFirm).toBe(true);
   });
 
@@ -172,7 +172,7 @@ describe("lent units", () => {
     expect(object.remaining(logOf(1, "b"))).toBe(93);
   });
 
-  it("a slice is booked by the limits it was lent by, and counts under the current limits until then", async () => {
+  it("a slice counts under the current limits until it is returned, and is then booked under the limits under which it was lent", async () => {
     const object = new TestObject();
     const { id } = object.lease(charge("80/hour", 0));
     await object.evict();

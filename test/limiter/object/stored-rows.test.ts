@@ -70,7 +70,7 @@ describe("a stored reservation", () => {
   );
 
   it.for(["relaxed", "confirmed"] as const)(
-    "a stored dry-run reservation still gives its place to another, and is still %s",
+    "a stored dry-run reservation is closed to make room for an enforced one, and others stay %s",
     async (durability) => {
       const object = new TestObject();
       const reserving = (id: string) => ({ ...call(charge("100000/hour")), id, ttlMs: 60_000 });
@@ -166,7 +166,7 @@ describe("a stored sync batch", () => {
     ["a batch number that is no integer", [0, 1], "2"],
     ["an instant that is no integer", [0, 2], null],
   ])(
-    "a stored sync batch with %s is left out, and its spends are kept",
+    "the record of a sync batch with %s is dropped, and the spends that were already counted are kept",
     async ([, path, wrong]) => {
       const object = await damaged(synced(), [batches, ...path], wrong);
       expect(object.remaining(spent)).toBe(95);
@@ -226,7 +226,7 @@ describe("an unreadable row", () => {
 });
 
 describe("a denial", () => {
-  it("a denial is never firm when one of the limits counts concurrency slots", () => {
+  it("a denial is never cacheable when one of the limits counts concurrency slots", () => {
     const object = new TestObject();
     const [slots] = charge("1/hour", 1, "p", "concurrency").limits;
     const [perHour] = charge("1/hour").limits;

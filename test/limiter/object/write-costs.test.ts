@@ -6,7 +6,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 
 const hourMs = 3_600_000;
 
-/** Calls `act` so many times, each after so many milliseconds, and lets pending writes happen. */
+/** Calls `act` `times` times, each time after `ms` milliseconds, and lets pending writes happen. */
 function every(
   object: TestObject,
   ms: number,
@@ -120,7 +120,7 @@ describe("long logs", () => {
 });
 
 describe("keys of a shard", () => {
-  it("sweeping a key among others costs one more row", async () => {
+  it("each key that a shard sweeps costs one row, its deletion", async () => {
     const object = new TestObject();
     const { written } = object.storage;
     every(object, 5, 200, (key) => {
