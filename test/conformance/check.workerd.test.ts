@@ -40,7 +40,7 @@ describe.for(calls)("calls without a valid token: %s %s", ([method, path]) => {
     ["an unknown token", { Authorization: "Bearer wrong" }],
     ["another scheme than Bearer", { Authorization: "Basic the-tests-token" }],
   ] as const)(
-    `S01: ${method} ${path} with %s answers 401, and neither reads the body nor calls an object`,
+    `S01: ${method} ${path} with %s is answered with 401: the body is not read, and no object is called`,
     async ([, fields]) => {
       const { uses, RATE_LIMITER } = countingNamespace();
       const { send } = headgate({ ...one, RATE_LIMITER });

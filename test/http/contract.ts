@@ -64,7 +64,7 @@ async function differencesInRejection(
   response: Response,
 ): Promise<string[]> {
   const { status, headers } = response;
-  // An invalid configuration answers 500 on every path.
+  // With an invalid configuration, every path is answered with 500.
   const expected = status === 500 ? 500 : operations === undefined ? 404 : 405;
   const methods = Object.keys(operations ?? {}).flatMap((name) =>
     name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()],

@@ -106,7 +106,7 @@ export class InFlight {
   #settleWith(response: Response): Response {
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
     const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
-    // A problem that Headgate answers itself occupies no slot of the origin.
+    // A problem response of Headgate itself occupies no slot of the origin.
     const isFromOrigin = proxyErrorOf(response) === null;
     const hasSlots = isFromOrigin && this.#reserved.some(({ limits }) => limits.some(holdsSlots));
     if (hasSlots && response.webSocket !== null) return withSocketEnd(response, settle);

@@ -12,8 +12,8 @@ const legacyFieldNames = (headers: Headers): string[] =>
   legacyNames.filter((name) => headers.has(name));
 
 /**
- * Adds `Proxy-Status` and CORS fields to problems that Headgate answers itself. Responses of the origin that already
- * allow a cross-origin script also expose the rate limit fields.
+ * Adds `Proxy-Status` and CORS fields to Headgate's own problem responses. Responses of the origin that already allow
+ * a cross-origin script also expose the rate limit fields.
  */
 export function proxyStatusAndCors(
   origins: AllowedOrigins,

@@ -227,7 +227,7 @@ describe("an invalid check", () => {
     expect(await post("é".repeat(512))).toEqual([200]);
   });
 
-  it("malformed checks are answered with 400, 404, 405, 413 or 415 by what is wrong", async () => {
+  it("each malformed check is answered with the status of its mistake: 400, 404, 405, 413 or 415", async () => {
     const { send, check } = headgate(several);
     const post = (type: string, body: BodyInit): Promise<Response> =>
       send("/check", {
