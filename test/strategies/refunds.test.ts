@@ -81,7 +81,7 @@ for (const { title, spend, undo } of returns) {
           applyToBoth(steps.slice(5, 5 + stepsBetween), refunding, other);
           const before = JSON.stringify(meter.look(1, refunding.nowMs));
           undo(meter, { cost, actualCost, spentAtMs, ttlMs }, refunding.nowMs);
-          // The end of a window or a refill has already returned all units: the refund is a no-op, and the spend stands.
+          // The end of a window or a refill has already returned all units: the refund changes nothing, and the spend stays.
           fc.pre(JSON.stringify(meter.look(1, refunding.nowMs)) !== before);
           // After a refund, a bucket that a request opened may open later than without the refunded spend. Later
           // spends can then open other buckets.

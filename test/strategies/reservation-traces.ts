@@ -201,19 +201,19 @@ function periodStartMs(
   spends: readonly Spend[],
   nowMs: number,
 ): number {
-  let owed = 0;
+  let usedUnits = 0;
   let startedAtMs = never;
   const walkTo = (atMs: number): void => {
-    while (owed > 0 && atMs >= startedAtMs + windowMs) {
-      owed = Math.max(0, owed - limit);
+    while (usedUnits > 0 && atMs >= startedAtMs + windowMs) {
+      usedUnits = Math.max(0, usedUnits - limit);
       startedAtMs += windowMs;
     }
   };
   for (const { atMs, units } of spends) {
     walkTo(atMs);
-    if (owed === 0) startedAtMs = atMs;
-    owed += units;
+    if (usedUnits === 0) startedAtMs = atMs;
+    usedUnits += units;
   }
   walkTo(nowMs);
-  return owed === 0 ? never : startedAtMs;
+  return usedUnits === 0 ? never : startedAtMs;
 }

@@ -14,7 +14,7 @@ const sizeOf = (meter: Meter): number => serialize(meter.snapshot()).byteLength;
 describe("a log of 100,000 units", () => {
   const limits = limitsOf("100000 per 100 seconds");
 
-  /** One unit in each millisecond: as many runs as a log can have. */
+  /** One unit in each millisecond, so that the log has the greatest number of runs. */
   function full(): Meter {
     const meter = createMeter(limits);
     for (let offsetMs = 0; offsetMs < 100_000; offsetMs++) meter.consume(1, startMs + offsetMs);

@@ -44,7 +44,7 @@ describe("the row of a key", () => {
     expect(mostRowBytes).toBeLessThanOrEqual(2_000_000 - 2_000);
   });
 
-  it("only as many of the largest meters as necessary are stored in rows of their own", () => {
+  it("the largest meters are stored in rows of their own, and no more of them than necessary", () => {
     const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
     expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([
       ["p1"],

@@ -53,7 +53,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(each)).toBe(7);
   });
 
-  it("an unsettled reservation stands as spent at its ttl", async () => {
+  it("the cost of an unsettled reservation stays spent after its ttl", async () => {
     const object = new TestObject();
     const each = charge("10/hour", 8);
     const { id } = reserve(object, each, 5_000);
