@@ -17,7 +17,8 @@ export function readCheckPath(value: unknown, report: ReportProblem): string {
 
 /**
  * The path with single slashes, none at the end, and without needless escapes (RFC 3986, section 6.2.2.2). Case is kept.
- * The URL parser has already resolved dot segments. A more lenient spelling would take paths from the origin.
+ * The URL parser has already resolved dot segments. A more lenient comparison would make the limiter answer paths that
+ * belong to the origin.
  */
 export function normalizedPath(pathname: string): string {
   const single = pathname

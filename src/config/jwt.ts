@@ -127,7 +127,7 @@ function jwkOf(value: Record<string, unknown>): JwtKey | null {
   if (!parsed.success) return null;
   const material = parsed.output;
   const algorithm = algorithms[material.kty];
-  // Only private keys have `d`, and a verifier must not need one.
+  // Only private keys have `d`, and verification needs no private key.
   const allowedUse = v.object({
     alg: v.optional(v.literal(algorithm)),
     use,

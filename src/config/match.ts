@@ -119,7 +119,7 @@ export function matchOf(
   return { ...match, pathMatching };
 }
 
-/** Reports a `pathMatching` of the policy beside one of its `match`. */
+/** Reports a `pathMatching` of the policy if its `match` has one too. */
 export function reportSecondPathMatching(policy: unknown, report: ReportField): void {
   const { pathMatching: value, match } = isRecord(policy) ? policy : {};
   if (value === undefined || !isRecord(match) || match["pathMatching"] === undefined) return;

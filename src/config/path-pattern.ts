@@ -101,7 +101,7 @@ function patternOf(written: string): PathPattern {
   };
 }
 
-/** The pattern, and without a final `/*` too, since `/api/*` covers `/api`. */
+/** The pattern, and also the pattern without its final `/*`, since `/api/*` covers `/api`. */
 function globsOf(text: string, literalOf: (literal: string) => string): PathGlob[] {
   const parent = text.endsWith("/*") ? [text.slice(0, -2)] : [];
   return [text, ...parent].map((each) => new PathGlob(chunksOf(each, literalOf)));

@@ -165,7 +165,7 @@ export function readPolicy(
   const keyRules = readKeyRules(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
   const all = [limits, ...keyRules.overrides.map((override) => override.limits)];
-  // A field with a problem may be intended as a queue.
+  // If one of these fields is invalid, the policy may be meant to have a queue.
   const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
     joinPath(field, name),
   );

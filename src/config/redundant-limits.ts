@@ -14,8 +14,8 @@ export interface Redundancy {
 }
 
 /**
- * Finds certain cases only, by each strategy's documented bound on the units in any span of its window. The bound applies
- * when the object decides, and the cost is known by then.
+ * Finds certain cases only, by each strategy's documented bound on the units in any span of its window. The bound
+ * holds only if the object decides and the cost is known at the decision.
  */
 export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
   return limits.flatMap((limit) => {
@@ -31,7 +31,8 @@ const longestWindowMs = ({ windowMs, period }: Limit): number =>
   period === undefined ? windowMs : 2 * windowMs;
 
 function neverDenies(limit: Limit, other: Limit): boolean {
-  // The bounds do not apply to slots, which last as long as requests, to delayed requests and to elastic windows.
+  // The bounds do not hold for slots, which last as long as requests, for queues, which delay requests, or for
+  // elastic windows.
   if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit))
     return false;
   const windowMs = longestWindowMs(limit);

@@ -51,7 +51,7 @@ export function jsonErrorNote(value: unknown): string {
     : `; the JSON is invalid at line ${position.line}, column ${position.column}`;
 }
 
-/** The names that are set of `POLICIES`, `POLICIES_2`, …, in the order of their numbers. */
+/** Those names among `POLICIES`, `POLICIES_2`, … that are set, in the order of their numbers. */
 export function numberedNames(env: Variables, name: string): string[] {
   const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
   return Object.keys(env)

@@ -73,7 +73,10 @@ export interface SyncedCharge extends Pick<Charge, "policy" | "limits"> {
 }
 
 export interface SyncReply {
-  /** For the first of the other keys, as many as fit in one reply. Default: none. */
+  /**
+   * The replies for the other keys, in their order. The last ones are missing if they do not fit in one reply.
+   * Default: none.
+   */
   others?: SyncReply[];
   /** A snapshot of each charge's meter as JSON, in their order. */
   snapshots: string[];
@@ -105,7 +108,10 @@ export interface ReserveCall extends CheckCall {
 export interface ReserveReply extends CheckReply {
   /** Whether the reservation is open: every enforced policy allowed, and something was spent. */
   isOpen: boolean;
-  /** Milliseconds until a reservation of the key expires, when it has the most it may have and nothing was spent; else 0. */
+  /**
+   * When nothing was spent because the key has the maximum of open reservations: milliseconds until one of them
+   * expires; else 0.
+   */
   fullForMs: number;
 }
 
@@ -142,7 +148,7 @@ export interface LeaseCall extends CheckCall {
   returned?: readonly SliceReturned[];
 }
 
-/** A slice of the quota: so many units of each of the charges' policies. */
+/** A slice of the quota: the same number of units of each charged policy. */
 export interface SliceWanted {
   /** 128 random bits as text. */
   id: string;
@@ -150,7 +156,10 @@ export interface SliceWanted {
   units: number;
   /** The fewest units to lend; nothing is lent instead of fewer. Default: 1. */
   leastUnits?: number;
-  /** How long the isolate may spend the units, in milliseconds from the decision. Then all of them stand as spent. */
+  /**
+   * How long the isolate may spend the units, in milliseconds from the decision. After that, all of them count as
+   * spent.
+   */
   ttlMs: number;
 }
 
@@ -161,8 +170,8 @@ export interface SliceReturned {
 }
 
 /**
- * The instants to which the used units of a returned slice are booked, one for each policy. A policy without one had booked
- * the whole slice at its end, before it was returned.
+ * The instants to which the used units of a returned slice are booked, one for each policy. There is none for a
+ * policy whose part of the slice had already ended: that whole part was booked at its end.
  */
 export type Settlement = readonly { policy: string; atMs: number }[];
 
@@ -184,8 +193,9 @@ export interface ReturnCall {
 }
 
 /**
- * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees the slots
- * of a reservation at its ttl. If the spend stands, it holds its slots for the whole window, so the ttl is no shorter.
+ * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees
+ * the slots of a reservation at its ttl. A spend that is not given back holds its slots for the whole window, so the
+ * ttl is no shorter.
  */
 export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
   limits.reduce(

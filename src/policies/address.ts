@@ -36,7 +36,7 @@ export function withoutPort(text: string): string {
   return Number(port) <= 65_535 ? (ipv4 ?? ipv6 ?? bare) : text;
 }
 
-/** The value of the key part `ip`; null without a visitor. */
+/** The value of the key part `ip`; null when the client's address is unknown. */
 export function visitorKey(visitor: Visitor | null, ipv6Prefix: number): string | null {
   if (visitor === null) return null;
   const charged = networkText(visitor.address, ipv6Prefix);

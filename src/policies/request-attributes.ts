@@ -3,9 +3,9 @@ import { PathReadings } from "../config/index.ts";
 
 export interface RequestAttributes {
   readonly method: string;
-  /** Never changed: what is read from it is cached by the object's identity. */
+  /** Must not be modified: values derived from it are cached for this `URL` object. */
   readonly url: URL;
-  /** The path before URL parsing, if the origin may receive it in that form (a gateway sends it as it is). */
+  /** The path before URL parsing, if a gateway may forward it to the origin in that form. */
   readonly unparsedPath?: string;
   readonly headers: Headers;
   /** A property of `request.cf`; undefined in local workerd. */

@@ -69,7 +69,7 @@ export function resolveKey(
     case "shared":
       return { kind, policy: charged, parts: key, values };
     case "ip": {
-      // No other key of the policy has these parts, so this key cannot equal one of them.
+      // The policy's other keys consist of other parts, so none of them equals this key.
       const parts = [{ kind: "ip" }] as const;
       const address = keyPartValue(parts[0], policy, request, claims);
       return { kind, policy: charged, parts, values: [address] };

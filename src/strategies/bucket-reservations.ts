@@ -1,9 +1,10 @@
 /**
- * The open reservations of a bucket. For each one, the bucket keeps its least level: the least credits owed since the
- * reservation was made. A settlement gives back at most that much, because everything beyond it has drained.
+ * The open reservations of a bucket. For each one, the bucket keeps the least credits owed since the reservation was
+ * made. A settlement gives back at most these credits, because everything beyond them has drained.
  *
- * A refund changes the least levels. For later reservations, the refunded credits are subtracted. For earlier ones, the
- * result is at most the least level since the refunded spend, minus the refunded credits.
+ * A refund lowers the least credits owed. For reservations made after the refunded spend, the refunded credits are
+ * subtracted. For earlier ones, the new value is at most the least credits owed since the refunded spend, minus the
+ * refunded credits.
  */
 import { multiplyDivideFloor } from "./integers.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
@@ -30,8 +31,8 @@ export interface BucketReservations {
   /** The least credits owed at any spend since the newest entry. */
   readonly least: number;
   /**
-   * Used with `refill = "interval"` while an open reservation may still move the refill periods: the first final spend of
-   * the first period, or infinity if there is none. Null if the periods are fixed.
+   * Used with `refill = "interval"` while an open reservation may still move the refill periods: the instant of the
+   * first final spend of the first period, or infinity if there is none. Null if the periods are fixed.
    */
   readonly firstFinalAtMs: number | null;
 }
@@ -126,7 +127,7 @@ export function leastOwedSince(reserved: MaybeReservations, atMs: number, owedNo
 }
 
 /**
- * Lowers the least levels after a refund.
+ * Lowers the least credits owed after a refund.
  * @param leastSince the least credits owed since the refunded spend; at least `refund.credits`
  */
 export function lowerLeastOwed(
@@ -137,10 +138,10 @@ export function lowerLeastOwed(
   if (reserved === null) return null;
   const { newest, least } = reserved;
   const { atMs, credits } = refund;
-  const lower = (level: number): number => Math.max(0, level - credits);
+  const lower = (owed: number): number => Math.max(0, owed - credits);
   if (newest.atMs < atMs) return withNewest(reserved, newest, Math.min(least, lower(leastSince)));
   const from = entryUntil(newest, atMs);
-  // Between two entries, the least level may be from before the refunded spend.
+  // If the refunded spend lies between two entries, `leastBefore` of the newer entry may be from before that spend.
   const isBetween = from !== null && from.atMs < atMs;
   const lowered = changeLeasts(newest, atMs, (leastBefore, isFirst) =>
     isFirst && isBetween ? Math.min(leastBefore, lower(leastSince)) : lower(leastBefore),
@@ -162,7 +163,7 @@ export function renewBucketReservations(
   return { newest, least: reserved.least, firstFinalAtMs: reserved.firstFinalAtMs };
 }
 
-/** The least level of each entry, the oldest first. */
+/** For each entry, the least credits owed since it, the oldest entry first. */
 function leastsOf({ newest, least }: BucketReservations, owedNow: number): number[] {
   const leasts: number[] = [];
   let lowest = Math.min(least, owedNow);

@@ -49,7 +49,7 @@ export interface BucketLimit extends Limit {
   readonly stepMs: number;
 }
 
-/** The credits owed just before the first spend of an instant. A mark owed more than the next older one. */
+/** The credits owed just before the first spend of an instant. Each mark records more than the next older one. */
 interface Mark {
   readonly atMs: number;
   readonly owed: number;
@@ -57,13 +57,14 @@ interface Mark {
   readonly depth: number;
 }
 
-/** The state of a bucket: the credits owed at `atMs`, from which steps are counted. */
-export interface Level {
+/** The state of a bucket: the credits owed at `atMs`. From then on, `creditsPerStep` of them drain every `stepMs`. */
+export interface BucketState {
   readonly atMs: number;
   readonly owed: number;
   /**
-   * Marks of earlier spends, the newest of the last one. They bound refunds: a refund of an earlier spend gives back no
-   * more than a later mark owed. A mark is dropped when a later one owed as much or less.
+   * Marks of earlier spends; the newest mark is that of the last spend. They bound refunds: a refund of an earlier
+   * spend gives back no more than the credits that any later mark records. A mark is dropped when a later one records
+   * as much or less.
    */
   readonly newest: Mark | null;
   /** Null if no reservation is open, and for queues. */
@@ -81,7 +82,7 @@ function mostOwed(limit: BucketLimit): number {
 /** More marks would make refunds more exact, but stored states longer than 100 bytes. */
 const mostMarks = 3;
 
-const nothingOwed: Level = { atMs: 0, owed: 0, newest: null, reserved: null };
+const nothingOwed: BucketState = { atMs: 0, owed: 0, newest: null, reserved: null };
 
 export const burstOption = { burst: v.optional(unitsSchema) };
 
@@ -109,55 +110,75 @@ function creditsProblem(limit: BucketLimit): LimitProblem | null {
   };
 }
 
-const stepsUntil = (limit: BucketLimit, level: Level, nowMs: number): number =>
-  Math.floor((nowMs - level.atMs) / limit.stepMs);
+const stepsUntil = (limit: BucketLimit, state: BucketState, nowMs: number): number =>
+  Math.floor((nowMs - state.atMs) / limit.stepMs);
 
 /** Credits owed. A product beyond 2^53 is inexact, but greater than any debt. */
-export function creditsOwed(limit: BucketLimit, level: Level, nowMs: number): number {
-  return Math.max(0, level.owed - stepsUntil(limit, level, nowMs) * limit.creditsPerStep);
+export function creditsOwed(limit: BucketLimit, state: BucketState, nowMs: number): number {
+  return Math.max(0, state.owed - stepsUntil(limit, state, nowMs) * limit.creditsPerStep);
 }
 
 /** Units owed, rounded up, because a partly drained unit cannot be spent again yet. */
-function unitsOwed(limit: BucketLimit, level: Level, nowMs: number): number {
-  return Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerUnit);
+function unitsOwed(limit: BucketLimit, state: BucketState, nowMs: number): number {
+  return Math.ceil(creditsOwed(limit, state, nowMs) / limit.creditsPerUnit);
 }
 
-/** The least wait in milliseconds until at most `credits` are owed. More than that must be owed now. */
-export function waitUntilOwed(limit: BucketLimit, level: Level, credits: number, nowMs: number) {
-  const excess = level.owed - credits;
-  return level.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
+/** The least wait in milliseconds until at most `credits` are owed. Call it only if more are owed now. */
+export function waitUntilOwed(
+  limit: BucketLimit,
+  state: BucketState,
+  credits: number,
+  nowMs: number,
+) {
+  const excess = state.owed - credits;
+  return state.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 
 /** Adds units at an instant. If a later spend exists, they count from it, so that they drain no earlier. */
-function addOwed(limit: BucketLimit, before: Level, spent: DatedUnits, nowMs: number): Level {
-  // A drained level must decide like a fresh one, because storage may have discarded it.
+function addOwed(
+  limit: BucketLimit,
+  before: BucketState,
+  spent: DatedUnits,
+  nowMs: number,
+): BucketState {
+  // A drained bucket must decide like a new one, because storage may have discarded its state.
   const owedNow = creditsOwed(limit, before, nowMs);
-  const level = owedNow === 0 ? nothingOwed : before;
-  const { newest } = level;
-  const atMs = Math.max(spent.atMs, level.atMs, newest === null ? 0 : newest.atMs);
-  const owed = atMs === nowMs ? owedNow : creditsOwed(limit, level, atMs);
-  // A spend that finds nothing owed starts the grid of steps, which stays until the level has drained.
-  const stepAtMs = owed === 0 ? atMs : level.atMs + stepsUntil(limit, level, atMs) * limit.stepMs;
-  const reserved = level.reserved === null ? null : recordSpend(level.reserved, atMs, owed);
+  const state = owedNow === 0 ? nothingOwed : before;
+  const { newest } = state;
+  const atMs = Math.max(spent.atMs, state.atMs, newest === null ? 0 : newest.atMs);
+  const owed = atMs === nowMs ? owedNow : creditsOwed(limit, state, atMs);
+  // The refill periods begin with a spend that finds nothing owed, and stay the same until nothing is owed again.
+  const stepAtMs = owed === 0 ? atMs : state.atMs + stepsUntil(limit, state, atMs) * limit.stepMs;
+  const reserved = state.reserved === null ? null : recordSpend(state.reserved, atMs, owed);
   return {
     atMs: stepAtMs,
     owed: Math.min(mostOwed(limit), owed + spent.units * limit.creditsPerUnit),
     newest: newest?.atMs === atMs ? newest : pushMark(newest, atMs, owed),
     // Settlements move only the first refill period.
-    reserved: stepAtMs === level.atMs ? reserved : fixPeriods(reserved),
+    reserved: stepAtMs === state.atMs ? reserved : fixPeriods(reserved),
   };
 }
 
 /** The state of a queue after a spend. Only the last spend can be refunded, because later slots are already promised. */
-export function enqueue(limit: BucketLimit, level: Level, spent: DatedUnits, nowMs: number): Level {
-  const next = addOwed(limit, level, spent, nowMs);
+export function enqueue(
+  limit: BucketLimit,
+  state: BucketState,
+  spent: DatedUnits,
+  nowMs: number,
+): BucketState {
+  const next = addOwed(limit, state, spent, nowMs);
   const atMs = next.newest?.atMs ?? spent.atMs;
   return { ...next, newest: { atMs, owed: 0, older: null, depth: 1 } };
 }
 
 /** The state after a spend that is not a reservation. */
-export function spendFinal(limit: BucketLimit, level: Level, spent: DatedUnits, nowMs: number) {
-  const next = addOwed(limit, level, spent, nowMs);
+export function spendFinal(
+  limit: BucketLimit,
+  state: BucketState,
+  spent: DatedUnits,
+  nowMs: number,
+) {
+  const next = addOwed(limit, state, spent, nowMs);
   const { reserved, newest } = next;
   if (reserved === null || reserved.firstFinalAtMs === null || newest === null) return next;
   return { ...next, reserved: recordFinalSpend(reserved, newest.atMs) };
@@ -165,14 +186,14 @@ export function spendFinal(limit: BucketLimit, level: Level, spent: DatedUnits, 
 
 function reserveUnits(
   limit: BucketLimit,
-  level: Level,
+  state: BucketState,
   { units, expiresAtMs }: ReservedUnits,
   nowMs: number,
-): Level {
+): BucketState {
   const hasPeriods = limit.stepMs === limit.windowMs;
   // A spend that finds the bucket full begins the first refill period.
-  const beginsPeriod = hasPeriods && creditsOwed(limit, level, nowMs) === 0;
-  const next = addOwed(limit, level, { atMs: nowMs, units }, nowMs);
+  const beginsPeriod = hasPeriods && creditsOwed(limit, state, nowMs) === 0;
+  const next = addOwed(limit, state, { atMs: nowMs, units }, nowMs);
   const atMs = next.newest?.atMs ?? nowMs;
   const firstFinalAtMs = beginsPeriod ? Number.POSITIVE_INFINITY : null;
   const opened = { atMs, expiresAtMs, firstFinalAtMs };
@@ -181,13 +202,13 @@ function reserveUnits(
 
 function settleUnits(
   limit: BucketLimit,
-  level: Level,
+  state: BucketState,
   { cost, actualCost, spentAtMs }: SettledUnits,
   nowMs: number,
-): Level {
-  const isOpen = isOpenAt(level.reserved, spentAtMs);
+): BucketState {
+  const isOpen = isOpenAt(state.reserved, spentAtMs);
   const units = cost - actualCost;
-  const left = units > 0 ? refundUnits(limit, level, { atMs: spentAtMs, units }, nowMs) : level;
+  const left = units > 0 ? refundUnits(limit, state, { atMs: spentAtMs, units }, nowMs) : state;
   const { reserved } = left;
   if (!isOpen || reserved === null) return left;
   const final = actualCost > 0 ? recordFinalSpend(reserved, spentAtMs) : reserved;
@@ -195,14 +216,14 @@ function settleUnits(
   const { firstFinalAtMs } = final;
   if (firstFinalAtMs === null) return { ...left, reserved: others };
   const startMs = firstPeriodStartMs(others, firstFinalAtMs);
-  // A settlement after the first refill period moves nothing.
+  // A settlement after the first refill period does not move the periods.
   const isLate = stepsUntil(limit, left, nowMs) > 0 || startMs === Number.POSITIVE_INFINITY;
   if (isLate) return { ...left, reserved: fixPeriods(others) };
   const isFixed = startMs === firstFinalAtMs;
   return { ...left, atMs: startMs, reserved: isFixed ? fixPeriods(others) : others };
 }
 
-/** Adds a mark, and drops older ones that owed as much or more. */
+/** Adds a mark, and drops older ones that record as much or more. */
 function pushMark(newest: Mark | null, atMs: number, owed: number): Mark | null {
   let older = newest;
   while (older !== null && older.owed >= owed) older = older.older;
@@ -232,7 +253,10 @@ function closestMark(newest: Mark): Mark {
   return found;
 }
 
-/** Merges a mark with its older neighbour. The later time with the lesser amount never increases a refund. */
+/**
+ * Merges a mark with its older neighbour into one with the later time and the lesser amount, so that no refund
+ * becomes larger.
+ */
 function mergeMark(newest: Mark, later: Mark): Mark {
   const { older } = newest;
   if (older === null) return newest;
@@ -246,14 +270,19 @@ function mergeMark(newest: Mark, later: Mark): Mark {
  * Gives back units, but at most the least credits owed at any time since their spend, because all credits beyond that
  * have drained. The least credits are exact for an open reservation. Otherwise the marks give a lower bound.
  */
-function refundUnits(limit: BucketLimit, level: Level, refunded: DatedUnits, nowMs: number): Level {
+function refundUnits(
+  limit: BucketLimit,
+  state: BucketState,
+  refunded: DatedUnits,
+  nowMs: number,
+): BucketState {
   const spentAtMs = refunded.atMs;
-  const owed = creditsOwed(limit, level, nowMs);
-  const marks = listMarks(level.newest);
+  const owed = creditsOwed(limit, state, nowMs);
+  const marks = listMarks(state.newest);
   const leastMarked = Math.min(owed, marks.find(({ atMs }) => atMs > spentAtMs)?.owed ?? owed);
-  const least = Math.max(leastMarked, leastOwedSince(level.reserved, spentAtMs, owed));
+  const least = Math.max(leastMarked, leastOwedSince(state.reserved, spentAtMs, owed));
   const credits = Math.min(refunded.units * limit.creditsPerUnit, least);
-  if (credits === 0) return level;
+  if (credits === 0) return state;
   if (credits === owed) return nothingOwed;
   // Without the refunded credits, later spends would have found less owed.
   const marksLeft = marks.map((mark) => ({
@@ -261,31 +290,31 @@ function refundUnits(limit: BucketLimit, level: Level, refunded: DatedUnits, now
     owed: mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed,
   }));
   return {
-    atMs: level.atMs,
-    owed: level.owed - credits,
+    atMs: state.atMs,
+    owed: state.owed - credits,
     newest: linkMarks(marksLeft),
-    reserved: lowerLeastOwed(level.reserved, { atMs: spentAtMs, credits }, least),
+    reserved: lowerLeastOwed(state.reserved, { atMs: spentAtMs, credits }, least),
   };
 }
 
 /** When nothing is owed any more. */
-function drainedAtMs(limit: BucketLimit, { atMs, owed }: Level): number {
+function drainedAtMs(limit: BucketLimit, { atMs, owed }: BucketState): number {
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }
 
-/** The level as text: its age, credits per unit, credits owed, and marks. */
-function encodeLevel(limit: BucketLimit, level: Level, nowMs: number): string {
-  const marks = listMarks(level.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
-  const head = [nowMs - level.atMs, limit.creditsPerUnit, level.owed];
+/** The state as text: its age, credits per unit, credits owed, and marks. */
+function encodeState(limit: BucketLimit, state: BucketState, nowMs: number): string {
+  const marks = listMarks(state.newest).map(({ atMs, owed }) => ({ atMs, units: owed }));
+  const head = [nowMs - state.atMs, limit.creditsPerUnit, state.owed];
   return encodeIntegers(head) + encodeDated(marks, nowMs);
 }
 
-function decodeLevel(
+function decodeState(
   limit: BucketLimit,
   stored: unknown,
   nowMs: number,
   storedOpen = "",
-): Level | null {
+): BucketState | null {
   const [ageMs, creditsPerUnit, owed, ...integers] = decodeIntegers(stored) ?? [];
   if (ageMs === undefined || creditsPerUnit === undefined || owed === undefined) return null;
   const marks = decodeDated(integers, nowMs);
@@ -295,37 +324,42 @@ function decodeLevel(
   const reserved = decodeReservations(storedOpen, atMs, nowMs);
   if (reserved === undefined || (reserved !== null && reserved.least > owed)) return null;
   const newest = linkMarks(marks.map((mark) => ({ atMs: mark.atMs, owed: mark.units })));
-  const level = { atMs, owed, newest, reserved };
-  return rescaleLevel(limit, level, { creditsPerUnit, owedNow: owed }, nowMs);
+  const state = { atMs, owed, newest, reserved };
+  return rescaleState(limit, state, { creditsPerUnit, owedNow: owed }, nowMs);
 }
 
-/** The level for a limit with another number of units, and so with other credits per unit. */
-function adaptLevel(limit: BucketLimit, level: Level, before: BucketLimit, nowMs: number): Level {
-  const { creditsPerUnit } = before;
-  const isSame = creditsPerUnit === limit.creditsPerUnit && level.reserved === null;
-  if (isSame && level.owed <= mostOwed(limit)) return level;
-  const owedNow = creditsOwed(before, level, nowMs);
-  return rescaleLevel(limit, level, { creditsPerUnit, owedNow }, nowMs);
-}
-
-/** Converts a level to the limit's credits per unit. Credits owed are rounded up, and bounds of refunds down. */
-function rescaleLevel(
+/** The state for a limit with another number of units, and so with other credits per unit. */
+function adaptState(
   limit: BucketLimit,
-  level: Level,
+  state: BucketState,
+  before: BucketLimit,
+  nowMs: number,
+): BucketState {
+  const { creditsPerUnit } = before;
+  const isSame = creditsPerUnit === limit.creditsPerUnit && state.reserved === null;
+  if (isSame && state.owed <= mostOwed(limit)) return state;
+  const owedNow = creditsOwed(before, state, nowMs);
+  return rescaleState(limit, state, { creditsPerUnit, owedNow }, nowMs);
+}
+
+/** Converts a state to the limit's credits per unit. Credits owed are rounded up, and bounds of refunds down. */
+function rescaleState(
+  limit: BucketLimit,
+  state: BucketState,
   before: { readonly creditsPerUnit: number; readonly owedNow: number },
   nowMs: number,
-): Level {
+): BucketState {
   const { creditsPerUnit } = limit;
   const creditsBefore = before.creditsPerUnit;
-  const scaledUp = multiplyDivideCeil(level.owed, creditsPerUnit, creditsBefore);
+  const scaledUp = multiplyDivideCeil(state.owed, creditsPerUnit, creditsBefore);
   const owed = Math.min(mostOwed(limit), scaledUp);
-  const marks = listMarks(level.newest).map((mark) => ({
+  const marks = listMarks(state.newest).map((mark) => ({
     atMs: mark.atMs,
     owed: Math.min(owed, multiplyDivideFloor(mark.owed, creditsPerUnit, creditsBefore)),
   }));
   const rate = { creditsBefore, creditsPerUnit };
-  const reserved = rescaleReservations(level.reserved, rate, before.owedNow, nowMs);
-  return { atMs: level.atMs, owed, newest: linkMarks(marks), reserved };
+  const reserved = rescaleReservations(state.reserved, rate, before.owedNow, nowMs);
+  return { atMs: state.atMs, owed, newest: linkMarks(marks), reserved };
 }
 
 /** The parts of `Strategy` that are the same for all buckets. */
@@ -336,22 +370,22 @@ export const bucketParts = {
   used: unitsOwed,
   refund: refundUnits,
   idleAtMs: drainedAtMs,
-  sizeBytes: ({ reserved }: Level) => constantSizeBytes + openBytes(reserved?.newest),
-  store: encodeLevel,
-  restore: decodeLevel,
-  adapt: adaptLevel,
+  sizeBytes: ({ reserved }: BucketState) => constantSizeBytes + openBytes(reserved?.newest),
+  store: encodeState,
+  restore: decodeState,
+  adapt: adaptState,
 };
 
 /** The `ReservationParts` of all buckets except queues. */
 export const bucketReservations = {
   reserve: reserveUnits,
-  isOpen: ({ reserved }: Level, spentAtMs: number) => isOpenAt(reserved, spentAtMs),
+  isOpen: ({ reserved }: BucketState, spentAtMs: number) => isOpenAt(reserved, spentAtMs),
   settle: settleUnits,
-  renew: (level: Level, renewal: Renewal, nowMs: number): Level => {
-    if (level.reserved === null) return level;
-    const reserved = renewBucketReservations(level.reserved, renewal, nowMs);
-    return reserved === level.reserved ? level : { ...level, reserved };
+  renew: (state: BucketState, renewal: Renewal, nowMs: number): BucketState => {
+    if (state.reserved === null) return state;
+    const reserved = renewBucketReservations(state.reserved, renewal, nowMs);
+    return reserved === state.reserved ? state : { ...state, reserved };
   },
-  store: (limit: BucketLimit, level: Level, nowMs: number): string =>
-    encodeReservations(level.reserved, creditsOwed(limit, level, nowMs), level.atMs, nowMs),
+  store: (limit: BucketLimit, state: BucketState, nowMs: number): string =>
+    encodeReservations(state.reserved, creditsOwed(limit, state, nowMs), state.atMs, nowMs),
 };

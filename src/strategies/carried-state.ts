@@ -51,7 +51,10 @@ export function isWellFormed(carried: CarriedState): boolean {
   return Array.isArray(carried.data) && carried.data.every((text) => typeof text === "string");
 }
 
-/** A meter keeps at most `mostStates` states of absent limits. The limit in bytes does not apply to `fewStates`. */
+/**
+ * A meter keeps at most `mostStates` states of absent limits. It always keeps `fewStates` of them, whatever their
+ * size in bytes.
+ */
 const mostStates = 256;
 const fewStates = 8;
 const mostStatesBytes = 1_000_000;

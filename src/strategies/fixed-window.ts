@@ -96,8 +96,8 @@ function spend(
     const firstSpends = isOpenedByRequest(limit) ? { final: [spent], open: null } : noFirstSpends;
     return { openedAtMs, startedAtMs: openedAtMs, count: units, firstSpends };
   }
-  // A late booking from before a clock or calendar window belongs to a window that is over. Otherwise it would have opened
-  // an earlier window. It counts in the open one instead, which never adds quota.
+  // A late booking may be from before the open window. If its own window is over, it is dropped. Otherwise it counts in the
+  // open window, which never adds quota.
   const isOfFormerWindow =
     limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
   if (isOfFormerWindow) return window;
@@ -202,7 +202,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
-    // Isolates of the previous version send the time zone in its written letter case.
+    // Isolates of the previous version send the time zone as the configuration spells it, in any letter case.
     return align === "calendar"
       ? `calendar ${timezone?.toLowerCase()}`
       : align === "clock"

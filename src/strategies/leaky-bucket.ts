@@ -17,7 +17,7 @@ import {
   burstOption,
   creditsOwed,
   enqueue,
-  type Level,
+  type BucketState,
   spendFinal,
   waitUntilOwed,
   withRate,
@@ -26,7 +26,10 @@ import { type Limit, strategyOfParts } from "./strategy.ts";
 
 interface LeakyBucketLimit extends BucketLimit {
   readonly mode: "queue" | "police";
-  /** The longest delay of a queue. `withMaxDelay` adds it; it is not a field of configuration. */
+  /**
+   * The longest delay of a queue. `withMaxDelay` sets it from the policy; limits have no such field in the
+   * configuration.
+   */
   readonly maxDelayMs?: number;
   readonly capacity: number;
   /** Credits that may be owed beyond whole units, if `maxDelayMs` is not a whole number of slots. */
@@ -64,7 +67,7 @@ function complete(written: LeakyBucketLimit): LeakyBucketLimit {
   return { ...limit, capacity, slackCredits: waitingCredits % creditsPerUnit };
 }
 
-export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
+export const leakyBucket = strategyOfParts<LeakyBucketLimit, BucketState>({
   ...bucketParts,
   name: "leaky-bucket",
   options: {
@@ -76,29 +79,29 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, Level>({
   capacity: ({ capacity }) => capacity,
   mostPerWindow: ({ capacity, limit }) => capacity + limit,
 
-  used: (limit, level, nowMs) =>
+  used: (limit, state, nowMs) =>
     Math.ceil(
-      Math.max(0, creditsOwed(limit, level, nowMs) - limit.slackCredits) / limit.creditsPerUnit,
+      Math.max(0, creditsOwed(limit, state, nowMs) - limit.slackCredits) / limit.creditsPerUnit,
     ),
 
-  waitMs: (limit, level, cost, nowMs) => {
+  waitMs: (limit, state, cost, nowMs) => {
     const credits = (limit.capacity - cost) * limit.creditsPerUnit + limit.slackCredits;
-    return waitUntilOwed(limit, level, credits, nowMs);
+    return waitUntilOwed(limit, state, credits, nowMs);
   },
 
-  delayMs: (limit, level, nowMs) =>
-    limit.mode === "queue" ? Math.ceil(creditsOwed(limit, level, nowMs) / limit.creditsPerStep) : 0,
+  delayMs: (limit, state, nowMs) =>
+    limit.mode === "queue" ? Math.ceil(creditsOwed(limit, state, nowMs) / limit.creditsPerStep) : 0,
 
-  spend: (limit, level, spent, nowMs) =>
+  spend: (limit, state, spent, nowMs) =>
     limit.mode === "queue"
-      ? enqueue(limit, level, spent, nowMs)
-      : spendFinal(limit, level, spent, nowMs),
+      ? enqueue(limit, state, spent, nowMs)
+      : spendFinal(limit, state, spent, nowMs),
 
   reservations: {
     ...bucketReservations,
-    reserve: (limit, level, reserved, nowMs) =>
+    reserve: (limit, state, reserved, nowMs) =>
       limit.mode === "queue"
-        ? enqueue(limit, level, { atMs: nowMs, units: reserved.units }, nowMs)
-        : bucketReservations.reserve(limit, level, reserved, nowMs),
+        ? enqueue(limit, state, { atMs: nowMs, units: reserved.units }, nowMs)
+        : bucketReservations.reserve(limit, state, reserved, nowMs),
   },
 });

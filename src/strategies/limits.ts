@@ -205,7 +205,7 @@ const acceptedForCalendar = `"${calendarStrategy}", which months and years imply
 const isCalendarOnly = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
-/** A limit without its name yet. Only a calendar window keeps its period. */
+/** A limit that has no name yet. Only a calendar window keeps its period. */
 function unnamedLimit(
   options: { readonly limit: number; readonly strategy: string },
   window: string,

@@ -83,7 +83,10 @@ export interface Meter {
    * states without encoding them. Later changes of one meter do not affect the other.
    */
   withLimits(limits: readonly Limit[]): Meter;
-  /** The instant from which on discarding the state changes no decision. It is at most `seenMs` if the state is empty. */
+  /**
+   * The earliest instant at which discarding the state changes no decision. It is at most `seenMs` if the state is
+   * empty.
+   */
   idleAtMs(): number;
   /**
    * How long a spend can affect decisions of this meter's limits, if it leaves no debt. Debts and states of absent limits

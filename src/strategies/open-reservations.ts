@@ -27,7 +27,9 @@ export interface OpenReservations {
 type ReservationEntry = Pick<OpenReservations, "atMs" | "amount" | "expiresAtMs" | "leastBefore">;
 type DecodedEntry = Omit<ReservationEntry, "leastBefore">;
 
-/** Enough for 1,000 reservations and as many provisional spends. Settlements of further reservations are best effort. */
+/**
+ * Enough for 1,000 reservations and 1,000 provisional spends. Settlements of further reservations are best effort.
+ */
 const mostOpenEntries = 2_048;
 
 /** Approximate memory of an entry. */
@@ -147,7 +149,7 @@ export const reduceEntry = (open: OpenReservations | null, atMs: number, amount:
 export const hasExpired = (open: OpenReservations | null, nowMs: number): boolean =>
   open !== null && open.firstExpiresAtMs <= nowMs;
 
-/** Removes expired entries, and returns them beside the list, the oldest first. */
+/** Removes expired entries. Also returns the removed entries, the oldest first. */
 export function removeExpired(open: OpenReservations | null, nowMs: number) {
   const expired: OpenReservations[] = [];
   const changed = changeEntriesFrom(open, 0, (entry) => {
@@ -183,8 +185,9 @@ export const openBytes = (open: OpenReservations | null | undefined): number =>
   (open?.length ?? 0) * bytesPerOpenEntry;
 
 /**
- * Encodes entries, the oldest first. An entry consists of the time since the entry before it (for the first, its age), its
- * amount and the seconds until its expiry. With `leasts`, the increase of the least credits owed since it follows.
+ * Encodes entries, the oldest first. An entry consists of the time since the entry before it (for the first, its
+ * age), its amount and the seconds until its expiry. With `leasts`, a further integer follows: by how much the least
+ * credits owed since this entry exceed those since the entry before it.
  */
 export function encodeEntries(
   entries: readonly OpenReservations[],

@@ -1,8 +1,8 @@
 /**
  * The contract between a limit, the strategy that decides it, and the meter that calls the strategy.
  *
- * To add a strategy, write one file that calls `strategyOfParts`, list it in `compiled-limit.ts`, and add its stories to
- * the tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
+ * To add a strategy, write one file that calls `strategyOfParts`, list it in `compiled-limit.ts`, and add its example
+ * scenarios to the tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
  */
 import type { ObjectEntries } from "valibot";
 
@@ -158,7 +158,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   fresh(): State;
   /** Units that count at `nowMs`, rounded up. A debt exceeds the capacity. Spending n units now adds exactly n. */
   used(limit: L, state: State, nowMs: number): number;
-  /** The least wait until `cost` units fit, if nothing else is spent. They must not fit now. */
+  /** The least wait until `cost` units fit, if nothing else is spent. Call it only if they do not fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
   /** The delay of the next allowed unit; null if the strategy has no queue. */
   readonly delayMs: OptionalFunctions<L, State>["delayMs"] | null;

@@ -2,8 +2,8 @@
  * Token bucket: holds up to `burst` tokens, and gains L in each W. A unit takes a token, or is denied.
  *
  * - `refill = "continuous"` adds each token as soon as it is earned.
- * - `refill = "interval"` adds L tokens at every W after the spend that found the bucket full. Refunding that spend
- *   without a reservation does not move this grid.
+ * - `refill = "interval"` adds L tokens at the end of each refill period. Periods last W, and the first begins with the
+ *   spend that finds the bucket full. Refunding that spend without a reservation does not move the periods.
  *
  * Promise: a burst is allowed at once, and the rate applies after it. An idle bucket never holds more than its capacity.
  * Bound: capacity + L in any span of W, because a full bucket can be emptied while it is refilled.
@@ -14,7 +14,7 @@ import {
   bucketParts,
   bucketReservations,
   burstOption,
-  type Level,
+  type BucketState,
   spendFinal,
   waitUntilOwed,
   withRate,
@@ -25,7 +25,7 @@ interface TokenBucketLimit extends BucketLimit {
   readonly refill: "continuous" | "interval";
 }
 
-export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
+export const tokenBucket = strategyOfParts<TokenBucketLimit, BucketState>({
   ...bucketParts,
   name: "token-bucket",
   options: {
@@ -45,8 +45,8 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, Level>({
   capacity: (limit) => limit.burst,
   mostPerWindow: (limit) => limit.burst + limit.limit,
 
-  waitMs: (limit, level, cost, nowMs) =>
-    waitUntilOwed(limit, level, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
+  waitMs: (limit, state, cost, nowMs) =>
+    waitUntilOwed(limit, state, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
 
   spend: spendFinal,
 

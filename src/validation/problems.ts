@@ -125,7 +125,7 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   return near === undefined ? null : (names.get(near) ?? null);
 }
 
-/** Equal for names with the same letters. The distance counts swapped letters twice. */
+/** The letters of a text in sorted order: the same if letters are swapped, which the edit distance counts twice. */
 const sortedLetters = (text: string): string => text.split("").toSorted().join("");
 
 const letters = (name: string): string =>

@@ -42,7 +42,10 @@ export interface DecisionContext {
 }
 
 export class Admission {
-  /** In the order of decision: a denying key is the last. Dry runs on keys of their own have no outcome. */
+  /**
+   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges have no
+   * outcome.
+   */
   readonly outcomes: Outcome[] = [];
   /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;

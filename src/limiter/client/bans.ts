@@ -12,7 +12,7 @@ const maximumKeys = 4_096;
 
 type Decided = Extract<Outcome, { readonly decision: unknown }>;
 
-/** Denied spends, and the admission that denies them. */
+/** The spends because of which a request is denied, and their outcomes. */
 export interface Refusal {
   readonly spends: readonly Spend[];
   readonly admission: Admission;

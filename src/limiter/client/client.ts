@@ -64,9 +64,9 @@ export class LimiterClient {
   }
 
   /**
-   * Spends all or nothing. Each group's object is called only after the groups before have admitted the request. After a
-   * denial, earlier spends are given back in the background. Dry runs on keys of their own also run in the background. A
-   * cached denial of any group answers before any object is called.
+   * Spends all or nothing. Each group's object is called only after the groups before have admitted the request.
+   * After a denial, earlier spends are given back in the background. Dry runs on keys that no enforced policy charges
+   * also run in the background. A cached denial of any group answers before any object is called.
    */
   async admit(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Admission> {
     const admission = new Admission();

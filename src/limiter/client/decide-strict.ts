@@ -37,7 +37,7 @@ export interface IsolateParts {
   readonly local: LocalDecider;
 }
 
-/** Makes an open spend of what an object has booked and the isolate may count. */
+/** Returns an open spend for what an object has booked and what the isolate may count. */
 type Open = (booked: readonly BookedSpend[], count: LocalCount) => OpenSpend;
 
 export class StrictDecider {

@@ -93,7 +93,10 @@ function bytesOf(denials: readonly Denial[]): number {
   return denials.length * denialBytes + limits * limitBytes;
 }
 
-/** A reservation may still be refunded, and a dry run logs each denial. */
+/**
+ * Not cached: denials of reservations, because a refund may make room at any time, and denials of dry runs, because
+ * each one is logged.
+ */
 const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
@@ -102,7 +105,10 @@ const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
   chargesPolicies(group, policies) &&
   group.every(({ cost, ttlMs }, index) => cost === costs[index] && ttlMs === undefined);
 
-/** How long only the waits of the decisions change; `remaining` changes with the first wait that ends. */
+/**
+ * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change
+ * too.
+ */
 function unchangedForMs(decisions: readonly Decision[]): number {
   const waits = decisions.flatMap(({ allowed, retryAfterMs, bannedForMs, limits }) => [
     ...(allowed || retryAfterMs === null ? [] : [retryAfterMs]),

@@ -130,7 +130,7 @@ export class Lease {
     return newSlice(Math.max(leastUnits, this.#wantedUnits));
   }
 
-  /** The demand of one period and a quarter more. */
+  /** The demand of one period, plus a quarter of it. */
   get #wantedUnits(): number {
     return Math.ceil(1.25 * Math.max(this.#lastDemand, this.#demand));
   }

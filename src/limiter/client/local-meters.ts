@@ -14,15 +14,18 @@ import { provisionalTtlMs } from "../protocol.ts";
 /** Bound the memory of an isolate. The meters least recently used are evicted first. */
 const maximumMeters = 1_024;
 const maximumBytes = 6_000_000;
-/** Limits whose state can grow larger, such as long logs, are not counted for an outage. */
+/**
+ * Spends under limits whose state can grow larger, such as long logs, are not counted, so an outage begins with their
+ * full quota.
+ */
 const maximumMeterBytes = 16_000;
-/** About what an entry takes beside its meter. */
+/** Approximate memory of an entry without its meter. */
 const entryBytes = 400;
 
 /** Keeps slots for their whole window, because the isolate renews nothing. */
 const wholeWindowMs = Number.MAX_SAFE_INTEGER;
 
-/** Spends that the isolate's meters count beside the object. */
+/** Spends that an object has admitted and that the isolate's meters count too. */
 export interface LocalCount {
   /** Counts the spends now. Later calls change nothing. */
   readonly book: () => void;

@@ -11,8 +11,8 @@ export interface ObjectLocation {
 }
 
 /**
- * An object for one key is named by the key, a shard `<shard>-of-<shards>`. A location hint adds `@<hint>`. These names
- * must never change: what is stored under the old names would be lost.
+ * An object for one key has the partition key as its name; a shard is named `<shard>-of-<shards>`. A location hint adds
+ * `@<hint>`. These names must never change: what is stored under the old names would be lost.
  */
 export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
   const { shards, locationHint, jurisdiction } = settings;

@@ -17,7 +17,10 @@ import { objectId, type ObjectLocation } from "./object-location.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import type { KeySync, SyncReply } from "../protocol.ts";
 
-/** The two oldest of more instants are merged into the later one, so that merged spends count for longer. */
+/**
+ * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so
+ * that merged spends count for longer.
+ */
 const maximumInstants = 100;
 
 /** Longer than any request is decided: the platform ends background work 30 s after the response. */
@@ -248,7 +251,8 @@ export class Replica {
 
   /** Replaces the meters by the object's snapshots, and adds the spends that the snapshots do not include. */
   #takeSnapshots({ policies }: PendingSync, reply: SyncReply, localMs: number): void {
-    // The object read its clock before the reply travelled. A late clock frees no unit too early.
+    // The object read its clock before the reply travelled, so the estimate of its clock is behind, and no unit is
+    // freed too early.
     this.#clockOffsetMs = reply.atMs - localMs;
     for (const [index, snapshot] of reply.snapshots.slice(-policies.length).entries()) {
       const each = policies[index];

@@ -22,7 +22,10 @@ const gatherMs = 100;
 const maximumKeysPerCall = 100;
 const pauseMs = 1_000;
 const longestWorkMs = 25_000;
-/** A request with less time left is relieved by the next request, so that failed syncs are repeated for this long. */
+/**
+ * When a request has less time left, the next request takes over the queue, so that failed syncs are repeated for
+ * this long.
+ */
 const leastWorkMs = 15_000;
 /** The longest timeout of a sync. A policy's timeout, which limits how long a request waits, may be longer. */
 const longestSyncMs = 5_000;
@@ -86,7 +89,7 @@ export class SyncQueue {
 
   /**
    * The queued replica of this name. A second replica of the same key must not exist: its batches would have higher
-   * numbers, and the object would take the first one's batches for counted.
+   * numbers, and the object would treat the first one's batches as already counted.
    */
   replica(name: string): Replica | undefined {
     return this.#queued.get(name)?.replica;

@@ -37,7 +37,8 @@ export class Alarm {
       // Rows may have no alarm: the platform drops an alarm after its last retry.
       dueAtMs ??= isFirst() ? null : await this.#storage.getAlarm();
     } catch (error) {
-      // Forget `wantedAtMs`: an alarm that was never set would never sweep.
+      // Forget `wantedAtMs`: otherwise the alarm that could not be set would be taken for set, and nothing would be
+      // swept.
       this.#failed(error);
     }
     if (dueAtMs === null) await this.set(wantedAtMs, nowMs);

@@ -1,6 +1,6 @@
 /**
- * Decides the charges of one key together: every enforced policy allows, and then all spend; otherwise none does. A ban
- * denies beside the limits. A dry run never changes what is decided for the other policies.
+ * Decides the charges of one key together: every enforced policy allows, and then all spend; otherwise none does. A
+ * ban can deny in addition to the limits. A dry run never changes what is decided for the other policies.
  */
 import {
   changesByDenial,
@@ -22,8 +22,8 @@ export interface KeyTurn {
 export type TtlOf = (charge: Charge) => number | null;
 
 /**
- * How long a denial is firm beside a provisional spend, in milliseconds. That spend may be given back at any time, and
- * isolates do not learn of it. With 0, every request of a flood would reach the object.
+ * How long a denial is firm while a provisional spend is open, in milliseconds. That spend may be given back at any
+ * time, and isolates do not learn of it. With 0, every request of a flood would reach the object.
  */
 const provisionalFirmMs = 100;
 
@@ -113,7 +113,10 @@ function delayed(decision: Decision, later: Decision, afterMs: number): Decision
   return { ...decision, retryAfterMs, limits };
 }
 
-/** Slots become free at any time. Each denial changes an elastic window, and the strikes of a ban that has not begun. */
+/**
+ * Not for these: slots become free at any time, and each denial changes an elastic window and the count of denials
+ * towards a ban.
+ */
 const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: ChargedMeter): boolean =>
   (ban === undefined || bannedForMs > 0) &&
   !limits.some((limit) => holdsSlots(limit) || changesByDenial(limit));

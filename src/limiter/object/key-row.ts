@@ -33,7 +33,7 @@ export interface KeyParts {
   readonly batches: SyncDedup;
 }
 
-/** Texts stored in rows of their own: sealed segments of long logs, and snapshots that do not fit in the key's row. */
+/** Texts stored in separate rows: sealed segments of long logs, and snapshots that do not fit in the key's row. */
 export interface TextNumbers {
   /** The number of a text. A text that has none yet gets the next one. */
   readonly numberOf: (text: string) => number;
@@ -43,7 +43,7 @@ export interface TextNumbers {
 
 export interface WrittenRow {
   readonly row: string;
-  /** Policies whose snapshots are stored in rows of their own. */
+  /** Policies whose snapshots are stored in separate rows. */
   readonly apart: readonly string[];
   readonly apartBytes: number;
   /** Policies whose snapshots are too large for any row, and are not stored. */

@@ -27,7 +27,7 @@ const bytesOfMeter = 400;
 
 const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
 
-/** A policy with a ban has two more meters. The names of policies have no space. */
+/** A policy with a ban has two more meters. Their names contain a space character, which no policy's name does. */
 const strikesOf = (policy: string): string => `${policy} strikes`;
 const banOf = (policy: string): string => `${policy} ban`;
 const isOfBan = (name: string): boolean => name.includes(" ");
@@ -38,7 +38,7 @@ interface KeyMeter extends InternedMeter {
   seenMs: number;
 }
 
-/** The rows in storage beside the key's own. */
+/** The rows `s <key> <number>` of a key in storage. */
 export interface StoredRows {
   /** The numbers of these rows, by their texts. */
   readonly texts: ReadonlyMap<string, number>;
@@ -54,7 +54,7 @@ export class KeyState {
   #batches = new SyncDedup();
   /** Null when nothing is lent, as for most keys. */
   #slices: Slices | null = null;
-  /** Bytes of the snapshots stored in rows of their own. `stored` keeps them in memory. */
+  /** Bytes of the snapshots stored in separate rows. `stored` keeps them in memory. */
   #apartBytes = 0;
   #provisionalAtMs = 0;
   #provisionalMs = 0;
@@ -65,7 +65,7 @@ export class KeyState {
   stored: StoredRows | null = null;
   /** Whether an event has reported that the meters do not fit in one row. */
   isOversizeReported = false;
-  /** Why stored state was refused; null when it was not, or is reported. */
+  /** Why stored state was refused; null when none was refused, or when the refusal has been reported. */
   #refused: string | null = null;
 
   constructor(key: string, nowMs: number) {
@@ -210,9 +210,9 @@ export class KeyState {
   }
 
   /**
-   * A copy of a policy's meter when its last slice has ended, with all lent units spent at that instant. Whatever becomes of
-   * the slices, their units count no longer than that. Spending each slice at its own end would be too early: if the first
-   * slice is returned unused, a later one opens a later window.
+   * A copy of a policy's meter at the end of its last slice, with all lent units spent at that instant. However the
+   * slices are settled, the units never count for longer than in this copy. Spending each slice at its own end could
+   * give waits that are too short: if the first slice is returned unused, a later one opens a later window.
    */
   meterAfterSlices(policy: string): { meter: Meter; endsAtMs: number } {
     const { byLimits, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
@@ -288,7 +288,7 @@ export class KeyState {
     );
   }
 
-  /** From when on it may be forgotten without changing a decision. */
+  /** The instant from which the state may be forgotten without changing a decision. */
   idleAtMs(): number {
     let idleAtMs = this.#reservations.idleAtMs();
     for (const { meter } of this.#meters.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
@@ -348,7 +348,7 @@ export class KeyState {
 
   /**
    * Reads a key's row.
-   * @param textOf returns a text stored in a row of its own, by its number
+   * @param textOf returns a text stored in a separate row, by its number
    * @returns null for a row that this version did not write
    */
   static revived(

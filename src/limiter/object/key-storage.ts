@@ -63,7 +63,7 @@ const tooLarge: RowChanges = { ...nothing, isWhole: false };
 interface SweepProgress {
   /** The name of the last row read; null before the first alarm and after the last. */
   readonly after: string | null;
-  /** Minima of the rows that are left. */
+  /** The least `idleAtMs` and `bornAtMs` of the rows that are left. */
   readonly firstIdleAtMs: number;
   readonly firstBornAtMs: number;
 }
@@ -123,7 +123,7 @@ export class KeyStorage {
     }
   }
 
-  /** Deletes everything when no other row is left, because `deleteAll` costs no rows. */
+  /** Deletes everything when no other row is left, because `deleteAll` is not billed for written rows. */
   #remove(names: readonly string[], options: WriteOptions): void {
     if (names.length === 0) return;
     if (this.#count(names.length + 1) === names.length) this.#clear();

@@ -234,7 +234,7 @@ export class Limiter {
   async alarm(): Promise<void> {
     const nowMs = this.#now();
     try {
-      // The sweep judges keys by their rows, so that waiting changes must be in them.
+      // The sweep judges keys by their rows, so changes that are not written yet must be written first.
       this.#writeBehind.flush(nowMs);
       const swept = new Set(this.#storage.sweep(nowMs));
       for (const keyState of this.#cache.keys()) {
@@ -253,7 +253,7 @@ export class Limiter {
     const { changes } = turn.keyState;
     const reply = act(turn);
     turn.keyState.followClock();
-    // A denial changes nothing, and costs no row.
+    // A denial changes nothing, and so writes no row.
     if (turn.keyState.changes !== changes) this.#write(turn);
     this.#remember(turn);
     return reply;

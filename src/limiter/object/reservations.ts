@@ -48,8 +48,8 @@ export class Reservations extends OpenEntries<Reservation> {
   }
 
   /**
-   * How long no reservation with these charges can be opened, in milliseconds; 0 when one can. Where an enforced policy
-   * needs room, reservations of dry runs end and stand as spent.
+   * How long no reservation with these charges can be opened, in milliseconds; 0 when one can. Where an enforced
+   * policy needs room, reservations of dry runs end and count as spent.
    */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     const isFull = (): boolean =>
@@ -84,7 +84,7 @@ export class Reservations extends OpenEntries<Reservation> {
     return true;
   }
 
-  /** Expired reservations stand as spent. */
+  /** Expired reservations count as spent. */
   #dropExpired(nowMs: number): void {
     this.earliestEndMs = Number.POSITIVE_INFINITY;
     for (const reservation of this.entries.values()) {

@@ -88,7 +88,7 @@ export function unitsAfter(runs: Runs, afterMs: number): number {
   return unitsOfAll(runs) - totalBefore(older.ends, segment) - totalBefore(totals, index);
 }
 
-/** The instant of the run up to which, from the oldest, all runs must be removed to leave at most `units`. */
+/** The least instant such that removing all runs up to it leaves at most `units`. */
 export function instantLeaving(runs: Runs, units: number): number {
   const { older, times, totals, start, end, newest } = runs;
   if (units < newest.units) return newest.atMs;
@@ -348,7 +348,8 @@ const bytesPerStoredRun = 6;
  * five bits, so that numbers of a given sum take the most characters if they are equal.
  */
 export function mostBytesOfRuns(runs: number, spanMs: number, units: number): number {
-  // The first segment may hold further runs that no longer count. Each segment starts with an instant, which takes longer.
+  // The first segment may hold further runs that no longer count. Each segment starts with an instant, which takes
+  // more characters than a difference.
   const isLong = runs > runsPerSegment;
   const count = isLong ? runs + 2 * runsPerSegment : runs;
   const digits = (sum: number): number => Math.log2(Math.max(1, (2 * sum) / count)) / 5 + 1;
