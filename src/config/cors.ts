@@ -102,7 +102,7 @@ export function preflightWarnings(value: unknown, policies: readonly Policy[]): 
   if (value === "off" || isTrustedProxiesSet || different.length < 2) return [];
   const numbers = different.map((each) => each ?? "none").join(", ");
   return [
-    `${variable}: the policies by address differ in trustedProxies (${numbers}), so preflights are charged to the ` +
+    `${variable}: the policies differ in trustedProxies (${numbers}), so preflights are charged to the ` +
       `address that connects to Cloudflare, which all clients behind a proxy share; set it explicitly: ` +
       `${variable} = { limits = "${defaultPreflights}", trustedProxies = 1 }`,
   ];

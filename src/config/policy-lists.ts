@@ -148,7 +148,7 @@ function reportGaps(env: Variables, report: ReportProblem): void {
   for (let number = 2; number < lastNumber; number++) {
     const variable = `POLICIES_${number}`;
     if (isSet(env[variable])) continue;
-    const accepted = `a list of policies, because ${last} is set; the numbers have no gaps`;
+    const accepted = `a list of policies, because ${last} is set; the numbers must have no gaps`;
     report({ variable, field: "", value: undefined, accepted });
     return;
   }

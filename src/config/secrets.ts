@@ -49,7 +49,7 @@ export function shortSecrets({
   if (short.length > 0) {
     const shortest = Math.min(...short.map(({ length }) => length));
     lines.push(
-      `CHECK_TOKENS: expected tokens of at least ${leastTokenLength} random characters, got one of ${shortest}`,
+      `CHECK_TOKENS: expected tokens of at least ${leastTokenLength} random characters, got one with ${shortest} characters`,
     );
   }
   return lines;

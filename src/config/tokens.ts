@@ -53,7 +53,7 @@ const tokenSchema = v.union([
 export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;
-  const accepted = '"none", which lets anyone look, or nothing';
+  const accepted = '"none" for checks of cost 0 without a token, or no value';
   report({ variable: "CHECK_AUTH", field: "", value, accepted });
   return false;
 }
@@ -87,7 +87,7 @@ export function readCheckTokens(value: unknown, report: ReportProblem): readonly
     value: hidden,
     accepted:
       "a bearer token of visible ASCII characters, or a JSON list of different tokens, each a text or " +
-      `{"token": …, "tenant": …, "may": […]}, where may is any of ${rights.join(", ")}` +
+      `{"token": …, "tenant": …, "may": […]}, where "may" lists any of ${rights.join(", ")}` +
       jsonErrorNote(value) +
       (typedList(value)
         .map((each) => didYouMeanField(each, tokenFields))

@@ -143,7 +143,7 @@ describe("the trusted proxies of preflights", () => {
     ];
   };
 
-  it("preflights use the trustedProxies of policies by address, if these agree", () => {
+  it("preflights use the trustedProxies of the policies with ip in their keys, if these agree", () => {
     const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
     expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([
       1,

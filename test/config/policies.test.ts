@@ -312,7 +312,7 @@ describe("POLICIES", () => {
         variable: missing,
         field: "",
         value: undefined,
-        accepted: `a list of policies, because ${last} is set; the numbers have no gaps`,
+        accepted: `a list of policies, because ${last} is set; the numbers must have no gaps`,
       },
     ]);
   });

@@ -27,7 +27,7 @@ describe("a short secret", () => {
     "CHECK_TOKENS of %j are reported as short, and the configuration is valid",
     ([CHECK_TOKENS, length]) => {
       expect(linesOf({ CHECK_TOKENS })).toEqual([
-        `CHECK_TOKENS: expected tokens of at least 16 random characters, got one of ${length}`,
+        `CHECK_TOKENS: expected tokens of at least 16 random characters, got one with ${length} characters`,
       ]);
       expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
     },

@@ -144,7 +144,7 @@ describe("invalid secrets", () => {
       1,
       [
         "KEY_SECRET: expected at least 32 random characters, got 5",
-        "CHECK_TOKENS: expected tokens of at least 16 random characters, got one of 15",
+        "CHECK_TOKENS: expected tokens of at least 16 random characters, got one with 15 characters",
       ],
     ];
     expect(await checked({ vars: [limits], secrets })).toEqual(expected);
