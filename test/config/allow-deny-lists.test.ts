@@ -20,8 +20,8 @@ const placesWith = (fields: Fields): string[] =>
 const keyRulesOf = (fields: Fields): Policy["keyRules"] | undefined =>
   configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.keyRules;
 
-/** A list entry in short form: `203.0.113.0/24` for a network, or the patterns of a key's parts. */
-const shortOf = (entry: SubjectPattern): string | string[] =>
+/** A list entry as text: `203.0.113.0/24` for a network, or the patterns of a key's parts. */
+const entryText = (entry: SubjectPattern): string | string[] =>
   entry.kind === "address" ? patternText(entry.pattern) : entry.patterns.map(patternText);
 
 function patternText(pattern: Pattern): string {
@@ -32,7 +32,7 @@ function patternText(pattern: Pattern): string {
 }
 
 const listedOf = (key: unknown, entry: unknown): unknown =>
-  keyRulesOf({ key, deny: [entry] })?.deny.map(shortOf)[0];
+  keyRulesOf({ key, deny: [entry] })?.deny.map(entryText)[0];
 
 describe("an entry of allow or deny", () => {
   it("a problem does not quote an entry that may be a client's credential", () => {
@@ -46,7 +46,7 @@ describe("an entry of allow or deny", () => {
     expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
   });
 
-  it("a problem does not quote an entry when the policy's key is missing or an override is only a text", () => {
+  it("a problem does not quote an entry when the policy has no key or an override is a text in place of an object", () => {
     const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
     expect(valueOf({ allow: ["sk_live_1"] })).toBe("(hidden)");
     expect(valueOf({ overrides: [{ key: "sk_live_1", limits: "1/s" }] })).toBe("(hidden)");
@@ -200,7 +200,9 @@ describe("the lists allow and deny", () => {
   it("a list keeps the order of its entries, of which there may be 256", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
-    expect(keyRulesOf({ deny: most })?.deny.map(shortOf)).toEqual(most.map((each) => `${each}/32`));
+    expect(keyRulesOf({ deny: most })?.deny.map(entryText)).toEqual(
+      most.map((each) => `${each}/32`),
+    );
     expect(placesWith({ allow: keys, deny: keys })).toEqual([
       "POLICIES [0].allow",
       "POLICIES [0].deny",
@@ -234,7 +236,7 @@ describe("the lists allow and deny", () => {
 });
 
 describe("a key that is null", () => {
-  it("a null key is reported alone, without problems of entries that would have to fit it", () => {
+  it("a null key is the only problem reported, and list entries are not checked against it", () => {
     expect(placesWith({ key: null, allow: ["x"], deny: ["y"] })).toEqual(["POLICIES [0].key"]);
   });
 });

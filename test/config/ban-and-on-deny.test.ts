@@ -40,7 +40,7 @@ describe("the field ban", () => {
   });
 
   it.for([{ after: 1_000, within: longest, for: longest }, "1ms", longest])(
-    "the limits of the ban %j count denials and bans",
+    "the ban %j has a limit that counts denials and a limit that counts bans",
     (written) => {
       const { ban } = parsed({ ban: written });
       const nowMs = Date.UTC(2030, 0, 1);
@@ -103,7 +103,7 @@ describe("the field ban", () => {
     }
   });
 
-  it("all problems of a ban are reported at once", () => {
+  it("all problems of a ban are reported together", () => {
     const ban = { within: "soon", for: 5, until: "x", toString: "y" };
     expect(problemsAt({ ban }).map(([field]) => field)).toEqual([
       "[0].ban.after",
@@ -193,7 +193,7 @@ describe("the field onDeny", () => {
     ]);
   });
 
-  it("all problems of onDeny are reported at once", () => {
+  it("all problems of onDeny are reported together", () => {
     const onDeny = { status: "x", body: 5, contentType: "x", headers: {}, Body: "x" };
     expect(problemsAt({ onDeny }).map(([field]) => field)).toEqual(
       Object.keys(onDeny).map((name) => `[0].onDeny.${name}`),
@@ -215,7 +215,7 @@ describe("the field dryRun", () => {
   });
 });
 
-it("problems of ban, onDeny and dryRun are reported at once", () => {
+it("problems of ban, onDeny and dryRun are reported together", () => {
   const fields = { ban: "x", onDeny: { status: 1 }, dryRun: "x", count: 5, cost: 0 };
   expect(placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).toSorted()).toEqual(
     ["ban", "cost", "count", "dryRun", "onDeny.status"].map((name) => `POLICIES [0].${name}`),

@@ -4,11 +4,11 @@ import { normalizedPath } from "../../src/config/index.ts";
 import { forAll } from "../for-all.ts";
 import { segments, spelling } from "../policies/paths.ts";
 
-/** The form of a request's path in which it is compared with `CHECK_PATH`. */
+/** The normalized path of a request, which is compared with `CHECK_PATH`. */
 const pathOf = (path: string): string =>
   normalizedPath(new URL(`https://h.example${path}`).pathname);
 
-describe("the spelling of a path for the comparison with CHECK_PATH", () => {
+describe("the normalization of a path for the comparison with CHECK_PATH", () => {
   it.for([
     ["/", "/"],
     ["//", "/"],
@@ -39,7 +39,7 @@ describe("the spelling of a path for the comparison with CHECK_PATH", () => {
   );
 
   it(
-    "the spelling keeps the meaning of a path",
+    "a normalized path has the same decoded segments as the path",
     forAll(
       [segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))],
       ([decoded, path]) => {

@@ -37,7 +37,7 @@ describe("the consistency of a policy", () => {
     ["syncEvery", "1s", {}],
     ["syncEvery", "1s", { consistency: "strict" }],
     ["syncEvery", "1s", { consistency: "leased" }],
-  ] as const)("the field %s rejects %j beside %j", ([field, value, others]) => {
+  ] as const)("the field %s rejects %j together with the fields %j", ([field, value, others]) => {
     expect(problemsWith({ ...others, [field]: value }).map(([name]) => name)).toEqual([field]);
   });
 

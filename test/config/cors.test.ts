@@ -143,7 +143,7 @@ describe("the trusted proxies of preflights", () => {
     ];
   };
 
-  it("preflights use the trustedProxies of the policies with ip in their keys, if these agree", () => {
+  it("preflights use the trustedProxies of the policies with ip in their keys, if all of them have the same value", () => {
     const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
     expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([
       1,
@@ -165,7 +165,7 @@ describe("the trusted proxies of preflights", () => {
     expect(configured(policies, "off")).toEqual([undefined, []]);
   });
 
-  it("preflights use the connecting address, with a warning, if policies disagree about trustedProxies", () => {
+  it("preflights use the connecting address, with a warning, if policies have different values of trustedProxies", () => {
     const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
     for (const written of [undefined, "5/s", { limits: "5/s" }]) {
       expect(configured(policies, written)).toEqual([

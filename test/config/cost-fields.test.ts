@@ -111,7 +111,7 @@ describe("the field cost", () => {
   });
 
   it(
-    "any written cost is read or reported as a problem",
+    "a cost in the configuration is either accepted or reported as a problem",
     forAll(
       [
         fc.oneof(

@@ -6,19 +6,19 @@ import { configOf, problemsIn } from "./harness.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Values that one place of a field rejects with the same text. */
+/** Values that one place of a field rejects with the same error message. */
 export interface Rejected {
-  /** Within the field, as `.within`; the field itself when left out. */
+  /** The place within the field, such as `.within`; by default the field itself. */
   readonly at?: string;
   readonly accepted: RegExp;
   readonly values: readonly unknown[];
-  /** The whole field with a value at that place; the value itself when left out. */
+  /** Returns the field with a value at that place; by default the value is the whole field. */
   readonly of?: (value: unknown) => unknown;
 }
 
 export interface Field {
   readonly field: string;
-  /** Other fields of the policy, which give this one a meaning. */
+  /** Other fields of the policy that this field needs. */
   readonly beside?: Fields;
   readonly good: readonly unknown[];
   /** Values, and what the policy then does with a request from 203.0.113.7. */
@@ -38,7 +38,7 @@ interface ReportedProblem {
   readonly accepted: string;
 }
 
-/** The problems of a policy with these fields, as a Worker answers them to anyone: without values. */
+/** The problems of a policy with these fields, as the Worker's public error response lists them: without values. */
 export const reportedProblems = (fields: Fields): ReportedProblem[] =>
   problemsIn(variablesOf(fields)).map(({ variable, field, accepted }) => ({
     variable,
@@ -46,7 +46,7 @@ export const reportedProblems = (fields: Fields): ReportedProblem[] =>
     accepted,
   }));
 
-/** The part of a text that only some mistakes have, and which quotes no value. */
+/** The part of an error message that depends on the kind of mistake. It quotes no value. */
 const hint =
   /(?:; did you mean \w+\?|, in digits such as 100 or 1_000|; (?:write|":name" stands|a pattern has) .*)$/;
 
@@ -72,22 +72,22 @@ export function describeField({ field, beside = {}, good, resolved = [], bad }: 
       expect(policies.map((policy) => resolveKey(policy, request, {}).kind)).toEqual([kind]);
     });
 
-    const rejected = bad.flatMap(({ at = "", accepted: text, values, of = (value) => value }) =>
+    const rejected = bad.flatMap(({ at = "", accepted: message, values, of = (value) => value }) =>
       values.map((value) => {
         const another = of(values.find((each) => each !== value));
-        return [`${field}${at}`, shown(value), { value: of(value), another, text }] as const;
+        return [`${field}${at}`, shown(value), { value: of(value), another, message }] as const;
       }),
     );
-    it.for(rejected)("%s rejects %s", ([place, , { value, another, text }]) => {
+    it.for(rejected)("%s rejects %s", ([place, , { value, another, message }]) => {
       const problems = withoutHints(reportedProblems({ ...beside, [field]: value }));
       expect(problems).toEqual([
         {
           variable: "POLICIES",
           field: `[0].${place}`,
-          accepted: expect.stringMatching(text),
+          accepted: expect.stringMatching(message),
         },
       ]);
-      // The same text for another value reveals nothing of this one.
+      // Another value gives the same message, so the message reveals nothing about this value.
       expect(withoutHints(reportedProblems({ ...beside, [field]: another }))).toEqual(problems);
     });
   });

@@ -49,7 +49,7 @@ describe("JWT_KEY", () => {
     }
   });
 
-  it("JWT_KEY accepts a JWK, typed or as JSON text, and keeps only its key material", () => {
+  it("JWT_KEY accepts a JWK, as an object or as JSON text, and keeps only its key material", () => {
     for (const [jwk, algorithm] of [
       [rsaJwk, "RS256"],
       [ecJwk, "ES256"],
@@ -154,7 +154,7 @@ describe("JWT_JWKS_URL", () => {
     ]);
   });
 
-  it("JWT_JWKS_URL with credentials, or beside JWT_KEY, is rejected without being quoted", () => {
+  it("JWT_JWKS_URL with credentials, or together with JWT_KEY, is rejected without being quoted", () => {
     const url = "https://user:hunter2@id.example.com/jwks";
     for (const variables of [{ JWT_JWKS_URL: url }, { JWT_JWKS_URL: url, JWT_KEY: "secret" }]) {
       const problems = problemsIn({ ...whole, ...variables });

@@ -16,7 +16,9 @@ const noDurations = [
   ["5 moons", "1h 30m", "1e3ms", "5s\n6s", "99999999999999999s", ["5s"]],
 ].flat();
 
-/** Values that are rejected as the second entry of a list of subjects, in a policy whose key is an address. */
+/**
+ * Values that `allow`, `deny` and the key of an override reject when they come second, in a policy with the key `ip`.
+ */
 const noEntries = (at: string, of: (entry: unknown) => unknown): Rejected[] => [
   {
     at,

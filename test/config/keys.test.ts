@@ -177,7 +177,7 @@ describe("the fields about keys and addresses", () => {
     ]);
   });
 
-  it("problems of several fields about keys are reported at once", () => {
+  it("problems of several fields about keys are reported together", () => {
     const wrong = { onMissingKey: 1, ipv6Prefix: 0, trustedProxies: 0, key: "x" };
     const places = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });
     expect(places.toSorted()).toEqual(
@@ -220,7 +220,7 @@ describe("a key that callers can invent", () => {
     expect(warningsOf({ key: "path", objects: "sharded" })).toEqual([]);
   });
 
-  it("in the short form, the warning about an inventable key names the variable KEY", () => {
+  it("with LIMITS, STRATEGY and KEY, the warning about an inventable key names the variable KEY", () => {
     const LIMITS = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
     expect(configOf({ LIMITS, KEY: "path" }).warnings).toEqual([
       expect.stringMatching(/^LIMITS: .*elastic/),

@@ -50,7 +50,7 @@ describe("an easily made mistake", () => {
     }
   });
 
-  it("a mistake that is made several times is reported each time", () => {
+  it("each of several unknown fields is reported", () => {
     const POLICIES = [{ name: "a", limits: "1/s", foo: 1, bar: null, match: { x: 1, y: 2 } }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual([
       "POLICIES [0].match.x",
@@ -60,7 +60,7 @@ describe("an easily made mistake", () => {
     ]);
   });
 
-  it("a mistake within one text is reported once", () => {
+  it("a text with several mistakes is reported as one problem", () => {
     expect(problemsIn({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
     expect(problemsIn({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
   });

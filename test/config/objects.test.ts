@@ -71,13 +71,13 @@ describe("the fields that determine the object of a key", () => {
     ["durability", true, {}, '"relaxed" or "confirmed"'],
     ["denyCache", "false", {}, "true or false"],
     ["denyCache", 0, {}, "true or false"],
-  ])("the field %s rejects %j beside %j", ([field, value, others, accepted]) => {
+  ])("the field %s rejects %j together with the fields %j", ([field, value, others, accepted]) => {
     expect(problemsWith({ ...others, [field]: value })).toEqual([
       { variable: "POLICIES", field: `[0].${field}`, value, accepted },
     ]);
   });
 
-  it("all problems of object fields are reported at once, without consequential ones", () => {
+  it("all problems of object fields are reported together, without problems that only follow from another one", () => {
     const wrong = { objects: "x", shards: 0, locationHint: 1, jurisdiction: {}, durability: "" };
     const fields = Object.keys(wrong).map((field) => `POLICIES [0].${field}`);
     const places = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });

@@ -204,7 +204,7 @@ describe("an override", () => {
     },
   );
 
-  it("all problems of all overrides are reported at once", () => {
+  it("all problems of all overrides are reported together", () => {
     const wrong = { key: "x", limits: ["0/s", "1/soon"], strategy: "magic", cost: 5, toString: 1 };
     const fields = ["cost", "toString", "key", "strategy", "limits[0].limit", "limits[1].window"];
     const places = fields.map((field) => `POLICIES [0].overrides[0].${field}`);
@@ -219,7 +219,7 @@ describe("a condition on a claim without a verification key", () => {
   const nothing = { JWT_KEY: undefined };
   const when = "jwt:plan=pro";
 
-  it("an unverifiable claim is reported when the limits fit only the policy's strategy", () => {
+  it("an unverifiable claim is the only problem if the override's limits are valid with the policy's strategy, but not with the default one", () => {
     const most = { when, limits: "999999999999989/day" };
     expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
       "JWT_KEY",

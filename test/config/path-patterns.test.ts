@@ -1,4 +1,4 @@
-/** The values that `match.path` and `pathMatching` accept, and the texts for other values. */
+/** The values that `match.path` and `pathMatching` accept, and the error messages for other values. */
 import { describe, expect, it } from "vitest";
 import { describeProblem } from "../../src/config/index.ts";
 import { configOf, problemsIn, whole } from "./harness.ts";
@@ -8,13 +8,14 @@ const withPolicy = (fields: object): Record<string, unknown> => ({
   POLICIES: [{ name: "a", limits: "1/s", ...fields }],
 });
 
-const textsOf = (fields: object): string[] => problemsIn(withPolicy(fields)).map(describeProblem);
+const messagesOf = (fields: object): string[] =>
+  problemsIn(withPolicy(fields)).map(describeProblem);
 
 describe("match.path", () => {
   it.for(["/", "/*", "/login", "/a/:b/*", "/:a", "/~x.y_z-1,2;@=&$!'", "/a b", "/ä", "/%2A%3a%zz"])(
     "match.path accepts %s",
     (path) => {
-      expect(textsOf({ match: { path } })).toEqual([]);
+      expect(messagesOf({ match: { path } })).toEqual([]);
     },
   );
 
@@ -43,7 +44,7 @@ describe("match.path", () => {
     ["/a/../b", 'write the path without "." and ".." segments'],
     ["/a/%2e", 'write the path without "." and ".." segments'],
   ])("match.path rejects %s and suggests what to write", ([path, advice]) => {
-    const [text = "", ...others] = textsOf({ match: { path } });
+    const [text = "", ...others] = messagesOf({ match: { path } });
     expect(others).toEqual([]);
     expect(text).toBe(
       `POLICIES[0].match.path: expected a path pattern such as "/login" or "/api/*", made of literals, ` +
@@ -66,17 +67,17 @@ describe("pathMatching", () => {
   });
 
   it("pathMatching accepts only lenient and exact", () => {
-    expect(textsOf({ pathMatching: "strict" })).toEqual([
+    expect(messagesOf({ pathMatching: "strict" })).toEqual([
       'POLICIES[0].pathMatching: expected "lenient" or "exact", got "strict"',
     ]);
-    expect(textsOf({ match: { path: "/a", pathMatching: true } })).toEqual([
+    expect(messagesOf({ match: { path: "/a", pathMatching: true } })).toEqual([
       'POLICIES[0].match.pathMatching: expected "lenient" or "exact", got true',
     ]);
   });
 
   it("pathMatching cannot be set both in the policy and in match", () => {
     const twice = { match: { path: "/a", pathMatching: "exact" }, pathMatching: "lenient" };
-    expect(textsOf(twice)).toEqual([
+    expect(messagesOf(twice)).toEqual([
       'POLICIES[0].pathMatching: expected nothing, because match.pathMatching is set, got "lenient"',
     ]);
   });

@@ -256,7 +256,7 @@ describe("the names of policies and limits", () => {
     expect(problem?.accepted).toContain("POLICIES[0] has the same");
   });
 
-  it("names are unique across POLICIES, POLICIES_2 and the short form", () => {
+  it("names are unique across POLICIES, POLICIES_2 and LIMITS", () => {
     expect(takenOf({ POLICIES: [a], POLICIES_2: [a] })).toEqual([["POLICIES_2[0].name", "a"]]);
     expect(takenOf({ LIMITS: "1/s", POLICIES: [{ name: "default", limits: "2/s" }] })).toEqual([
       ["POLICIES[0].name", "default"],
@@ -317,7 +317,7 @@ describe("POLICIES", () => {
     ]);
   });
 
-  it("POLICIES may be typed while POLICIES_2 is JSON text", () => {
+  it("POLICIES may be a list while POLICIES_2 is JSON text", () => {
     const text = ` [${JSON.stringify(named("b"))}]\n`;
     expect(namesOf({ POLICIES: [named("a")], POLICIES_2: text })).toEqual(["a", "b"]);
   });
@@ -356,7 +356,7 @@ describe("a policy for calls of /check", () => {
     [undefined, "/checkout", false],
     ["/limits", "/check/*", false],
   ])(
-    "with CHECK_PATH %j and the path %j, a policy limits calls of /check in any case: %s",
+    "with CHECK_PATH %j, compared without regard to case, a policy for the path %j limits calls of /check: %s",
     ([CHECK_PATH, path, isOwn]) => {
       const POLICIES = [{ name: "own", limits: "1/s", match: { path } }];
       const { selfPolicies } = configOf({ POLICIES, CHECK_PATH });

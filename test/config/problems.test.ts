@@ -107,9 +107,9 @@ const policies = fc.uniqueArray(policy, {
   selector: (each) => each.name.split(".")[0],
 });
 
-describe("values and JSON texts", () => {
+describe("POLICIES as a list and as JSON text", () => {
   it(
-    "typed values and JSON texts with the same meaning give the same configuration",
+    "a list and its JSON text give the same configuration",
     forAll([policies], (list) => {
       const fromText = configOf({ POLICIES: JSON.stringify(list, null, 1) });
       expect(fromText.policies).toHaveLength(list.length);
@@ -126,7 +126,7 @@ describe("values and JSON texts", () => {
   );
 
   it(
-    "typed values and JSON texts with the same fault have the same problems",
+    "a list and its JSON text have the same problems",
     forAll([policies, fc.jsonValue({ maxDepth: 2 })], (list, fault) => {
       const text = JSON.stringify([...list, fault, { ...list[0], key: "x", limits: ["0/s"] }]);
       const quoteless = (variables: Variables): unknown[] =>

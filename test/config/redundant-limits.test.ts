@@ -33,7 +33,7 @@ describe("a limit that can never deny", () => {
     ]);
   });
 
-  it("a redundant limit gives no warning where bounds do not apply", () => {
+  it("a redundant limit gives no warning with leased or eventual consistency, or with a cost from the response", () => {
     const policy = { name: "a", limits: "10/second; 1000000000/minute" };
     const cost = { from: "response-header:X-Cost", reserve: 1, max: 1_000 };
     for (const fields of [{ consistency: "eventual" }, { consistency: "leased" }, { cost }]) {
@@ -49,7 +49,7 @@ describe("a limit that can never deny", () => {
     [log(10, "1s"), { limit: 599, window: "1m", strategy: "fixed-window" }, false],
     [log(10, "7s"), log(90, "1m"), true],
     [log(10, "7s"), log(89, "1m"), false],
-    // A counter weighs the previous window: 600 units of it plus 10 of the current one.
+    // A counter's estimate reaches at most 610: the 600 units of the previous window, plus 10 of the current one.
     [log(10, "1s"), { limit: 610, window: "1m" }, true],
     [log(10, "1s"), { limit: 609, window: "1m" }, false],
     // A counter and a fixed window admit twice the limit across a boundary.
@@ -80,7 +80,7 @@ describe("a limit that can never deny", () => {
     [log(1, "1h"), { limit: 62 * 24 - 1, window: "month" }, false],
     [{ limit: 1, window: "month" }, log(4, "31d"), true],
     [{ limit: 1, window: "month" }, log(3, "31d"), false],
-  ])("beside %j, the limit %j can never deny: %s", ([other, limit, isRedundant]) => {
+  ])("together with %j, the limit %j can never deny: %s", ([other, limit, isRedundant]) => {
     const { limits } = { limits: parseLimits([other, limit]) };
     const found = redundantLimits(limits).some((each) => each.limit === limits[1]);
     expect(found).toBe(isRedundant);
@@ -111,7 +111,7 @@ describe("a limit that can never deny", () => {
       ),
     })
     .map(({ limit, window, form }): LimitInput => ({ limit, window, ...form }));
-  /** Waits before requests and their costs; many requests have the same instant. */
+  /** The wait before each request, and its cost. Many waits are zero. */
   const trace = fc.array(
     fc.record({
       waitMs: fc.oneof(fc.constant(0), fc.nat(12)),

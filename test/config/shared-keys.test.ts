@@ -9,7 +9,7 @@ const warningsOf = (...policies: readonly object[]): readonly string[] =>
     POLICIES: policies,
   }).warnings.filter((text) => text.includes("share the key"));
 
-it("policies that share a key give a warning when their states together exceed a row", () => {
+it("policies that share a key give a warning when their states together may exceed the maximum size of a row", () => {
   const policies = [
     { name: "a", key: ["ip"], limits: [log("1d")] },
     { name: "b", key: ["ip"], limits: [log("1d")] },

@@ -132,7 +132,7 @@ describe("warnings", () => {
     expect(configOf({ POLICIES: [overridden] }).warnings).toEqual([denied]);
   });
 
-  it("more concurrency slots than open reservations give a warning", () => {
+  it("a concurrency limit with more slots than the proxy allows requests in flight gives a warning", () => {
     const warningsOf = (limit: number): readonly string[] =>
       configOf({ LIMITS: { limit, window: "1m", strategy: "concurrency" } }).warnings;
     expect(warningsOf(1_000)).toEqual([]);
@@ -156,7 +156,7 @@ describe("warnings", () => {
     expect(warningsOf({ key: "ip" })).toEqual([]);
   });
 
-  it("short concurrency windows, long waits and the limits of overrides give warnings", () => {
+  it("a short concurrency window, an elastic window of an override, and a long wait each give a warning", () => {
     const slots = { limit: 5, window: "900ms", strategy: "concurrency" };
     const queue = { limit: 1, window: "1m", strategy: "leaky-bucket", burst: 61 };
     const overrides = [{ key: "192.0.2.1", limits: [elastic] }];

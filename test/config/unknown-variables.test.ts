@@ -88,7 +88,7 @@ describe("an unknown variable", () => {
     ]);
   });
 
-  it("an unknown variable without a similar name is reported with EXTRA_VARS", () => {
+  it("an unknown variable without a similar name is reported with the advice to list it in EXTRA_VARS", () => {
     expect(linesOf({ REGION: "eu" })).toEqual([
       "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
     ]);
@@ -105,7 +105,7 @@ describe("an unknown variable", () => {
   });
 
   it.for<unknown>(["", 0, false, [], {}, { limit: 5 }, ["x"]])(
-    "an unknown variable is reported with the value %j",
+    "an unknown variable is reported whatever its value: %j",
     (value) => {
       expect(linesOf({ LIMTS: value })).toHaveLength(1);
     },

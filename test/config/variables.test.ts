@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configOf, placesOf, plain, problemsIn, whole } from "./harness.ts";
 
-describe("the least configuration", () => {
+describe("the minimal configuration", () => {
   it("limits and KEY_SECRET are a valid configuration with defaults for the rest", () => {
     expect(plain(configOf(whole))).toEqual({
       origin: "none",
@@ -317,7 +317,7 @@ describe("LIMITS, STRATEGY and KEY", () => {
     '[{"limit":5,"window":"1m"},"50/hour"]',
     ' ["5/minute; 50/hour"]',
     "5/minute|50/hour",
-  ])("LIMITS may be typed or JSON text: %j", (value) => {
+  ])("LIMITS may be a list, JSON text or notation: %j", (value) => {
     expect(configOf({ LIMITS: value }).policies).toEqual(
       configOf({ LIMITS: "5/minute; 50/hour" }).policies,
     );

@@ -127,7 +127,7 @@ describe("the field ipv6Prefix", () => {
   });
 
   it(
-    "two addresses have one key value exactly when their first prefix bits are equal",
+    "two addresses have one key value exactly when their first ipv6Prefix bits are equal",
     forAll([ipv6, fc.integer({ min: 16, max: 127 }), prefix], (groups, flipped, bits) => {
       const other = groups.map((each, index) =>
         index === Math.floor(flipped / 16) ? each ^ (0x8000 >> (flipped % 16)) : each,
@@ -213,7 +213,7 @@ describe("texts that are not addresses", () => {
   });
 
   it(
-    "a text is an address exactly when it has four decimal numbers or is an IPv6 address in a URL",
+    "a text is an address exactly when it is four decimal numbers joined by dots, or an IPv6 address that a URL accepts in brackets",
     forAll([fc.oneof(fc.ipV4Extended(), fc.string({ maxLength: 20 }), fc.domain())], (text) => {
       const isIpv4 = /^(?:(?:0|[1-9]\d{0,2})(?:\.(?!$)|$)){4}$/.test(text);
       const isSmall = text.split(".").every((octet) => Number(octet) <= 255);

@@ -203,7 +203,7 @@ describe("the cost of a request", () => {
     expect(costOfRequest(policy, requestTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
   });
 
-  it("an invalid number beside a valid one costs the maximum", () => {
+  it("an invalid number together with a valid one costs the maximum", () => {
     const invalid = ["x", "-1", "+5", "%2B5", "5;q=1", "1e1", "1,2", "0x1", "%EF%BC%95"];
     for (const text of invalid) {
       expect(byQuery(`cost=5&cost=${text}`)).toBe(100);
@@ -322,12 +322,15 @@ describe("the responses that count", () => {
     [["1xx"], []],
     [["418"], []],
     [["2xx", "3xx", "4xx", "5xx"], statuses],
-  ])("count = %j selects responses by status, or all others", ([written, expected]) => {
-    expect(countedStatuses({ status: written })).toEqual(expected);
-    expect(countedStatuses({ exceptStatus: written })).toEqual(
-      statuses.filter((status) => !expected.includes(status)),
-    );
-  });
+  ])(
+    "count = %j counts responses with these statuses as status, and responses with all other statuses as exceptStatus",
+    ([written, expected]) => {
+      expect(countedStatuses({ status: written })).toEqual(expected);
+      expect(countedStatuses({ exceptStatus: written })).toEqual(
+        statuses.filter((status) => !expected.includes(status)),
+      );
+    },
+  );
 
   it("a response that does not count costs nothing, whatever its cost header", () => {
     const fields = { count: { exceptStatus: ["2xx"] } };

@@ -40,7 +40,7 @@ describe("the key part path without a pattern", () => {
   });
 
   it(
-    "every spelling of a path has one key, the decoded path, unless a segment has a separator or parameters",
+    "every spelling of a path has one key, the decoded path, unless a decoded segment contains /, \\, ; or %",
     forAll(
       [
         segments

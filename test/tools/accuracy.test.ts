@@ -15,7 +15,7 @@ const tallies = (title: string): Tally[] => {
   return [...found.tallies.values()];
 };
 
-/** The largest admission in any window, relative to the limit. */
+/** The most units admitted in any window, relative to the limit. */
 const mostOf = (all: readonly Tally[]): number =>
   Math.max(...all.map((tally) => tally.most)) / shape.limit;
 
@@ -38,7 +38,7 @@ describe("the accuracy table", () => {
     expect(measureAccuracy(1_000)).toEqual(measureAccuracy(1_000));
   });
 
-  it("every form replays the requested number of requests, of which some are admitted and some denied", () => {
+  it("every form decides the requested number of requests, and fixed windows over-admit in each kind of traffic", () => {
     for (const kind of Object.keys(kinds)) {
       const requests = measured.map((accuracy) => accuracy.tallies.get(kind)?.requests);
       expect(new Set(requests)).toEqual(new Set([shape.requests]));
@@ -64,7 +64,8 @@ describe("the replay of a strategy", () => {
 
   it("fixed windows admit twice the limit across a window boundary", () => {
     expect(mostOf(tallies("fixed-window clock"))).toBe(2);
-    // The request that opened the window leaves the span when the next window opens.
+    // When the next window opens, the request that opened the previous one is a whole window old. A span of one
+    // window no longer contains it.
     expect(mostOf(tallies("fixed-window first-request"))).toBe(2 - 1 / shape.limit);
   });
 

@@ -114,7 +114,8 @@ function advance({ everyMs }: BenchLoad): () => string {
 }
 
 /**
- * The windows of the keys start at different times. Otherwise all keys would be allowed at once, and then all denied.
+ * The windows of the keys start at different times. Otherwise all keys would be allowed at the same time, and then
+ * all denied.
  */
 function roundRobin(load: BenchLoad): () => string {
   const keys = keysOf(load);

@@ -56,7 +56,8 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
     const { decisions } = await object.check(atMs, { key, charges, durability });
     if (decisions[0]?.allowed !== true) denied++;
   }
-  // A shard in use is never empty, so each of its rows is deleted alone. The deleteAll at the end would hide that.
+  // A shard in use is never empty, so its rows are deleted one by one. The deleteAll at the end of this traffic would
+  // hide these deletions, so it is left out.
   const remaining = shape.isSharded ? object.storage.rows.size : 0;
   if (!shape.isSharded) await object.finish();
   const { written, rowsRead } = object.storage;

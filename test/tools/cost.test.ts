@@ -1,4 +1,4 @@
-/** The README's cost table equals the computed one, and its counts keep the budgets. */
+/** The README's cost table equals the computed one, and its counts stay within the budgets. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CostedObject } from "./cost-object.ts";
@@ -122,7 +122,7 @@ describe("an object in virtual time", () => {
   it("an object in virtual time counts concurrent events once and every second with a pending timer", async () => {
     const object = new CostedObject();
     for (const atMs of [1_000_000, 1_000_000, 1_000_005]) await check(object, atMs);
-    // Two spends are written at once, 1 ms for both. The third waits for a second.
+    // Two spends are written immediately, in 1 ms for both. The third is written one second later.
     await check(object, 1_005_000);
     expect(object.activeMs).toBe(1 + 1_000 + 1);
     expect(object.storage.written.puts).toEqual([1, 1, 1, 1]);

@@ -1,7 +1,7 @@
 /**
- * `npm run crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1 if a
- * durability admits more above its limit than it promises. Options: --durability confirmed|relaxed for one of the two,
- * --kills <number>, --connections <number>.
+ * `npm run crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1 if more
+ * is admitted above the limit than the setting `durability` promises. Options: --durability confirmed|relaxed for one
+ * of the two, --kills <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,13 +28,16 @@ const token = crypto.randomUUID();
 /** High enough that the limit is reached after the last kill only. */
 const unitsPerKill = 3_000;
 const limit = kills * unitsPerKill;
-/** A kill may lose what was admitted since the last write, a second ago, plus a late timer. */
+/**
+ * A kill may lose what was admitted since the last write: within the last second, or up to 250 ms more if the timer
+ * is late.
+ */
 const gatheredMs = 1_250;
 const patienceMs = 120_000;
 
 const next = randomFrom(4);
 for (const durability of durabilities) {
-  // The one is not to weigh on the other.
+  // Run one after the other, so that neither slows down the other.
   // oxlint-disable-next-line no-await-in-loop
   await crash(durability);
 }
@@ -93,7 +96,7 @@ async function killedInTraffic(workerd: Workerd): Promise<Course> {
       traffic.resume();
       // oxlint-enable no-await-in-loop
     }
-    await traffic.refused();
+    await traffic.denied();
   } finally {
     await traffic.end();
   }
@@ -113,7 +116,7 @@ interface Traffic {
   readonly pause: () => void;
   readonly resume: () => void;
   /** Resolves when a request is denied. */
-  readonly refused: () => Promise<void>;
+  readonly denied: () => Promise<void>;
   readonly end: () => Promise<void>;
 }
 
@@ -146,7 +149,7 @@ function startTraffic(url: URL, admittedAtMs: number[]): Traffic {
       going = Promise.withResolvers<void>();
     },
     resume: () => going.resolve(),
-    refused: () =>
+    denied: () =>
       Promise.race([
         reached.promise,
         setTimeout(patienceMs, undefined, { ref: false }).then(() => {

@@ -1,7 +1,8 @@
 /**
- * `npm run first-seen`: measures keys per second that are seen for the first time, with an object for each key and with
- * shards. It also measures them through Headgate's service, where each decision takes two more calls. The ways take
- * turns at one instance, and the medians are printed. Options: --shards <number>, --rounds <number>.
+ * `npm run first-seen`: measures keys per second that are seen for the first time, with an object for each key and
+ * with shards. It also measures them through Headgate's service, where each decision takes two more calls. The four
+ * variants take turns in one workerd process, and the medians are printed. Options: --shards <number>, --rounds
+ * <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -85,7 +85,10 @@ log         ${countsText(log.events)}`);
   else console.log("No error response of Headgate, and no quota beyond the limits.");
 }
 
-/** Status classes. The origin returns the status that a request asks for, so its statuses are not countsText. */
+/**
+ * The number of responses by status class. The origin returns any status that a request asks for, so single statuses
+ * are not counted.
+ */
 function classesOf(statuses: ReadonlyMap<number, number>): Map<string, number> {
   const classes = new Map<string, number>();
   for (const [status, count] of statuses) {

@@ -62,7 +62,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
     );
   });
 
-  it("autocannon's figures are its counts and the latencies measured beside it", () => {
+  it("autocannon's figures are its own counts, and latencies that the benchmark measures itself", () => {
     const result = {
       errors: 1,
       duration: 2.02,
@@ -132,7 +132,7 @@ const outcomes: readonly ContestantOutcome[] = [
 describe("a recorded run", () => {
   const run = runOf(setting, outcomes);
 
-  it("a recorded run has medians, and ratios to the floor of the same round", () => {
+  it("a recorded run has medians, and ratios to the least-work Workers in the same round", () => {
     expect(run.figures.find(({ id }) => id === "check")).toMatchObject({
       perSecond: { median: 980, least: 250, most: 1_470 },
       ofPlain: { median: 0.49, least: 0.25, most: 0.49 },

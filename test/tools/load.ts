@@ -39,7 +39,7 @@ try {
   const policies = JSON.stringify(objectKinds.map(policyOf));
   const workerd = await startWorkerd(folder, { POLICIES: policies });
   try {
-    // The one load is not to weigh on the other.
+    // Run one after the other, so that neither load slows down the other.
     // oxlint-disable-next-line no-await-in-loop
     for (const objects of objectKinds) await load(workerd, objects);
   } finally {

@@ -78,7 +78,10 @@ function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally
   };
 }
 
-/** The rule of an exact log, without the engine: the limit-th last admission must be at least a window old. */
+/**
+ * The rule of an exact log, without the engine: the oldest of the last `limit` admissions must be at least a window
+ * old.
+ */
 function exactLog(limit: number, windowMs: number): (nowMs: number) => boolean {
   const admitted: number[] = [];
   return (nowMs) => {

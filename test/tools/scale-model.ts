@@ -1,6 +1,7 @@
 /**
- * Computes what a second of traffic costs on Cloudflare. Write-behind is a formula here, and a test compares it with a
- * replay of the object's own code. The formulas of leased and eventual follow the design.
+ * Computes what a second of traffic costs on Cloudflare. Write-behind is a formula here, and a test compares it with
+ * a replay of the object's own code. The formulas for leased and eventual are derived from the design, and no test
+ * compares them with the code.
  */
 import type { Bill } from "./cost-replay.ts";
 import { prices } from "./prices.ts";
@@ -37,7 +38,7 @@ const callSeconds = 0.001;
 const idleMemorySeconds = 10;
 /** An idle limit per minute is swept after two and a half windows, a value fitted to the replay. */
 const sweptAfterSeconds = 150;
-/** A row that lasts postpones its alarm for as long, up to an hour. */
+/** The longer a row stays in use, the longer its alarm is postponed: up to an hour. */
 const alarmSeconds = 3_600;
 /** The lifetime of a slice. Calls and rows of `leased` are inversely proportional to it. */
 const sliceSeconds = 1;
@@ -112,7 +113,8 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
 }
 
 /**
- * The rate of starts when everything within `seconds` of a start belongs to it.
+ * The rate at which groups of events start, when every event within `seconds` of a group's first event belongs to the
+ * group.
  * @param perSecond the rate of events
  */
 const startRate = (perSecond: number, seconds: number): number =>
@@ -176,14 +178,20 @@ function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
   );
 }
 
-/** The probability that a change falls into the gathering time of the change before the last, so that it waits. */
+/**
+ * The probability that two changes were made within the gathering time before a change, so that it is not written
+ * immediately.
+ */
 const waiting = (perSecond: number): number =>
   1 - Math.exp(-perSecond * gatheredSeconds) * (1 + perSecond * gatheredSeconds);
 
-/** The mean cycle of write-behind: the changes written at once, and the seconds until the next gathering starts. */
-function cycleOf(perSecond: number): { atOnce: number; seconds: number } {
-  const atOnce = 1 / waiting(perSecond);
-  return { atOnce, seconds: (atOnce + 1) / perSecond + gatheredSeconds };
+/**
+ * The mean cycle of write-behind: the number of changes written immediately, and the seconds until the next gathering
+ * starts.
+ */
+function cycleOf(perSecond: number): { immediateWrites: number; seconds: number } {
+  const immediateWrites = 1 / waiting(perSecond);
+  return { immediateWrites, seconds: (immediateWrites + 1) / perSecond + gatheredSeconds };
 }
 
 /** So rare that hardly any change waits. */
@@ -196,11 +204,11 @@ const isRare = (perSecond: number): boolean => perSecond < 1e-3;
  */
 function writtenBehind(own: number, all: number): number {
   if (isRare(all)) return own;
-  const { atOnce, seconds } = cycleOf(all);
+  const { immediateWrites, seconds } = cycleOf(all);
   const share = own / all;
   // A gathering writes one row for the key, unless the key had no change in it.
   const gathered = 1 - (1 - share) * Math.exp(-own * gatheredSeconds);
-  return (atOnce * share + gathered) / seconds;
+  return (immediateWrites * share + gathered) / seconds;
 }
 
 /** The share of its time in which an object is active, by calls and by pending timers. */

@@ -16,7 +16,7 @@ import { markdownTable, type Row, rough, whole } from "./table.ts";
 
 export const pagePath = "test/tools/scale.md";
 
-/** The model beside the object's own code, with the same traffic. */
+/** Compares the model with the object's own code for the same traffic. */
 function replayTable(all: readonly Replay[]): Table {
   const rows = all.map(({ replayed, modelled, ...traffic }) => [
     `${rough(traffic.perSecond)}/s on ${whole(traffic.keys)} ${traffic.isSharded ? "in a shard" : "of its own object"}`,

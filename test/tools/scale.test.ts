@@ -59,7 +59,7 @@ describe("the price", () => {
     expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
   });
 
-  it("a flood on one key costs what the deny cache needs, and a hot key what the object needs", () => {
+  it("the deny cache makes a flood on one key nearly free, and a hot key adds a call for each decision", () => {
     const flood = oneKey(100_000, { ...strict, deniedShare: 1 });
     const hot = oneKey(1_000, strict);
     expect(addedBy(flood) + 0.32).toBeCloseTo(0.32, 2);
@@ -92,7 +92,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
   );
 
   it.each(ways)(
-    "every layout has as many calls per key, and never more than strict: $consistency, $shards",
+    "shards never increase the calls, only eventual decreases them, and no layout has more calls than requests: $consistency, $shards",
     (way) => {
       for (const rate of rates) {
         const groups = distribution(rate, 1e6);
@@ -116,7 +116,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
     expect(dollars).toEqual(dollars.toSorted((a, b) => b - a));
   });
 
-  it("the shards together receive as many calls as there are", () => {
+  it("the busiest shard receives at least the average and at most all calls", () => {
     for (const shards of [32, 4096]) {
       const load = loadOf(distribution(100_000, 1e6), { ...strict, shards });
       expect(load.hottest).toBeGreaterThanOrEqual(load.bill.calls / shards);

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: measures decisions per second of every strategy on one core, beside two npm libraries, and the size
- * of a snapshot. Each figure is the median of several rounds, in which the contestants take turns.
+ * `npm run bench`: measures decisions per second of every strategy on one core, together with two npm libraries, and
+ * the size of a snapshot. Each figure is the median of several rounds, in which the contestants take turns.
  */
 import { measure } from "mitata";
 import { parseCommandLine } from "../../src/local/command.ts";

@@ -96,7 +96,7 @@ const attacks: readonly Attack[] = [
     ...burst(limit, anyMs + windowMs - 1),
     ...burst(limit, anyMs + windowMs),
   ],
-  // The end of a full window, then the requests that an estimate admits after it.
+  // The end of a full window, then the requests that a strategy with an estimated count admits after it.
   (shape, clockMs) => [...burst(shape.limit, clockMs - 1), ...steady(shape, clockMs)],
   (shape, _, anyMs) => [
     anyMs,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { arrivalFaults } from "./after.ts";
 import type { OriginReport } from "./origin.ts";
 
-const course = { letIn: [1, 2], refused: [3], lost: 1 };
+const course = { letIn: [1, 2], denied: [3], lost: 1 };
 const arrivals: OriginReport = {
   ids: [1, 2],
   changed: [],
@@ -18,18 +18,18 @@ describe("the requests that reached the origin", () => {
     expect(faultsOf({})).toEqual([]);
   });
 
-  it("fewer requests may reach the origin than were charged, by the number of disconnected clients", () => {
+  it("the origin may receive fewer requests than were charged, by at most the number of disconnected clients", () => {
     expect(faultsOf({}, 3)).toEqual([]);
     expect(faultsOf({}, 4)).toHaveLength(1);
   });
 
   it.for<[string, Partial<OriginReport>]>([
-    ["more than was spent", { count: 3 }],
-    ["what was refused", { ids: [1, 2, 3], count: 2 }],
-    ["a request twice", { ids: [1, 2, 2] }],
-    ["an allowed request that did not arrive", { ids: [1] }],
-    ["a request of another method", { changed: [2] }],
-    ["more at once than there are slots", { mostInFlight: { somebody: 4 } }],
+    ["more requests reached the origin than were charged", { count: 3 }],
+    ["a denied request reached the origin", { ids: [1, 2, 3], count: 2 }],
+    ["a request reached the origin twice", { ids: [1, 2, 2] }],
+    ["an allowed request did not reach the origin", { ids: [1] }],
+    ["a request reached the origin with another method", { changed: [2] }],
+    ["more requests were in flight than there are slots", { mostInFlight: { somebody: 4 } }],
   ])("a fault is found if %s", ([, change]) => {
     expect(faultsOf(change)).toHaveLength(1);
   });

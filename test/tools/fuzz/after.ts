@@ -70,7 +70,7 @@ function ofKey(charge: ExpectedCharge, ledger: SpendRecord, remaining: Remaining
 function ofSlots(key: string, remaining: Remaining): Look {
   return async () => {
     const free = (await remaining({ ...everything, policy: "slots", named: [key] })).get("slots");
-    return free === slots ? [] : [`slots ${key}: ${free} of ${slots} are free in the end`];
+    return free === slots ? [] : [`slots ${key}: ${free} of ${slots} are free at the end`];
   };
 }
 
@@ -92,20 +92,22 @@ async function arrivalsAt(origin: URL): Promise<OriginReport> {
 
 /** @param spent units spent by the policy that matches every request */
 export function arrivalFaults(
-  { letIn, refused, lost }: Pick<FuzzResult, "letIn" | "refused" | "lost">,
+  { letIn, denied, lost }: Pick<FuzzResult, "letIn" | "denied" | "lost">,
   { ids, changed, count, mostInFlight }: OriginReport,
   spent: number,
 ): string[] {
   const arrived = new Set(ids);
   const missing = letIn.filter((id) => !arrived.has(id));
-  const smuggled = refused.filter((id) => arrived.has(id));
+  const smuggled = denied.filter((id) => arrived.has(id));
   const crowded = Object.entries(mostInFlight).filter(([, most]) => most > slots);
   return [
     ...(ids.length > arrived.size ? ["a request has reached the origin twice"] : []),
-    ...changed.map((id) => `request ${id} has reached the origin as another`),
+    ...changed.map(
+      (id) => `request ${id} has reached the origin with another method or not through Headgate`,
+    ),
     ...missing.map((id) => `request ${id} was allowed and has not reached the origin`),
-    ...smuggled.map((id) => `request ${id} was refused, and has reached the origin`),
-    ...crowded.map(([key, most]) => `slots ${key}: ${most} were in flight at once`),
+    ...smuggled.map((id) => `request ${id} was denied, and has reached the origin`),
+    ...crowded.map(([key, most]) => `slots ${key}: ${most} were in flight at the same time`),
     ...(count <= spent && spent <= count + lost
       ? []
       : [`${count} requests have reached the origin, and ${spent} units were spent for them`]),

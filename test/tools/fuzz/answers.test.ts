@@ -20,11 +20,11 @@ describe("a response with status 5xx", () => {
   });
 
   it.for<[string, Answer]>([
-    ["problem details", answer(500, problem)],
+    ["problem details of status 500", answer(500, problem)],
     ["an uncaught exception", answer(500, {})],
-    ["a decision that did not come", answer(503, problem)],
-    ["an origin that could not be reached", answer(502, problem)],
-  ])("a 5xx is a failure of Headgate if it is %s", ([, given]) => {
+    ["the decision did not arrive in time", answer(503, problem)],
+    ["the origin was unreachable", answer(502, problem)],
+  ])("a 5xx is a failure of Headgate: %s", ([, given]) => {
     expect(failureOf(given)).toMatch(/ answered 50\d/);
   });
 

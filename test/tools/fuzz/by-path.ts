@@ -61,7 +61,7 @@ const spelled: Scenario = {
 
 const announced = ["POST", "PUT", "put", "DELETE"] as const;
 
-/** Every preflight comes from an address on the deny list of the announced request. */
+/** Every preflight comes from an address that is denied by the policy for the announced request. */
 const preflight: Scenario = {
   name: "preflight",
   policies: [

@@ -146,7 +146,7 @@ const answering: Scenario = {
   },
 };
 
-export const strikes = 3;
+export const denialsUntilBan = 3;
 
 const banned: Scenario = {
   name: "banned",
@@ -156,7 +156,7 @@ const banned: Scenario = {
       match: allOf("banned"),
       key: "header:X-Key",
       limits: fixed(5),
-      ban: { after: strikes, within: "30 days", for: "30 days" },
+      ban: { after: denialsUntilBan, within: "30 days", for: "30 days" },
     },
   ],
   draw: (draw) => {

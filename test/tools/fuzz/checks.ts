@@ -360,6 +360,6 @@ const broken = [
   '{"a":'.repeat(2_500),
 ];
 
-/** A key of one lane and generation, which no other lane uses. */
-export const exclusiveKey = (draw: Draw, lane: number, round: number): string =>
-  `${nameOf(draw, 1)}-lane-${lane}-${round}`;
+/** A key of one client and generation, which no other client uses. */
+export const exclusiveKey = (draw: Draw, client: number, round: number): string =>
+  `${nameOf(draw, 1)}-client-${client}-${round}`;

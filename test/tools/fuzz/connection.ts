@@ -91,7 +91,7 @@ export async function answersTo(
   const answers: Answer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let timer = setTimeout(resolve, quietMs);
-  // Later requests in the bytes are unknown, so only the first one can be a HEAD.
+  // The methods of later requests in the bytes are unknown, so only the first response is parsed as one to HEAD.
   let isHead = /^\s*HEAD /.test(bytes);
   const read = (isOver: boolean): void => {
     for (let answer = received.next(isHead, isOver); answer !== null;) {
@@ -120,7 +120,7 @@ export async function answersTo(
 
 /**
  * Sends a request and disconnects after a time, whatever has happened by then.
- * @param isReset whether the server notices at once; after a plain close, the connection could be half open
+ * @param isReset whether the server notices immediately; after a plain close, the connection could be half open
  */
 export async function abandon(
   place: TargetAddress,

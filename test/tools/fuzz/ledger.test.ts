@@ -90,7 +90,7 @@ describe("the spend record of a fuzz run", () => {
     expect(ledger.settled(one, left(1))).toHaveLength(1);
   });
 
-  it("a request with an unknown outcome may be spent or not", () => {
+  it("a request with an unknown outcome may have spent its cost or not", () => {
     const ledger = new SpendRecord();
     ledger.lose(ledger.send([one]));
     expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([

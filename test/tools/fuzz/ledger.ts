@@ -27,7 +27,7 @@ export interface ExpectedCharge {
   readonly cost: number;
   /** The cost after the origin's response. */
   readonly finalCost: number;
-  /** Set if the spend is refunded when another key denies. Until then, more is spent than in the end. */
+  /** Set if the spend is refunded when a later key denies. Before the refund, more is spent than at the end. */
   readonly isPassing?: boolean;
   /** Spends as far as the limit allows, and never denies. */
   readonly isDryRun?: boolean;

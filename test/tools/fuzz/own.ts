@@ -99,7 +99,8 @@ export class ExclusiveKey {
       faultOf: (status, json) => {
         const id: unknown = Reflect.get(Object(json), "id");
         if (typeof id === "string") this.#reserved.push({ id, cost, isOpen: true });
-        if ((typeof id === "string") !== expected.allowed) return `its id is ${JSON.stringify(id)}`;
+        if ((typeof id === "string") !== expected.allowed)
+          return `expected ${expected.allowed ? "an id" : "no id"}`;
         return check(status, json);
       },
     };
@@ -123,7 +124,7 @@ export class ExclusiveKey {
       faultOf: (status, json) =>
         status === 200 && Reflect.get(Object(json), "settled") === settled
           ? null
-          : `it is to say that settled is ${settled}`,
+          : `expected settled to be ${settled}`,
     };
   }
 
@@ -141,7 +142,7 @@ export class ExclusiveKey {
     this.#reserved = this.#reserved.map((each) => ({ ...each, isOpen: false }));
     return {
       call: this.#call(draw, "DELETE", `/check?policy=own&key=${this.#key}`),
-      faultOf: (status) => (status === 204 ? null : "it is to be 204"),
+      faultOf: (status) => (status === 204 ? null : "expected status 204"),
     };
   }
 
@@ -157,7 +158,7 @@ export class ExclusiveKey {
         Math.min(...remainingUnits.values()) === remaining;
       return isRight
         ? null
-        : `it is to be ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;
+        : `expected status ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;
     };
   }
 }

@@ -1,7 +1,7 @@
 /** Checks of limits whose units return during a run: bans, slots and queues. */
-import { queue, strikes } from "./by-rule.ts";
+import { queue, denialsUntilBan } from "./by-rule.ts";
 
-interface Strikes {
+interface DenialCounts {
   denials: number;
   bans: number;
   lost: number;
@@ -19,22 +19,22 @@ export interface QueuedRequest {
 }
 
 export class TimedLimits {
-  readonly #strikes = new Map<string, Strikes>();
+  readonly #denials = new Map<string, DenialCounts>();
   readonly #queues = new Map<string, QueuedAllow[]>();
 
   isBanned(key: string): boolean {
-    return (this.#strikes.get(key)?.bans ?? 0) > 0;
+    return (this.#denials.get(key)?.bans ?? 0) > 0;
   }
 
-  strike(key: string, isBan: boolean): void {
-    const known = this.#strikesOf(key);
+  recordDenial(key: string, isBan: boolean): void {
+    const known = this.#countsOf(key);
     if (isBan) known.bans++;
     else known.denials++;
   }
 
-  /** Records that a denial may have counted as a strike. */
-  loseStrike(key: string): void {
-    this.#strikesOf(key).lost++;
+  /** Records that a denial may have counted toward a ban. */
+  recordUnknown(key: string): void {
+    this.#countsOf(key).lost++;
   }
 
   enter(key: string): QueuedRequest {
@@ -50,9 +50,9 @@ export class TimedLimits {
 
   /** @returns the faults in how often keys were denied before their bans */
   banFaults(): string[] {
-    return [...this.#strikes].flatMap(([key, { denials, bans, lost }]) => {
-      const isLate = denials >= strikes;
-      const isEarly = bans > 0 && denials + lost < strikes - 1;
+    return [...this.#denials].flatMap(([key, { denials, bans, lost }]) => {
+      const isLate = denials >= denialsUntilBan;
+      const isEarly = bans > 0 && denials + lost < denialsUntilBan - 1;
       return isLate || isEarly ? [`"${key}" was banned after ${denials} denials`] : [];
     });
   }
@@ -65,9 +65,9 @@ export class TimedLimits {
     });
   }
 
-  #strikesOf(key: string): Strikes {
-    const known = this.#strikes.get(key) ?? { denials: 0, bans: 0, lost: 0 };
-    this.#strikes.set(key, known);
+  #countsOf(key: string): DenialCounts {
+    const known = this.#denials.get(key) ?? { denials: 0, bans: 0, lost: 0 };
+    this.#denials.set(key, known);
     return known;
   }
 }

@@ -179,7 +179,7 @@ export function ipv4Address(draw: Draw, bytes: readonly number[]): DrawnAddress 
 function ipv6Address(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   const site = (0x1000 + draw.generation * 4 + draw.below(3)).toString(16);
   const network = ["2001", "db8", site];
-  // With a prefix of 56 bits, the last 8 of them are the first of a group.
+  // The last 8 bits of a prefix of 56 bits are the first 8 bits of the fourth group.
   const groups = {
     56: [...network, `7${draw.hex(2)}`],
     64: [...network, "7"],

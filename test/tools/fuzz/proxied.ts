@@ -22,7 +22,7 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
       const isLetIn =
         responderOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
       waiting?.leave(isLetIn);
-      (isLetIn ? course.letIn : course.refused).push(ask.id);
+      (isLetIn ? course.letIn : course.denied).push(ask.id);
       const unsaid = isLetIn ? faultOfAllowed(request, answer) : faultOfDenied(request, answer);
       if (unsaid !== null) return [unsaid];
       if (charges.length === 0) return [];
@@ -33,8 +33,8 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
       // Without a body, the denial by a ban looks like any other.
-      if (bannable !== undefined && request.method === "HEAD") passages.loseStrike(bannable);
-      else if (bannable !== undefined) passages.strike(bannable, isBan);
+      if (bannable !== undefined && request.method === "HEAD") passages.recordUnknown(bannable);
+      else if (bannable !== undefined) passages.recordDenial(bannable, isBan);
       // A ban denies with any number of units remaining.
       return ledger.deny(sent, isBan ? [] : deniersOf(request, answer));
     },
@@ -64,10 +64,10 @@ function faultOfDenied(request: FuzzRequest, answer: Answer): string | null {
   const { scenario, drawn, method } = request;
   const expected =
     method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);
-  if (answer.status !== expected) return `refused with ${answer.status}: ${answer.body}`;
+  if (answer.status !== expected) return `denied with ${answer.status}: ${answer.body}`;
   const isDeniable = request.charges.length > 1 || drawn.passage !== undefined;
   const isDenial = method !== "TRACE" && drawn.isBarred !== true;
-  return isDenial && !isDeniable ? "refused, though no policy is for it" : null;
+  return isDenial && !isDeniable ? "denied, though no policy matches it" : null;
 }
 
 /** A 429 lists exactly the limits that deny. */

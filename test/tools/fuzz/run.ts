@@ -28,7 +28,7 @@ export class FuzzResult {
   readonly answers = new Map<string, Map<number, number>>();
   /** The numbers of requests that the origin has answered. */
   readonly letIn: number[] = [];
-  readonly refused: number[] = [];
+  readonly denied: number[] = [];
   /** Requests that may or may not have reached the origin. */
   lost = 0;
 
@@ -48,7 +48,7 @@ export class FuzzResult {
 }
 
 const timeoutMs = 30_000;
-/** The end of the responses to raw bytes; later bytes are not read. */
+/** How long to wait for further responses to raw bytes. Bytes that arrive later are not read. */
 const quietMs = 150;
 /** A run stops after this many faults. */
 const maxFaults = 10;
@@ -65,9 +65,9 @@ export async function run(
   { seed, requests, connections }: FuzzOptions,
 ): Promise<FuzzResult> {
   const course = new FuzzResult();
-  const lanes = Array.from({ length: connections }, async (_, lane) => {
-    const caller = new FuzzLane(place, lane, course);
-    for (let id = lane; id < requests; id += connections) {
+  const clients = Array.from({ length: connections }, async (_, number) => {
+    const caller = new FuzzClient(place, number, course);
+    for (let id = number; id < requests; id += connections) {
       if (course.faults.length >= maxFaults) break;
       // A connection carries one request at a time.
       // oxlint-disable-next-line no-await-in-loop
@@ -75,7 +75,7 @@ export async function run(
     }
     caller.close();
   });
-  await Promise.all(lanes);
+  await Promise.all(clients);
   return course;
 }
 
@@ -83,17 +83,17 @@ const callsOfKey = 100;
 /** An upper bound on the charge of malformed bytes, which may contain several requests. */
 const malformedCharge: ExpectedCharge = { ...everything, cost: 10, finalCost: 10 };
 
-class FuzzLane {
+class FuzzClient {
   readonly #place: TargetAddress;
-  readonly #lane: number;
+  readonly #number: number;
   readonly #course: FuzzResult;
   readonly #connection: Connection;
   #own: ExclusiveKey[] = [];
   #calls = 0;
 
-  constructor(place: TargetAddress, lane: number, course: FuzzResult) {
+  constructor(place: TargetAddress, number: number, course: FuzzResult) {
     this.#place = place;
-    this.#lane = lane;
+    this.#number = number;
     this.#course = course;
     this.#connection = new Connection(place);
   }
@@ -129,7 +129,7 @@ class FuzzLane {
     const { ledger, passages } = this.#course;
     const cut = draw.chance(0.2) ? bytes.slice(0, draw.below(bytes.length)) : bytes;
     ledger.lose(ledger.send(charges));
-    if (drawn.bannable !== undefined) passages.loseStrike(drawn.bannable);
+    if (drawn.bannable !== undefined) passages.recordUnknown(drawn.bannable);
     this.#course.lost++;
     await abandon(this.#place, cut, draw.one([0, 0, 1, 5, 20]), draw.chance(0.6));
     this.#course.count("abandoned", []);
@@ -163,11 +163,11 @@ class FuzzLane {
     this.#course.fault(draw.id, call.bytes, faults);
   }
 
-  /** Calls `/check` for a key that only this lane uses. */
+  /** Calls `/check` for a key that only this client uses. */
   async #exact(draw: Draw): Promise<void> {
     // Each tenant's key is used for several calls before the next one.
     const round = Math.floor(this.#calls++ / callsOfKey);
-    const key = exclusiveKey(draw, this.#lane, round);
+    const key = exclusiveKey(draw, this.#number, round);
     if (this.#calls % callsOfKey === 1) {
       this.#own = tenants.map((tenant) => new ExclusiveKey(key, tenant));
     }

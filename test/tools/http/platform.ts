@@ -1,4 +1,4 @@
-/** Starts everything to measure: Workers in one workerd, and Node with Redis beside it. */
+/** Starts everything to measure: Workers in one workerd, and Node with Redis in processes of their own. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { bundle, runWorkerd } from "../workerd-process.ts";

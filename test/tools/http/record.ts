@@ -25,7 +25,10 @@ export interface Figures {
   readonly perSecond: Spread;
   /** The ratio to a plain response, or to a bare pass-through for a proxy; null if that was not measured. */
   readonly ofPlain: Spread | null;
-  /** The ratio to the same with a no-op object call. */
+  /**
+   * The ratio to a no-op object call, or to a pass-through with a no-op object call for a proxy; null if that was not
+   * measured.
+   */
   readonly ofNoop: Spread | null;
   readonly loaded: Latency;
   readonly alone: Latency;

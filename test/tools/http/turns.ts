@@ -172,7 +172,7 @@ class TurnRunner {
     const keys = this.#keys(contestant.keys);
     await this.#warmUp(this.#loadOf(contestant, at, keys, 1, 1));
     const loaded = await fired(keys, connections, seconds);
-    // A new key is new only once.
+    // A key is new only at its first request, so keys of the loaded turn cannot be used again.
     const others = contestant.keys === "new" ? this.#keys("new") : keys;
     const alone = await fired(others, 1, seconds * aloneShare);
     const { status, strays = 0 } = contestant;

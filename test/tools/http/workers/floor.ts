@@ -1,6 +1,6 @@
 /**
- * The floor that Headgate is compared with. Four Workers: one answers, one calls an object first, one forwards to the
- * origin, and one calls an object before it forwards.
+ * The least work that Headgate is compared with, in four Workers: one answers, one calls an object first, one
+ * forwards to the origin, and one calls an object before it forwards.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
@@ -19,7 +19,7 @@ const app = new Hono<{ Bindings: Bindings }>();
 
 app.get("/plain", (c) => c.json({ allowed: true }));
 
-/** Parses the JSON of a `/check` call and answers at once. */
+/** Parses the JSON of a `/check` call and answers immediately. */
 app.post("/plain-json", async (c) => {
   const { key } = await c.req.json<{ key: string }>();
   return c.json({ allowed: true, key });
