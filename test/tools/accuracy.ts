@@ -22,8 +22,9 @@ const rows = measured.map((accuracy) => [
 
 console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
 
-over: admitted, though a sliding log fed the same requests denied it, by what the log itself had admitted
-under: denied, though the log admitted it
+The decisions are compared with those of a sliding log that receives the same requests.
+over: admitted, although the log denied it; the log counts only what it has admitted itself
+under: denied, although the log admitted it
 most in a window: the most admitted to one key in any span of one window, relative to the limit
 
 ${markdownTable([...accuracyHeader, "decisions/s"], rows)}

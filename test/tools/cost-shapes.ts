@@ -119,7 +119,7 @@ export const costShapes: readonly CostShape[] = [
   },
   {
     ...hot,
-    name: "the hot key, 5 s",
+    name: "the hot key, limit per 5 s",
     traffic: "the same, 10,000/5s",
     limits: limits("10000/5s"),
   },

@@ -101,7 +101,11 @@ describe("the row budget", () => {
   });
 
   it("limits that remember ten seconds or less write no rows", () => {
-    expect(billOf("the hot key, 5 s")).toMatchObject({ rowsWritten: 0, rowsRead: 1, alarms: 0 });
+    expect(billOf("the hot key, limit per 5 s")).toMatchObject({
+      rowsWritten: 0,
+      rowsRead: 1,
+      alarms: 0,
+    });
   });
 
   it("visitors need fewer rows, alarms and seconds in shards than with an object each", () => {

@@ -21,15 +21,15 @@ const priceRows = Object.values(prices).map(({ unit, dollars, per, included, sou
 
 console.log(`For a million decisions, extrapolated from ${costs.map(({ bill }) => whole(bill.decisions)).join(", ")}.
 
-objects add: what the limiter costs beside a Worker that is there anyway: rows, calls, alarms, and seconds of active objects
-with the Worker: a request and 1 ms of CPU for each decision as well
+objects add: the cost of the objects alone: rows, calls, alarms, and seconds of active objects
+with the Worker: the same, and a request and 1 ms of CPU for each decision
 
 ${markdownTable(costHeader, costs.map(costRow))}
 
-Assumed: each call keeps its object active for 1 ms. A key put, a key deleted and an alarm set are a row each; deleteAll is
-none, as far as Cloudflare's documentation says. In shards every key's row is deleted by itself. Storage of idle keys is
-left out: a few minutes of some kilobytes.
+Assumptions: each call keeps its object active for 1 ms. A key put, a key deleted and an alarm set are a row each; deleteAll
+is none, as far as Cloudflare's documentation says. In shards the rows of keys are deleted one by one. The storage of idle
+keys is left out: a few minutes of some kilobytes.
 
-Prices past what a month includes, read ${readIn}:
+Prices beyond the quantities included each month, as published in ${readIn}:
 
 ${markdownTable(["for", "price", "included per month", "source"], priceRows)}`);

@@ -85,7 +85,7 @@ function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
 ÷ plain: ratio to a plain response, or for a proxy to a bare pass-through.
-÷ no-op call: ratio to the same with a no-op object call.
+÷ no-op call: ratio to a plain response that also calls a no-op object, or for a proxy to such a pass-through.
 alone: latency of a single connection.
 
 ${figuresTable(run)}

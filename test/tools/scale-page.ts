@@ -19,7 +19,7 @@ export const pagePath = "test/tools/scale.md";
 /** Compares the model with the object's own code for the same traffic. */
 function replayTable(all: readonly Replay[]): Table {
   const rows = all.map(({ replayed, modelled, ...traffic }) => [
-    `${rough(traffic.perSecond)}/s on ${whole(traffic.keys)} ${traffic.isSharded ? "in a shard" : "of its own object"}`,
+    `${rough(traffic.perSecond)}/s on ${whole(traffic.keys)} ${traffic.isSharded ? "in a shard" : "with an object of its own"}`,
     ...[(bill: Bill) => bill.rowsWritten, (bill: Bill) => bill.activeSeconds].flatMap((count) =>
       [modelled, replayed].map((bill) => rough(perMillion(count(bill), bill))),
     ),
@@ -169,9 +169,9 @@ function limitsTable(): Table {
     "hottest of 32 shards",
     "hottest of 4,096",
     "shards needed",
-    "… if evenly over keys",
+    "… if spread evenly over the keys",
     "objects woken, per-key",
-    "… if evenly",
+    "… if spread evenly over the keys",
   ];
   return { header, rows };
 }
@@ -205,7 +205,7 @@ export const tables = async (): Promise<Record<string, Table>> => ({
   "The same, evenly over all keys": evenly(),
   "How many isolates": isolatesTable(),
   Floods: floods(),
-  "Calls per object, and objects": limitsTable(),
+  "Calls per object, and number of objects": limitsTable(),
   Distance: latencyTable(),
   "Modelled, and measured": replayTable(await replays()),
 });
@@ -230,6 +230,6 @@ export const ownTable = (perSecond: number, keys: number, isolates: number): Tab
   costTable(
     (...traffic) => zipf(...traffic),
     [{ perSecond, keys, isolates }],
-    ["calls / rows / objects add"],
+    ["calls / rows / price of the objects"],
     fullCell,
   );

@@ -33,7 +33,7 @@ const header: Row = [
   "1 key",
   "100,000 keys",
   ...peers.map(({ title }) => `× ${title}`),
-  "most bytes of a snapshot",
+  "largest snapshot, bytes",
 ];
 const logHeader: Row = [
   "full sliding-log, limit",
@@ -156,10 +156,12 @@ function report(): void {
   });
   console.log(`
 Decisions per second on one core, Node ${process.version}, median of ${rounds} rounds. All read the same clock at each decision.
-Headgate: answers whether, what remains, and three waits. Of many keys the meters are in a Map.
-rate-limiter-flexible: RateLimiterMemory.consume, awaited. Fixed windows; answers whether, what remains and a wait.
-limiter: RateLimiter.tryRemoveTokens. A token bucket; answers whether. Of many keys the instances are in a Map.
-limiter with remaining and wait: the same, then getTokensRemaining and getWaitTime.
+Headgate: returns whether the request is allowed, what remains, and three waits. With many keys, the meters are in a Map.
+rate-limiter-flexible: RateLimiterMemory.consume, awaited. Fixed windows; returns whether the request is allowed, what remains
+and a wait.
+limiter: RateLimiter.tryRemoveTokens. A token bucket; returns whether the request is allowed. With many keys, the instances are
+in a Map.
+limiter with remaining and wait: the same calls of limiter, then getTokensRemaining and getWaitTime.
 
 ${markdownTable(header, rows)}
 

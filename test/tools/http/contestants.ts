@@ -86,12 +86,12 @@ const byTheClock = { status: 429, strays: 1 } as const;
 export const contestants: readonly Contestant[] = [
   floor("plain", "Hono, a JSON answer", "floor", "/plain"),
   {
-    ...floor("plain-json", "a JSON answer, asked in JSON as /check is", "floor", "/plain-json"),
+    ...floor("plain-json", "a JSON answer to a JSON request", "floor", "/plain-json"),
     policy: "any",
   },
   floor("noop", "Hono, a no-op object call", "floor", "/noop"),
   {
-    ...floor("noop-json", "a no-op object call, asked in JSON as /check is", "floor", "/noop-json"),
+    ...floor("noop-json", "a no-op object call by a JSON request", "floor", "/noop-json"),
     policy: "any",
   },
   floor("noop-thousand", "a no-op object call, 1,000 keys", "floor", "/noop", thousandObjects),

@@ -71,7 +71,9 @@ export function setting({ measuredOn, command, machine, settings }: RecordedRun)
     `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores${busy}; workerd ${workerd}, Node ${node}, ${generator}`,
     ...(redis === null ? [] : [`, Redis ${redis}`]),
     `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} of ${seconds} s each, ${connections} connections.`,
-    ...(isQuick ? [" Quick: it shows that all works, and its figures count for nothing."] : []),
+    ...(isQuick
+      ? [" Quick run: it only shows that everything works; its figures are not meaningful."]
+      : []),
   ].join("");
 }
 

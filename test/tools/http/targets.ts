@@ -6,7 +6,7 @@ export interface Target {
   readonly title: string;
   readonly of: string;
   readonly to: string;
-  readonly by: "requests" | "p50 alone";
+  readonly by: "requests" | "p50 of one connection";
   /** A minimum for request rates, a maximum for p50. */
   readonly bound: number;
 }
@@ -30,10 +30,10 @@ export const targets: readonly Target[] = [
   atLeast("new keys in shards ÷ a hot key", "check-new-sharded", "check", 0.7),
   atLeast("proxy, strict, allowed ÷ pass-through and a no-op call", "proxy", "pass-noop", 0.9),
   {
-    title: "/check ÷ no-op object call, p50 alone",
+    title: "/check ÷ no-op object call, p50 of one connection",
     of: "check",
     to: "noop",
-    by: "p50 alone",
+    by: "p50 of one connection",
     bound: 1.1,
   },
 ];
