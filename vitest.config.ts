@@ -53,6 +53,10 @@ export default defineConfig(({ mode }) => {
           ],
           test: {
             name: "workerd",
+            // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
+            // variables that it changes, and each test has keys of its own.
+            isolate: false,
+            restoreMocks: true,
             // Evicting an object waits for its write-behind timer of one second.
             testTimeout: 60_000,
             include: ["test/**/*.workerd.test.ts"],

@@ -1,6 +1,6 @@
 /** The service binding for other Workers: the entrypoint `Headgate`. */
 import { env, exports, RpcTarget } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fillReservations, from, type Headgate, headgate, token } from "../harness.ts";
 
 /** The binding that another Worker has. Calls are RPC. */
@@ -17,11 +17,16 @@ let keys = 0;
 const initialEnv = { ...env };
 
 /** Restarts the Worker behind the binding with other variables. It shares `env` with the tests. */
-function configure(own: Record<string, unknown>): Headgate {
+function restart(own: Record<string, unknown>): void {
   vi.resetModules();
   for (const name of Object.keys(env)) if (!(name in initialEnv)) Reflect.deleteProperty(env, name);
+  Object.assign(env, initialEnv, own);
+}
+afterAll(() => restart({}));
+
+function configure(own: Record<string, unknown>): Headgate {
   const KEY_SECRET = crypto.randomUUID();
-  Object.assign(env, initialEnv, { KEY_SECRET, CHECK_TOKENS: token, ...own });
+  restart({ KEY_SECRET, CHECK_TOKENS: token, ...own });
   configured = { own, gate: headgate({ KEY_SECRET, ...own }) };
   return configured.gate;
 }

@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { from, type Headgate, headgate, statusOf, token } from "../harness.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -9,6 +11,18 @@ const user = { headers: { "X-User": "u1" } };
 const strict = { name: "p", key: "header:x-user", strategy: "fixed-window" };
 const eventual = { ...strict, limits: "3/hour", consistency: "eventual", syncEvery: "100ms" };
 const leased = { ...strict, limits: "1000/hour", consistency: "leased" };
+
+/** Objects that answer only syncs, and those only after a call of `answer`. */
+function hangingObjects() {
+  const answering = Promise.withResolvers<void>();
+  const getByName = (name: string) => ({
+    sync: async (call: SyncCall) => {
+      await answering.promise;
+      return env.RATE_LIMITER.getByName(name).sync(call);
+    },
+  });
+  return { objects: { getByName }, answer: answering.resolve };
+}
 
 describe("an eventual policy", () => {
   it("an eventual policy is enforced before its first sync, but sends RateLimit fields only after it", async () => {
@@ -41,18 +55,22 @@ describe("an eventual policy", () => {
   });
 
   it("an eventual policy is decided without waiting for an object that hangs", async () => {
-    const hung = { sync: () => new Promise(() => undefined) };
-    const objects = { getByName: () => hung };
+    const { objects, answer } = hangingObjects();
     const { begin } = headgate({
       POLICIES: [{ ...eventual, timeout: "30s", onError: "closed" }],
       RATE_LIMITER: objects,
     });
     const statuses = [];
+    const started = [];
     for (let request = 0; request < 4; request++) {
+      const each = begin("/", user);
+      started.push(each);
       // oxlint-disable-next-line no-await-in-loop
-      statuses.push((await begin("/", user).response).status);
+      statuses.push((await each.response).status);
     }
     expect(statuses).toEqual([200, 200, 200, 429]);
+    answer();
+    await Promise.all(started.map(({ finished }) => finished()));
   });
 
   it("an eventual policy is decided strictly together with a strict policy on the same key", async () => {
@@ -63,15 +81,17 @@ describe("an eventual policy", () => {
   });
 
   it("each check of a batch on an eventual policy is decided by the isolate", async () => {
-    const { begin } = headgate({ POLICIES: [eventual], RATE_LIMITER: { getByName: () => ({}) } });
+    const { objects, answer } = hangingObjects();
+    const { begin } = headgate({ POLICIES: [eventual], RATE_LIMITER: objects });
     const body = JSON.stringify({ checks: Array.from({ length: 4 }, () => ({ key: "u1" })) });
     const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-    // Does not wait for `finished`: the isolate retries its syncs for a long time.
-    const { response } = begin("/check/batch", { method: "POST", headers, body });
-    const answer = await (await response).json();
+    const { response, finished } = begin("/check/batch", { method: "POST", headers, body });
+    const results = await (await response).json();
     const allowed = [true, true, true, false].map((each) => ({ allowed: each, headers: {} }));
     allowed[3] = { allowed: false, headers: { "Retry-After": "3600" } };
-    expect(answer).toMatchObject({ results: allowed });
+    expect(results).toMatchObject({ results: allowed });
+    answer();
+    await finished();
   });
 });
 

@@ -237,6 +237,7 @@ describe("K06: keys of several parts", () => {
 describe("K08: key values", () => {
   it("K08: no object name, row, log line, header or body contains a key value", async () => {
     const canary = "canary-5f2b";
+    const idsOfOthers = new Set((await listDurableObjectIds(env.RATE_LIMITER)).map(String));
     const logs = (["log", "info", "warn", "error", "debug"] as const).map((level) =>
       vi.spyOn(console, level).mockReturnValue(undefined),
     );
@@ -270,6 +271,7 @@ describe("K08: key values", () => {
       outputs.push(JSON.stringify([...response.headers]), await response.text());
     }
     for (const id of await listDurableObjectIds(env.RATE_LIMITER)) {
+      if (idsOfOthers.has(String(id))) continue;
       // oxlint-disable-next-line no-await-in-loop
       await runInDurableObject(env.RATE_LIMITER.get(id), async (_, state) => {
         const rows = await state.storage.list();
