@@ -155,7 +155,7 @@ describe("eventual consistency under random faults", () => {
           keys.map((key) => isolates.reduce((sum, each) => sum + admittedUnits(each, key), 0)),
         );
       },
-      200,
+      60,
       2_000,
     ),
   );
@@ -200,7 +200,7 @@ describe("eventual consistency under random faults", () => {
         );
         expect(excesses).toEqual([]);
       },
-      1_000,
+      300,
       10_000,
     ),
   );

@@ -1,7 +1,7 @@
 /** The tables of `scale.md`, each by the heading above it. */
 import { type Bill, objectDollars, perMillion } from "./cost-replay.ts";
 import { type ModelledLoad, loadOf, mostCallsPerObject, type ServingMode } from "./scale-model.ts";
-import { type Replay, replays } from "./scale-replay.ts";
+import type { Replay } from "./scale-replay.ts";
 import {
   type Distribution,
   isolatesFor,
@@ -200,14 +200,14 @@ function latencyTable(): Table {
   return { header: ["Worker", "distance", "strict", ...slices, "eventual"], rows };
 }
 
-export const tables = async (): Promise<Record<string, Table>> => ({
+export const tables = (all: readonly Replay[]): Record<string, Table> => ({
   ...Object.fromEntries(rates.map((rate) => [`At ${whole(rate)} requests a second`, byRate(rate)])),
   "The same, evenly over all keys": evenly(),
   "How many isolates": isolatesTable(),
   Floods: floods(),
   "Calls per object, and number of objects": limitsTable(),
   Distance: latencyTable(),
-  "Modelled, and measured": replayTable(await replays()),
+  "Modelled, and measured": replayTable(all),
 });
 
 /** Replaces the tables of a page. */

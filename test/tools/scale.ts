@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { parseCommandLine } from "../../src/local/command.ts";
 import { positiveInteger } from "./options.ts";
 import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
+import { replays } from "./scale-replay.ts";
 import { isolatesFor } from "./scale-traffic.ts";
 import { markdownTable } from "./table.ts";
 
@@ -17,7 +18,7 @@ const values = parseCommandLine({
 });
 
 if (Object.keys(values).length === 0) {
-  writeFileSync(pagePath, pageWith(readFileSync(pagePath, "utf8"), await tables()));
+  writeFileSync(pagePath, pageWith(readFileSync(pagePath, "utf8"), tables(await replays())));
   execFileSync("oxfmt", [pagePath]);
 } else {
   const rate = positiveInteger("rate", values.rate ?? "1000");

@@ -82,7 +82,7 @@ describe("a sharded policy", () => {
 });
 
 it("ad hoc limits of a check always use the 32 shared objects", async () => {
-  const getByName = vi.fn((name: string) => env.RATE_LIMITER.getByName(name));
+  const getByName = vi.fn<(name: string) => unknown>((name) => env.RATE_LIMITER.getByName(name));
   const { check } = headgate({ LIMITS: "5/hour", RATE_LIMITER: { getByName } });
   for (let key = 0; key < 10; key++) {
     // oxlint-disable-next-line no-await-in-loop

@@ -209,7 +209,8 @@ describe.each(limitSets)("$title", (limitSet) => {
           expect(mostWithin(spends, spanOf(limit))).toBeLessThanOrEqual(boundOf(limit));
         }
       },
-      40,
+      15,
+      160,
     ),
   );
 
@@ -247,7 +248,8 @@ describe.each(limitSets)("$title", (limitSet) => {
           expect(borrowers.look(1)[index]?.remaining).toBeGreaterThanOrEqual(least);
         }
       },
-      40,
+      15,
+      160,
     ),
   );
 
@@ -260,7 +262,8 @@ describe.each(limitSets)("$title", (limitSet) => {
         await object.finish();
         expect([object.storage.rows.size, object.storage.alarmAtMs]).toEqual([0, null]);
       },
-      20,
+      10,
+      80,
     ),
   );
 });
