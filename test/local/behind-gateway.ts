@@ -64,7 +64,7 @@ export async function startBehindGateway(policies: readonly object[]): Promise<B
   };
 }
 
-/** An `Authorization` field with a token for this `sub`, which Headgate verifies unless `secret` is another. */
+/** An `Authorization` field with a token for this `sub`. Headgate accepts it unless `secret` differs from its own. */
 export async function bearer(sub: string, secret = jwtSecret): Promise<Record<string, string>> {
   const signing = new SignJWT({ sub }).setProtectedHeader({ alg: "HS256" });
   const signed = await signing.setExpirationTime("1m").sign(new TextEncoder().encode(secret));

@@ -52,7 +52,7 @@ describe("npm run check-config", () => {
     ).toEqual([0, ["The configuration is valid.", "  default: 100 per 1m, fixed-window"]]);
   });
 
-  it("npm run check-config -- --secrets-deployed accepts a required JWT_KEY without a value, and reports one that is not required", async () => {
+  it("npm run check-config -- --secrets-deployed accepts a JWT_KEY that is listed as a required secret and has no value, and reports one that is not listed", async () => {
     const claimed = ['LIMITS = "100/minute"', 'KEY = "jwt:sub"'];
     const [exitCode, lines] = await checkConfig(claimed, "--secrets-deployed");
     expect([exitCode, lines]).toEqual([

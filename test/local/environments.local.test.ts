@@ -71,7 +71,7 @@ describe("an environment of wrangler.toml", () => {
     );
   });
 
-  it("an environment is an error if the file defines none", () => {
+  it("naming an environment is an error if the file defines none", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(() => settingsOf({ env: "staging" })).toThrow(
       /^--env: expected no environment, because .*wrangler\.toml defines none, got "staging"$/,

@@ -80,7 +80,7 @@ describe("the first command of the banner", () => {
     [{ key: "ip", trustedProxies: 3 }, "GET http://127.0.0.1"],
     [{ key: "global" }, "GET http://127.0.0.1"],
   ])(
-    "the first command is charged by a policy with %j, for the key of the other commands",
+    "under a policy with %j, the first command is charged to the key that the other commands name",
     async ([fields, start]) => {
       const { config, commands } = shown([{ name: "p", limits, onMissingKey: "deny", ...fields }]);
       const [command = "", ...others] = commands;

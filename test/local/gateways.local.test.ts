@@ -187,7 +187,7 @@ for (const { name, program, ...expected } of gateways) {
     });
 
     it.for(["free", "each/fields"])(
-      "RateLimit fields that a client sends never reach the response, nor the origin where the gateway removes them: /%s",
+      "RateLimit fields that a client sends never reach the response and, if the gateway removes them, never reach the origin: /%s",
       async (rest) => {
         const forged = { RateLimit: '"forged";r=9', "RateLimit-Policy": '"forged";q=9' };
         const response = await send(rest, forged);

@@ -50,7 +50,7 @@ describe("the slot of a request", () => {
     expect(await proxied.remaining(policy, key)).toEqual([3, 99]);
   });
 
-  it("a fourth concurrent request is denied for want of a slot until one of the three has ended", async () => {
+  it("a fourth concurrent request is denied until one of the three has ended and freed its slot", async () => {
     const { policy, key, path } = own("slots");
     const three = [1, 2, 3].map(() => proxied.send(path, key));
     const exchanges = await Promise.all(three.map(() => proxied.origin.nextExchange(path)));
@@ -69,7 +69,7 @@ describe("the slot of a request", () => {
   it.each([
     ["204", 204],
     ["304", 304],
-  ])("a slot is free at once after a %s, which has no body", async (_, status) => {
+  ])("a slot is free immediately after a %s, which has no body", async (_, status) => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -86,7 +86,7 @@ describe("the slot of a request", () => {
     await client.firstBytes();
     const untilMs = Date.now() + 2_500;
     const seen = new Set<number | undefined>();
-    // Each look is a call of the object, and each of them is to find the slot taken.
+    // Each look calls the object, and must find the slot taken.
     // oxlint-disable-next-line no-await-in-loop
     while (Date.now() < untilMs) seen.add((await proxied.remaining(policy, key))[0]);
     expect([...seen]).toEqual([2]);
@@ -107,7 +107,7 @@ describe("a client that disconnects", () => {
     expect(await proxied.remaining(policy, key)).toEqual([3, 99]);
   });
 
-  it("a half-closed client before the head is noticed at the latest when the response is sent", async () => {
+  it("a client that half-closes its connection before the response's head is noticed at the latest when the response is sent", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -138,7 +138,7 @@ describe("a client that disconnects", () => {
     },
   );
 
-  it("a half-closed client during a body is noticed when more of the body is sent", async () => {
+  it("a client that half-closes its connection during a body is noticed when more of the body is sent", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response, ended } = await proxied.origin.nextExchange(path);
@@ -335,7 +335,7 @@ describe("a leaky-bucket queue", () => {
     expect(proxied.origin.requestCount(path)).toBe(1);
   });
 
-  it("a request that would wait longer than maxDelay is denied at once", async () => {
+  it("a request that would wait longer than maxDelay is denied immediately", async () => {
     const { key, path } = own("impatient");
     const first = proxied.send(path, key);
     (await proxied.origin.nextExchange(path)).response.end();

@@ -140,7 +140,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([expect.stringMatching(/^In effect now: /)]);
   });
 
-  it("an edit that adds a problem to a valid configuration is rejected, such as an unknown variable", async () => {
+  it("an edit that adds a problem, such as an unknown variable, to a valid configuration is rejected", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => setupWith({ LIMITS: "6/minute" }, { problems: ["unknown variable KEI"] });
     await configuration.update();

@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const token = "the-tests-token";
 const limit = 1_000_000;
-/** Each policy has one key by path, so that the test notices a spelling with another key. */
+/** Each policy is keyed by path alone, so that the test notices a spelling that gets a different key. */
 const policies = handlers.map(({ name, pattern }) => ({
   name,
   match: { path: pattern },
@@ -63,7 +63,7 @@ async function sendAll(front: string, paths: readonly { names: string; path: str
 
 const compositions = handlers.flatMap(({ path }) => compositionsOf(path));
 
-/** @param fewest how many requests must have reached each handler */
+/** @param fewest the least number of requests that must have reached each handler */
 function expectAllCharged(reached: readonly Reached[], fewest: number): void {
   const uncharged = reached.filter(({ handler, charged }) => !charged.includes(handler));
   expect(uncharged.map(({ sent }) => sent)).toEqual([]);

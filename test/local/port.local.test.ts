@@ -84,7 +84,7 @@ describe("the port of npm start", () => {
     expect(await suggestedBeside(port)).toBeGreaterThan(port + 1);
   });
 
-  it("npm start suggests a port below 65536 in place of the highest one", async () => {
+  it("npm start suggests a lower port if the highest one, 65535, is in use", async () => {
     const port = await listenOn("127.0.0.1", 65_535).catch(() => 65_535);
     const suggested = await suggestedBeside(port);
     expect(suggested).toBeGreaterThanOrEqual(8_787);

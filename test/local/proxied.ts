@@ -27,7 +27,7 @@ type ExchangeHandler = (exchange: Exchange) => void;
 
 export class Origin {
   readonly server: Server;
-  /** Handlers that answer at once, by path prefix. The longest matching prefix wins. */
+  /** Handlers that answer immediately, by path prefix. The longest matching prefix wins. */
   readonly answers = new Map<string, ExchangeHandler>();
   readonly #asked = new Map<string, Exchange[]>();
   readonly #awaited = new Map<string, ExchangeHandler[]>();
@@ -110,7 +110,7 @@ export class Client {
     request.once("socket", (socket) => socket.once("connect", () => connect(socket)));
     request.once("response", resolve);
     request.on("error", reject);
-    // Tests that disconnect never await the response, which would be an unhandled rejection.
+    // Tests that disconnect never await the response, so its rejection would otherwise be unhandled.
     answer.catch(() => undefined);
     if (body === undefined) request.end();
     else request.write(body);

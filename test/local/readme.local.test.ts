@@ -137,7 +137,7 @@ describe("the README", () => {
   });
 });
 
-/** The expectation of each problem. */
+/** The part of each problem that states the accepted values. */
 function problemsOf(written: object): string[] {
   const problems: string[] = [];
   readPolicy("", "", written, ({ accepted }) => problems.push(accepted));

@@ -271,7 +271,8 @@ describe("LLM tokens, charged afterwards", () => {
     await leftIs("four", 0);
     const denied = await ask("four", "1");
     expect(denied.status).toBe(429);
-    // 49,000 and 16,000 are spent. The wait is an hour plus the time until a quarter of them no longer counts.
+    // 49,000 and 16,000 tokens are spent. The wait is an hour plus the time until a quarter of these tokens no longer
+    // counts.
     const waitSeconds = Number(denied.headers.get("Retry-After"));
     expect(waitSeconds).toBeGreaterThan(3_600 + 800);
     expect(waitSeconds).toBeLessThan(3_600 + 900);

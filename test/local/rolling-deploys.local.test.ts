@@ -1,4 +1,4 @@
-/** Runs two versions at once, as during a deploy. Each understands the other's calls and stored rows. */
+/** Runs two versions at the same time, as during a deploy. Each understands the other's calls and stored rows. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

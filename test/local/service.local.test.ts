@@ -149,7 +149,7 @@ describe("errors of service calls", () => {
   const thrownTo = async (date: string): Promise<unknown> =>
     (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
 
-  it("a service call throws problem details from the compatibility date on that the README names", async () => {
+  it("from the compatibility date in the README on, a service call throws problem details", async () => {
     expect(section).toContain("before 2026-04-21");
     expect(await thrownTo("2026-04-21")).toEqual({
       message: expect.stringMatching(names),

@@ -64,7 +64,7 @@ beforeAll(async () => {
   return proxied.close;
 });
 
-/** Objects answer at once, except for calls that a test holds back. */
+/** Objects answer immediately, except for calls that a test holds back. */
 beforeEach(() => void proxied.origin.answers.set("/objects/", ({ response }) => response.end()));
 afterEach(() => proxied.origin.answers.clear());
 
@@ -136,7 +136,7 @@ describe("a client that disconnects during the object's decision", () => {
 
 describe("an object that answers after the deadline", () => {
   it.each(["open", "local"])(
-    "a late reply keeps its slot for as long as the request that was allowed without it runs: %s",
+    "the slot of a late reply stays taken until the end of the request that was allowed before the reply arrived: %s",
     async (policy) => {
       const { key, path } = own(policy);
       const decided = pausedCall(`reserve/${policy}`);
@@ -156,7 +156,7 @@ describe("an object that answers after the deadline", () => {
   );
 
   it.each(["open", "local"])(
-    "a late reply frees its slot if the request has ended: %s",
+    "the slot of a late reply is freed if the request has already ended: %s",
     async (policy) => {
       const { key, path } = own(policy);
       const decided = pausedCall(`reserve/${policy}`);
@@ -170,7 +170,7 @@ describe("an object that answers after the deadline", () => {
     },
   );
 
-  it("a late reply of a dry run delays no request and frees its slot", async () => {
+  it("a late reply of a dry run delays no request, and its slot is freed", async () => {
     const { policy, key, path } = own("watched");
     const decided = pausedCall("reserve/watched");
     const client = proxied.send(path, key);
@@ -182,7 +182,7 @@ describe("an object that answers after the deadline", () => {
     await allFree(policy, late);
   });
 
-  it("a late reply frees its slot if the request was denied for want of it", async () => {
+  it("the slot of a late reply is freed if the request was denied because no reply arrived in time", async () => {
     const { policy, key, path } = own("closed");
     const decided = pausedCall("reserve/closed");
     const client = proxied.send(path, key);

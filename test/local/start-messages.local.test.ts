@@ -76,7 +76,7 @@ describe("the message after an edit", () => {
   });
 });
 
-it("the problems of an edit are printed on lines of their own below their consequence", () => {
+it("the problems of an edit are printed on separate lines below the line that introduces them", () => {
   expect(rejectionMessage(["a", "b"])).toBe(
     "The configuration has problems, so the previous one stays in effect:\n  a\n  b",
   );

@@ -152,7 +152,7 @@ describe("an edit while npm start runs", () => {
     expect(await response.text()).toBe("Hello from an origin of one's own.");
   });
 
-  it("an edit of a limit's number keeps what was spent before it", async () => {
+  it("an edit of the units of a limit keeps what was spent before the edit", async () => {
     const before = (await look("127.0.0.1")) as number;
     expect((await fetch(url)).status).toBe(200);
     const limits = ['LIMITS = "900/hour"', 'STRATEGY = "fixed-window"'];
@@ -235,7 +235,7 @@ describe("npm start with a user's configuration", () => {
     expect(await look("127.0.0.1")).toBe(99);
   });
 
-  it("npm start warns which policies onError decides because local workerd does not support jurisdictions", async () => {
+  it("npm start warns which policies are decided by onError, because local workerd does not support jurisdictions", async () => {
     configure(
       ["eu", "us"].flatMap((jurisdiction) => [
         "[[vars.POLICIES]]",

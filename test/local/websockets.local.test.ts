@@ -39,7 +39,7 @@ beforeAll(async () => {
     awaited.get(request.url ?? "")?.(origin);
   });
   return () => {
-    // An upgraded connection no longer belongs to the server, which would leave it open.
+    // An upgraded connection no longer belongs to the server, so the server's close() would leave it open.
     for (const stream of streams) stream.destroy();
     return proxied.close();
   };
