@@ -22,6 +22,7 @@ import {
   canRenew,
   hasOpenReservation,
   isWithinAll,
+  measureUsed,
   type MeteredLimit,
   queueDelayMs,
   rebooked,
@@ -33,7 +34,6 @@ import {
   spentDecision,
   spentState,
   unspentDecision,
-  usedUnits,
 } from "./metered-limit.ts";
 import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
@@ -120,6 +120,8 @@ type SpendTransition = (metered: MeteredLimit, cost: number, atMs: number) => un
 class LimitsMeter implements Meter {
   readonly #longestWindowMs: number;
   readonly #limits: readonly MeteredLimit[];
+  /** The used units of each limit at the instant of the current decision. */
+  readonly #used: number[];
   /** States of limits that this meter does not have. */
   readonly #absentStates: readonly CarriedState[];
   seenMs: number;
@@ -143,6 +145,7 @@ class LimitsMeter implements Meter {
         ? { compiled, state: compiled.strategy.fresh() }
         : this.#takeOver(compiled, state, carried.seenMs);
     });
+    this.#used = this.#limits.map(() => 0);
     this.#absentStates = boundedStates(
       [...states.values()].filter((state) => {
         const isUsable = isWellFormed(state);
@@ -190,7 +193,8 @@ class LimitsMeter implements Meter {
     const atMs = this.#correctedMs(nowMs);
     const time = { atMs, lagMs: atMs - nowMs, heldUnits };
     const limits = this.#limits;
-    const used = usedUnits(limits, time);
+    const used = this.#used;
+    measureUsed(limits, time, used);
     if (!isWithinAll(limits, used, cost)) {
       this.#denyAt(atMs);
       return unspentDecision(limits, used, cost, time);
@@ -213,7 +217,8 @@ class LimitsMeter implements Meter {
       ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs))
       : this.#limits;
     const time = { atMs, lagMs: atMs - nowMs, heldUnits };
-    return unspentDecision(limits, usedUnits(limits, time), cost, time);
+    measureUsed(limits, time, this.#used);
+    return unspentDecision(limits, this.#used, cost, time);
   }
 
   deny(nowMs: number): void {

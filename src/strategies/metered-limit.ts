@@ -142,23 +142,26 @@ export function renewedState(
   return bookedState(released, cost, reservedAtMs(compiled, ttlMs, seenMs), seenMs);
 }
 
-/** The units of each limit that count at `atMs`, held units included. */
-export const usedUnits = (
+/**
+ * Measures the units of each limit that count at `atMs`, held units included.
+ * @param used receives them; a new list for each decision would make decisions slower
+ */
+export function measureUsed(
   limits: readonly MeteredLimit[],
   { atMs, heldUnits }: DecisionTime,
-): number[] => {
-  const used: number[] = [];
+  used: number[],
+): void {
+  let index = 0;
   for (const { compiled, state } of limits) {
-    used.push(compiled.strategy.used(compiled.limit, state, atMs) + heldUnits);
+    used[index++] = compiled.strategy.used(compiled.limit, state, atMs) + heldUnits;
   }
-  return used;
-};
+}
 
 /** A cost of 0 always fits, even when more than the capacity is used. */
 const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =>
   cost === 0 || used + cost <= compiled.capacity;
 
-/** @param used the result of `usedUnits` for the same limits */
+/** @param used the result of `measureUsed` for the same limits */
 export function isWithinAll(
   limits: readonly MeteredLimit[],
   used: readonly number[],

@@ -115,17 +115,16 @@ export function snapshotAt(
   return text === undefined ? null : jsonOf(text);
 }
 
+const headPattern = new RegExp(`^\\[${rowVersion},(\\d+),(\\d+),(\\d+),`);
+
 /** Returns the head of a row without parsing the rest; null for a row that this version did not write. */
 export function headOf(
   row: unknown,
 ): { idleAtMs: number; bornAtMs: number; hasTexts: boolean } | null {
-  const text = typeof row === "string" ? row : "";
-  const head = jsonOf(`${text.slice(0, text.indexOf(",["))}]`);
-  if (!Array.isArray(head)) return null;
-  const [version, idleAtMs, bornAtMs, textCount]: unknown[] = head;
-  if (version !== rowVersion || typeof idleAtMs !== "number" || typeof bornAtMs !== "number")
-    return null;
-  return { idleAtMs, bornAtMs, hasTexts: textCount !== 0 };
+  const [, idleAtMs, bornAtMs, textCount] =
+    headPattern.exec(typeof row === "string" ? row : "") ?? [];
+  if (idleAtMs === undefined) return null;
+  return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasTexts: textCount !== "0" };
 }
 
 function jsonOf(text: string): unknown {

@@ -85,6 +85,13 @@ describe("the row of a key", () => {
     expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: true });
     expect([headOf("[]"), headOf(7)]).toEqual([null, null]);
   });
+
+  it.each(["[1,20,10,null,0,[]]", "[1,20,10,0]", "[1,20,10,[]]", "[2,20,10,0,[]]"])(
+    "the row %s has no head, so that a sweep deletes it at once",
+    (row) => {
+      expect(headOf(row)).toBeNull();
+    },
+  );
 });
 
 describe("an unreadable row", () => {
