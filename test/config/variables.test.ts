@@ -363,7 +363,7 @@ describe("LIMITS, STRATEGY and KEY", () => {
       { STRATEGY: "sliding-log", POLICIES: [{ name: "a", limits: "1/s" }] },
       [{ variable: "LIMITS", field: "", value: undefined }],
     ],
-  ])("problems of the short form name LIMITS, STRATEGY or KEY: %s", ([, variables, expected]) => {
+  ])("a problem of LIMITS, STRATEGY or KEY names that variable: %s", ([, variables, expected]) => {
     const problems = problemsIn({ KEY_SECRET: "s", ...variables });
     expect(problems).toMatchObject(expected);
     expect(problems).toHaveLength(expected.length);

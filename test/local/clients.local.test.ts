@@ -106,7 +106,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-describe.concurrent("R13: retries of HTTP clients", () => {
+describe.concurrent("retries of HTTP clients", () => {
   it.for(clients)(
     "R13: a denied client waits for Retry-After and succeeds at its first retry: $name",
     async ({ name, get }, { expect }) => {
