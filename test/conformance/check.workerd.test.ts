@@ -203,7 +203,7 @@ describe("S10: an object that does not answer in time", () => {
     ["open", [200, 200]],
     ["local", [200, 429]],
   ] as const)(
-    "S10: an object that does not answer in time is decided for by onError: %s",
+    "S10: onError decides when an object does not answer in time: %s",
     async ([onError, statuses]) => {
       expect(
         await whileSilent(onError, [

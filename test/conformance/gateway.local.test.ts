@@ -150,7 +150,7 @@ it.for([
   },
 );
 
-it("G05: a request that has already passed through is neither forwarded nor charged", async () => {
+it("G05: a request that has already passed through Headgate is neither forwarded nor charged", async () => {
   const path = ownPath("few");
   const key = "X-Key: looping";
   const first = await exchange(path, [key]);

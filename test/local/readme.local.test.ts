@@ -129,7 +129,7 @@ describe("the README", () => {
   });
 
   it("the README's source tree shows every folder of src and no other", () => {
-    const drawn = [...readme.matchAll(/^ {2}([a-z]+)\/ /gm)].map(([, name]) => name);
+    const drawn = [...readme.matchAll(/^ {2}([a-z]+)\/(?: |$)/gm)].map(([, name]) => name);
     const there = readdirSync("src", { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map((entry) => entry.name);

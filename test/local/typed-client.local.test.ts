@@ -80,7 +80,7 @@ describe("the README's typed client", () => {
 
   it("the typed client gets problem details", () => {
     const result = `console.log(JSON.stringify(await waitMsOf("k").catch(({ message }) => message)));`;
-    expect(printed(result, "another")).toMatch(/^Unauthorized: A bearer token/);
+    expect(printed(result, "another")).toMatch(/^Unauthorized: The bearer token is invalid/);
   });
 });
 

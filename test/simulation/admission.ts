@@ -17,8 +17,9 @@ export const shape = {
 export interface Measurement {
   readonly consistency: string;
   readonly isolates: number;
-  /** By how much the most in any window exceeds the limit, and the total falls short of it, as shares of the limit. */
+  /** The excess of the fullest window over the limit, as a share of the limit. */
   readonly over: number;
+  /** The share of the admissible units that was not admitted. */
   readonly under: number;
   /** Calls of the object per 1,000 requests. */
   readonly calls: number;

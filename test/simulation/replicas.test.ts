@@ -117,7 +117,7 @@ describe("an isolate under eventual consistency", () => {
     expect(remaining(policy)).toBe(990);
   });
 
-  it("a replica counts a spend under all limits that differ only in number, as the object does", async () => {
+  it("a replica counts a spend under all limits that differ only in their number of units, as the object does", async () => {
     const { request, pass, remaining } = simulateIsolate();
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1h")];
     expect(await request(pro, 3)).toBe(3);

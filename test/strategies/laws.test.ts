@@ -316,7 +316,7 @@ testEach(
         later.spends = [...spends];
         abstaining.spends = [...spends];
         expectSame(meter.look(1, atMs), abstaining.meter.look(1, atMs));
-        // A refund to a bucket depends on all later spends, of which the bucket keeps only a bound.
+        // A refund to a bucket depends on all later spends. The bucket stores only a bound on their effect.
         const isAny = !scenario.variants.some(isBucket);
         const steps = scenario.laterSteps.filter((step) => isAny || isNoRefund(step));
         expectSame(later.applyAll(steps), abstaining.applyAll(steps));

@@ -241,7 +241,7 @@ export class ScenarioRun {
 export const startRun = (scenario: Scenario): ScenarioRun =>
   new ScenarioRun(createMeter(scenario.limits), scenario.startMs, scenario.longestWindowMs);
 
-/** A run after the steps of the scenario, without its later steps. */
+/** Runs `steps` of the scenario, and leaves `later` to the test. */
 export function run(scenario: Scenario): ScenarioRun {
   const started = startRun(scenario);
   started.applyAll(scenario.steps);

@@ -114,7 +114,7 @@ describe("reservations in a window that a request opens", () => {
     expect(remainingAt(meter, startMs + 8)).toBe(7);
   });
 
-  test("the window does not move while a late booking may be older than the next open reservation", () => {
+  test("a settlement does not move the window while a late booking may be older than the next open reservation", () => {
     const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     const ttlMs = 10_000;
     meter.reserve({ cost: 1, ttlMs }, startMs + 5);

@@ -88,7 +88,10 @@ class Reference {
     return enoughMs + atMs - nowMs;
   }
 
-  /** A seen time of more than one window ahead came from a mis-set clock: the used units are spent again at `nowMs`. */
+  /**
+   * A latest time seen that is more than one window ahead came from a mis-set clock: the used units are spent again
+   * at `nowMs`.
+   */
   #correctClock(nowMs: number): void {
     if (this.#seenMs - nowMs <= this.#limit.windowMs) return;
     const units = this.#used(this.#seenMs);

@@ -168,7 +168,7 @@ describe("withLimits", () => {
     ).not.toBeNull();
   });
 
-  test("withLimits keeps the count of changes, and counts units that a clock correction books again", () => {
+  test("withLimits keeps the count of changes, which includes units that a clock correction books again", () => {
     const meter = longLog();
     expect(meter.withLimits([...log, ...day]).changes).toBe(3_000);
     const corrected = meter.withLimits(day);

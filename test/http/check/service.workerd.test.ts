@@ -33,7 +33,10 @@ function configure(own: Record<string, unknown>): Headgate {
 
 let configured: { readonly own: object; readonly gate: Headgate } | null = null;
 
-/** The Worker with `variables`, restarted only after other variables: a restart takes a tenth of a second. */
+/**
+ * The Worker with `variables`. It restarts only when they differ from the last ones, since a restart takes a tenth of
+ * a second.
+ */
 const shared = (): Headgate =>
   configured?.own === variables ? configured.gate : configure(variables);
 

@@ -68,7 +68,7 @@ describe("the RateLimit fields", () => {
     expect(namesIn(fields["RateLimit-Policy"])).toEqual(expected);
   });
 
-  it("among limits with equal remaining units, the RateLimit fields list the one that resets last first", () => {
+  it("among limits with equal remaining units, the RateLimit fields list the one with the latest reset first", () => {
     const drawn = upTo(17).map((index) =>
       decided(5, index === 3 ? 9_000 : index === 9 ? 500 : 1_000),
     );

@@ -15,8 +15,8 @@ function policyOf(fields: object = {}): Policy {
 const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
 
 /**
- * Bans of an object that reports this remaining time. A failure mode stands for an object that does not answer. Each
- * answer takes 10 ms.
+ * The bans that an isolate finds at an object that reports this remaining time. With a failure mode instead, the
+ * object does not answer. Each look takes 10 ms.
  */
 function banning(bannedForMs: number | "open" | "closed") {
   const state = { nowMs: 1_000_000, looks: [] as number[] };

@@ -247,7 +247,7 @@ describe("forget", () => {
 });
 
 describe("settle", () => {
-  it("settled reservations free their memory and their place", () => {
+  it("settled reservations free their memory and no longer count towards the 1,000 open reservations of a key", () => {
     const object = new TestObject();
     const reserve = (id: string, index: number): boolean => {
       const each = charge(`${100_000 + index}/hour`);

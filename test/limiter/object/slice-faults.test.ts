@@ -166,7 +166,7 @@ describe("open slices", () => {
     expect(limiter.cachedBytes).toBeLessThan(cachedBytes + 50);
   });
 
-  it("a slice lent before the latest time seen also ends one ttl after the clock steps back by more than a window", () => {
+  it("a slice lent while the clock was behind the latest time seen ends one ttl after the clock steps back by more than a window", () => {
     const object = new TestObject();
     object.lease(logOf(1));
     object.at(4_000);
