@@ -11,8 +11,8 @@ const fullRunFactor = 4;
 
 /**
  * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the
- * property are discarded with `fc.pre` and drawn again, so that every run checks the property: with too few such runs
- * the test fails. fast-check's own runner for vitest is not used, since loading it takes seconds.
+ * property are discarded with `fc.pre` and drawn again, so that every run checks the property. The test fails if too
+ * many values are discarded. fast-check's own runner for vitest is not used, since loading it takes seconds.
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,

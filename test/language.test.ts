@@ -72,11 +72,11 @@ it("the check finds comments, titles and paragraphs, and what is wrong with them
   ).toHaveLength(1);
 });
 
-it("comments name their subject and use the field's verbs", () => {
+it("comments name their subject and use the usual technical verbs", () => {
   expect(violations(codes.flatMap(({ path, code }) => commentsOf(path, code)))).toEqual([]);
 });
 
-it("test titles name their subject and use the field's verbs", () => {
+it("test titles name their subject and use the usual technical verbs", () => {
   const titles = codes
     .filter(({ path }) => path.startsWith("test/"))
     .flatMap(({ path, code }) => titlesOf(path, code));
@@ -84,7 +84,7 @@ it("test titles name their subject and use the field's verbs", () => {
   expect(violations(titles)).toEqual([]);
 });
 
-it("documentation names its subject and uses the field's verbs", () => {
+it("documentation names its subject and uses the usual technical verbs", () => {
   const paragraphs = pages.flatMap((path) => paragraphsOf(path, readFileSync(path, "utf8")));
   expect(violations(paragraphs)).toEqual([]);
 });

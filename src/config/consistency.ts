@@ -42,7 +42,10 @@ export const consistencyOf = (written: {
     ? { kind: "eventual", syncEveryMs: written.syncEvery ?? defaultSyncMs }
     : { kind: written.consistency };
 
-/** Reports a consistency other than `strict` for fields that need the object's decision, and names these fields. */
+/**
+ * Reports a consistency other than `strict` in a policy with fields that need the object's decision, and names these
+ * fields.
+ */
 export function reportConsistencyConflicts(
   policy: unknown,
   limits: readonly Limit[],

@@ -61,9 +61,9 @@ export interface Config extends Policies {
   readonly logsDenials: boolean;
   /** The limiter answers requests at and below this path; they are not forwarded. */
   readonly checkPath: string;
-  /** Whether looks need no token. */
+  /** Whether checks of cost 0 (looks) need no token. */
   readonly isLookOpen: boolean;
-  /** Empty when `/check` is closed. */
+  /** Empty when no tokens are configured, so that no token is valid for `/check`. */
   readonly checkTokens: readonly CheckToken[];
   readonly keySecret: string;
   /** Null when no verification key is set. */

@@ -15,7 +15,10 @@ export function jsonErrorAt(text: string): Position | null {
   return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
 }
 
-/** "more": a comma or a closing bracket; "first-…": follows an opening bracket, so a closing one is valid too. */
+/**
+ * What may come next. "more": a comma or a closing bracket. "first-…": the first item after an opening bracket, or
+ * the closing bracket.
+ */
 type Expected = "value" | "first-value" | "key" | "first-key" | "colon" | "more";
 
 const space = /[\t\n\r ]*/y;

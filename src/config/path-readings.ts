@@ -47,7 +47,7 @@ export class PathReadings {
     return this.#canonical;
   }
 
-  /** The forms from which a key is taken: the first that matches a pattern. */
+  /** The forms of a path in which a pattern is searched. The key is taken from the first form that matches. */
   get forKeys(): readonly PathReading[] {
     const { canonical } = this;
     return canonical === null || this.#isUnambiguous

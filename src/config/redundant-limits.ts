@@ -14,8 +14,8 @@ export interface Redundancy {
 }
 
 /**
- * Finds certain cases only, by each strategy's documented bound on the units in any span of its window. The bound
- * holds only if the object decides and the cost is known at the decision.
+ * Finds only conflicts that it can prove, by each strategy's documented bound on the units in any span of its window.
+ * The bound holds only if the object decides and the cost is known at the decision.
  */
 export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
   return limits.flatMap((limit) => {

@@ -49,7 +49,7 @@ const tokenSchema = v.union([
   holderSchema,
 ]);
 
-/** Whether looks need no token: `CHECK_AUTH = "none"`. */
+/** Whether checks of cost 0 (looks) need no token: `CHECK_AUTH = "none"`. */
 export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;
@@ -69,7 +69,7 @@ export function tokenTexts(value: unknown): string[] {
 /** Empty when no tokens are configured, or invalid ones. No problem quotes the value. */
 export function readCheckTokens(value: unknown, report: ReportProblem): readonly CheckToken[] {
   if (!isSet(value)) return [];
-  // An object is valid only within a list.
+  // A token in the form of a JSON object is valid only within a list.
   const isList = !isRecord(typedValue(value));
   const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), typedList(value));
   const tokens = parsed.success ? parsed.output : [];

@@ -69,9 +69,9 @@ export class LiveConfiguration {
   }
 
   /**
-   * A setup with a valid configuration replaces the current one unless it has problems that the current one lacks.
-   * While the current configuration is invalid, every setup replaces it, because the Worker answers with the problems
-   * of its configuration.
+   * A setup with a valid configuration replaces the current one, unless it has problems outside the configuration
+   * that the current one lacks. While the current configuration is invalid, every setup replaces it, because the
+   * Worker answers with the problems of its configuration.
    */
   #accepts({ config, problems }: LocalSetup): boolean {
     const known = new Set(this.#current.problems);

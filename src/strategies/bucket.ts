@@ -191,7 +191,7 @@ function reserveUnits(
   nowMs: number,
 ): BucketState {
   const hasPeriods = limit.stepMs === limit.windowMs;
-  // A spend that finds the bucket full begins the first refill period.
+  // A spend that finds nothing owed begins the first refill period.
   const beginsPeriod = hasPeriods && creditsOwed(limit, state, nowMs) === 0;
   const next = addOwed(limit, state, { atMs: nowMs, units }, nowMs);
   const atMs = next.newest?.atMs ?? nowMs;

@@ -205,7 +205,10 @@ const acceptedForCalendar = `"${calendarStrategy}", which months and years imply
 const isCalendarOnly = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
-/** A limit that has no name yet. Only a calendar window keeps its period. */
+/**
+ * A limit that has no name yet. A window such as "1d" keeps its calendar period only if it is aligned to the
+ * calendar.
+ */
 function unnamedLimit(
   options: { readonly limit: number; readonly strategy: string },
   window: string,

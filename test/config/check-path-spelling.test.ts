@@ -49,7 +49,7 @@ describe("the normalization of a path for the comparison with CHECK_PATH", () =>
   );
 
   it(
-    "a second normalization changes nothing, and slashes are single with none at the end",
+    "normalizing a normalized path changes nothing, and a normalized path has no repeated slash and none at the end",
     forAll([segments.chain(spelling)], (path) => {
       const normalized = pathOf(path);
       expect(normalized).toMatch(/^(?:\/[^/]+)+$/);

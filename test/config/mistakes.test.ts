@@ -4,7 +4,7 @@ import { describeProblem } from "../../src/validation/problems.ts";
 
 /** Common mistakes that would otherwise leave requests unlimited or errors unexplained. */
 describe("an easily made mistake", () => {
-  it("broken JSON text is reported as JSON, not as a wrong value", () => {
+  it("broken JSON text is reported as invalid JSON, not as a wrong value", () => {
     const broken = '["10/minute", "5/second"';
     expect(problemsIn({ ...whole, LIMITS: broken })).toEqual([
       { variable: "LIMITS", field: "", value: broken, accepted: expect.stringContaining("JSON") },
@@ -65,7 +65,7 @@ describe("an easily made mistake", () => {
     expect(problemsIn({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
   });
 
-  it("a value that is not JSON is reported by its type", () => {
+  it("a value that JSON cannot represent is reported by its type", () => {
     const POLICIES = [
       { name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] },
     ];

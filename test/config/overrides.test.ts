@@ -219,7 +219,7 @@ describe("a condition on a claim without a verification key", () => {
   const nothing = { JWT_KEY: undefined };
   const when = "jwt:plan=pro";
 
-  it("an unverifiable claim is the only problem if the override's limits are valid with the policy's strategy, but not with the default one", () => {
+  it("the limits of an override with an unverifiable claim are validated with the policy's strategy, so the claim is the only problem", () => {
     const most = { when, limits: "999999999999989/day" };
     expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
       "JWT_KEY",

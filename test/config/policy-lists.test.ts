@@ -117,7 +117,7 @@ describe("an entry that continues a policy", () => {
     ]);
   });
 
-  it("a policy's field that should be a list stays a problem despite its continuation", () => {
+  it("a policy's field that must be a list is a problem even if a later entry continues the policy", () => {
     const POLICIES = [
       { ...policy, deny: 5 },
       { continues: "api", deny: ["x"] },

@@ -6,7 +6,7 @@ import { strategies } from "../../src/strategies/index.ts";
 import { configOf, plain, problemsIn, type Variables } from "./harness.ts";
 import { ConfigProblems, describeProblem } from "../../src/validation/problems.ts";
 
-describe("a problem in one line", () => {
+describe("a problem written as one line", () => {
   const accepted = "anything else";
 
   it.for<[string, string, string, unknown]>([
@@ -15,11 +15,14 @@ describe("a problem in one line", () => {
     ["STRATEGY.a", "STRATEGY", "a", ["x", 1, null]],
     ["limit", "", "limit", -5],
     ["[1].name", "", "[1].name", null],
-  ])("a problem in one line names its place and value: %s", ([place, variable, field, value]) => {
-    expect(describeProblem({ variable, field, value, accepted })).toBe(
-      `${place}: expected anything else, got ${JSON.stringify(value)}`,
-    );
-  });
+  ])(
+    "a problem written as one line names its place and value: %s",
+    ([place, variable, field, value]) => {
+      expect(describeProblem({ variable, field, value, accepted })).toBe(
+        `${place}: expected anything else, got ${JSON.stringify(value)}`,
+      );
+    },
+  );
 
   it("a missing value is reported as missing", () => {
     expect(describeProblem({ variable: "KEY_SECRET", field: "", value: undefined, accepted })).toBe(
@@ -140,7 +143,7 @@ describe("POLICIES as a list and as JSON text", () => {
 
 describe("a secret", () => {
   const secret = fc.stringMatching(/^[a-z0-9]{8}$/).map((text) => `hunter2-${text}`);
-  /** A secret in valid and invalid surroundings. */
+  /** Valid and invalid configurations that contain a secret. */
   const wrapped = secret.chain((text) =>
     fc.constantFrom<unknown[]>(
       text,

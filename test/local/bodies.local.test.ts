@@ -109,7 +109,7 @@ describe.each(["slots", "plain"])("bodies through a policy of %s", (policy) => {
     "the proxy forwards a body %s unchanged",
     async (_, answering, method = "GET") => {
       const { key, path } = own(policy);
-      // A fixed `Date`: two responses could otherwise be of two seconds.
+      // A fixed `Date`: otherwise two responses sent in different seconds would differ.
       const answer = ({ response }: Exchange): unknown =>
         answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
       proxied.origin.answers.set(path, answer);

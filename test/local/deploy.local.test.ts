@@ -68,7 +68,10 @@ describe("npm run deploy", () => {
     expect(named).toContain("https://staging.example.com");
     const [exitCode, topLevel] = await deploy("--env=");
     writeFileSync(join(folder, ".env"), "");
-    expect([exitCode, topLevel]).toEqual([1, expect.stringMatching(/^STRATEGY: expected .*, got 1/m)]);
+    expect([exitCode, topLevel]).toEqual([
+      1,
+      expect.stringMatching(/^STRATEGY: expected .*, got 1/m),
+    ]);
   });
 
   it("npm run deploy checks the file of --config and exits with wrangler's exit code", async () => {

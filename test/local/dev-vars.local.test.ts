@@ -77,7 +77,7 @@ describe("npm start and .dev.vars", () => {
   });
 });
 
-it("wrangler's files for an environment are its own .dev.vars before the common one", () => {
+it("for an environment, wrangler prefers the environment's own .dev.vars to the common one", () => {
   expect(devVarsFiles(sourceIn())).toEqual([file()]);
   expect(devVarsFiles(sourceIn("staging"))).toEqual([file(".dev.vars.staging"), file()]);
   expect(devVarsFile(sourceIn("staging"))).toBe(file());

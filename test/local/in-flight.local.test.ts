@@ -218,7 +218,7 @@ describe("a client that disconnects without a slot or reservation", () => {
 describe("an origin that fails", () => {
   it("an origin that closes the connection before its head gives a 502 and frees the slot", async () => {
     const { policy, key, path } = own("slots");
-    // A request on a reused connection may be retried, so every attempt fails.
+    // A request on a reused connection may be retried, so the test makes every attempt fail.
     proxied.origin.answers.set(path, ({ response }) => response.socket?.resetAndDestroy());
     expect(await proxied.send(path, key).status()).toBe(502);
     await proxied.untilRemaining(policy, key, 3);

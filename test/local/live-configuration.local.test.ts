@@ -148,7 +148,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([`${kept}  unknown variable KEI`]);
   });
 
-  it("an edit that keeps an existing problem takes effect and prints the problem again", async () => {
+  it("if the configuration in effect already has a problem, an edit that does not correct it takes effect and prints the problem again", async () => {
     const short = { problems: ["KEY_SECRET is short"] };
     const configuration = configurationFrom(setupWith({ LIMITS: "5/minute" }, short));
     next = () => setupWith({ LIMITS: "6/minute" }, short);

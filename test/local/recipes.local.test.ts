@@ -371,7 +371,7 @@ describe("Shadow rollout of a new limit", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("the shadow recipe lets /check allow too, and names the limit", async () => {
+  it("under the shadow recipe, /check allows the request too, and its response names the limit that would deny", async () => {
     await check("POST", "", { policy: "next", key: "203.0.113.2", cost: 20 });
     expect(await look("next", "203.0.113.2")).toMatchObject({ allowed: true, violated: ["next"] });
   });

@@ -93,7 +93,7 @@ const twentyMore = (apiKey: string): Promise<Answer[]> =>
 const complete = (apiKey: string, body: string): Promise<Answer> =>
   answerOf("assistant", "/complete", { method: "POST", headers: { "X-Api-Key": apiKey }, body });
 
-/** The remaining units that Headgate itself reports, after spending the given cost, or nothing without one. */
+/** Spends the given cost, if any. Returns the remaining units that Headgate itself reports. */
 async function remaining(body: object): Promise<number | undefined> {
   const { json } = await answerOf("headgate", "/check", {
     method: "POST",

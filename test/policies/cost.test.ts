@@ -323,7 +323,7 @@ describe("the responses that count", () => {
     [["418"], []],
     [["2xx", "3xx", "4xx", "5xx"], statuses],
   ])(
-    "count = %j counts responses with these statuses as status, and responses with all other statuses as exceptStatus",
+    "count.status = %j counts only these statuses, and count.exceptStatus = %j counts all others",
     ([written, expected]) => {
       expect(countedStatuses({ status: written })).toEqual(expected);
       expect(countedStatuses({ exceptStatus: written })).toEqual(

@@ -156,7 +156,7 @@ describe("a star in a pattern", () => {
     .array(fc.constantFrom("a", "b", "ab", "*", ".", "é", "\n"), { maxLength: 10 })
     .map((pieces) => pieces.join(""));
 
-  /** A regular expression of a pattern. */
+  /** The regular expression that is equivalent to a pattern. */
   const naive = (pattern: string): RegExp =>
     new RegExp(
       `^${pattern

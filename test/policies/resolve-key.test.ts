@@ -18,7 +18,10 @@ const resolved = (
   claims: Fields = {},
 ) => resolveKey(policyOf(fields), requestTo("/", request), claims);
 
-/** The number of units of the limit that a request is charged to, or the kind of its resolution. */
+/**
+ * The units of the limit that applies to a charged request; for any other request, the kind of its resolution, such
+ * as `blocked`.
+ */
 function limitOf(
   fields: Fields,
   request?: RequestOptions,

@@ -51,7 +51,7 @@ try {
 
 function policyOf(objects: Objects): object {
   // Clock-aligned windows do not depend on when a request happens to be decided. A long timeout lets a busy machine
-  // take its time, because decisions of an isolate alone are not measured here.
+  // be slow, because decisions that an isolate makes after a timeout must not be measured.
   const window = formatDuration(windowMs);
   return {
     name: objects,

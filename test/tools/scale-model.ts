@@ -12,7 +12,10 @@ export interface ServingMode {
   /** Null for an object for each key. */
   readonly shards: number | null;
   readonly isolates: number;
-  /** The share of each key's requests that is denied, in stretches much longer than the deny cache's memory. */
+  /**
+   * The share of each key's requests that is denied. Denials come in stretches that last much longer than an entry of
+   * the deny cache.
+   */
   readonly deniedShare?: number;
   readonly hasDenyCache?: boolean;
   readonly syncSeconds?: number;

@@ -62,7 +62,7 @@ describe("the price", () => {
     expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
   });
 
-  it("the deny cache makes a flood on one key nearly free, and a hot key adds a call for each decision", () => {
+  it("the deny cache makes a flood on one key nearly free, while each allowed request on a hot key costs a call", () => {
     const flood = oneKey(100_000, { ...strict, deniedShare: 1 });
     const hot = oneKey(1_000, strict);
     expect(addedBy(flood) + 0.32).toBeCloseTo(0.32, 2);
@@ -95,7 +95,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
   );
 
   it.each(ways)(
-    "shards never increase the calls, only eventual decreases them, and no layout has more calls than requests: $consistency, $shards",
+    "shards never increase the calls and decrease them only with eventual consistency, and no layout has more calls than requests: $consistency, $shards",
     (way) => {
       for (const rate of rates) {
         const groups = distribution(rate, 1e6);

@@ -165,7 +165,8 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
     );
 
 /**
- * The OpenAPI document of this deployment: with its path, and with an optional token for looks where they need none.
+ * The OpenAPI document of this deployment, with its path. If looks need no token here, it marks the token as optional
+ * for them.
  */
 function openApiDocument(path: string, { isLookOpen }: Pick<Runtime, "isLookOpen">): object {
   const url = path.slice(0, -documentPath.length);

@@ -21,7 +21,7 @@ import {
   advertisedWaitMs,
 } from "../wire/rate-limit-fields.ts";
 
-/** The circumstances of a denial, beside the request itself. */
+/** The circumstances of a denial, apart from the request itself. */
 export interface DenialContext {
   readonly runtime: Runtime;
   readonly waitUntil: WaitUntil;

@@ -127,7 +127,7 @@ interface Replacement {
 
 /**
  * @param headers added to those of the problem
- * @param replacement answered in place of the problem details
+ * @param replacement sent in place of the problem details
  */
 export function problemResponse(
   failure: Failure,

@@ -24,7 +24,7 @@ export class LocalDecider {
     const look = (): Outcome[] =>
       group.map((spend) => failureOutcome(spend, () => this.#meters.look(spend, nowMs)));
     if (!look().every(admits)) {
-      // The request is denied by all policies, whichever of them denies.
+      // If one policy denies the request, it counts as denied under all of them.
       for (const spend of group.filter(isLocal)) this.#meters.deny(spend, nowMs);
       return look();
     }

@@ -37,7 +37,7 @@ export interface IsolateParts {
   readonly local: LocalDecider;
 }
 
-/** Returns an open spend for what an object has booked and what the isolate may count. */
+/** Returns an open spend that covers what an object has booked and what the isolate's own meters count for it. */
 type Open = (booked: readonly BookedSpend[], count: LocalCount) => OpenSpend;
 
 export class StrictDecider {

@@ -29,7 +29,7 @@ export class DenialLog {
   /** The times of the last lines, the oldest first. */
   #writtenAtMs: number[] = [];
   #omitted = 0;
-  /** Until when a request will write the count of omitted denials; null when none will. */
+  /** The time by which a running request writes the count of omitted denials; null when no request does. */
   #flushedByMs: number | null = null;
 
   constructor(clock: Clock = platformClock) {

@@ -14,7 +14,7 @@ export const longestCacheMs = 1_000;
 const maximumKeys = 4_096;
 const maximumDenialsPerKey = 8;
 const maximumBytes = 4_000_000;
-/** About what a denial takes, and what each of its limits adds. */
+/** Approximate memory of a denial, and of each of its limits, in bytes. */
 const denialBytes = 500;
 const limitBytes = 350;
 

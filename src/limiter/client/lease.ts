@@ -19,7 +19,7 @@ const leastUnits = 8;
 /** A lease is low when a quarter of its units is left, or 200 ms before its last slice ends. */
 const lowPart = 4;
 const lowMs = 200;
-/** A call without an answer this long after its timeout was lost with its request. */
+/** A call that has no answer this long after its timeout counts as lost, together with the request that made it. */
 const lostAfterMs = 2_000;
 
 /** Units that the object has lent to this isolate. `Slice` in `limiter/object` is the object's record of them. */
@@ -125,7 +125,7 @@ export class Lease {
     return units < leastUnits ? null : newSlice(units);
   }
 
-  /** The slice that keeps a used lease from running out. */
+  /** The slice to request so that a lease in use does not run out. */
   nextSlice(): SliceWanted {
     return newSlice(Math.max(leastUnits, this.#wantedUnits));
   }

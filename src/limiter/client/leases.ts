@@ -30,7 +30,7 @@ import type {
 const maximumKeys = 1_024;
 const maximumLeasesPerKey = 16;
 const maximumBytes = 4_000_000;
-/** About what a lease takes, and what each limit and its decision add. */
+/** Approximate memory of a lease, and of each limit with its decision, in bytes. */
 const leaseBytes = 1_000;
 const limitBytes = 400;
 

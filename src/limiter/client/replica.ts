@@ -26,7 +26,7 @@ const maximumInstants = 100;
 /** Longer than any request is decided: the platform ends background work 30 s after the response. */
 const longestRequestMs = 60_000;
 
-/** About what a replica takes, and what each of its policies and instants adds. */
+/** Approximate memory of a replica, and of each of its policies and instants, in bytes. */
 const replicaBytes = 600;
 const policyBytes = 500;
 const instantBytes = 80;

@@ -54,7 +54,7 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
     !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
   const decided = new Map<ChargedMeter, Decision>();
   for (const each of enforced) {
-    // The request is denied to all of them, and a denial restarts elastic windows.
+    // The request counts as denied under all policies, and a denial restarts elastic windows.
     if (!isAllowed) each.meter.deny(nowMs);
     decided.set(each, isAllowed ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
   }
@@ -114,8 +114,8 @@ function delayed(decision: Decision, later: Decision, afterMs: number): Decision
 }
 
 /**
- * Not for these: slots become free at any time, and each denial changes an elastic window and the count of denials
- * towards a ban.
+ * A denial is not firm under limits with slots, elastic windows or a ban: slots become free at any time, and each
+ * denial changes an elastic window and the count of denials towards a ban.
  */
 const isFirmFor = ({ charge: { ban, limits }, bannedForMs }: ChargedMeter): boolean =>
   (ban === undefined || bannedForMs > 0) &&

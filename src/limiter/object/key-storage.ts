@@ -235,7 +235,7 @@ export class KeyStorage {
   }
 }
 
-/** A sweep that leaves one more row. */
+/** The progress of a sweep after it has left one more row in place. */
 const withLeft = (sweep: SweepProgress, idleAtMs: number, bornAtMs: number): SweepProgress => ({
   ...sweep,
   firstIdleAtMs: Math.min(sweep.firstIdleAtMs, idleAtMs),

@@ -96,7 +96,10 @@ export abstract class OpenEntries<Entry extends OpenEntry> {
     return [lists, ...written];
   }
 
-  /** Opens the entries of a `snapshot`; undefined has none. Counts those that no `snapshot` wrote. */
+  /**
+   * Opens the entries in a result of `snapshot`; undefined stands for no entries. Counts and leaves out the entries
+   * that are not in the form of `snapshot`.
+   */
   read(stored: unknown): this {
     if (stored === undefined) return this;
     const [lists, ...rows]: unknown[] = Array.isArray(stored) ? stored : [null, stored];

@@ -331,7 +331,7 @@ const bytesPerRun = 16;
 const bytesPerSegment = 200;
 const bytesOfRuns = 350;
 
-/** Approximate memory of a log. Segments that versions share count for each of them. */
+/** Approximate memory of a log. A segment that several logs share counts for each of them. */
 export function runsBytes({ older, times }: Runs): number {
   let sizeBytes = bytesOfRuns + times.length * bytesPerRun;
   for (const { times: sealedTimes, text } of older.list) {

@@ -78,8 +78,8 @@ export class Connection {
 }
 
 /**
- * All responses to bytes that may be no request, part of one or several. Ends when the server closes or sends nothing
- * for `quietMs`.
+ * All responses to bytes that may be no request, a part of a request, or several requests. Ends when the server
+ * closes or sends nothing for `quietMs`.
  */
 export async function answersTo(
   place: TargetAddress,

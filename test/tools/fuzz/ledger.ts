@@ -36,9 +36,9 @@ export interface ExpectedCharge {
 /** Bounds on the spends of a key, which are equal for each of its limits. */
 interface KeyBounds {
   readonly charge: ExpectedCharge;
-  /** Spent at least, by all responses. */
+  /** The least that can be spent, judged by the responses so far. */
   least: number;
-  /** Spent at most, by all requests except denied ones. */
+  /** The most that can be spent: all requests that were sent and not denied. */
   most: number;
   /** The final spend of all requests with a response. */
   final: number;

@@ -24,7 +24,7 @@ const oddities = [
   "\\",
 ] as const;
 
-/** One of the names of a generation. */
+/** Draws one of the names that the current generation of keys uses. */
 export const nameOf = (draw: Draw, count = 5): string =>
   `${secretTag}-${draw.generation}-${draw.below(count)}`;
 

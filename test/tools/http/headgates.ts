@@ -9,8 +9,8 @@ const plenty = "10000000/hour";
 type PolicyFields = Readonly<Record<string, unknown>>;
 
 /**
- * The common fields of the policies. The timeout is long, because a busy machine may take its time and decisions of an
- * isolate alone are not measured.
+ * The common fields of the policies. The timeout is long, because a busy machine may be slow, and decisions that an
+ * isolate makes after a timeout must not be measured.
  */
 const common = { key: "header:X-Key", timeout: "30s", onError: "closed" };
 

@@ -19,7 +19,7 @@ const limiters = {
     duration,
   }),
   denied: new RateLimiterRedis({ storeClient, keyPrefix: "denied", points: 1, duration }),
-  // Its documentation advises this against floods: the process remembers denied keys.
+  // The documentation of rate-limiter-flexible recommends this option for floods: the process remembers denied keys.
   remembered: new RateLimiterRedis({
     storeClient,
     keyPrefix: "remembered",

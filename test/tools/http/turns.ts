@@ -84,7 +84,7 @@ export async function compete(
     print(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
     for (const state of shuffled(states, random)) {
       if (state.fault !== undefined) continue;
-      // Their own process is warmed up in each turn.
+      // Contestants with a process of their own are warmed up in each turn.
       if (round === 0 && state.contestant.leaves === "objects") continue;
       const { turn, fault } = await runs.turnOf(state.contestant);
       if (fault !== undefined) {
@@ -200,7 +200,10 @@ class TurnRunner {
     return { url, ...requestOf(contestant), keys, connections, seconds };
   }
 
-  /** Sends a request for every key of a thousand. For one key, exhausts a limit that is to deny. */
+  /**
+   * Sends a request for each of the thousand keys. For a single key, spends the whole limit if the contestant must
+   * deny.
+   */
   async #warmUp(load: HttpLoad): Promise<void> {
     const { count } = load.keys;
     const isWhole = count === 1_000 && !this.#contest.settings.isQuick;
