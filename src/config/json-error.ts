@@ -16,7 +16,7 @@ export function jsonErrorAt(text: string): Position | null {
 }
 
 /**
- * What may come next. "more": a comma or a closing bracket. "first-…": the first item after an opening bracket, or
+ * The next expected character. "more": a comma or a closing bracket. "first-…": the first item after an opening bracket, or
  * the closing bracket.
  */
 type Expected = "value" | "first-value" | "key" | "first-key" | "colon" | "more";
