@@ -5,6 +5,27 @@ import { defineConfig } from "vitest/config";
 const secrets = { KEY_SECRET: "the tests' secret", CHECK_TOKENS: "the-tests-token" };
 Object.assign(process.env, secrets);
 
+/** Runs the tests of a project in workerd, beside a Worker that stands for the origin. */
+const inWorkerd = () =>
+  cloudflareTest({
+    wrangler: { configPath: "./wrangler.toml" },
+    miniflare: {
+      bindings: secrets,
+      outboundService: "origin",
+      workers: [
+        {
+          name: "origin",
+          modules: true,
+          scriptPath: "./test/origin.js",
+          compatibilityDate: "2026-11-01",
+        },
+      ],
+    },
+  });
+
+/** Restarts its Worker. That invalidates every object in memory, so other files cannot share the Worker. */
+const restarting = "test/http/check/service.workerd.test.ts";
+
 /**
  * The suffix of a test file states where it runs: `.workerd.test.ts` in workerd, `.local.test.ts` on the developer's
  * machine with processes of its own, others in plain Node. `npm test` runs them all except `.local` files without
@@ -22,10 +43,9 @@ export default defineConfig(({ mode }) => {
           mode,
           test: {
             name: "pure",
-            // Pure tests share no state.
             isolate: false,
             pool: "threads",
-            // The tests compute without waiting. The default would leave one core idle.
+            // The default would leave one core idle.
             maxWorkers: "100%",
             testTimeout: 60_000,
             include: ["test/**/*.test.ts"],
@@ -34,23 +54,7 @@ export default defineConfig(({ mode }) => {
         },
         {
           mode,
-          plugins: [
-            cloudflareTest({
-              wrangler: { configPath: "./wrangler.toml" },
-              miniflare: {
-                bindings: secrets,
-                outboundService: "origin",
-                workers: [
-                  {
-                    name: "origin",
-                    modules: true,
-                    scriptPath: "./test/origin.js",
-                    compatibilityDate: "2026-11-01",
-                  },
-                ],
-              },
-            }),
-          ],
+          plugins: [inWorkerd()],
           test: {
             name: "workerd",
             // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
@@ -60,7 +64,16 @@ export default defineConfig(({ mode }) => {
             // Evicting an object waits for its write-behind timer of one second.
             testTimeout: 60_000,
             include: ["test/**/*.workerd.test.ts"],
-            exclude: skipped,
+            exclude: [restarting, ...skipped],
+            sequence: { groupOrder: 1 },
+          },
+        },
+        {
+          mode,
+          plugins: [inWorkerd()],
+          test: {
+            name: "workerd-restarts",
+            include: [restarting],
             sequence: { groupOrder: 1 },
           },
         },
