@@ -206,8 +206,7 @@ const isCalendarOnly = (window: WrittenWindow | null): boolean =>
   window?.period === "month" || window?.period === "year";
 
 /**
- * A limit that has no name yet. A window such as "1d" keeps its calendar period only if it is aligned to the
- * calendar.
+ * A limit that has no name yet. A window such as "1d" keeps its calendar period only if it is aligned to the calendar.
  */
 function unnamedLimit(
   options: { readonly limit: number; readonly strategy: string },

@@ -27,9 +27,7 @@ export interface OpenReservations {
 type ReservationEntry = Pick<OpenReservations, "atMs" | "amount" | "expiresAtMs" | "leastBefore">;
 type DecodedEntry = Omit<ReservationEntry, "leastBefore">;
 
-/**
- * Enough for 1,000 reservations and 1,000 provisional spends. Settlements of further reservations are best effort.
- */
+/** Enough for 1,000 reservations and 1,000 provisional spends. Settlements of further reservations are best effort. */
 const mostOpenEntries = 2_048;
 
 /** Approximate memory of an entry. */

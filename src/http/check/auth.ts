@@ -58,9 +58,8 @@ function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number
 const longestCharacterBytes = 4;
 
 /**
- * Pads with zeros, and truncates longer texts. The last four bytes of a padded token are 0, because `sizeBytes`
- * leaves room for one more character. At most three bytes are 0 at the end of a truncated text, so it never equals a
- * token.
+ * Pads with zeros, and truncates longer texts. The last four bytes of a padded token are 0, because `sizeBytes` leaves
+ * room for one more character. At most three bytes are 0 at the end of a truncated text, so it never equals a token.
  */
 function padded(text: string, sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);

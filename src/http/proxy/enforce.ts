@@ -61,8 +61,7 @@ export interface EnforcementOptions extends DenialContext {
   /** How long a spend is reserved, in milliseconds; null when it is final. Every spend is final without this function. */
   readonly reservationTtlMs?: (policy: Policy) => number | null;
   /**
-   * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are
-   * added.
+   * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are added.
    */
   readonly hasFinalFields?: (headers: Headers) => boolean;
   /** Answers an admitted request. */
