@@ -21,9 +21,7 @@ export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/
 export type { Service } from "./http/check/service.ts";
 
 export interface App {
-  /** Answers HTTP requests. */
   readonly routes: Hono;
-  /** Answers calls of other Workers over a service binding. */
   readonly service: Service;
 }
 

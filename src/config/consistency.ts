@@ -33,7 +33,6 @@ export const consistencyFields = {
   ),
 };
 
-/** @param written the fields of a valid policy */
 export const consistencyOf = (written: {
   readonly consistency: Consistency["kind"];
   readonly syncEvery?: number | undefined;

@@ -42,7 +42,6 @@ export interface KeyRules {
   readonly deny: readonly SubjectPattern[];
 }
 
-/** The key of the policy whose lists are read. */
 interface PolicyKey {
   readonly parts: readonly KeyPart[];
   /** The policy's path pattern, which determines how the key part `path` is written. */

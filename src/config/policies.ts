@@ -117,7 +117,6 @@ function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProbl
   }
 }
 
-/** Whether a policy's path is at or below `CHECK_PATH`. */
 function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
   if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
   return pathMatching === "exact"

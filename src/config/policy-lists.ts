@@ -29,7 +29,6 @@ interface ListEntry {
   readonly value: unknown;
 }
 
-/** An entry that adds items to the lists of a policy. */
 interface Continuation extends ListEntry {
   readonly value: Readonly<Record<string, unknown>>;
 }

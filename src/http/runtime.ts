@@ -24,7 +24,6 @@ export interface Runtime {
   /** Limits on calls to `/check` itself: the policies whose path begins with `CHECK_PATH`. */
   readonly selfPolicies: readonly Policy[];
   readonly partitions: PartitionKeys;
-  /** Authenticates reservation ids. */
   readonly sign: Hmac;
   /** The name in `Via` and `Proxy-Status`. It differs between deployments, since they may be chained. */
   readonly pseudonym: () => Promise<string>;

@@ -84,14 +84,12 @@ export interface SyncReply {
   atMs: number;
 }
 
-/** Gives back what a check spent. */
 export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];
   /** The `provisionalMs` of the check. Default: 0. */
   provisionalMs?: number;
 }
 
-/** Forgets what a policy has counted for the key. */
 export interface ForgetCall extends KeyCall {
   policy: string;
 }

@@ -1,7 +1,6 @@
 /** Command-line options, `--help`, and errors without a stack trace, for every npm script of this project. */
 import { parseArgs, type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig } from "node:util";
 
-/** An option with its text for `--help`. */
 export interface CommandOption extends ParseArgsOptionDescriptor {
   /** The placeholder for the value in `--help`, such as `port`. */
   readonly value?: string;

@@ -17,7 +17,6 @@ import { secretOfPlaceholder, type Settings } from "./settings.ts";
 const maxVariableBytes = 5 * 1024;
 
 export interface Findings {
-  /** Null when the variables have problems. */
   readonly config: Config | null;
   /** One line for each problem; empty for a valid configuration. */
   readonly problems: readonly string[];

@@ -5,7 +5,6 @@ import { parseArgs, parseEnv } from "node:util";
 import { CommandError, type CommandOptions } from "./command.ts";
 
 export interface ConfigurationSource {
-  /** The path of the wrangler configuration. */
   readonly file: string;
   /** The name of an environment; empty for the top level. */
   readonly environment: string;
@@ -27,7 +26,6 @@ export const sourceOptions = {
   },
 } as const satisfies CommandOptions;
 
-/** Option values of a command line. */
 export interface SourceValues {
   readonly config?: string | undefined;
   readonly env?: string | undefined;

@@ -92,6 +92,5 @@ const pathOf = ({ match: { path } }: Policy): string =>
     .replaceAll("*", exampleValue)
     .replaceAll(/[^\x21-\x7e]+/g, (text) => encodeURIComponent(text));
 
-/** Quotes a text for a POSIX shell. */
 const shellQuoted = (text: string): string =>
   /["$`\\!]/.test(text) ? `'${text.replaceAll("'", String.raw`'\''`)}'` : `"${text}"`;

@@ -20,7 +20,6 @@ export class LiveConfiguration {
   #isStale = false;
   #update: Promise<void> | null = null;
 
-  /** @param current the setup that the Worker runs */
   constructor(current: LocalSetup, options: LiveConfigurationOptions) {
     this.#options = options;
     this.#current = current;
@@ -63,7 +62,6 @@ export class LiveConfiguration {
     );
   }
 
-  /** Whether the Worker has a valid configuration. */
   get #isServing(): boolean {
     return this.#current.config !== null;
   }

@@ -12,13 +12,11 @@ export interface Settings {
   readonly source: ConfigurationSource;
   /** The configuration of the selected environment, as wrangler reads it. */
   readonly wrangler: Unstable_Config;
-  /** The variables of a deployment. */
   readonly vars: Readonly<Record<string, unknown>>;
   /** The secrets of a local Worker, from `.dev.vars` or the process environment. */
   readonly secrets: Readonly<Record<string, string>>;
   /** Secrets to upload with the deployment. */
   readonly uploadedSecrets: Readonly<Record<string, string>>;
-  /** The names under `[secrets]`. */
   readonly requiredSecrets: readonly string[];
   /** Names in `.dev.vars` that the Worker never gets, because neither `[secrets]` nor the variables list them. */
   readonly ignoredDevVars: readonly string[];

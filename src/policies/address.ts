@@ -58,7 +58,6 @@ function networkText(address: Address, ipv6Prefix: number): string {
   return `${network.join(":")}::/${ipv6Prefix}`;
 }
 
-/** A mask of the first `bits` bits of a 16-bit group. */
 function groupMask(bits: number): number {
   return bits >= 16 ? 0xffff : 0xffff << (16 - bits);
 }

@@ -16,7 +16,6 @@ export interface Subject {
   /** Null when it is unknown. */
   readonly address: Address | null;
   readonly key: readonly KeyPart[];
-  /** One for each part of the key. */
   readonly values: readonly KeyValue[];
   /** All values of a part, which need not be in the key. A repeated header or a list claim has several. */
   readonly textsOf: (part: KeyPart) => readonly string[];

@@ -13,7 +13,6 @@ const matches = (match: Match, attributes: RequestAttributes): boolean =>
   matchesTarget(match, attributes) &&
   (match.headers === null || matchesHeaders(match.headers, attributes.headers));
 
-/** Whether method, host and path match. */
 function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
   const { method, url } = attributes;
   return (

@@ -10,7 +10,6 @@ export interface RequestAttributes {
   readonly headers: Headers;
   /** A property of `request.cf`; undefined in local workerd. */
   readonly cf: (name: string) => unknown;
-  /** All values of the cookies with this name. */
   readonly cookies: (name: string) => readonly string[];
 }
 

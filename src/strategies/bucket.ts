@@ -231,7 +231,6 @@ function pushMark(newest: Mark | null, atMs: number, owed: number): Mark | null 
   return mark.depth > mostMarks ? mergeMark(mark, closestMark(mark)) : mark;
 }
 
-/** All marks, the oldest first. */
 function listMarks(newest: Mark | null): Mark[] {
   const marks: Mark[] = [];
   for (let mark = newest; mark !== null; mark = mark.older) marks.unshift(mark);
@@ -297,7 +296,6 @@ function refundUnits(
   };
 }
 
-/** When nothing is owed any more. */
 function drainedAtMs(limit: BucketLimit, { atMs, owed }: BucketState): number {
   return owed === 0 ? 0 : atMs + Math.ceil(owed / limit.creditsPerStep) * limit.stepMs;
 }

@@ -44,7 +44,6 @@ export interface CompiledLimit {
   /** How long a spend of the whole capacity can affect decisions. */
   readonly retentionMs: number;
   readonly strategy: Strategy;
-  /** The limit as its strategy completed it. */
   readonly limit: Limit;
 }
 

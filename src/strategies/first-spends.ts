@@ -86,7 +86,6 @@ function finalizeExpired(before: FirstSpends, nowMs: number): FirstSpends {
   return { final, open };
 }
 
-/** Inserts a final spend at its place in time. */
 function insertFinalSpend(
   final: readonly DatedUnits[],
   { atMs, units }: DatedUnits,

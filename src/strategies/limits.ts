@@ -65,12 +65,9 @@ export const limitFields: readonly string[] = [
   ]),
 ];
 
-/** A limit as written, with its place in the input. */
 interface WrittenLimit {
   readonly field: string;
-  /** The value that problems quote. */
   readonly written: unknown;
-  /** An object of fields, unless it is invalid. */
   readonly value: unknown;
 }
 

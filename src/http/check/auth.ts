@@ -9,7 +9,6 @@ import { type ProblemResponse, problemResponse } from "../wire/problems.ts";
 export interface Authorized {
   Variables: {
     holder: CheckToken;
-    /** The field that held the token. */
     credentialField: "Authorization" | typeof tokenField;
   };
 }

@@ -32,9 +32,7 @@ export interface ReserveInput extends CheckInput {
 }
 
 export interface SettleInput {
-  /** The `id` in the answer of the reservation. */
   readonly id: string;
-  /** The final cost. */
   readonly cost: number;
 }
 
@@ -57,19 +55,16 @@ export interface ForwardOptions extends DenyOption {
   readonly attributes?: CallerAttributes | undefined;
 }
 
-/** A key of a policy. */
 export interface KeyReference {
   readonly policy?: string | undefined;
   /** One text for each part of the policy's key. */
   readonly key?: readonly string[] | undefined;
 }
 
-/** A check against a policy's limits. */
 export interface PolicyCheck extends KeyReference, ForwardOptions {
   readonly cost: number;
 }
 
-/** A check against limits that the caller sends. */
 export interface AdhocCheck extends PolicyCheck {
   /** The limits as a policy with default options. `key` below is charged instead of this policy's key. */
   readonly adhoc: Policy;
@@ -78,7 +73,6 @@ export interface AdhocCheck extends PolicyCheck {
 
 export type Check = PolicyCheck | AdhocCheck;
 
-/** A check whose cost can be settled within `ttlMs`. */
 export type ReservationRequest = Check & { readonly ttlMs: number };
 
 export interface Batch {
@@ -186,7 +180,6 @@ export const readLookQuery: Reader<PolicyCheck> = readerOf(
   }),
 );
 
-/** Reads a body or a query. */
 export const readForget: Reader<KeyReference> = readerOf(fields({ policy, key }));
 
 export const readDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));

@@ -26,7 +26,6 @@ import type { Failure } from "../wire/problems.ts";
 /** The tenant whose keys are charged. Null: the keys of the proxy. */
 type Tenant = CheckToken["tenant"];
 
-/** A decision, with what a caller needs to pass it on. */
 export interface CheckAnswer extends Decision {
   policy: string;
   /** Why the check is denied; if allowed, whether by the limits, the `allow` list or dry run. */

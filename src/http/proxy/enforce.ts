@@ -64,7 +64,6 @@ export interface EnforcementOptions extends DenialContext {
    * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are added.
    */
   readonly hasFinalFields?: (headers: Headers) => boolean;
-  /** Answers an admitted request. */
   readonly forward: Forward;
 }
 

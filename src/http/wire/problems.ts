@@ -15,14 +15,12 @@ export interface FieldError {
   readonly accepted: string;
 }
 
-/** The facts of each kind of failure. */
 interface Failures {
   "quota-exceeded": {
     readonly reason: DenialReason;
     readonly violated: readonly string[];
     readonly retryAfterMs: number | null;
   };
-  /** The names of the missing key parts. */
   "key-missing": { readonly parts: readonly string[] };
   /** The key is banned. `violated` lists limits that are exceeded as well. */
   "abnormal-usage": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
@@ -42,7 +40,6 @@ interface Failures {
   "unknown-policy": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
   unauthorized: { readonly hasTokens: boolean; readonly isGiven: boolean };
-  /** The token is known but lacks the right. */
   "not-permitted": { readonly right: string };
   "url-malformed": object;
   "query-malformed": object;
@@ -117,7 +114,6 @@ export const proxyErrorOf = (response: Response): ProxyError | null =>
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const abnormalUsage = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
 
-/** A policy's own answer to a denied request. */
 interface Replacement {
   readonly status: number;
   /** Null keeps the problem details. */

@@ -19,7 +19,6 @@ import {
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 
-/** Field values by field name. */
 export type RateLimitFields = { readonly [Name in FieldName]?: string };
 
 /** 256 limits would take 15 KB, which is more than clients and servers accept. Answers of `/check` list all limits. */

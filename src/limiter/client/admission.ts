@@ -18,7 +18,6 @@ export interface OpenSpend {
   readonly giveBack: () => Promise<unknown>;
   /** Corrects a reservation to its actual cost; a final spend stays as it is. */
   readonly settle: (costOf: CostOf) => Promise<unknown>;
-  /** Restarts the reservation's ttl. */
   readonly renew: () => Promise<unknown>;
 }
 

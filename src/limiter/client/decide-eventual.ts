@@ -31,7 +31,6 @@ export class EventualDecider {
     this.#syncQueue = new SyncQueue(caller, clock);
   }
 
-  /** Spends on one key, all or nothing. */
   decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] {
     const { admission, provisionalMs } = context;
     let spentAtMs = this.#clock.now();

@@ -46,7 +46,6 @@ export class LocalDecider {
     return outcomes;
   }
 
-  /** The outcome of a look, which spends nothing. */
   look(spend: Spend): Outcome {
     return failureOutcome(spend, () => this.#meters.look(spend, this.#now()));
   }

@@ -12,7 +12,6 @@ const spanMs = 1_000;
 /** The platform ends background work 30 s after the response. */
 const longestFlushMs = 10_000;
 
-/** A denial by one policy. */
 export interface LoggedDenial {
   readonly policy: string;
   readonly reason: DenialReason;

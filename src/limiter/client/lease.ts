@@ -34,7 +34,6 @@ export interface BorrowedSlice {
   readonly expiry: Settlement;
   /** The settlement from the call that returns the slice; null before the call. Resolves to null without an answer. */
   settlement: Promise<Settlement | null> | null;
-  /** Resolves when `settlement` is set. */
   readonly closing: PromiseWithResolvers<void>;
   /** Whether an unanswered call may have returned the slice, so that its settlement is unknown. */
   isUncertain: boolean;
@@ -46,7 +45,6 @@ export class Lease {
   readonly policies: readonly PolicyLimits[];
   /** When the last call was made that requests a slice; null when none is under way. */
   requestedAtMs: number | null = null;
-  /** Slices that are spent from. */
   #slices: BorrowedSlice[] = [];
   /** Slices that are no longer spent from and not yet returned. */
   #ended: BorrowedSlice[] = [];
@@ -145,7 +143,6 @@ export class Lease {
     this.#demand += units;
   }
 
-  /** The slice that a reply lends. */
   sliceOf({ id }: SliceWanted, reply: LeaseReply, calledAtMs: number): BorrowedSlice {
     return {
       id,
@@ -204,7 +201,6 @@ export class Lease {
     );
   }
 
-  /** Removes ended slices that were returned. */
   remove(slices: readonly BorrowedSlice[]): void {
     this.#ended = this.#ended.filter((slice) => !slices.includes(slice));
   }

@@ -45,7 +45,6 @@ const isDecision = (name: string): boolean => decisionCalls.some((each) => each 
 export class ObjectCaller {
   readonly #objects: Objects;
   readonly #clock: Clock;
-  /** The cooldowns of objects that failed. */
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
 
   constructor(objects: Objects, clock: Clock) {

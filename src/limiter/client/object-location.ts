@@ -2,7 +2,6 @@
 import type { Jurisdiction, LocationHint, ObjectSettings } from "../../config/index.ts";
 
 export interface ObjectLocation {
-  /** The object's name. */
   readonly name: string;
   /** Where a new object is created. An existing object does not move. */
   readonly locationHint: LocationHint | null;

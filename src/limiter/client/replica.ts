@@ -48,7 +48,6 @@ interface LimitSpends {
   readonly units: Map<number, number>;
 }
 
-/** Spends that the object counts together, once. */
 interface SpendBatch {
   /** 0 for a batch without spends. */
   readonly number: number;
@@ -296,7 +295,6 @@ const outcomeOf = ({ policy, hasSnapshot }: PolicyReplica, decision: Decision): 
   decision,
 });
 
-/** The spends under the policy's current limits. */
 function unitsUnder(lists: LimitSpends[], policy: Policy): Map<number, number> {
   const limits = internedLimits(policy.limits);
   const known = lists.find((each) => each.limits === limits);

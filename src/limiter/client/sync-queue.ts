@@ -42,7 +42,6 @@ interface ScheduledSync {
   readonly untilMs: number;
 }
 
-/** The replicas of one object that are to be synced. */
 interface ObjectQueue {
   readonly location: ObjectLocation;
   /** A synced replica that stays queued moves to the end. */

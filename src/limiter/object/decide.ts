@@ -30,7 +30,6 @@ const provisionalFirmMs = 100;
 interface ChargedMeter {
   readonly charge: Charge;
   readonly meter: Meter;
-  /** Units lent in open slices. */
   readonly heldUnits: number;
   /** More than 0 while a ban denies the key. */
   readonly bannedForMs: number;

@@ -6,7 +6,6 @@
 /** Leaves room for the isolate's own maps, for requests, and for garbage that is not collected yet. */
 export const isolateBudgetBytes = 32_000_000;
 
-/** The memory of one object. */
 export class ObjectShare {
   readonly #isolate: IsolateBudget;
   #sizeBytes = 0;

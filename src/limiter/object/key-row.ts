@@ -24,7 +24,6 @@ export const rowVersion = 1;
 /** A row of storage holds 2 MB including its name (Cloudflare, SQLite storage limits). */
 export const mostRowBytes = 2_000_000 - 2_048;
 
-/** The stored parts of a key. */
 export interface KeyParts {
   readonly bornAtMs: number;
   readonly meters: readonly (readonly [policy: string, snapshot: unknown])[];

@@ -40,7 +40,6 @@ interface KeyMeter extends InternedMeter {
 
 /** The rows `s <key> <number>` of a key in storage. */
 export interface StoredRows {
-  /** The numbers of these rows, by their texts. */
   readonly texts: ReadonlyMap<string, number>;
   readonly nextNumber: number;
 }
@@ -148,7 +147,6 @@ export class KeyState {
     return this.bannedForMs(policy, { strikes, term }, nowMs);
   }
 
-  /** The limits of a policy's meter. */
   limitsOf(policy: string): readonly Limit[] {
     return this.#meters.get(policy)?.limits ?? [];
   }
@@ -298,7 +296,6 @@ export class KeyState {
     return idleAtMs;
   }
 
-  /** An estimate of the memory it takes, in bytes. */
   sizeBytes(): number {
     let sizeBytes = bytesOfKey + this.#reservations.sizeBytes + this.#batches.sizeBytes;
     sizeBytes += this.#apartBytes;

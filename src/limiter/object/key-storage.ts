@@ -41,12 +41,10 @@ const mostBytes = 2_000_000;
 const mostSwept = 2_000;
 const nextSweepMs = 1_000;
 
-/** The delay before a failed sweep is tried again. */
 const retryMs = 60_000;
 
 const unconfirmed: WriteOptions = { allowUnconfirmed: true };
 
-/** The rows to write for one key. */
 interface RowChanges {
   readonly added: readonly [string, string][];
   readonly removed: readonly string[];
@@ -59,7 +57,6 @@ const never = Number.POSITIVE_INFINITY;
 const nothing: RowChanges = { added: [], removed: [], idleAtMs: never, isWhole: true };
 const tooLarge: RowChanges = { ...nothing, isWhole: false };
 
-/** A sweep, which may take several alarms. */
 interface SweepProgress {
   /** The name of the last row read; null before the first alarm and after the last. */
   readonly after: string | null;
@@ -180,7 +177,6 @@ export class KeyStorage {
     this.#track([this.#delete(removed, unconfirmed)]);
   }
 
-  /** Sets the alarm to try a failed sweep again. */
   postpone(nowMs: number): Promise<void> {
     return this.#alarm.set(nowMs + retryMs, nowMs);
   }
@@ -191,7 +187,6 @@ export class KeyStorage {
     this.#track([this.#storage.deleteAll()]);
   }
 
-  /** The number of rows, counted no further than `limit`. */
   #count(limit: number): number {
     return [...this.#storage.kv.list({ limit })].length;
   }
@@ -226,7 +221,6 @@ export class KeyStorage {
     await Promise.all(deletions);
   }
 
-  /** Reports a write that fails. Nothing waits for it. */
   #track(writes: readonly Promise<void>[], onFailure: () => void = () => undefined): void {
     Promise.all(writes).catch((error: unknown) => {
       report({ event: "write-failed", error: errorText(error) });

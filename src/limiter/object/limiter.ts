@@ -109,7 +109,6 @@ export class Limiter {
     }));
   }
 
-  /** Decides each call independently of the others. */
   batch({ calls }: BatchCall): CheckReply[] {
     return calls.map((call) => (hasCost(call.charges) ? this.check(call) : this.look(call)));
   }
@@ -225,7 +224,6 @@ export class Limiter {
     });
   }
 
-  /** Forgets what a policy has counted for a key. */
   forget({ key, policy }: ForgetCall): void {
     this.#turn({ key, durability: "confirmed" }, ({ keyState }) => keyState.forget(policy));
   }
@@ -297,7 +295,6 @@ const bytesOf = ({ snapshots }: SyncReply): number =>
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 
-/** Whether every enforced policy allows its charge. */
 const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 

@@ -84,7 +84,6 @@ export class Reservations extends OpenEntries<Reservation> {
     return true;
   }
 
-  /** Expired reservations count as spent. */
   #dropExpired(nowMs: number): void {
     this.earliestEndMs = Number.POSITIVE_INFINITY;
     for (const reservation of this.entries.values()) {

@@ -19,7 +19,6 @@ export interface SlicePart extends OpenPart {
   readonly endsAtMs: number;
 }
 
-/** The units of all open slices of a policy. */
 export interface LentUnits {
   readonly byLimits: ReadonlyMap<readonly Limit[], number>;
   /** When the last of the slices ends. */
@@ -64,7 +63,6 @@ export class Slices extends OpenEntries<OpenSlice> {
     return this.#unitsOf.keys();
   }
 
-  /** Units lent by a policy in all open slices. */
   unitsOf(policy: string): number {
     return this.#unitsOf.get(policy) ?? 0;
   }

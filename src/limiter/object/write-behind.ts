@@ -39,7 +39,6 @@ export class WriteBehind {
     this.#dirty.delete(keyState);
   }
 
-  /** Writes all waiting changes. */
   flush(nowMs: number): void {
     this.#cancelTimer?.();
     this.#cancelTimer = null;

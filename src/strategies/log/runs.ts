@@ -52,7 +52,6 @@ export const noRuns = (): Runs => runsOf([]);
 const totalBefore = (totals: readonly number[], index: number): number =>
   index === 0 ? 0 : (totals[index - 1] ?? 0);
 
-/** Units of all runs, whether they count or not. */
 const unitsOfAll = ({ older, totals, end, newest }: Runs): number =>
   older.units + totalBefore(totals, end) + newest.units;
 
@@ -159,7 +158,6 @@ function removeNewest(runs: Runs, afterMs: number): Runs {
   return unsealedIfFew(runsOf(tail, list, list.length === 0 ? 0 : index), afterMs);
 }
 
-/** Adds a run that is later than the newest. */
 function appendRun(runs: Runs, run: Run, afterMs: number): Runs {
   if (!newestCounts(runs, afterMs)) return runsOf([run]);
   const { older, times, totals, end, newest } = runs;
@@ -221,7 +219,6 @@ function isFew({ older: { list }, end }: Runs, segment: number, start: number): 
   return count <= fewRuns;
 }
 
-/** The log without segments, if few runs count. */
 function unsealedIfFew(runs: Runs, afterMs: number): Runs {
   const { segment, index } = positionFrom(runs, afterMs + 1);
   const isDone = runs.older.list.length === 0 || !isFew(runs, segment, index);
@@ -259,13 +256,11 @@ function changeUnits(list: Run[], atMs: number, units: number): Run[] {
   return list;
 }
 
-/** The runs of the tail from an index on. */
 const tailOf = ({ times, totals, end, newest }: Runs, start: number): Run[] => [
   ...runsBetween(times, totals, start, end),
   newest,
 ];
 
-/** The runs that count, the oldest first. */
 function countingRuns(runs: Runs, afterMs: number): Run[] {
   if (!newestCounts(runs, afterMs)) return [];
   const { list } = runs.older;

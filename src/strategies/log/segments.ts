@@ -18,11 +18,9 @@ export interface Segment {
 }
 
 export interface Segments {
-  /** The oldest first. */
   readonly list: readonly Segment[];
   /** For each segment, its units and those of all segments before it. */
   readonly ends: readonly number[];
-  /** Units of all segments. */
   readonly units: number;
 }
 
