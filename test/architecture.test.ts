@@ -105,7 +105,7 @@ function isAllowed(importer: string, imported: string): boolean {
   return target === own || rule.from.includes(target) || rule.from.includes(imported.slice(4));
 }
 
-/** The class that types the namespace of objects. */
+/** Imported as a type only: the class that the Durable Object namespace is typed with. */
 const objectClass = "src/limiter/object/rate-limiter.ts";
 
 it("imports follow the direction of the design", () => {

@@ -9,13 +9,13 @@ import {
 
 export interface Redundancy {
   readonly limit: Limit;
-  /** The limit that admits too few units for the other one to deny any. */
+  /** The limit that always denies first, so that the other one never denies. */
   readonly by: Limit;
 }
 
 /**
- * Finds only conflicts that it can prove, by each strategy's documented bound on the units in any span of its window.
- * The bound holds only if the object decides and the cost is known at the decision.
+ * Reports only limits that are provably redundant, by each strategy's documented bound on the units in any span of
+ * its window. The bound holds only if the object decides and the cost is known at the decision.
  */
 export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
   return limits.flatMap((limit) => {

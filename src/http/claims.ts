@@ -162,11 +162,11 @@ function shallowPayload(token: string): string | null {
 const maybeInexact = /\d{16}|\d[.eE]|-0/;
 
 /**
- * The claims of a verified token, with numbers as the digits in the token: two user ids that differ only beyond 2^53 stay
- * different. A claim whose digits are unknown is missing.
+ * The claims of a verified token, with numbers as the digits in the token: two user ids that differ only beyond 2^53
+ * stay different. A numeric claim is left out if its digits cannot be recovered.
  * @param text the payload's JSON text
  * @param payload the parsed payload
- * @param reportInexactNumber is called for each claim whose digits are unknown
+ * @param reportInexactNumber is called for each claim whose digits cannot be recovered
  */
 function exactClaims(
   text: string | null,

@@ -67,9 +67,9 @@ export class LiveConfiguration {
   }
 
   /**
-   * A setup with a valid configuration replaces the current one, unless it has problems outside the configuration
-   * that the current one lacks. While the current configuration is invalid, every setup replaces it, because the
-   * Worker answers with the problems of its configuration.
+   * A setup with a valid configuration replaces the current setup, unless it has new problems outside of the
+   * configuration. While the current configuration is invalid, every setup replaces it, because the Worker answers
+   * with the problems of its configuration.
    */
   #accepts({ config, problems }: LocalSetup): boolean {
     const known = new Set(this.#current.problems);

@@ -6,7 +6,7 @@
  */
 import type { ObjectEntries } from "valibot";
 
-/** At most `limit` units per `windowMs`, as the strategy counts them. Only `parseLimits` makes limits. */
+/** At most `limit` units (L) per `windowMs` (W), as the strategy counts them. Only `parseLimits` makes limits. */
 export interface Limit {
   /** The name in the RateLimit fields. */
   readonly name: string;
@@ -156,7 +156,10 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
 
   /** The state of a key that has spent nothing. */
   fresh(): State;
-  /** Units that count at `nowMs`, rounded up. A debt exceeds the capacity. Spending n units now adds exactly n. */
+  /**
+   * Units that count at `nowMs`, rounded up; more than the capacity while there is a debt. Spending n units now adds
+   * exactly n.
+   */
   used(limit: L, state: State, nowMs: number): number;
   /** The least wait until `cost` units fit, if nothing else is spent. Call it only if they do not fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;

@@ -17,7 +17,8 @@ const noDurations = [
 ].flat();
 
 /**
- * Values that `allow`, `deny` and the key of an override reject when they come second, in a policy with the key `ip`.
+ * Values that `allow`, `deny` and the key of an override reject as the second entry of their list, in a policy with
+ * the key `ip`.
  */
 const noEntries = (at: string, of: (entry: unknown) => unknown): Rejected[] => [
   {

@@ -65,7 +65,7 @@ describe("a placeholder", () => {
     ["ORIGIN_SECRET", first],
     ["JWT_KEY", first],
   ])(
-    "a placeholder for %s is rejected as %j, in one problem that does not quote it",
+    "a placeholder for %s, written as %j, is rejected in one problem that does not quote it",
     ([variable, value]) => {
       expect(problemsIn({ ...sound, [variable]: value })).toEqual([
         {

@@ -117,7 +117,7 @@ describe("warnings", () => {
     ]);
   });
 
-  it("a cost that the limits can never allow gives a warning, fixed or reserved", () => {
+  it("a cost that the limits can never allow gives a warning, whether the cost is fixed or reserved", () => {
     const warningsOf = (cost: unknown): readonly string[] =>
       configOf({ POLICIES: [{ name: "a", limits: "100/s; 9/ms", cost }] }).warnings;
     const denied =

@@ -269,7 +269,7 @@ describe("the secrets", () => {
     ["ORIGIN_SECRET", "hünter2"],
     ["ORIGIN_SECRET", 12_345],
     ["ORIGIN_SECRET", ["hunter2"]],
-  ])("an invalid secret is not quoted: %s as %j", ([variable, value]) => {
+  ])("an invalid secret is not quoted: %s with the value %j", ([variable, value]) => {
     const problems = problemsIn({ ...whole, [variable]: value });
     expect(problems).toMatchObject([{ variable, field: "", value: "(hidden)" }]);
   });

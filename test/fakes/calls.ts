@@ -29,7 +29,7 @@ export const confirmed = (charges: Charge | readonly Charge[], key = "k"): Check
 export const remainingOf = (decisions: readonly Decision[]): number | undefined =>
   decisions[0]?.limits[0]?.remaining;
 
-/** Runs `act` and returns the events that it logs as errors, one in a line. */
+/** Runs `act` and returns the events that it logs as errors, one per line. */
 export async function eventsOf(act: () => unknown): Promise<string> {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   await act();

@@ -56,7 +56,7 @@ export class TestObject extends VirtualObject<MemoryStorage> {
     return this.limiter.giveBackSlices({ key: "k", returned: [{ id, used }] });
   }
 
-  /** The names of the rows, and when the alarm is due after `startMs`. */
+  /** The names of the rows, and how long after `startMs` the alarm is due. */
   async stored(): Promise<[string[], number | null]> {
     const alarmAtMs = await this.alarmAtMs();
     const names = [...this.storage.rows.keys()].toSorted();

@@ -27,7 +27,7 @@ export async function remaining(object: Stub, each: Charge, key = "k"): Promise<
   return remainingOf(decisions);
 }
 
-/** The names of an object's rows, and when its alarm is due after `startMs`. */
+/** The names of an object's rows, and how long after `startMs` its alarm is due. */
 export const stored = (object: Stub): Promise<[string[], number | null]> =>
   runInDurableObject(object, async (_, { storage }) => {
     const alarmAtMs = await storage.getAlarm();

@@ -107,7 +107,7 @@ describe("a client that disconnects", () => {
     expect(await proxied.remaining(policy, key)).toEqual([3, 99]);
   });
 
-  it("a client that half-closes its connection before the response's head is noticed at the latest when the response is sent", async () => {
+  it("when a client half-closes its connection before the response begins, the Worker notices at the latest when it sends the response", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);

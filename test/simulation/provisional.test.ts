@@ -222,7 +222,7 @@ describe("a provisional spend", () => {
 });
 
 describe("a cached denial", () => {
-  it("a denial is cached for less than a second only while a spend is provisional", () => {
+  it("a denial is cached for a full second, or for less while a spend is provisional", () => {
     const object = new TestObject();
     const charge = { policy: "p", limits: policyWith({ limits: "3/hour" }).limits, cost: 1 };
     const check = (provisionalMs: number): unknown[] => {

@@ -6,7 +6,7 @@ const limitsOf = (notation: string, strategy: string): Limit[] =>
   parseLimits(notation, { strategy });
 
 describe.each([...strategies.keys()])("edge cases of the strategy %s", (strategy) => {
-  it("a limit that is absent from some calls and then used again adds no quota, although its state is later than the call", () => {
+  it("a limit that is absent from some calls and then used again adds no quota, although its state holds later times than the call", () => {
     const [perDay, perSecond] = [limitsOf("1000/day", strategy), limitsOf("10/second", strategy)];
     const before = createMeter(perDay);
     before.consume(1, startMs + 5_000);

@@ -267,7 +267,7 @@ describe("the validation of open reservations", () => {
         expect(meter.refused).not.toBeNull();
       });
 
-      test("stored reservations are refused without their state and when they occur twice", () => {
+      test("stored reservations are refused when the state that they belong to is missing, and when they occur twice", () => {
         expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
         expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
       });

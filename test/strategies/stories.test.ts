@@ -133,7 +133,7 @@ describe("timelines of a sliding window counter", () => {
     ]);
   });
 
-  test("a counter's bucket no longer counts two windows after it opened", () => {
+  test("two windows after it opened, a counter's bucket no longer counts", () => {
     expectTimeline("10/minute", "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:30", 1, false, 0, 1],

@@ -132,7 +132,7 @@ function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
     const syncs = isolates * startRate(allowed / isolates, syncSecondsOf(way));
     return { keys, calls: syncs, changes: syncs, slices: 0 };
   }
-  // Isolates that expect no second request within a slice's time ask each time. One call settles a slice and borrows
+  // Isolates that expect no second request within a slice's time call for each request. One call settles a slice and borrows
   // the next.
   const borrowing = isolates / sliceSeconds;
   return consistency === "leased" && allowed > borrowing

@@ -187,7 +187,7 @@ describe("a conclusion of scale.md", () => {
     expect(oneKey(hot, { ...eventual, syncSeconds: 10 }).hottest).toBeCloseTo(100, -1);
   });
 
-  it("one shard for each 1,000 requests a second, plus a third, suffices for keys with equal rates", () => {
+  it("for keys with equal rates, one shard per 1,000 requests a second and a third more shards suffice", () => {
     for (const rate of rates) {
       for (const keys of [1e6, 1e8]) {
         const shards = Math.ceil(((rate / 1_000) * 4) / 3);

@@ -85,7 +85,10 @@ function attributesNamed(isAccepted: (part: KeyPart) => boolean, acceptedNames: 
   );
 }
 
-/** The part with this name. Only the letter case of a header may differ from `partName`. */
+/**
+ * The part with this name. Header names are compared without regard to letter case; all other names must equal
+ * `partName`.
+ */
 function partCalled(name: string): KeyPart | null {
   const part = readKeyPart(name);
   return part !== null && name.startsWith(part.kind) ? part : null;

@@ -57,8 +57,8 @@ function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number
 const longestCharacterBytes = 4;
 
 /**
- * Pads with zeros, and truncates longer texts. The last four bytes of a padded token are 0, because `sizeBytes` leaves
- * room for one more character. At most three bytes are 0 at the end of a truncated text, so it never equals a token.
+ * Pads with zeros, and truncates longer texts. A padded token ends with at least four zero bytes, because `sizeBytes`
+ * leaves room for one more character. A truncated text ends with at most three, so it never equals a token.
  */
 function padded(text: string, sizeBytes: number): Uint8Array {
   const bytes = new Uint8Array(sizeBytes);

@@ -81,7 +81,8 @@ function readField(
   const [name = names[isNginx ? 1 : 0], ...others] = names.filter((each) => headers.has(each));
   const text = headers.get(name) ?? "";
   if (!isValid(text)) errors.push({ field: name, accepted });
-  // A gateway sends only one of the two; a client may have sent the other to describe itself.
+  // A gateway sets only one of the two fields. The other one may come from the client, which must not describe its
+  // own request.
   for (const other of others) {
     if (headers.get(other) !== text) {
       errors.push({ field: other, accepted: `no value, or the value of ${name}` });

@@ -43,7 +43,7 @@ export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "mis
 export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
   resolution.kind === "blocked" || resolution.kind === "missing-key";
 
-/** Logs key denials of dry runs, and returns the resolutions that are enforced. */
+/** Logs key denials of dry runs, and returns the resolutions of the enforced policies. */
 export async function withoutDryRunDenials(
   resolutions: readonly KeyResolution[],
   context: Pick<DenialContext, "runtime" | "tenant">,

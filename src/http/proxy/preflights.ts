@@ -40,7 +40,7 @@ export async function resolveAnnounced(context: {
     if (resolution.kind !== "charge") continue;
     const { policy, parts, values } = resolution;
     if (policy.ban === null || policy.isDryRun) continue;
-    // Without all parts the key is unknown: the announced request may have them.
+    // If the preflight lacks a part of the key, the key is unknown: the announced request may have that part.
     if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
     const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
     bannable.push(partitionKey.then((key) => ({ policy, partitionKey: key, cost: 0 })));

@@ -206,7 +206,9 @@ export class Lease {
   }
 }
 
-/** Takes the settlements of returned slices from the reply. One call returns a slice, since the first call settles it. */
+/**
+ * Takes the settlements of returned slices from the reply. A slice is returned by one call only, which settles it.
+ */
 export function closeSlices<Reply extends ReturnReply>(
   slices: readonly BorrowedSlice[],
   reply: Promise<Reply>,

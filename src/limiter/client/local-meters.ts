@@ -56,7 +56,7 @@ export class LocalMeters {
     this.#meterOf(spend).deny(nowMs);
   }
 
-  /** @param openForMs for how long the exact spend can be settled; 0 for a final spend */
+  /** @param openForMs for how long the spend can be settled exactly; 0 for a final spend */
   spend(spend: Spend, openForMs: number, nowMs: number): Decision {
     const meter = this.#meterOf(spend);
     const { cost, policy } = spend;

@@ -23,7 +23,7 @@ import type { KeySync, SyncReply } from "../protocol.ts";
  */
 const maximumInstants = 100;
 
-/** Longer than any request is decided: the platform ends background work 30 s after the response. */
+/** Longer than the decision of any request takes: the platform ends background work 30 s after the response. */
 const longestRequestMs = 60_000;
 
 /** Approximate memory of a replica, and of each of its policies and instants, in bytes. */

@@ -23,8 +23,8 @@ const maximumKeysPerCall = 100;
 const pauseMs = 1_000;
 const longestWorkMs = 25_000;
 /**
- * When a request has less time left, the next request takes over the queue, so that failed syncs are repeated for
- * this long.
+ * A request with less time left than this leaves the queue to the next request, so that failed syncs are repeated for
+ * at least this long.
  */
 const leastWorkMs = 15_000;
 /** The longest timeout of a sync. A policy's timeout, which limits how long a request waits, may be longer. */

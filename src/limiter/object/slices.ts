@@ -48,7 +48,7 @@ export class Slices extends OpenEntries<OpenSlice> {
   /** Caches `lentBy` until a slice of the policy changes. */
   readonly #lentBy = new Map<string, LentUnits>();
   #storedBytes = 0;
-  /** An earlier clock means that a slice was lent by a mis-set clock. */
+  /** If the clock is now before the instant at which a slice was lent, it was ahead at that instant. */
   #trustedFromMs = 0;
 
   get isFull(): boolean {

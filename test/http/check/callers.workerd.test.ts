@@ -157,7 +157,7 @@ describe('CHECK_AUTH = "none"', () => {
     }
   });
 
-  it("without CHECK_AUTH looks require a token, and CHECK_AUTH with any value but none is a configuration problem", async () => {
+  it(`without CHECK_AUTH looks require a token, and every other value than "none" is a configuration problem`, async () => {
     const closed = headgate({ POLICIES: [api] });
     expect(await statusOf(closed.send("/check?policy=api&key=u1"))).toBe(401);
     const invalid = await headgate({ POLICIES: [api], CHECK_AUTH: "off" }).send("/");

@@ -95,7 +95,7 @@ describe("a cost from the request", () => {
 });
 
 it.each(["C=7", "c[]=7", "C%5B0%5D=7", "c=1&C[]=7&[c]=2", "x=1;c=7", "c%5B%5D=0007"])(
-  "a cost in the query is charged in the form %s, since an origin may read it as the parameter c",
+  "a cost in the query that is written as %s is charged, since an origin may read it as the parameter c",
   async (query) => {
     const cost = { from: "query:c", max: 50 };
     expect(await statusAndRemaining({ cost }, `/?${query}`)).toEqual([200, 93]);

@@ -19,7 +19,7 @@ const waitsDuring = async (act: () => Promise<unknown>): Promise<number[]> => {
 };
 
 describe("a queue of 20 per second", () => {
-  it("a queue of 20 per second delays three requests at once by 0, 50 and 100 ms", async () => {
+  it("a queue of 20 per second delays three simultaneous requests by 0, 50 and 100 ms", async () => {
     const { send } = headgate({ LIMITS: queue });
     const three = [1, 2, 3].map(() => () => statusOf(send("/", visitor)));
     let statuses: number[] = [];

@@ -294,7 +294,7 @@ describe("K10: a key part that occurs twice", () => {
     ["query:key", (random) => [`/?key=real&key=${random}`]],
     ["query:key", (random) => [`/?key=${random}&key=`]],
   ])(
-    "K10: a duplicate %s counts as missing: therefore random values share one limit",
+    "K10: a duplicate %s counts as missing, so that requests with random duplicates share one limit",
     async ([key, duplicate]) => {
       const policy = onePerHour({ key });
       const requests = Array.from({ length: 5 }, () => duplicate(crypto.randomUUID()));

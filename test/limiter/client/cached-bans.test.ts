@@ -15,8 +15,8 @@ function policyOf(fields: object = {}): Policy {
 const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
 
 /**
- * The bans that an isolate finds at an object that reports this remaining time. With a failure mode instead, the
- * object does not answer. Each look takes 10 ms.
+ * The bans that an isolate finds at an object that reports this remaining time. If a failure mode is given in place
+ * of the time, the object does not answer. Each look takes 10 ms.
  */
 function banning(bannedForMs: number | "open" | "closed") {
   const state = { nowMs: 1_000_000, looks: [] as number[] };
@@ -99,7 +99,7 @@ describe("a cached ban", () => {
     }
   });
 
-  it("onError = closed refuses when the object does not answer, and no ban is cached", async () => {
+  it("onError = closed denies the preflight when the object does not answer, and no ban is cached", async () => {
     const { bans } = banning("closed");
     const spend = spendOf(policyOf());
     expect((await bans.find([spend]))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);

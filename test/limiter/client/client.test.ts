@@ -158,7 +158,7 @@ describe("when the object stops answering", () => {
     cost: 1,
   });
 
-  it("local meters apply the limits of each call and keep what was spent under the others", async () => {
+  it("local meters apply the limits of each call and keep what was spent under the limits of other calls", async () => {
     const client = new LimiterClient(objectsThat(faults.throws));
     const remaining: unknown[] = [];
     for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {

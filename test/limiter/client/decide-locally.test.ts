@@ -49,7 +49,7 @@ it('an isolate counts what objects admit only for policies with onError = "local
     spendOf({ ...log, name: onError, onError }),
   );
   isolate.count(...spends);
-  // An isolate has limits to report only for policies with onError = "local".
+  // A decision of the isolate lists limits only for policies with onError = "local".
   const asLocal = spends.map(({ policy, ...spend }): Spend => {
     return { ...spend, policy: { ...policy, onError: "local" } };
   });
@@ -104,7 +104,7 @@ it("an isolate corrects a counted spend to its actual cost, however late", () =>
   expect(isolate.remaining(spend)).toBe(96);
 });
 
-it("a counted spend is counted once, also when it is booked twice", () => {
+it("a spend that the isolate books twice is counted once", () => {
   const isolate = new LocalIsolate();
   const spend = spendOf(log, 10);
   isolate.count(spend).book();

@@ -67,7 +67,7 @@ describe("the reason of a denial", () => {
 });
 
 describe("an outcome", () => {
-  it("an outcome admits what its policy allows, and every dry run", () => {
+  it("an outcome admits the request when its policy allows it or is a dry run", () => {
     const dryRun = policyOf({ dryRun: true });
     const outcomes: Outcome[] = [limit, { kind: "open", policy: policyOf() }];
     outcomes.push({ kind: "closed", policy: policyOf() }, { kind: "closed", policy: dryRun });

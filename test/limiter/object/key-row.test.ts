@@ -66,7 +66,7 @@ describe("the row of a key", () => {
     ]);
   });
 
-  it("a row fits after many of its meters are replaced by the numbers of other rows", () => {
+  it("a row fits after many of its meters have moved to rows of their own and only the numbers of these rows are left in it", () => {
     const sizes = Array.from({ length: 2_000 }, (_, index) => 1_100 - (index % 7));
     const { row, apart } = written(...sizes);
     expect(apart.length).toBeGreaterThan(100);

@@ -166,7 +166,7 @@ describe("open slices", () => {
     expect(limiter.cachedBytes).toBeLessThan(cachedBytes + 50);
   });
 
-  it("a slice lent while the clock was behind the latest time seen ends one ttl after the clock steps back by more than a window", () => {
+  it("when the clock lags behind the latest time seen and then steps back by more than a window, a slice lent then ends one ttl after that step", () => {
     const object = new TestObject();
     object.lease(logOf(1));
     object.at(4_000);
@@ -179,7 +179,7 @@ describe("open slices", () => {
     expect(object.remaining(logOf(1))).toBe(100);
   });
 
-  it("a slice lent while the clock lags behind lasts from the latest time seen", () => {
+  it("the ttl of a slice that is lent while the clock lags begins at the latest time seen", () => {
     const object = new TestObject();
     object.limiter.check(call(logOf(1)));
     object.at(-10_000);
