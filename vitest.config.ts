@@ -23,7 +23,7 @@ const inWorkerd = () =>
     },
   });
 
-/** Restarts its Worker. That invalidates every object in memory, so other files cannot share the Worker. */
+/** A file that restarts its Worker, which invalidates every object in memory. Other files cannot share the Worker. */
 const restarting = "test/http/check/service.workerd.test.ts";
 
 /**
@@ -73,6 +73,8 @@ export default defineConfig(({ mode }) => {
           plugins: [inWorkerd()],
           test: {
             name: "workerd-restarts",
+            restoreMocks: true,
+            testTimeout: 60_000,
             include: [restarting],
             sequence: { groupOrder: 1 },
           },

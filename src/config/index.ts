@@ -48,7 +48,6 @@ export type { CheckToken, Right } from "./tokens.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;
-  /** The longest wait for the beginning of a response. */
   readonly originTimeoutMs: number;
   /** Sent to the origin with every request, so that it can reject requests that bypass Headgate. */
   readonly originSecret: string | null;

@@ -8,7 +8,6 @@ import type { ReadResult } from "./schemas.ts";
 import { piecesOf } from "./wildcard.ts";
 import { asText } from "../validation/problems.ts";
 
-/** A pattern for the value of one key part. */
 export type Pattern =
   | { readonly kind: "text"; readonly text: string }
   /** The texts between the `*`, in order. */

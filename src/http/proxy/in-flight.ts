@@ -25,7 +25,6 @@ const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 export class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
-  /** The policies whose spends are reserved. */
   readonly #reserved: readonly Policy[];
   readonly #clientGone = new AbortController();
   readonly #ended = Promise.withResolvers<void>();

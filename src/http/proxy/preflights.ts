@@ -12,7 +12,6 @@ import { isKeyDenial, type KeyDenial, withoutDryRunDenials } from "./denial.ts";
 
 /** The keys of an announced request that may deny its preflight. */
 export interface AnnouncedRequest {
-  /** The policies whose blocklists contain the client. */
   readonly blocked: readonly KeyDenial[];
   /** The client's keys that a policy may have banned, with a cost of 0. */
   readonly bannable: readonly Spend[];

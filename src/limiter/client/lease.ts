@@ -111,7 +111,6 @@ export class Lease {
     return isUsed || nowMs >= endsAtMs - lowMs;
   }
 
-  /** Whether a call that requests a slice is under way. */
   isRequesting(group: readonly Spend[], nowMs: number): boolean {
     const atMs = this.requestedAtMs;
     return atMs !== null && nowMs >= atMs && nowMs - atMs < timeoutOf(group) + lostAfterMs;

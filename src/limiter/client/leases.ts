@@ -38,7 +38,6 @@ const returnTimeoutMs = 1_000;
 
 export interface SliceSpend {
   readonly outcomes: readonly Outcome[];
-  /** Ends the provisional time of the spend. */
   readonly finalize: () => void;
   /** Gives the spend back. @returns the part that the object has booked and must refund */
   readonly giveBack: () => Promise<readonly BookedSpend[]>;

@@ -34,7 +34,6 @@ const mostStoredBytes = 1_000_000;
 const storedBytesEach = 100;
 const storedBytesOfCharge = 100;
 const memoryBytesEach = 500;
-/** Memory used for each stored byte of limits. */
 const memoryPerStoredByte = 5;
 
 export class Reservations extends OpenEntries<Reservation> {

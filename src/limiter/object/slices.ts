@@ -21,7 +21,6 @@ export interface SlicePart extends OpenPart {
 
 export interface LentUnits {
   readonly byLimits: ReadonlyMap<readonly Limit[], number>;
-  /** When the last of the slices ends. */
   readonly endsAtMs: number;
 }
 
