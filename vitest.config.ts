@@ -23,8 +23,11 @@ const inWorkerd = () =>
     },
   });
 
-/** A file that restarts its Worker, which invalidates every object in memory. Other files cannot share the Worker. */
-const restarting = "test/http/check/service.workerd.test.ts";
+/** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
+const exclusive = [
+  "test/http/check/service.workerd.test.ts",
+  "test/limiter/client/sharding.full.workerd.test.ts",
+];
 
 /**
  * The suffix of a test file states where it runs: `.workerd.test.ts` in workerd, `.local.test.ts` on the developer's
@@ -64,7 +67,7 @@ export default defineConfig(({ mode }) => {
             // Evicting an object waits for its write-behind timer of one second.
             testTimeout: 60_000,
             include: ["test/**/*.workerd.test.ts"],
-            exclude: [restarting, ...skipped],
+            exclude: [...exclusive, ...skipped],
             sequence: { groupOrder: 1 },
           },
         },
@@ -72,10 +75,11 @@ export default defineConfig(({ mode }) => {
           mode,
           plugins: [inWorkerd()],
           test: {
-            name: "workerd-restarts",
+            name: "workerd-exclusive",
             restoreMocks: true,
             testTimeout: 60_000,
-            include: [restarting],
+            include: exclusive,
+            exclude: skipped,
             sequence: { groupOrder: 1 },
           },
         },

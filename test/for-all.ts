@@ -7,7 +7,7 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
 };
 
 /** A full test run multiplies the number of drawn values by this factor, unless a test states its own number. */
-const fullRunFactor = 4;
+const fullRunFactor = 2;
 
 /**
  * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the
