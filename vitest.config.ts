@@ -87,8 +87,10 @@ export default defineConfig(({ mode }) => {
           mode,
           test: {
             name: "local",
+            // Most tests wait for the processes that they start, so two files at a time take half as long.
+            maxWorkers: "100%",
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            sequence: { groupOrder: 1 },
+            sequence: { groupOrder: 2 },
             testTimeout: 120_000,
             hookTimeout: 120_000,
           },
