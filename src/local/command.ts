@@ -1,4 +1,4 @@
-/** Command-line options, `--help`, and errors without a stack trace, for every npm script of this project. */
+/** Command-line options, `--help`, and errors without a stack trace, for every command of this project. */
 import { parseArgs, type ParseArgsOptionDescriptor, type ParseArgsOptionsConfig } from "node:util";
 
 export interface CommandOption extends ParseArgsOptionDescriptor {
@@ -30,16 +30,20 @@ export async function runCommand(run: () => void | Promise<void>): Promise<void>
 
 /** Returns the option values of the command line. Prints the help text and ends the process on `--help`. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
-export function parseCommandLine<const O extends CommandOptions>(options: O) {
+export function parseCommandLine<const O extends CommandOptions>(
+  options: O,
+  command = commandLine(process.env),
+) {
   if (process.argv.slice(2).some(isHelp)) {
-    console.log(helpOf(options));
+    console.log(helpOf(options, command));
     process.exit(0);
   }
   try {
     return parseArgs({ options }).values;
   } catch (error) {
     const names = Object.keys(options).map((name) => `--${name}`);
-    return exitWithError(`${messageOf(error)}\nExpected one of ${names.join(", ")}.`);
+    const expected = names.length > 0 ? `one of ${names.join(", ")}` : "no options";
+    return exitWithError(`${messageOf(error)}\nExpected ${expected}.`);
   }
 }
 

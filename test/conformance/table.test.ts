@@ -10,7 +10,7 @@ describe("the conformance table", () => {
     expect(rows.map(({ id }) => id)).toEqual(ids);
   });
 
-  // If this fails, run `node test/conformance/table.ts` and `npm run format`.
+  // If this fails, run `node test/conformance/table.ts` and `npx oxfmt test/conformance`.
   it("links to all tests whose titles begin with an id", () => {
     expect(rowsOf(updated(text))).toEqual(rows);
   });

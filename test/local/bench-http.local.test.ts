@@ -9,9 +9,9 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-bench-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const bench = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "bench:http", "--", ...options);
+  runNpm(".", "run", "--silent", "bench", "--", "http", ...options);
 
-it("npm run bench:http measures the selected contestants, checks the targets and draws a plot", async () => {
+it("npm run bench -- http measures the selected contestants, checks the targets and draws a plot", async () => {
   const names = ["noop", "check", "check-denied", "binding-denied"];
   // autocannon is always installed, wrk is not.
   const load = ["--generator", "autocannon", "--connections", "4"];
@@ -42,7 +42,7 @@ it.each([
   ],
   ["--seconds", "11", /^--seconds: expected a number from 0\.1 to 10, got "11"\n$/],
   ["--generator", "ab", /^--generator: expected "wrk" or "autocannon", got "ab"\n$/],
-])("npm run bench:http rejects %s %s", async (option, value, message) => {
+])("npm run bench -- http rejects %s %s", async (option, value, message) => {
   const run = bench(option, value);
   expect(await run.ended).toBe(1);
   expect(run.output()).toMatch(message);

@@ -2,11 +2,11 @@ import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
 const crash = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "crash", "--", ...options);
+  runNpm(".", "run", "--silent", "bench", "--", "crash", ...options);
 
 const figures = /^\d+(?:, \d+){4}(?: units by kill; max \d+| units admitted before each kill)$/;
 
-it("npm run crash kills workerd under load, and with each durability no more is admitted than that setting promises", async () => {
+it("npm run bench -- crash kills workerd under load, and with each durability no more is admitted than that setting promises", async () => {
   const run = crash("--kills", "5");
   const exitCode = await run.ended;
   const lines = run.output().trimEnd().split("\n");
@@ -34,7 +34,7 @@ it("npm run crash kills workerd under load, and with each durability no more is 
 it.each([
   ["--durability", "sure", 'expected "confirmed" or "relaxed"'],
   ["--kills", "0", "expected an integer from 1 to 999999999"],
-])("npm run crash rejects %s %s", async (option, value, expected) => {
+])("npm run bench -- crash rejects %s %s", async (option, value, expected) => {
   const run = crash(option, value);
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);

@@ -2,12 +2,12 @@ import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
 const fuzz = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "fuzz", "--", ...options);
+  runNpm(".", "run", "--silent", "bench", "--", "fuzz", ...options);
 
 const resultCount = (name: string): unknown =>
   expect.stringMatching(new RegExp(`^${name.padEnd(11)} (?:[a-z0-9-]+ \\d+(?:, |$))+$`));
 
-it("npm run fuzz finds no Headgate error and no unexplained quota in 3,000 random requests", async () => {
+it("npm run bench -- fuzz finds no Headgate error and no unexplained quota in 3,000 random requests", async () => {
   const run = fuzz("--requests", "3000", "--seed", "1");
   const exitCode = await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual([
@@ -28,7 +28,7 @@ it.each([
   ["--requests", "0", "expected an integer from 1 to 999999999"],
   ["--seed", "now", "expected an integer from 1 to 999999999"],
   ["--connections", "1000", "expected an integer from 1 to 200"],
-])("npm run fuzz rejects %s %s", async (option, value, expected) => {
+])("npm run bench -- fuzz rejects %s %s", async (option, value, expected) => {
   const run = fuzz(option, value);
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
 const load = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "load", "--", ...options);
+  runNpm(".", "run", "--silent", "bench", "--", "load", ...options);
 
 const exact = (objects: string): unknown[] => [
   `objects    ${objects}`,
@@ -15,7 +15,7 @@ const exact = (objects: string): unknown[] => [
   "Every window admitted exactly 20.",
 ];
 
-it("npm run load admits exactly the limit in each window for per-key and sharded objects, and reports it", async () => {
+it("npm run bench -- load admits exactly the limit in each window for per-key and sharded objects, and reports it", async () => {
   const run = load("--limit", "20", "--windows", "2");
   const exitCode = await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual([
@@ -25,7 +25,7 @@ it("npm run load admits exactly the limit in each window for per-key and sharded
   expect(exitCode).toBe(0);
 });
 
-it("npm run load --objects loads one kind of objects only", async () => {
+it("npm run bench -- load --objects loads one kind of objects only", async () => {
   const run = load("--limit", "20", "--windows", "2", "--objects", "sharded", "--shards", "3");
   await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual(exact("sharded, 3"));
@@ -36,13 +36,13 @@ it.each([
   ["--shards", "0", "expected an integer from 1 to 4096"],
   ["--shards", "4097", "expected an integer from 1 to 4096"],
   ["--limit", "1.5", "expected an integer from 1 to 999999999"],
-])("npm run load rejects %s %s", async (option, value, expected) => {
+])("npm run bench -- load rejects %s %s", async (option, value, expected) => {
   const run = load(option, value);
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);
 });
 
-it("npm run load rejects --shards without sharded objects", async () => {
+it("npm run bench -- load rejects --shards without sharded objects", async () => {
   const run = load("--objects", "per-key", "--shards", "8");
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe('--shards: expected only with --objects sharded, got "8"\n');

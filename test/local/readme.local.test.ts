@@ -117,17 +117,6 @@ describe("the README", () => {
     expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));
   });
 
-  it("the README names every npm script and no other", () => {
-    const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
-    const named = [...readme.matchAll(/npm (?:run )?([a-z][a-z:-]*)/g)].map(
-      ([, name]) => name ?? "",
-    );
-    const parts = new Set(["check", "lint", "typecheck", "bundle", "format:check"]);
-    expect(new Set(named.filter((name) => name !== "ci"))).toEqual(
-      new Set(Object.keys(scripts).filter((name) => !parts.has(name))),
-    );
-  });
-
   it("the README's source tree shows every folder of src and no other", () => {
     const drawn = [...readme.matchAll(/^ {2}([a-z]+)\/(?: |$)/gm)].map(([, name]) => name);
     const there = readdirSync("src", { withFileTypes: true })

@@ -1,16 +1,16 @@
 /**
- * `npm run accuracy`: compares every strategy with an exact sliding log. Only the decisions per second differ between
- * runs.
+ * `npm run bench -- accuracy`: compares every strategy with an exact sliding log. Only the decisions per second differ
+ * between runs.
  */
-import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter } from "../../src/strategies/index.ts";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { type Form, limitsOf } from "./forms.ts";
+import { readOptions } from "./options.ts";
 import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-parseCommandLine({});
+readOptions("accuracy", {});
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 

@@ -1,4 +1,7 @@
-/** The contestants of `npm run bench`: functions that decide one request, by Headgate and by other libraries. */
+/**
+ * The contestants of `npm run bench -- strategies`: functions that decide one request, by Headgate and by other
+ * libraries.
+ */
 import { RateLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";

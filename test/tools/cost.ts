@@ -1,14 +1,14 @@
 /**
- * `npm run cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic. Every run prints the
- * same.
+ * `npm run bench -- cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic. Every run
+ * prints the same.
  */
-import { parseCommandLine } from "../../src/local/command.ts";
 import { costHeader, costRow } from "./cost-table.ts";
 import { measureCosts } from "./cost-replay.ts";
+import { readOptions } from "./options.ts";
 import { prices, readIn } from "./prices.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 
-parseCommandLine({});
+readOptions("cost", {});
 
 const costs = await measureCosts();
 

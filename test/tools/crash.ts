@@ -1,20 +1,20 @@
 /**
- * `npm run crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1 if more
- * is admitted above the limit than the setting `durability` promises. Options: --durability confirmed|relaxed for one
- * of the two, --kills <number>, --connections <number>.
+ * `npm run bench -- crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1
+ * if more is admitted above the limit than the setting `durability` promises. Options: --durability confirmed|relaxed
+ * for one of the two, --kills <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/local/command.ts";
 import { randomFrom } from "../random.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Durability = "confirmed" | "relaxed";
 
-const values = parseCommandLine({
+const values = readOptions("crash", {
   durability: { type: "string" },
   kills: { type: "string", default: "20" },
   connections: { type: "string", default: "16" },

@@ -1,6 +1,6 @@
 /**
- * `npm run first-seen`: measures keys per second that are seen for the first time, with an object for each key and
- * with shards. It also measures them through Headgate's service, where each decision takes two more calls. The four
+ * `npm run bench -- first-seen`: measures keys per second that are seen for the first time, with an object for each key
+ * and with shards. It also measures them through Headgate's service, where each decision takes two more calls. The four
  * variants take turns in one workerd process, and the medians are printed. Options: --shards <number>, --rounds
  * <number>.
  */
@@ -9,12 +9,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
-import { parseCommandLine } from "../../src/local/command.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
-const values = parseCommandLine({
+const values = readOptions("first-seen", {
   shards: { type: "string", default: String(defaultShards) },
   rounds: { type: "string", default: "5" },
 });

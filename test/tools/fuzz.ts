@@ -1,13 +1,11 @@
 /**
- * `npm run fuzz`: sends random requests to the Worker in workerd: valid, malformed and hostile ones. Exits with 1 if a
- * response shows an error of Headgate or more quota than the limits allow, and prints the seed and the requests.
- * Options:
- * --requests <number>, --seed <number>, --connections <number>.
+ * `npm run bench -- fuzz`: sends random requests to the Worker in workerd: valid, malformed and hostile ones. Exits
+ * with 1 if a response shows an error of Headgate or more quota than the limits allow, and prints the seed and the
+ * requests. Options: --requests <number>, --seed <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseCommandLine } from "../../src/local/command.ts";
 import { aftermath, type Aftermath } from "./fuzz/after.ts";
 import { tokens } from "./fuzz/checks.ts";
 import { WorkerdLog } from "./fuzz/log.ts";
@@ -17,11 +15,11 @@ import { secretTag } from "./fuzz/people.ts";
 import { policies } from "./fuzz/requests.ts";
 import { type FuzzResult, type FuzzOptions, run } from "./fuzz/run.ts";
 import { jwtSettings } from "./fuzz/tokens.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { whole } from "./table.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const values = parseCommandLine({
+const values = readOptions("fuzz", {
   requests: { type: "string", default: "50000" },
   seed: { type: "string", default: String(1 + Math.floor(Math.random() * 999_999_999)) },
   connections: { type: "string", default: "24" },

@@ -115,7 +115,7 @@ function outcomeOf(id: string, perSecond: readonly number[], fault?: string): Co
 
 const setting: Setting = {
   measuredOn: "2026-11-21",
-  command: "npm run bench:http",
+  command: "npm run bench -- http",
   machine: { ...last.machine, redis: null },
   settings: { rounds: 3, seconds: 1, connections: 32, isQuick: false },
 };

@@ -1,16 +1,16 @@
 /**
- * `npm run bench:http`: sends real HTTP load to workerd, for Headgate, its alternatives and the least work that could
- * replace it. All take turns in several rounds, and medians and ratios are printed. Exits with 1 when responses were
- * wrong, which makes their figures void. Options: --rounds <number>, --seconds <of a turn under load>, --connections
- * <number>; --quick for one short round;
- * --only <names, separated by commas>; --generator wrk|autocannon, by default wrk if it is installed; --out <folder>
- * for the JSON and the plot; --record to store both with the benchmark and the table in the README.
+ * `npm run bench -- http`: sends real HTTP load to workerd, for Headgate, its alternatives and the least work that
+ * could replace it. All take turns in several rounds, and medians and ratios are printed. Exits with 1 when responses
+ * were wrong, which makes their figures void. Options: --rounds <number>, --seconds <of a turn under load>,
+ * --connections <number>; --quick for one short round; --only <names, separated by commas>; --generator wrk|autocannon,
+ * by default wrk if it is installed; --out <folder> for the JSON and the plot; --record to store both with the
+ * benchmark and the table in the README.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/local/command.ts";
 import { byAutocannon } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
 import type { Generator } from "./http/load.ts";
@@ -23,9 +23,9 @@ import { type RecordedRun, runOf, textOf } from "./http/record.ts";
 import { figuresTable, setting, shown, targetsTable } from "./http/tables.ts";
 import { compete, type ContestantOutcome, type ContestSettings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 
-const values = parseCommandLine({
+const values = readOptions("http", {
   rounds: { type: "string" },
   seconds: { type: "string" },
   connections: { type: "string", default: "32" },
@@ -105,7 +105,7 @@ ${targetsTable(run)}`);
 /** The command without the options for the output folder. */
 function commandOf(words: readonly string[]): string {
   const options = words.filter((word) => word !== "--record");
-  return ["npm run bench:http", ...(options.length > 0 ? ["--", ...options] : [])].join(" ");
+  return ["npm run bench -- http", ...options].join(" ");
 }
 
 function chosenOf(names: string | undefined): readonly Contestant[] {

@@ -1,8 +1,8 @@
 /**
- * `npm run load`: sends concurrent HTTP requests to a local instance and checks that exactly the limit is admitted in
- * each window, for a key with an object of its own and for a key in a shard. Exits with 1 otherwise. Options: --objects
- * per-key|sharded for one of the two, --shards <number>, --limit <units>, --window <duration>, --windows <number>,
- * --connections <number>.
+ * `npm run bench -- load`: sends concurrent HTTP requests to a local instance and checks that exactly the limit is
+ * admitted in each window, for a key with an object of its own and for a key in a shard. Exits with 1 otherwise.
+ * Options: --objects per-key|sharded for one of the two, --shards <number>, --limit <units>, --window <duration>,
+ * --windows <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,15 +10,15 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import autocannon from "autocannon";
 import { defaultShards, mostShards } from "../../src/config/index.ts";
-import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/local/command.ts";
 import { acceptedDuration, formatDuration, parseDuration } from "../../src/strategies/index.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { judge, type MeasuredLoad } from "./verdict.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 type Objects = "per-key" | "sharded";
 
-const values = parseCommandLine({
+const values = readOptions("load", {
   objects: { type: "string" },
   shards: { type: "string" },
   limit: { type: "string", default: "100" },

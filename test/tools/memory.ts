@@ -1,17 +1,17 @@
 /**
- * `npm run memory`: measures the memory of one isolate with Headgate's Worker and 32 busy shards while it receives new
- * keys all the time: strict, leased and eventual ones, long logs, and keys of several policies. Exits with 1 when the
- * live heap exceeds the isolate's 128 MB. Options: --keys <number> of each kind.
+ * `npm run bench -- memory`: measures the memory of one isolate with Headgate's Worker and 32 busy shards while it
+ * receives new keys all the time: strict, leased and eventual ones, long logs, and keys of several policies. Exits with
+ * 1 when the live heap exceeds the isolate's 128 MB. Options: --keys <number> of each kind.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exitWithError, parseCommandLine } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/local/command.ts";
 import { freePort, HeapInspector } from "./heap.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const values = parseCommandLine({ keys: { type: "string", default: "60000" } });
+const values = readOptions("memory", { keys: { type: "string", default: "60000" } });
 const keys = positiveInteger("keys", values.keys);
 
 const isolateBytes = 128_000_000;

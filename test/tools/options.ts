@@ -1,5 +1,10 @@
-/** Number options of the tools. */
-import { exitWithError } from "../../src/local/command.ts";
+/** The options of the measurements. */
+import { type CommandOptions, exitWithError, parseCommandLine } from "../../src/local/command.ts";
+
+/** Reads the options of `npm run bench -- <name>`. Prints its help text and ends the process on `--help`. */
+// oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
+export const readOptions = <const O extends CommandOptions>(name: string, options: O) =>
+  parseCommandLine(options, `npm run bench -- ${name}`);
 
 /** Reads an integer from 1 to `most`. Any other text ends the command with an error. */
 export function positiveInteger(name: string, text: string, most = 999_999_999): number {

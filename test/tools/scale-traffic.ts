@@ -35,7 +35,7 @@ export const uniform: Distribution = (perSecond, keys) => [{ keys, perSecond: pe
 const ownGroups = 1_000;
 const growth = 1.02;
 
-/** The n-th key has 1/n of the rate of the first, as in `npm run accuracy`. */
+/** The n-th key has 1/n of the rate of the first, as in `npm run bench -- accuracy`. */
 export const zipf: Distribution = (perSecond, keys) => {
   const groups: { keys: number; weight: number }[] = [];
   for (let rank = 1; rank <= keys;) {

@@ -1,17 +1,16 @@
 /**
- * `npm run scale`: updates the tables of `scale.md`. With --rate, prints the table for that traffic instead. Options:
- * --rate <requests a second>, --keys <number>, --isolates <number>.
+ * `npm run bench -- scale`: updates the tables of `scale.md`. With --rate, prints the table for that traffic instead.
+ * Options: --rate <requests a second>, --keys <number>, --isolates <number>.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
-import { parseCommandLine } from "../../src/local/command.ts";
-import { positiveInteger } from "./options.ts";
+import { positiveInteger, readOptions } from "./options.ts";
 import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
 import { replays } from "./scale-replay.ts";
 import { isolatesFor } from "./scale-traffic.ts";
 import { markdownTable } from "./table.ts";
 
-const values = parseCommandLine({
+const values = readOptions("scale", {
   rate: { type: "string" },
   keys: { type: "string" },
   isolates: { type: "string" },

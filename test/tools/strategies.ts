@@ -1,9 +1,9 @@
 /**
- * `npm run bench`: measures decisions per second of every strategy on one core, together with two npm libraries, and
- * the size of a snapshot. Each figure is the median of several rounds, in which the contestants take turns.
+ * `npm run bench -- strategies`: measures decisions per second of every strategy on one core, together with two npm
+ * libraries, and the size of a snapshot. Each figure is the median of several rounds, in which the contestants take
+ * turns.
  */
 import { measure } from "mitata";
-import { parseCommandLine } from "../../src/local/command.ts";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import {
   type DecisionContestant,
@@ -14,10 +14,11 @@ import {
   peers,
 } from "./contestants.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
+import { readOptions } from "./options.ts";
 import { writtenBytes } from "./snapshot-size.ts";
 import { markdownTable, percent, rough, type Row } from "./table.ts";
 
-parseCommandLine({});
+readOptions("strategies", {});
 
 const rounds = 3;
 const roundNs = 250_000_000;

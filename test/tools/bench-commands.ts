@@ -1,0 +1,58 @@
+/** The measurements that `npm run bench -- <name>` runs, each with one line for the list of names. */
+
+export interface BenchCommand {
+  readonly about: string;
+  /** Imports the module, which reads the command line and measures. */
+  readonly run: () => Promise<unknown>;
+}
+
+export const benchCommands: Readonly<Record<string, BenchCommand>> = {
+  strategies: {
+    about: "Decisions per second of every strategy and of two npm packages.",
+    run: () => import("./strategies.ts"),
+  },
+  accuracy: {
+    about: "Over- and under-admission of every strategy, compared with an exact sliding log.",
+    run: () => import("./accuracy.ts"),
+  },
+  http: {
+    about: "Requests per second and latency on workerd, beside other rate limiters.",
+    run: () => import("./http.ts"),
+  },
+  cost: {
+    about: "The price of a million decisions on Cloudflare, by shape of traffic.",
+    run: () => import("./cost.ts"),
+  },
+  scale: {
+    about: "Calls, rows and price of up to a million requests per second, from a model.",
+    run: () => import("./scale.ts"),
+  },
+  simulate: {
+    about: "Over- and under-admission of one key, by consistency and number of isolates.",
+    run: () => import("../simulation/admission-table.ts"),
+  },
+  "first-seen": {
+    about: "New keys per second, with one object per key and with shards.",
+    run: () => import("./first-seen.ts"),
+  },
+  memory: {
+    about: "Heap of one isolate with 32 busy shards. Fails above 128 MB.",
+    run: () => import("./memory.ts"),
+  },
+  crash: {
+    about: "Kills workerd under load. Fails if more units are lost than the durability allows.",
+    run: () => import("./crash.ts"),
+  },
+  load: {
+    about: "Concurrent requests. Fails unless each window admits exactly the limit.",
+    run: () => import("./load.ts"),
+  },
+  fuzz: {
+    about: "Random requests. Fails on an error of Headgate or on quota beyond the limits.",
+    run: () => import("./fuzz.ts"),
+  },
+  mutation: {
+    about: "Mutation tests with Stryker: changes the source and expects a test to fail.",
+    run: () => import("./mutation.ts"),
+  },
+};

@@ -1,0 +1,26 @@
+/**
+ * `npm run bench -- <name> [options]`: runs the measurement of that name with these options. Without a name, lists the
+ * names.
+ */
+import { exitWithError, isHelp } from "../../src/local/command.ts";
+import { benchCommands } from "./bench-commands.ts";
+
+const [name] = process.argv.splice(2, 1);
+
+const width = Math.max(...Object.keys(benchCommands).map((each) => each.length));
+const list = [
+  "Usage: npm run bench -- <name> [options]",
+  "",
+  "Names:",
+  ...Object.entries(benchCommands).map(([each, { about }]) => `  ${each.padEnd(width)}  ${about}`),
+  "",
+  "npm run bench -- <name> --help prints the options of one of them.",
+].join("\n");
+
+if (name === undefined || isHelp(name)) {
+  console.log(list);
+} else if (Object.hasOwn(benchCommands, name)) {
+  await benchCommands[name]?.run();
+} else {
+  exitWithError(`expected one of the names below, got "${name}"\n\n${list}`);
+}
