@@ -1,13 +1,14 @@
-/** Real nginx, Caddy and HAProxy, each in its own process, configured as the README shows except for ports, hosts and the token. */
+/** Real nginx, Caddy and HAProxy, each in its own process, configured as docs/how-to shows except for ports, hosts and the token. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { killWithParent } from "../tools/workerd-process.ts";
 import { freePort } from "./checkout.ts";
+import { pageBlock } from "./page-block.ts";
 
 export interface GatewayProcess {
   readonly url: string;
@@ -19,13 +20,15 @@ export interface Upstreams {
   readonly headgate: URL;
   readonly origin: string;
   readonly token: string;
-  /** Edits nginx's configuration before nginx starts. */
+  /** Edits nginx's configuration, or HAProxy's Lua, before the gateway starts. */
   readonly edit?: (configuration: string) => string;
+  /** Whether the gateway takes the visitor's address from a load balancer on the loopback address. */
+  readonly isBehindLoadBalancer?: boolean;
 }
 
 /** A program that can run as a gateway. */
 export interface GatewayProgram {
-  /** Whether the program is installed, with the modules that the README's configuration uses. */
+  /** Whether the program is installed, with the modules that the documented configuration uses. */
   readonly isInstalled: boolean;
   /** @throws Error with the program's error output if it does not start */
   readonly start: (upstreams: Upstreams) => Promise<GatewayProcess>;
@@ -51,15 +54,20 @@ const outputOf = (program: string, ...args: string[]): string => {
 
 export const nginx: GatewayProgram = {
   isInstalled: outputOf("nginx", "-V").includes("--with-http_auth_request_module"),
-  start: ({ headgate, origin, token, edit = (text) => text }) =>
+  start: ({ headgate, origin, token, edit = (text) => text, isBehindLoadBalancer = false }) =>
     startNginx((port) =>
       edit(
-        replaced(readmeBlock("nginx"), {
+        replaced(pageBlock("how-to/behind-nginx", "nginx", "upstream headgate"), {
           "listen 80;": `listen 127.0.0.1:${port};`,
           "server headgate.example.com:443;": `server ${headgate.host};`,
           "https://headgate/": "http://headgate/",
           "http://127.0.0.1:3000": origin,
           "the token": token,
+          ...(isBehindLoadBalancer && {
+            "server_name app.example.com;": `server_name app.example.com;\n${onLoopback(
+              pageBlock("how-to/behind-nginx", "nginx", "set_real_ip_from"),
+            )}`,
+          }),
         }),
       ),
     ),
@@ -67,7 +75,7 @@ export const nginx: GatewayProgram = {
 
 export const caddy: GatewayProgram = {
   isInstalled: /^v?2\./.test(outputOf("caddy", "version")),
-  start: ({ headgate, origin, token }) =>
+  start: ({ headgate, origin, token, isBehindLoadBalancer = false }) =>
     startGateway((port, folder) => ({
       program: "caddy",
       args: ["run", "--config", "Caddyfile", "--adapter", "caddyfile"],
@@ -76,7 +84,12 @@ export const caddy: GatewayProgram = {
 	admin off
 	auto_https off
 }
-${replaced(readmeBlock("caddyfile"), {
+${replaced(pageBlock("how-to/behind-caddy", "caddyfile", "app.example.com"), {
+  ...(isBehindLoadBalancer && {
+    "method GET": `method GET\n${onLoopback(
+      pageBlock("how-to/behind-caddy", "caddyfile", "trusted_proxies"),
+    )}`,
+  }),
   "app.example.com": `http://127.0.0.1:${port}`,
   "https://headgate.example.com": headgate.origin,
   "127.0.0.1:3000": new URL(origin).host,
@@ -86,22 +99,31 @@ ${replaced(readmeBlock("caddyfile"), {
     })),
 };
 
+const loadBalancerPage = "how-to/behind-a-load-balancer";
+
 export const haproxy: GatewayProgram = {
   isInstalled: outputOf("haproxy", "-vv").includes("Built with Lua"),
-  start: ({ headgate, origin, token }) =>
+  start: ({ headgate, origin, token, edit = (text) => text, isBehindLoadBalancer = false }) =>
     startGateway((port) => ({
       program: "haproxy",
       // -db: one process in the foreground, without a master process that would outlive it.
       args: ["-db", "-f", "haproxy.cfg"],
       files: {
-        "haproxy.cfg": replaced(readmeBlock("haproxy"), {
+        "haproxy.cfg": replaced(pageBlock(loadBalancerPage, "haproxy", "lua-load"), {
+          ...(isBehindLoadBalancer && {
+            "    http-request lua.headgate": `${onLoopback(
+              pageBlock(loadBalancerPage, "haproxy", "set-src"),
+            )}    http-request lua.headgate`,
+          }),
           "/etc/haproxy/headgate.lua": "headgate.lua",
           "bind :80": `bind 127.0.0.1:${port}`,
           "127.0.0.1:3000": new URL(origin).host,
         }),
-        "headgate.lua": replaced(readmeBlock("lua"), {
-          "https://headgate.example.com": headgate.origin,
-        }),
+        "headgate.lua": edit(
+          replaced(pageBlock(loadBalancerPage, "lua"), {
+            "https://headgate.example.com": headgate.origin,
+          }),
+        ),
       },
       env: { HEADGATE_TOKEN: token },
     })),
@@ -127,22 +149,14 @@ ${contentsFor(port)}
     },
   }));
 
-/** The README's only code block in this language. */
-function readmeBlock(language: string): string {
-  const blocks = readFileSync("README.md", "utf8").matchAll(
-    new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, "gm"),
-  );
-  const [block, ...others] = [...blocks].map(([, text = ""]) => text);
-  if (block === undefined || others.length > 0) {
-    throw new Error(`expected one block of ${language} in the README`);
-  }
-  return block;
-}
+/** The configuration of a load balancer's address range, with the test's own address in place of the range. */
+const onLoopback = (block: string): string => replaced(block, { "10.0.0.0/8": "127.0.0.0/8" });
 
-/** @throws Error if the README's configuration lacks one of the texts to replace */
+/** @throws Error if the documented configuration lacks one of the texts to replace */
 function replaced(block: string, replacements: Readonly<Record<string, string>>): string {
   return Object.entries(replacements).reduce((text, [shown, used]) => {
-    if (!text.includes(shown)) throw new Error(`expected "${shown}" in the README's configuration`);
+    if (!text.includes(shown))
+      throw new Error(`expected "${shown}" in the documented configuration`);
     return text.replaceAll(shown, () => used);
   }, block);
 }

@@ -1,4 +1,4 @@
-/** Real nginx, Caddy and HAProxy, configured as the README shows, in front of an origin. */
+/** Real nginx, Caddy and HAProxy, configured as docs/how-to shows, in front of an origin. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   bearer,
@@ -26,6 +26,13 @@ const policies = [
     key: ["path", "jwt:sub"],
     onMissingKey: "deny",
   },
+  // Only Caddy passes on the whole of X-Forwarded-For.
+  {
+    name: "balanced",
+    match: { path: "/caddy/balanced" },
+    key: ["ip", "path"],
+    trustedProxies: 2,
+  },
   { name: "blocked", match: { path: "/:gateway/blocked" }, deny: ["127.0.0.1"] },
   { name: "elsewhere", match: { host: "elsewhere.example" }, key: "global" },
 ];
@@ -34,17 +41,19 @@ const gateways = [
   {
     name: "nginx",
     program: nginx,
+    pathBehindLoadBalancer: "each/balanced",
     statusWhenUnreachable: 500,
     statusOfWrongToken: 500,
     // nginx answers with its own page.
     deniedBody: /429 Too Many Requests/,
-    // Neither is part of the README's configuration of nginx.
+    // Neither is part of the documented configuration of nginx.
     forwardsUpgrades: false,
     removesClientFields: false,
   },
   {
     name: "caddy",
     program: caddy,
+    pathBehindLoadBalancer: "balanced",
     statusWhenUnreachable: 502,
     statusOfWrongToken: 401,
     deniedBody: /"violated-policies":\["each"\]/,
@@ -54,6 +63,7 @@ const gateways = [
   {
     name: "haproxy",
     program: haproxy,
+    pathBehindLoadBalancer: "each/balanced",
     statusWhenUnreachable: 500,
     statusOfWrongToken: 500,
     deniedBody: /"violated-policies":\["each"\]/,
@@ -294,6 +304,20 @@ for (const { name, program, ...expected } of gateways) {
       },
     );
 
+    it("behind a load balancer, the visitor is charged and not an address that the client invented", async () => {
+      const balanced = await program.start({ ...behind.upstreams, isBehindLoadBalancer: true });
+      const ask = (visitor: string): Promise<number> => {
+        const headers = { "X-Forwarded-For": `192.0.2.9, ${visitor}` };
+        return statusOf(fetch(balanced.url + path(expected.pathBehindLoadBalancer), { headers }));
+      };
+      try {
+        expect([await ask("203.0.113.7"), await ask("203.0.113.7")]).toEqual([200, 200]);
+        expect([await ask("203.0.113.7"), await ask("203.0.113.8")]).toEqual([429, 200]);
+      } finally {
+        await balanced.close();
+      }
+    });
+
     it("no request reaches the origin while Headgate is stopped", async () => {
       const response = await responseThrough(program, await unreachable(), path("each/stopped"));
       expect(response.status).toBe(expected.statusWhenUnreachable);
@@ -349,3 +373,20 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
     },
   );
 });
+
+describe.skipIf(!haproxy.isInstalled)(
+  "HAProxy without a decision, skipped unless installed",
+  () => {
+    it.for([
+      ["Headgate is stopped", unreachable],
+      ["its token is wrong", async () => ({ token: "wrong" })],
+    ] as const)("HAProxy fails open, when so configured, while %s", async ([name, change]) => {
+      const path = `/haproxy/each/open-while-${name.replaceAll(" ", "-")}`;
+      const edit = (lua: string): string =>
+        lua.replace("txn:done(txn:reply({ status = 500 }))", "return");
+      const response = await responseThrough(haproxy, { ...(await change()), edit }, path);
+      expect(response.status).toBe(200);
+      expect(origin.requestCount(path)).toBe(1);
+    });
+  },
+);
