@@ -1,9 +1,9 @@
-/** The accuracy tables, with a row for each form of a strategy: the README's table, and one by kind of traffic. */
+/** The accuracy tables, with a row for each form of a strategy: over all traffic, and by kind of traffic. */
 import { type Accuracy, shape } from "./replay.ts";
 import { percent, type Row, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-/** Without the last column, which is measured and differs in each run. */
+/** The same in every run. The command adds the decisions per second, which are not. */
 export const accuracyHeader: Row = [
   "strategy",
   "over-admitted",

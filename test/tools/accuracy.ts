@@ -1,26 +1,33 @@
 /**
  * `npm run bench -- accuracy`: compares every strategy with an exact sliding log. Only the decisions per second differ
- * between runs.
+ * between runs. --write updates `docs/explanation/accuracy.md` instead.
  */
 import { createMeter } from "../../src/strategies/index.ts";
+import { accuracyDocs } from "./accuracy-docs.ts";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { type Form, limitsOf } from "./forms.ts";
+import { writeGenerated } from "./generated.ts";
 import { readOptions } from "./options.ts";
 import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-readOptions("accuracy", {});
+const values = readOptions("accuracy", {
+  write: { type: "boolean", default: false, about: "Update docs/explanation/accuracy.md." },
+});
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 
 const measured = measureAccuracy();
-const rows = measured.map((accuracy) => [
-  ...accuracyRow(accuracy),
-  rough(decisionsPerSecond(accuracy.form)),
-]);
+if (values.write) writeGenerated(accuracyDocs(measured));
+else print();
 
-console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
+function print(): void {
+  const rows = measured.map((accuracy) => [
+    ...accuracyRow(accuracy),
+    rough(decisionsPerSecond(accuracy.form)),
+  ]);
+  console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
 
 The decisions are compared with those of a sliding log that receives the same requests.
 over: admitted, although the log denied it; the log counts only what it has admitted itself
@@ -30,6 +37,7 @@ most in a window: the most admitted to one key in any span of one window, relati
 ${markdownTable([...accuracyHeader, "decisions/s"], rows)}
 
 ${markdownTable(kindsHeader, measured.map(kindsRow))}`);
+}
 
 /** Runs all traffic twice and times the second run, after the code has been compiled. */
 function decisionsPerSecond(form: Form): number {
