@@ -1,0 +1,46 @@
+/** Compares docs/reference/storage-format.md with the rows that an object writes. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
+import { decodeIntegers } from "../../src/strategies/log/varint.ts";
+import { call, charge } from "../fakes/calls.ts";
+import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { VirtualObject } from "../fakes/virtual-object.ts";
+
+const page = readFileSync("docs/reference/storage-format.md", "utf8");
+
+/** The name and the value of the row that the page shows. */
+function shownRow(): [name: string, value: unknown] {
+  const [, name = "", value = ""] = /^```text figure\n(k .*)\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  return [name, JSON.parse(value)];
+}
+
+test("the example row is the row that an object writes for the stated requests", async () => {
+  const [name, value] = shownRow();
+  const key = name.slice("k ".length);
+  const object = new VirtualObject(new MemoryStorage(), 1_800_000_000_000);
+  object.limiter.check(call(charge("100/minute", 3, "api"), key));
+  await object.pass(1_000);
+  const id = "5f2b09c4d1e84a7c9d03b6a1f7e2c85b";
+  object.limiter.reserve({ ...call(charge("100/minute", 2, "api"), key), id, ttlMs: 60_000 });
+  await object.pass(100);
+  const rows = [...object.storage.rows].map(([row, text]) => [row, JSON.parse(text) as unknown]);
+  expect(rows).toEqual([[name, value]]);
+  // The name is as long as an HMAC-SHA-256 in base64url.
+  expect(key).toHaveLength(43);
+});
+
+test("the table of integers is the content of the data in the example row", () => {
+  const [, data = ""] =
+    /The text `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
+  const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|ms|its) /gm)].map(([, integer]) =>
+    Number(integer),
+  );
+  expect(JSON.stringify(shownRow()[1])).toContain(`"${data}"`);
+  expect(stated).toEqual(decodeIntegers(data));
+});
+
+test("the page states the version of rows and the largest row", () => {
+  expect(page).toContain(`version of the row: \`${rowVersion}\``);
+  expect(page).toContain(`at most ${mostRowBytes.toLocaleString("en")} bytes`);
+});
