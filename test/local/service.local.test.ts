@@ -1,24 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { checkout } from "./checkout.ts";
+import { pageBlock, pageText } from "./page-block.ts";
 
-/** The README's section on the service binding, whose code blocks these tests run unchanged. */
-const [, section = ""] =
-  /^## From another Worker\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
-const blocks = [...section.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(
-  ([, language = "", text = ""]) => ({ language, text }),
-);
-const block = (language: string, words: string): string => {
-  const found = blocks.filter((each) => each.language === language && each.text.includes(words));
-  if (found.length !== 1) throw new Error(`${found.length} ${language} blocks with ${words}`);
-  return found[0]?.text ?? "";
-};
-
-const configuration = block("toml", "[[services]]");
+const page = "how-to/from-another-worker";
+const configuration = pageBlock(page, "toml other");
 const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: "the-tests-token" };
 
 /** A Worker that makes a call and returns what it throws. */
@@ -35,22 +25,35 @@ export default {
 };
 `;
 
+/** The first example of the page, in a Worker. */
+const briefly = `
+export default {
+  async fetch(request, env) {
+    const apiKey = "brief";
+    ${pageBlock(page, "js", "const decision = await env.HEADGATE")}
+    return Response.json(decision);
+  },
+};
+`;
+
+const renamed = (name: string): string => configuration.replace('"assistant"', `"${name}"`);
+
 const { folder: headgate, configure, remove } = checkout();
 const folder = mkdtempSync(join(tmpdir(), "headgate-caller-"));
 let server: TestHarness;
 
 beforeAll(async () => {
-  configure(block("toml", "[[vars.POLICIES]]").trim().split("\n"));
-  const assistant = worker("assistant", configuration, block("js", "env.HEADGATE"));
+  configure(pageBlock(page, "toml").trim().split("\n"));
+  const assistant = worker("assistant", configuration, pageBlock(page, "js", "export default"));
+  const brief = worker("brief", renamed("brief"), briefly);
   const others = ["2026-04-20", "2026-04-21"].map((date) => {
-    const older = configuration
-      .replace('"assistant"', `"of-${date}"`)
-      .replace(/(compatibility_date = )".*"/, `$1"${date}"`);
+    const older = renamed(`of-${date}`).replace(/(compatibility_date = )".*"/, `$1"${date}"`);
     return worker(`of-${date}`, older, prying);
   });
   server = createTestHarness({
     workers: [
       { configPath: assistant },
+      { configPath: brief },
       { configPath: join(headgate, "wrangler.toml"), secrets },
       ...others.map((configPath) => ({ configPath })),
     ],
@@ -103,7 +106,7 @@ async function remaining(body: object): Promise<number | undefined> {
   return (json as { limits: { remaining: number }[] }).limits[0]?.remaining;
 }
 
-describe("a Worker with the README's service binding", () => {
+describe("a Worker with the documented service binding", () => {
   it("a Worker with a service binding can check before its work, and is allowed up to the limit", async () => {
     const [first, ...others] = [await search("one"), ...(await twentyMore("one"))];
     expect([first?.status, first?.json]).toEqual([200, { found: [] }]);
@@ -118,6 +121,22 @@ describe("a Worker with the README's service binding", () => {
     expect(denied.headers.get("RateLimit")).toMatch(/^"search";r=0;t=\d+$/);
     expect((await search("another")).status).toBe(200);
     expect(await remaining({ policy: "search", key: "another" })).toBe(19);
+  });
+
+  it("a Worker with a service binding gets a decision in a single call", async () => {
+    const { json } = await answerOf("brief", "/", {});
+    expect(json).toMatchObject({ allowed: true, policy: "search", limits: [{ remaining: 19 }] });
+  });
+
+  it("without a decision, the documented Worker allows a search and denies a completion", async () => {
+    // Longer than a key may be.
+    const apiKey = "k".repeat(1_025);
+    expect((await search(apiKey)).status).toBe(200);
+    const headers = { "X-Api-Key": apiKey };
+    const completion = server
+      .getWorker("assistant")
+      .fetch("https://worker.example/complete", { method: "POST", headers, body: "words" });
+    expect((await completion).status).toBe(503);
   });
 
   it("a Worker with a service binding can reserve tokens and gets a refund of those not used", async () => {
@@ -149,8 +168,8 @@ describe("errors of service calls", () => {
   const thrownTo = async (date: string): Promise<unknown> =>
     (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
 
-  it("from the compatibility date in the README on, a service call throws problem details", async () => {
-    expect(section).toContain("before 2026-04-21");
+  it("from the documented compatibility date on, a service call throws problem details", async () => {
+    expect(pageText(page)).toContain("before 2026-04-21");
     expect(await thrownTo("2026-04-21")).toEqual({
       message: expect.stringMatching(names),
       problem: expect.objectContaining({
@@ -165,20 +184,20 @@ describe("errors of service calls", () => {
   });
 });
 
-describe("the TypeScript declarations that the README generates", () => {
+describe("the documented TypeScript declarations", () => {
   it("the declarations describe the service's arguments and results without Headgate's own environment", () => {
     const caller = join(folder, "assistant");
-    const command = block("bash", "tsc").trim();
-    // The README's folders are siblings.
+    const command = pageBlock(page, "bash repository", "tsc").trim();
+    // On the page, the folders are siblings.
     const outDir = join(caller, "src/headgate");
     const made = command.replace("../assistant/src/headgate", outDir);
     expect(made).not.toBe(command);
     execFileSync("bash", ["-euc", made], { cwd: headgate, stdio: "pipe" });
     symlinkSync(resolve("node_modules"), join(caller, "node_modules"));
-    const [binding = ""] = /Service<typeof import\(.*?\.Headgate>/.exec(section) ?? [];
     writeFileSync(
       join(caller, "src/typed.ts"),
-      `export async function use(headgate: ${binding}): Promise<unknown> {
+      `${pageBlock(page, "ts")}
+      export async function use({ HEADGATE: headgate }: Env): Promise<unknown> {
         const { allowed, limits } = await headgate.check({ policy: "search", key: "k" });
         const { id } = await headgate.reserve({ key: "k", limits: "5/minute", ttlMs: 1_000 });
         // @ts-expect-error a field that there is not

@@ -1,31 +1,24 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { pageBlock } from "./page-block.ts";
 
-const readme = readFileSync("README.md", "utf8");
-const blockWith = (language: string, words: string): string => {
-  const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].filter(
-    ([, of, text = ""]) => of === language && text.includes(words),
-  );
-  if (blocks.length !== 1) throw new Error(`${blocks.length} ${language} blocks with ${words}`);
-  return blocks[0]?.[2] ?? "";
-};
-
+const page = "how-to/from-typescript";
 const token = "the-tests-token";
 const folder = mkdtempSync(join(tmpdir(), "headgate-client-"));
 let workerd: Workerd;
 
-/** Writes a caller with the README's declarations and client into a folder of its own. */
+/** Writes a caller with the documented declarations and client into a folder of its own. */
 beforeAll(async () => {
   mkdirSync(join(folder, "src"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-  writeFileSync(join(folder, "src/client.ts"), blockWith("ts", "hc<CheckRoutes>"));
+  writeFileSync(join(folder, "src/client.ts"), pageBlock(page, "ts", "hc<CheckRoutes>"));
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   const outDir = join(folder, "src/headgate");
-  const command = blockWith("bash", "tsc").replace("../assistant/src/headgate", outDir);
+  const command = pageBlock(page, "bash repository", "tsc").replace("../app/src/headgate", outDir);
   execFileSync("bash", ["-euc", command], { stdio: "pipe" });
   workerd = await startWorkerd(join(folder, "workerd"), {
     LIMITS: '{ "limit": 2, "window": "1h", "strategy": "fixed-window" }',
@@ -62,7 +55,7 @@ const printed = (code: string, bearer = token): unknown => {
   return JSON.parse(execFileSync(process.execPath, words, { cwd: folder, env, encoding: "utf8" }));
 };
 
-describe("the README's typed client", () => {
+describe("the documented typed client", () => {
   it.each(resolutions)(
     "the typed client compiles without Headgate's own environment under $moduleResolution",
     (resolution) => {
@@ -84,7 +77,7 @@ describe("the README's typed client", () => {
   });
 });
 
-describe("the types of the README's client", () => {
+describe("the types of the documented client", () => {
   it.each(resolutions)(
     "the types describe the arguments and results of each route under $moduleResolution",
     (resolution) => {
@@ -132,11 +125,10 @@ describe("the types of the README's client", () => {
   it.each(resolutions)(
     "the types describe the results of the service under $moduleResolution",
     (resolution) => {
-      const [, binding = ""] =
-        /^`(Service<typeof import\(".+"\)\.Headgate>)`:$/m.exec(readme) ?? [];
+      const binding = pageBlock("how-to/from-another-worker", "ts", "HEADGATE");
       writeFileSync(
         join(folder, "src/bound.ts"),
-        `interface Env { readonly HEADGATE: ${binding} }
+        `${binding}
       export async function use({ HEADGATE }: Env): Promise<unknown> {
         const { reason, violated } = await HEADGATE.check({ key: "k", attributes: { ip: "::1" } });
         // @ts-expect-error a reason that there is not
