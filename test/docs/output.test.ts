@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { difference, matches, outputsOf } from "./output.ts";
+import { parsePage } from "./pages.ts";
+
+const answer = 'HTTP/1.1 200 OK\r\nRateLimit: "a";r=4;t=10\r\nServer: x\r\n\r\n{"a":1,"b":[1,2]}\n';
+
+const isShown = (language: string, text: string, output: string): boolean =>
+  difference({ language, text }, output) === null;
+
+describe("the comparison of shown and printed output", () => {
+  it.each([
+    ["http", 'HTTP/1.1 200 OK\nratelimit: "a";r=4;t=…\n', answer],
+    ["json", '{ "a": 1 }', answer],
+    ["json", '{\n  "b": [1, 2],\n  …\n}', answer],
+    ["json", '{"a":1}\n{"a":"b…"}', '{"a":1,"c":2}\n{"a":"bcd"}\n'],
+    ["json", '{"a":"…"}', '{"a":5}'],
+    ["text", "200 200 429\n", "200 200 429 \n"],
+    ["text", "first\n…\nlast", "first\nsecond\nthird\nlast\n"],
+  ])("%s %j is as printed in %j", (language, text, output) => {
+    expect(isShown(language, text, output)).toBe(true);
+  });
+
+  it.each([
+    ["http", "HTTP/1.1 429 Too Many Requests", answer],
+    ["http", 'RateLimit: "A";r=4;t=10', answer],
+    ["http", "Retry-After: 1", ""],
+    ["json", '{ "a": 2 }', answer],
+    ["json", '{ "c": 1 }', answer],
+    ["json", '{ "b": [1] }', answer],
+    ["json", '{"a":1}', '{"a":1}\n{"a":1}'],
+    ["json", '{"a":1}', "no JSON"],
+    ["json", "no JSON", "no JSON"],
+    ["json", "", ""],
+    ["text", "200 429", "200 200 429"],
+    ["text", "429", "200 429"],
+    ["text", "200.", "2001"],
+  ])("%s %j differs from the printed %j", (language, text, output) => {
+    expect(isShown(language, text, output)).toBe(false);
+  });
+
+  it("an ellipsis matches any text, and other characters only themselves", () => {
+    expect([matches("a…c", "a\nb\nc"), matches("a.c", "abc"), matches("a…c", "ac")]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+});
+
+it("the output of a block is shown in the blocks that follow it, up to the next other block", () => {
+  const page = parsePage(
+    "a.md",
+    "```bash\na\n```\n\n```http\nb\n```\n\nand\n\n```json\nc\n```\n\n```text figure\nd\n```\n",
+  );
+  const shown = page.blocks.map((block) => outputsOf(page, block).map(({ text }) => text.trim()));
+  expect(shown).toEqual([["b", "c"], ["c"], [], []]);
+});

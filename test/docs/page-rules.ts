@@ -1,0 +1,93 @@
+/** Rules for every page of the documentation. Each function returns one line for each violation. */
+import { dirname, join, normalize } from "node:path";
+import type { Page } from "./pages.ts";
+
+export const maxReadmeLines = 220;
+const maxPageLines = 400;
+const maxProseColumns = 120;
+const maxTableColumns = 160;
+const maxFirstSentenceWords = 30;
+
+/**
+ * Relative links lead to an existing file, anchors to a heading, and external links are https.
+ * @param pages every page, by which anchors are resolved
+ * @param isFile whether a path from the root of the repository exists
+ */
+export function linkProblems(
+  page: Page,
+  pages: ReadonlyMap<string, Page>,
+  isFile: (path: string) => boolean,
+): string[] {
+  return page.links.flatMap((link) => {
+    const problem = linkProblem(link, page, pages, isFile);
+    return problem === null ? [] : [`${page.path}: ${link}: ${problem}`];
+  });
+}
+
+function linkProblem(
+  link: string,
+  page: Page,
+  pages: ReadonlyMap<string, Page>,
+  isFile: (path: string) => boolean,
+): string | null {
+  if (/^[a-z][a-z0-9+.-]*:/i.test(link) || link.startsWith("//")) return externalProblem(link);
+  if (link.startsWith("/")) return "expected a path relative to the page";
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? page.path : normalize(join(dirname(page.path), decodeURI(path)));
+  if (target.startsWith("..")) return "leads out of the repository";
+  if (!pages.has(target) && !isFile(target)) return `${target} does not exist`;
+  if (anchor === undefined) return null;
+  const linked = pages.get(target);
+  if (linked === undefined) return null;
+  return linked.anchors.has(decodeURIComponent(anchor)) ? null : `${target} has no such heading`;
+}
+
+/** Examples run on the reader's machine, so links to it have no https. */
+function externalProblem(link: string): string | null {
+  if (/^http:\/\/localhost:\d+$/.test(link)) return null;
+  if (!URL.canParse(link)) return "is not a URL";
+  return new URL(link).protocol === "https:" ? null : "expected https";
+}
+
+/** The title, the first sentence, and the length of the page and its lines. */
+export function formProblems(page: Page): string[] {
+  return [...titleProblems(page), ...lengthProblems(page)].map(
+    (problem) => `${page.path}: ${problem}`,
+  );
+}
+
+function titleProblems({ headings, firstSentence }: Page): string[] {
+  const titles = headings.filter(({ depth }) => depth === 1);
+  if (titles.length !== 1) return [`expected one heading of depth 1, got ${titles.length}`];
+  if (firstSentence === "") return ["expected a paragraph after the title"];
+  const words = firstSentence.split(/\s+/).length;
+  return words <= maxFirstSentenceWords
+    ? []
+    : [`expected at most ${maxFirstSentenceWords} words in the first sentence, got ${words}`];
+}
+
+function lengthProblems({ path, text, proseLines }: Page): string[] {
+  const count = text.replace(/\n$/, "").split("\n").length;
+  const most = path === "README.md" ? maxReadmeLines : maxPageLines;
+  const long = proseLines.filter((line) => columns(line.text) > maxColumns(line.text));
+  return [
+    ...(count > most ? [`expected at most ${most} lines, got ${count}`] : []),
+    ...long.map((line) => `line ${line.number} has ${columns(line.text)} columns`),
+  ];
+}
+
+const columns = (line: string): number => Array.from(line).length;
+
+function maxColumns(line: string): number {
+  if (/^\s*\|/.test(line)) return maxTableColumns;
+  // A single link or image cannot be broken.
+  return /^\s*(?:[-*] )?!?\[[^\]]*\]\(\S+\)\S*$/.test(line) ? Infinity : maxProseColumns;
+}
+
+/** Every page of the manual is linked from the README's index. */
+export function indexProblems(readme: Page, paths: readonly string[]): string[] {
+  const linked = new Set(readme.links.map((link) => normalize(link.replace(/#.*/, ""))));
+  return paths
+    .filter((path) => path.startsWith("docs/") && !linked.has(path))
+    .map((path) => `${path} is not linked from ${readme.path}`);
+}
