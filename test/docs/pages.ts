@@ -159,7 +159,9 @@ function blocksOf(page: string, text: string, tokens: readonly Token[]): Block[]
     throw new Error(`${page}: ${openings.length} fences, but ${fenced.length} fenced blocks`);
   }
   return fenced.map((token, index) => {
-    const [language = "", ...info] = ("lang" in token ? String(token.lang) : "").split(/\s+/);
+    const [language = "", ...info] = (
+      "lang" in token && typeof token.lang === "string" ? token.lang : ""
+    ).split(/\s+/);
     return {
       page,
       language: language.toLowerCase(),

@@ -2,7 +2,7 @@
  * Runs the bundle of Headgate in its own workerd, in front of an origin that counts requests. It can be killed without
  * warning and restarted with the same storage and ports.
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundle, type RunningWorkerd, runWorkerd } from "./workerd-process.ts";
 
@@ -49,6 +49,10 @@ export interface WorkerdOptions {
   readonly other?: string;
   /** The request field with Cloudflare's location data in JSON. */
   readonly cfField?: string;
+  /** A folder with the bundle, if it has been built. */
+  readonly bundledIn?: string;
+  /** The port of Headgate; without it, any free port. */
+  readonly port?: number;
   /** Receives everything that workerd prints, including Headgate's log. */
   readonly print?: (text: string) => void;
   /** Command-line flags of workerd. */
@@ -66,11 +70,12 @@ const idle = "export default { fetch: () => new Response() };";
  */
 export async function startWorkerd(
   folder: string,
-  vars: Readonly<Record<string, string>>,
+  vars: Readonly<Record<string, unknown>>,
   surroundings: WorkerdOptions = {},
 ): Promise<Workerd> {
   mkdirSync(join(folder, "storage"), { recursive: true });
-  bundle(folder);
+  if (surroundings.bundledIn === undefined) bundle(folder);
+  else copyFileSync(join(surroundings.bundledIn, "index.js"), join(folder, "index.js"));
   writeFileSync(join(folder, "origin.js"), surroundings.origin ?? countingOrigin);
   writeFileSync(join(folder, "other.js"), surroundings.other ?? idle);
   writeFileSync(join(folder, "entry.js"), surroundings.entry ?? plainEntry);
@@ -89,7 +94,7 @@ export async function startWorkerd(
     await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
     return started;
   };
-  let running = await start({ headgate: 0, origin: 0, other: 0 });
+  let running = await start({ headgate: surroundings.port ?? 0, origin: 0, other: 0 });
   const { ports } = running;
   const urlOf = (port: number): URL => new URL(`http://127.0.0.1:${port}`);
   const kill = (): Promise<void> => running.kill();
@@ -115,14 +120,17 @@ export async function startWorkerd(
  * File names are relative to the configuration, and the storage folder to workerd's working folder. Both are `folder`.
  */
 function workerdConfig(
-  bindings: Readonly<Record<string, string>>,
+  bindings: Readonly<Record<string, unknown>>,
   outbound: "origin" | "network",
   cfField?: string,
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
-  const texts = Object.entries(bindings).map(
-    ([name, text]) => `(name = ${JSON.stringify(name)}, text = ${JSON.stringify(text)}),`,
-  );
+  // As wrangler does, texts are bound as texts and other values as JSON.
+  const values = Object.entries(bindings).map(([name, value]) => {
+    const [type, text] =
+      typeof value === "string" ? ["text", value] : ["json", JSON.stringify(value)];
+    return `(name = ${JSON.stringify(name)}, ${type} = ${JSON.stringify(text)}),`;
+  });
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
@@ -135,7 +143,7 @@ const config :Workerd.Config = (
       compatibilityDate = "${compatibilityDate}",
       compatibilityFlags = ["enable_request_signal"],
       bindings = [
-        ${texts.join("\n        ")}
+        ${values.join("\n        ")}
         (name = "RATE_LIMITER", durableObjectNamespace = "RateLimiter"),
       ],
       durableObjectNamespaces = [

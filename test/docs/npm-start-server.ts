@@ -1,0 +1,44 @@
+/** Serves the configurations of a page with `npm start` in a copy of the project. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { checkout, freePort, type Run, started, stopped } from "../local/checkout.ts";
+import type { RecipeOrigin } from "../local/recipe-origin.ts";
+import { withBlock } from "./configuration-blocks.ts";
+import type { Server } from "./session.ts";
+
+/** Edits wrangler.toml while Headgate runs, as a reader does, so counters are kept. */
+export async function npmStartServer(origin: RecipeOrigin): Promise<Server> {
+  const { folder, remove } = checkout();
+  const port = await freePort();
+  const shipped = readFileSync("wrangler.toml", "utf8");
+  let run: Run | null = null;
+  return {
+    folder,
+    port,
+    serve: async (block) => {
+      const text = (block?.text ?? "")
+        .replace(/^ORIGIN = .*$/m, `ORIGIN = "${origin.url}"`)
+        .replace(/^JWT_JWKS_URL = .*$/m, `JWT_JWKS_URL = "${origin.keysUrl}"`);
+      const printedBefore = run?.output().length ?? 0;
+      writeFileSync(join(folder, "wrangler.toml"), withBlock(shipped, text));
+      if (run === null) run = await started(folder, port);
+      else await nowInEffect(run, printedBefore);
+    },
+    close: async () => {
+      if (run !== null) await stopped(run);
+      remove();
+    },
+  };
+}
+
+/** Resolves when `npm start` has printed that an edit is in effect. */
+async function nowInEffect(run: Run, printedBefore: number): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const look = (): void => {
+    if (run.output().slice(printedBefore).includes("In effect now:")) resolve();
+  };
+  run.npm.stdout.on("data", look);
+  look();
+  void run.ended.then(() => reject(new Error(`npm start ended:\n${run.output()}`)));
+  await promise;
+}

@@ -1,0 +1,111 @@
+/** Runs the commands of a page in order, against Headgate with the page's configuration, and compares their output. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RecipeOrigin } from "../local/recipe-origin.ts";
+import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";
+import { difference, isOutput, outputsOf } from "./output.ts";
+import type { Block, Page } from "./pages.ts";
+import { startShell } from "./shell.ts";
+
+/** Headgate with a configuration that changes, always on the same port. */
+export interface Server {
+  /** A folder with `.dev.vars`, in which the commands run. */
+  readonly folder: string;
+  readonly port: number;
+  /** Serves the configuration in a block, or the demo limits. */
+  readonly serve: (block: Block | null) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** Pages whose commands run against `npm start` in place of the bundle. */
+export const pagesOfNpmStart: readonly string[] = ["README.md", "docs/tutorials/first-limit.md"];
+
+export const isCommand = ({ language, info }: Block): boolean =>
+  language === "bash" && info.length === 0;
+
+/** Returns one text for each command that fails and each output that differs. */
+export async function runSession(
+  page: Page,
+  server: Server,
+  origin: RecipeOrigin,
+): Promise<string[]> {
+  const { configuration: first } = steps(page)[0] ?? { configuration: null };
+  await server.serve(first);
+  let served = first;
+  const shell = startShell(server.folder, await shellVariables(server.folder, origin));
+  const problems: string[] = [];
+  try {
+    for (const { configuration, command } of steps(page)) {
+      // Commands run one after the other.
+      // oxlint-disable-next-line no-await-in-loop
+      if (configuration !== served) await server.serve(configuration);
+      served = configuration;
+      // oxlint-disable-next-line no-await-in-loop
+      const output = await shell.run(toLocal(command.text, server, origin));
+      const shown = outputsOf(page, command);
+      problems.push(...shown.flatMap((block) => problemOf(block, toShown(output, server, origin))));
+    }
+  } catch (error) {
+    problems.push(`${page.path}: ${error instanceof Error ? error.message : String(error)}`);
+  } finally {
+    await shell.close();
+  }
+  return problems;
+}
+
+function problemOf(block: Block, output: string): string[] {
+  const text = difference(block, output);
+  return text === null ? [] : [`${block.page}:${block.line}: ${text}`];
+}
+
+interface Step {
+  /** The latest configuration above the command; null for the demo limits. */
+  readonly configuration: Block | null;
+  readonly command: Block;
+}
+
+/** The commands of a page in order. */
+export function steps(page: Page): Step[] {
+  let configuration: Block | null = null;
+  return page.blocks.flatMap((block) => {
+    if (isServed(block)) configuration = block;
+    return isCommand(block) ? [{ configuration, command: block }] : [];
+  });
+}
+
+/** A block that sets nothing at the top level does not affect the commands. */
+const isServed = (block: Block): boolean =>
+  isConfiguration(block) &&
+  !isInvalid(block) &&
+  Object.keys(readConfiguration(block).vars).length > 0;
+
+/** Output blocks that follow no command and no rejected configuration. Nothing would check them. */
+export const orphanedOutputs = (page: Page): Block[] => {
+  const compared = new Set(
+    page.blocks
+      .filter((block) => isCommand(block) || (isConfiguration(block) && isInvalid(block)))
+      .flatMap((block) => outputsOf(page, block)),
+  );
+  return page.blocks.filter((block) => isOutput(block) && !compared.has(block));
+};
+
+async function shellVariables(
+  folder: string,
+  origin: RecipeOrigin,
+): Promise<Record<string, string>> {
+  const secrets = readFileSync(join(folder, ".dev.vars"), "utf8");
+  return {
+    TOKEN: /^CHECK_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",
+    USER_TOKEN: await origin.tokenOf({ sub: "alice" }),
+    PRO_TOKEN: await origin.tokenOf({ sub: "bob", plan: "pro" }),
+  };
+}
+
+const shownUrl = "localhost:8787";
+export const shownOrigin = "https://api.example.com";
+
+const toLocal = (text: string, { port }: Server, origin: RecipeOrigin): string =>
+  text.replaceAll(shownUrl, `localhost:${port}`).replaceAll(shownOrigin, origin.url);
+
+const toShown = (text: string, { port }: Server, origin: RecipeOrigin): string =>
+  text.replaceAll(`localhost:${port}`, shownUrl).replaceAll(origin.url, shownOrigin);
