@@ -86,7 +86,7 @@ test.for([...declared])(
     expect(fields).toEqual(expect.arrayContaining([...required]));
     expect(fields.filter((field) => ![...required, ...optional].includes(field))).toEqual([]);
     for (const part of ["Meaning", "Requests affected", "Action"]) {
-      expect(section).toMatch(new RegExp(`^\\*\\*${part}\\.\\*\\*\\s`, "m"));
+      expect(section).toMatch(new RegExp(`^(?:- )?\\*\\*${part}[.:]\\*\\*\\s`, "m"));
     }
   },
 );
