@@ -1,0 +1,178 @@
+/** The clients in docs/how-to/from-other-languages.md, run by the real programs against a real Headgate. */
+import { execFile, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { freePort } from "./checkout.ts";
+import { pageBlock } from "./page-block.ts";
+
+const page = "how-to/from-other-languages";
+const folder = mkdtempSync(join(tmpdir(), "headgate-languages-"));
+const token = "the-tests-token";
+
+const clients = [
+  { language: "python", file: "client.py", program: "python3", failOpen: "FAIL_OPEN = True" },
+  { language: "go", file: "client.go", program: "go", failOpen: "failOpen = true" },
+  { language: "ruby", file: "client.rb", program: "ruby", failOpen: "FAIL_OPEN = true" },
+  { language: "php", file: "client.php", program: "php", failOpen: "FAIL_OPEN = true" },
+  { language: "sh", file: "client.sh", program: "sh", failOpen: "fail_open=true" },
+] as const;
+
+const isInstalled = (program: string): boolean =>
+  spawnSync("sh", ["-c", `command -v ${program}`]).status === 0;
+
+/** Go keeps its files in the test's folder. */
+const env = {
+  ...process.env,
+  HOME: folder,
+  GOPATH: join(folder, "go"),
+  GOCACHE: join(folder, "go-cache"),
+  GO111MODULE: "off",
+};
+
+let workerd: Workerd;
+/** Accepts requests and never answers. */
+let silent: Server;
+
+beforeAll(async () => {
+  workerd = await startWorkerd(join(folder, "workerd"), {
+    CHECK_TOKENS: token,
+    POLICIES: JSON.stringify([
+      {
+        name: "api",
+        key: "header:X-Api-Key",
+        limits: "2/hour",
+        strategy: "fixed-window",
+        deny: ["blocked"],
+      },
+    ]),
+  });
+  silent = createServer(() => undefined).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+});
+
+afterAll(async () => {
+  silent.closeAllConnections();
+  silent.close();
+  await workerd.close();
+  // Go's module cache is read-only.
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+/** Whether the client allows or denies without a decision. */
+type Mode = "open" | "closed";
+
+interface Run {
+  readonly exitCode: number;
+  readonly printed: string;
+  readonly errors: string;
+}
+
+/** Runs a program to its end. */
+function run(words: readonly string[], variables: Readonly<Record<string, string>>): Promise<Run> {
+  const [program = "", ...args] = words;
+  const { promise, resolve } = Promise.withResolvers<Run>();
+  execFile(program, args, { env: { ...env, ...variables } }, (error, stdout, stderr) => {
+    resolve({ exitCode: Number(error?.code ?? 0), printed: stdout.trim(), errors: stderr });
+  });
+  return promise;
+}
+
+for (const { language, file, program, failOpen } of clients) {
+  describe.skipIf(!isInstalled(program))(
+    `the client for ${program}, skipped unless installed`,
+    () => {
+      const commands = new Map<Mode, readonly string[]>();
+
+      beforeAll(() => {
+        const shown = pageBlock(page, language);
+        expect(shown).toContain(failOpen);
+        const failClosed = failOpen.replace("True", "False").replace("true", "false");
+        commands.set("open", writeClient("open", shown));
+        commands.set("closed", writeClient("closed", shown.replace(failOpen, failClosed)));
+      });
+
+      /** Writes a client into a folder of its own, and compiles it if it is in Go. @returns the command that runs it */
+      function writeClient(mode: Mode, text: string): readonly string[] {
+        const path = join(folder, language, mode, file);
+        mkdirSync(dirname(path), { recursive: true });
+        writeFileSync(path, text);
+        if (program !== "go") return [program, path];
+        const binary = join(dirname(path), "client");
+        const words = ["build", "-o", binary, path];
+        const { status, stderr } = spawnSync("go", words, { env, encoding: "utf8" });
+        expect([status, stderr]).toEqual([0, ""]);
+        return [binary];
+      }
+
+      const check = (
+        key: string,
+        variables: Readonly<Record<string, string>> = {},
+        mode: Mode = "open",
+      ): Promise<Run> =>
+        run([...(commands.get(mode) ?? []), key], {
+          HEADGATE_URL: new URL("/check", workerd.url).href,
+          HEADGATE_TOKEN: token,
+          ...variables,
+        });
+
+      it("the client is allowed up to the limit, and then prints the wait", async () => {
+        expect([await check(language), await check(language)]).toEqual([
+          { exitCode: 0, printed: "allowed", errors: "" },
+          { exitCode: 0, printed: "allowed", errors: "" },
+        ]);
+        const denied = await check(language);
+        expect([denied.exitCode, denied.errors]).toEqual([1, ""]);
+        const [, seconds] = /^denied, retry in (\d+) s$/.exec(denied.printed) ?? [];
+        expect(Number(seconds)).toBeGreaterThan(3_500);
+      });
+
+      it("the client prints no wait when waiting does not help", async () => {
+        expect(await check("blocked")).toEqual({ exitCode: 1, printed: "denied", errors: "" });
+      });
+
+      it("the client charges a key with quotation marks, backslashes and other characters unchanged", async () => {
+        const key = `${language} "quoted" \\ back 'slash' é`;
+        expect((await check(key)).printed).toBe("allowed");
+        const url = new URL(`/check?key=${encodeURIComponent(key)}`, workerd.url);
+        const look = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
+        expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
+      });
+
+      it.for([
+        ["its token is wrong", { HEADGATE_TOKEN: "wrong" }, /no decision: .*401/],
+        ["Headgate is stopped", "stopped", /no decision: /],
+        ["Headgate does not answer", "silent", /no decision: /],
+      ] as const)(
+        "the client fails open or, when so configured, closed, and logs the reason, while %s",
+        async ([, change, reason]) => {
+          const port = change === "stopped" ? await freePort() : portOf(silent);
+          const variables =
+            typeof change === "string"
+              ? { HEADGATE_URL: `http://127.0.0.1:${port}/check` }
+              : change;
+          const startedAtMs = Date.now();
+          const [open, closed] = await Promise.all([
+            check("k", variables),
+            check("k", variables, "closed"),
+          ]);
+          expect(Date.now() - startedAtMs).toBeLessThan(10_000);
+          expect([open.exitCode, open.printed]).toEqual([0, "allowed"]);
+          expect([closed.exitCode, closed.printed]).toEqual([1, "denied, retry in 1 s"]);
+          expect(open.errors).toMatch(reason);
+          expect(closed.errors).toMatch(reason);
+        },
+      );
+    },
+  );
+}
