@@ -27,11 +27,11 @@ it("npm run bench -- http measures the selected contestants, checks the targets 
   expect(measured).toMatchObject({ skipped: [], void: [] });
   expect(run.output()).toMatch(/^\| strict +\| [\d,]+ \([\d,]+ – [\d,]+\) \| +\| \d+\.\d\d \|/m);
   expect(run.output()).toMatch(
-    /^\| strict, a hot key, allowed ÷ no-op object call \| at least 0\.95 \| \d.+ \| (?:met|missed) \|$/m,
+    /^\| strict, one key, allowed ÷ no-op object call \| at least 0\.95 \| \d.+ \| (?:met|missed) \|$/m,
   );
-  expect(readFileSync(join(folder, "run.svg"), "utf8")).toMatch(
-    /^<svg [^]+Headgate, \/check: strict/,
-  );
+  for (const name of ["throughput-light.svg", "latency-dark.svg", "peers-light.svg"]) {
+    expect(readFileSync(join(folder, name), "utf8")).toMatch(/^<svg [^]+Headgate, [^]+strict/);
+  }
 });
 
 it.each([

@@ -4,7 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { benchCommands } from "./bench-commands.ts";
-import { type Generated, outdated, partsOf, withParts, writeGenerated } from "./generated.ts";
+import {
+  type Generated,
+  outdated,
+  partsOf,
+  withParts,
+  wrapped,
+  writeGenerated,
+} from "./generated.ts";
 import { markdownTable } from "./table.ts";
 
 const command = "npm run bench -- cost";
@@ -23,6 +30,10 @@ describe("the generated parts of a page", () => {
     const changed = withParts(page, command, ["1", "3"]);
     expect(partsOf(changed)).toEqual(["1", "two", "3"]);
     expect(withParts(changed, command, ["one", "three"])).toBe(page);
+  });
+
+  it("a paragraph is broken into lines of a maximum length", () => {
+    expect(wrapped("one two three four", 9)).toBe("one two\nthree\nfour");
   });
 
   it("a missing mark, and a mark without an end, is an error", () => {

@@ -42,6 +42,18 @@ export function writeGenerated({ command, pages, figures }: Generated): void {
   }
 }
 
+/** Breaks a paragraph into lines of at most 116 characters, as the pages have them. */
+export function wrapped(paragraph: string, width = 116): string {
+  const lines = [""];
+  for (const word of paragraph.split(" ")) {
+    const line = lines.at(-1) ?? "";
+    if (line === "") lines[lines.length - 1] = word;
+    else if (line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines.join("\n");
+}
+
 /** The files that differ from what the command generates, each with the command that updates it. */
 export function outdated({ command, pages, figures }: Generated): string[] {
   const isCurrentPage = (path: string, texts: readonly string[]): boolean => {

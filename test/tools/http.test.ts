@@ -1,19 +1,20 @@
-/** The statistics and tables of the HTTP benchmark, and the last recorded run in the README. */
-import { readFileSync } from "node:fs";
+/** The statistics and tables of the HTTP benchmark, and the page that shows the recorded run. */
 import { describe, expect, it } from "vitest";
+import { outdated } from "./generated.ts";
 import { measuredOf } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
 import { faultOf, type MeasuredResponses } from "./http/load.ts";
-import { lastShown, withShown } from "./http/readme.ts";
-import { type RecordedRun, runOf, type Setting } from "./http/record.ts";
+import { httpDocs, recordedRun } from "./http/docs.ts";
+import { peersSentence } from "./http/peers.ts";
+import { runOf, type Setting } from "./http/record.ts";
 import { quantile, ratioOf, spreadOf } from "./http/statistics.ts";
-import { figuresTable, shown, targetsTable } from "./http/tables.ts";
+import { figuresTable, targetsTable } from "./http/tables.ts";
 import { judge, targets } from "./http/targets.ts";
 import type { ContestantOutcome } from "./http/turns.ts";
 import { parseWrk } from "./http/wrk.ts";
 import { cellsOf } from "./table.ts";
 
-const last = JSON.parse(readFileSync("test/tools/http/last.json", "utf8")) as RecordedRun;
+const last = recordedRun();
 
 describe("the statistics of the HTTP benchmark", () => {
   it("the median of an even number of values is the mean of the two in the middle", () => {
@@ -149,7 +150,7 @@ describe("a recorded run", () => {
     expect(cellsOf(figuresTable(run))).toEqual(
       expect.arrayContaining([
         ["leased", "not measured", "", "", "", ""],
-        ["hono-rate-limiter, object store", "void", "", "", "", ""],
+        ["hono-rate-limiter", "void", "", "", "", ""],
         ["strict", "980 (250 – 1,470)", "0.49", "0.98", "2.04 / 10.20", "1.02 / 5.10"],
       ]),
     );
@@ -157,16 +158,16 @@ describe("a recorded run", () => {
 
   it("a target is met or missed, or not judged if it was not measured", () => {
     const verdicts = new Map(judge(outcomes).map((verdict) => [verdict.title, verdict.isMet]));
-    expect(verdicts.get("strict, a hot key, allowed ÷ no-op object call")).toBe(true);
-    expect(verdicts.get("denied flood, /check ÷ plain answer")).toBe(true);
+    expect(verdicts.get("strict, one key, allowed ÷ no-op object call")).toBe(true);
+    expect(verdicts.get("denied, /check ÷ JSON response")).toBe(true);
     expect(verdicts.get("/check ÷ no-op object call, p50 of one connection")).toBe(true);
-    expect(verdicts.get("strict, a hot key, allowed ÷ hono-rate-limiter")).toBeNull();
+    expect(verdicts.get("strict, one key, allowed ÷ hono-rate-limiter")).toBeNull();
     const slower = outcomes.map((of) =>
       of.contestant.id === "check" ? outcomeOf("check", [400, 800, 1_200]) : of,
     );
     expect(judge(slower).map(({ isMet }) => isMet)).toContain(false);
     expect(cellsOf(targetsTable(run))).toContainEqual([
-      "strict, a hot key, allowed ÷ no-op object call",
+      "strict, one key, allowed ÷ no-op object call",
       "at least 0.95",
       "0.98 (0.50 – 0.98)",
       "met",
@@ -188,26 +189,32 @@ describe("the contestants of the HTTP benchmark", () => {
   });
 });
 
-describe("the HTTP benchmark in the README", () => {
-  const readme = readFileSync("README.md", "utf8");
-  const trimmed = (text: string): string =>
-    text.replaceAll(/ +\|/g, " |").replaceAll(/[\s-]+/g, " ");
-
-  it("the README shows the last recorded run", () => {
-    expect(trimmed(lastShown(readme))).toBe(trimmed(shown(last)));
+describe("the recorded run of the HTTP benchmark", () => {
+  it("the tables and plots of the results page show the recorded run", () => {
+    expect(outdated(httpDocs(last))).toEqual([]);
   });
 
-  it("recording a run replaces the previous one in the README", () => {
-    const text = "before\n<!-- bench:http -->\nold\n<!-- /bench:http -->\nafter\n";
-    expect(lastShown(withShown(text, "new"))).toBe("new");
-    expect(withShown(text, "new")).toMatch(/^before\n[^]*\nafter\n$/);
-    expect(() => withShown("nothing", "new")).toThrow("the README has no <!-- bench:http -->");
+  it("the sentence about other rate limiters names which side is faster", () => {
+    const slowed = last.figures.map((of) =>
+      of.id === "check" ? { ...of, perSecond: { median: 509, least: 509, most: 509 } } : of,
+    );
+    expect(peersSentence(last)).toMatch(
+      /^In requests per second on one machine, Headgate's strict `\/check` is [\d.]+ times as fast as `hono-rate-limiter`/,
+    );
+    expect(peersSentence({ ...last, figures: slowed })).toMatch(
+      /^In requests per second on one machine, `hono-rate-limiter` .+ is 2\.0 times as fast as Headgate; /,
+    );
   });
 
-  it("the recorded run covers all contestants, and none is void", () => {
+  it("the recorded run covers all contestants and targets, and none is void", () => {
     const { figures, skipped, settings } = last;
-    expect([...figures, ...skipped].map(({ id }) => id).toSorted()).toEqual(
-      contestants.map(({ id }) => id).toSorted(),
+    const nameOf = ({ id, group, title }: { id: string; group: string; title: string }): string =>
+      `${id}: ${group}, ${title}`;
+    expect([...figures, ...skipped].map(nameOf).toSorted()).toEqual(
+      contestants.map(nameOf).toSorted(),
+    );
+    expect(last.targets.map(({ title, bound }) => [title, bound])).toEqual(
+      targets.map(({ title, bound }) => [title, bound]),
     );
     expect(last.void).toEqual([]);
     expect(settings.isQuick).toBe(false);

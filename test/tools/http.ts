@@ -3,37 +3,53 @@
  * could replace it. All take turns in several rounds, and medians and ratios are printed. Exits with 1 when responses
  * were wrong, which makes their figures void. Options: --rounds <number>, --seconds <of a turn under load>,
  * --connections <number>; --quick for one short round; --only <names, separated by commas>; --generator wrk|autocannon,
- * by default wrk if it is installed; --out <folder> for the JSON and the plot; --record to store both with the
- * benchmark and the table in the README.
+ * by default wrk if it is installed; --out <folder> for the JSON and the plots; --record to store the JSON with the
+ * benchmark and update `docs/benchmarks`; --write to update `docs/benchmarks` from the last recorded run.
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exitWithError } from "../../src/local/command.ts";
+import { themeNames } from "./figure.ts";
+import { writeGenerated } from "./generated.ts";
 import { byAutocannon } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
+import { httpDocs, recordedPath, recordedRun } from "./http/docs.ts";
 import type { Generator } from "./http/load.ts";
 import { machine } from "./http/machine.ts";
 import { redisVersion } from "./http/node-and-redis.ts";
 import { startPlatform } from "./http/platform.ts";
-import { plotOf } from "./http/plot.ts";
-import { withShown } from "./http/readme.ts";
+import { figuresOfRun } from "./http/plot.ts";
 import { type RecordedRun, runOf, textOf } from "./http/record.ts";
-import { figuresTable, setting, shown, targetsTable } from "./http/tables.ts";
+import { figuresTable, setting, targetsTable } from "./http/tables.ts";
 import { compete, type ContestantOutcome, type ContestSettings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 
 const values = readOptions("http", {
-  rounds: { type: "string" },
-  seconds: { type: "string" },
-  connections: { type: "string", default: "32" },
-  quick: { type: "boolean", default: false },
-  only: { type: "string" },
-  generator: { type: "string" },
-  out: { type: "string", default: "dist/bench-http" },
-  record: { type: "boolean", default: false },
+  rounds: { type: "string", value: "number", about: "Rounds. (default: 4)" },
+  seconds: {
+    type: "string",
+    value: "number",
+    about: "Duration of a turn under load. (default: 1)",
+  },
+  connections: { type: "string", value: "number", default: "32", about: "Connections under load." },
+  quick: { type: "boolean", default: false, about: "One short round, to see that all works." },
+  only: { type: "string", value: "names", about: "Contestants, separated by commas." },
+  generator: {
+    type: "string",
+    value: "name",
+    about: "wrk or autocannon. (default: wrk if installed)",
+  },
+  out: {
+    type: "string",
+    value: "folder",
+    default: "dist/bench-http",
+    about: "For figures and plots.",
+  },
+  record: { type: "boolean", default: false, about: "Store the run and update docs/benchmarks." },
+  write: { type: "boolean", default: false, about: "Update docs/benchmarks from the stored run." },
 });
 
 const settings: ContestSettings = {
@@ -48,6 +64,11 @@ if (!["wrk", "autocannon", undefined].includes(values.generator)) {
   exitWithError(`--generator: expected "wrk" or "autocannon", got "${values.generator}"`);
 }
 const isNodeAsked = chosen.some(({ socket }) => socket === "node");
+
+if (values.write) {
+  writeGenerated(httpDocs(recordedRun()));
+  process.exit();
+}
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-http-"));
 try {
@@ -84,8 +105,8 @@ async function measure(generator: Generator): Promise<ContestantOutcome[]> {
 function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
-÷ plain: ratio to a plain response, or for a proxy to a bare pass-through.
-÷ no-op call: ratio to a plain response that also calls a no-op object, or for a proxy to such a pass-through.
+÷ plain: ratio to a plain JSON response, or for a proxy to a pass-through.
+÷ no-op call: ratio to a response that also calls a no-op object, or for a proxy to such a pass-through.
 alone: latency of a single connection.
 
 ${figuresTable(run)}
@@ -93,13 +114,25 @@ ${figuresTable(run)}
 ${targetsTable(run)}`);
   for (const { id, why } of run.skipped) console.log(`\nskipped: ${id}: ${why}`);
   for (const { id, why } of run.void) console.log(`\nvoid: ${id}: ${why}`);
-  const [out, name] = values.record ? ["test/tools/http", "last"] : [values.out, "run"];
-  mkdirSync(out, { recursive: true });
-  writeFileSync(join(out, `${name}.json`), textOf(run));
-  writeFileSync(join(out, `${name}.svg`), plotOf(run));
-  if (!values.record) return;
-  writeFileSync("README.md", withShown(readFileSync("README.md", "utf8"), shown(run)));
-  execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", "README.md", out]);
+  if (values.record) record(run);
+  else store(run);
+}
+
+/** Stores the run where later runs do not overwrite it, and updates the pages that show it. */
+function record(run: RecordedRun): void {
+  writeFileSync(recordedPath, textOf(run));
+  execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", recordedPath]);
+  writeGenerated(httpDocs(run));
+}
+
+function store(run: RecordedRun): void {
+  mkdirSync(values.out, { recursive: true });
+  writeFileSync(join(values.out, "run.json"), textOf(run));
+  for (const [name, figure] of Object.entries(figuresOfRun(run))) {
+    for (const theme of themeNames) {
+      writeFileSync(join(values.out, `${name}-${theme}.svg`), figure[theme]);
+    }
+  }
 }
 
 /** The command without the options for the output folder. */

@@ -56,11 +56,11 @@ const passing =
   (group: string): Answering =>
   (...of_) => ({ ...of(group)(...of_), isProxy: true });
 
-const floor = of("the floor");
-const passed = passing("the floor");
+const floor = of("no rate limiter");
+const passed = passing("no rate limiter");
 const proxied = passing("Headgate, proxy");
-const peer = of("peers on workerd");
-const node = of("on Node, with Redis");
+const peer = of("other rate limiters on workerd");
+const node = of("Node with Redis");
 
 const checked = (
   id: string,
@@ -84,19 +84,19 @@ const newRows = { keys: "new", leaves: "rows" } as const;
 const byTheClock = { status: 429, strays: 1 } as const;
 
 export const contestants: readonly Contestant[] = [
-  floor("plain", "Hono, a JSON answer", "floor", "/plain"),
+  floor("plain", "JSON response", "floor", "/plain"),
   {
-    ...floor("plain-json", "a JSON answer to a JSON request", "floor", "/plain-json"),
+    ...floor("plain-json", "JSON request and response", "floor", "/plain-json"),
     policy: "any",
   },
-  floor("noop", "Hono, a no-op object call", "floor", "/noop"),
+  floor("noop", "no-op object call", "floor", "/noop"),
   {
-    ...floor("noop-json", "a no-op object call by a JSON request", "floor", "/noop-json"),
+    ...floor("noop-json", "no-op object call, JSON request", "floor", "/noop-json"),
     policy: "any",
   },
-  floor("noop-thousand", "a no-op object call, 1,000 keys", "floor", "/noop", thousandObjects),
-  passed("pass", "a bare pass-through", "pass", "/"),
-  passed("pass-noop", "pass-through and a no-op object call", "pass-noop", "/"),
+  floor("noop-thousand", "no-op object call, 1,000 keys", "floor", "/noop", thousandObjects),
+  passed("pass", "pass-through", "pass", "/"),
+  passed("pass-noop", "pass-through and no-op object call", "pass-noop", "/"),
 
   checked("check", "strict", "strict", "allowed"),
   checked("check-leased", "leased", "leased", "allowed"),
@@ -106,7 +106,13 @@ export const contestants: readonly Contestant[] = [
   checked("check-denied-strict", "denied, denyCache = false", "unremembered", "denied", denied),
   checked("check-denied-leased", "denied, leased", "leased", "denied", denied),
   checked("check-denied-eventual", "denied, eventual", "eventual", "denied", denied),
-  checked("check-thousand", "1,000 keys, an object each", "per-key", "allowed", thousandObjects),
+  checked(
+    "check-thousand",
+    "1,000 keys, one object per key",
+    "per-key",
+    "allowed",
+    thousandObjects,
+  ),
   checked("check-thousand-sharded", "1,000 keys in 32 shards", "sharded", "allowed", thousandRows),
   checked(
     "check-thousand-leased",
@@ -122,7 +128,7 @@ export const contestants: readonly Contestant[] = [
     "allowed",
     thousandRows,
   ),
-  checked("check-new", "new keys, an object each", "per-key", "allowed", newObjects),
+  checked("check-new", "new keys, one object per key", "per-key", "allowed", newObjects),
   checked("check-new-sharded", "new keys in 32 shards", "sharded", "allowed", newRows),
   ...Object.keys(strategies).map((strategy) =>
     checked(`check-${strategy}`, `strict, ${strategy}`, "strategies", strategy),
@@ -147,7 +153,7 @@ export const contestants: readonly Contestant[] = [
     isProxy: false,
   },
 
-  peer("store", "hono-rate-limiter, object store", "peers", "/store/allowed"),
+  peer("store", "hono-rate-limiter", "peers", "/store/allowed"),
   peer("store-denied", "hono-rate-limiter, denied", "peers", "/store/denied", denied),
   peer(
     "store-thousand",
@@ -160,7 +166,7 @@ export const contestants: readonly Contestant[] = [
   peer("binding-denied", "rate-limit binding, denied", "peers", "/binding/denied", byTheClock),
   peer("binding-thousand", "rate-limit binding, 1,000 keys", "peers", "/binding/allowed", thousand),
 
-  node("node-plain", "Hono, a JSON answer", "node", "/plain"),
+  node("node-plain", "JSON response, no rate limiter", "node", "/plain"),
   node("redis", "rate-limiter-flexible", "node", "/allowed"),
   node("redis-denied", "rate-limiter-flexible, denied", "node", "/denied", denied),
   node("redis-denied-memory", "denied, inMemoryBlockOnConsumed", "node", "/remembered", denied),

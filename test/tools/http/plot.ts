@@ -1,95 +1,207 @@
-/** Draws a run: requests per second under load, and the latency of a single connection. */
-import { barX, dotX, gridX, link, plot, ruleY, textX } from "@observablehq/plot";
-import { parseHTML } from "linkedom";
+/** Draws a run: throughput and latency of all contestants, and throughput beside other rate limiters. */
+import { axisX, barX, dotX, gridX, link, ruleY, textX, text as textMark } from "@observablehq/plot";
+import type { PlotOptions } from "@observablehq/plot";
+import { drawFigure, type Figure, figureWidth, type Theme } from "../figure.ts";
 import { whole } from "../table.ts";
+import { peersOf } from "./peers.ts";
 import type { Figures, RecordedRun } from "./record.ts";
-import { setting } from "./tables.ts";
 
-const namespace = "http://www.w3.org/2000/svg";
-const width = 960;
-const { document } = parseHTML("<!doctype html><html><body></body></html>");
-
-type Panel = ReturnType<typeof plot>;
-
-/** Two panels with a row for each contestant. */
-export function plotOf(run: RecordedRun): string {
-  const panels = [throughput(run.figures), latency(run.figures)];
-  const outer = document.createElementNS(namespace, "svg");
-  const title = document.createElementNS(namespace, "title");
-  // The text is Markdown.
-  title.textContent = setting(run).replaceAll("`", "");
-  outer.append(title);
-  let height = 0;
-  for (const panel of panels) {
-    panel.setAttribute("y", String(height));
-    outer.append(panel);
-    height += Number(panel.getAttribute("height"));
-  }
-  const attributes = { xmlns: namespace, width, height, viewBox: `0 0 ${width} ${height}` };
-  for (const [name, value] of Object.entries(attributes)) outer.setAttribute(name, String(value));
-  return `${outer.toString()}\n`;
+/** A heading, or a bar with its label. */
+interface PlotRow {
+  readonly id: string;
+  readonly label: string;
+  readonly group: string;
+  readonly figures?: Figures;
 }
 
-const labelOf = ({ group, title }: Figures): string => `${group}: ${title}`;
+const rowHeight = 18;
+const marginLeft = 290;
 
-// oxlint-disable-next-line typescript/explicit-function-return-type -- inferred: it is what the library takes
-const common = (figures: readonly Figures[]) => ({
-  document,
-  width,
-  height: 70 + 16 * figures.length,
-  marginLeft: 320,
-  marginRight: 60,
-  marginTop: 40,
-  style: { background: "white", color: "black" },
-  y: { label: null, domain: figures.map(labelOf), tickSize: 0 },
-  color: { scheme: "tableau10", domain: [...new Set(figures.map(({ group }) => group))] } as const,
+export const figuresOfRun = (run: RecordedRun): Readonly<Record<string, Figure>> => ({
+  peers: peers(run),
+  throughput: throughput(run),
+  latency: latency(run),
 });
 
-/** A bar for the median and a line from the lowest to the highest value. */
-function throughput(figures: readonly Figures[]): Panel {
-  return plot({
-    ...common(figures),
-    className: "throughput",
-    x: { label: "requests per second", axis: "top", nice: true },
+const settingOf = ({ measuredOn, machine }: RecordedRun): string =>
+  `${measuredOn}, ${machine.processor} with ${machine.cores} cores`;
+
+const loadOf = (run: RecordedRun): string =>
+  `${settingOf(run)}, ${run.settings.connections} connections`;
+
+/** A heading for each group above the rows of the group. */
+function grouped(rows: readonly PlotRow[]): PlotRow[] {
+  const groups = [...new Set(rows.map(({ group }) => group))];
+  return groups.flatMap((group) => [
+    { id: group, label: group, group },
+    ...rows.filter((row) => row.group === group),
+  ]);
+}
+
+const rowsOf = ({ figures }: RecordedRun): PlotRow[] =>
+  grouped(figures.map((of) => ({ id: of.id, label: of.title, group: of.group, figures: of })));
+
+interface Measured extends PlotRow {
+  readonly figures: Figures;
+}
+
+const measuredOf = (rows: readonly PlotRow[]): Measured[] =>
+  rows.filter((row): row is Measured => row.figures !== undefined);
+
+function colourOf({ colours }: Theme, group: string): string {
+  if (group.startsWith("Headgate, proxy")) return colours.green;
+  if (group.startsWith("Headgate")) return colours.blue;
+  if (group.startsWith("other")) return colours.orange;
+  return group.startsWith("Node") ? colours.pink : colours.grey;
+}
+
+/** The size of a plot, and the labels of its rows. */
+function frame(rows: readonly PlotRow[], theme: Theme): PlotOptions {
+  const labels = { y: "id", frameAnchor: "left", fill: theme.text } as const;
+  return {
+    width: figureWidth,
+    height: 60 + rowHeight * rows.length,
+    marginLeft,
+    marginRight: 70,
+    marginTop: 46,
+    marginBottom: 10,
+    y: { axis: null, domain: rows.map(({ id }) => id) },
+    marks: [
+      textMark(
+        rows.filter(({ figures }) => figures !== undefined),
+        { ...labels, text: "label", textAnchor: "end", dx: -8 },
+      ),
+      textMark(
+        rows.filter(({ figures }) => figures === undefined),
+        { ...labels, text: "label", textAnchor: "start", fontWeight: 600, dx: 16 - marginLeft },
+      ),
+    ],
+  };
+}
+
+/** A bar for the median, and a line from the lowest to the highest value. */
+function throughputPanel(
+  rows: readonly PlotRow[],
+  theme: Theme,
+  colour: (row: Measured) => string,
+): PlotOptions {
+  const { marks = [], ...options } = frame(rows, theme);
+  const bars = measuredOf(rows);
+  return {
+    ...options,
+    x: { label: "requests per second", labelAnchor: "center", labelArrow: "none", axis: "top" },
     marks: [
       gridX(),
-      barX(figures, { x: ({ perSecond }: Figures) => perSecond.median, y: labelOf, fill: "group" }),
-      ruleY(figures, {
-        x1: ({ perSecond }: Figures) => perSecond.least,
-        x2: ({ perSecond }: Figures) => perSecond.most,
-        y: labelOf,
+      ...marks,
+      barX(bars, { x: ({ figures }: Measured) => figures.perSecond.median, y: "id", fill: colour }),
+      ruleY(bars, {
+        x1: ({ figures }: Measured) => figures.perSecond.least,
+        x2: ({ figures }: Measured) => figures.perSecond.most,
+        y: "id",
+        stroke: theme.text,
       }),
-      textX(figures, {
-        x: ({ perSecond }: Figures) => perSecond.most,
-        y: labelOf,
-        text: ({ perSecond }: Figures) => whole(perSecond.median),
+      textX(bars, {
+        x: ({ figures }: Measured) => figures.perSecond.most,
+        y: "id",
+        text: ({ figures }: Measured) => whole(figures.perSecond.median),
         textAnchor: "start",
-        dx: 4,
+        dx: 5,
       }),
     ],
+  };
+}
+
+function throughput(run: RecordedRun): Figure {
+  const rows = rowsOf(run);
+  return drawFigure({
+    title: "Requests per second of all contestants",
+    subtitle: `Median and range of ${run.settings.rounds} rounds. ${loadOf(run)}.`,
+    description: `Bar chart. ${run.figures
+      .map(({ group, title, perSecond }) => `${group}, ${title}: ${whole(perSecond.median)}.`)
+      .join(" ")}`,
+    panels: (theme) => [throughputPanel(rows, theme, ({ group }) => colourOf(theme, group))],
   });
 }
 
+function peers(run: RecordedRun): Figure {
+  const rows = peersOf(run);
+  const drawn = grouped(
+    rows.flatMap(({ title, allowed, denied }) => [
+      ...(allowed === undefined
+        ? []
+        : [
+            {
+              id: `${title}/allowed`,
+              label: title,
+              group: "allowed",
+              figures: allowed,
+            },
+          ]),
+      ...(denied === undefined
+        ? []
+        : [{ id: `${title}/denied`, label: title, group: "denied", figures: denied }]),
+    ]),
+  ).map((row) => (row.figures ? row : { ...row, label: `requests that are ${row.group}` }));
+  const colour =
+    ({ colours }: Theme) =>
+    ({ label }: Measured): string =>
+      label.startsWith("Headgate") ? colours.blue : colours.grey;
+  return drawFigure({
+    title: "Requests per second beside other rate limiters",
+    subtitle: `Longer is better. ${loadOf(run)}.`,
+    description: `Bar chart. ${measuredOf(drawn)
+      .map(({ label, group, figures }) => `${label}, ${group}: ${whole(figures.perSecond.median)}.`)
+      .join(" ")}`,
+    panels: (theme) => [throughputPanel(drawn, theme, colour(theme))],
+  });
+}
+
+/** The ticks of a logarithmic axis that contains all values: 1 and 3 times the powers of 10. */
+function logTicks(values: readonly number[]): number[] {
+  const all = [-3, -2, -1, 0, 1, 2, 3, 4, 5].flatMap((power) => [10 ** power, 3 * 10 ** power]);
+  const first = all.findLastIndex((tick) => tick <= Math.min(...values));
+  const last = all.findIndex((tick) => tick >= Math.max(...values));
+  return all.slice(Math.max(0, first), last + 1);
+}
+
 /** A filled dot for p50 and a hollow one for p99. */
-function latency(figures: readonly Figures[]): Panel {
-  const p50 = ({ alone }: Figures): number => alone.p50Ms.median;
-  const p99 = ({ alone }: Figures): number => alone.p99Ms.median;
-  return plot({
-    ...common(figures),
-    className: "latency",
-    x: {
-      label: "latency of one connection, ms: p50 (full) and p99 (empty)",
-      axis: "top",
-      type: "log",
-      nice: true,
-      // Numbers without SI prefixes.
-      tickFormat: String,
+function latency(run: RecordedRun): Figure {
+  const rows = rowsOf(run);
+  const dots = measuredOf(rows);
+  const p50 = ({ figures }: Measured): number => figures.alone.p50Ms.median;
+  const p99 = ({ figures }: Measured): number => figures.alone.p99Ms.median;
+  const ticks = logTicks([...dots.map(p50), ...dots.map(p99)]);
+  const ms = (value: number): string => `${value.toFixed(2)} ms`;
+  return drawFigure({
+    title: "Latency of a single connection",
+    subtitle: `p50 (filled) and p99 (hollow), medians of ${run.settings.rounds} rounds. ${settingOf(run)}.`,
+    description: `Dot plot. ${dots
+      .map((dot) => `${dot.group}, ${dot.label}: p50 ${ms(p50(dot))}, p99 ${ms(p99(dot))}.`)
+      .join(" ")}`,
+    panels: (theme) => {
+      const { marks = [], ...options } = frame(rows, theme);
+      const colour = ({ group }: Measured): string => colourOf(theme, group);
+      return [
+        {
+          ...options,
+          x: { axis: null, type: "log", domain: [ticks[0] ?? 0.001, ticks.at(-1) ?? 1_000] },
+          marks: [
+            gridX({ ticks }),
+            axisX(ticks, {
+              anchor: "top",
+              label: "milliseconds, logarithmic",
+              labelAnchor: "center",
+              labelArrow: "none",
+              // A tick format would leave out the ticks between the powers of 10.
+              text: (tick: number) => String(Number(tick.toPrecision(1))),
+            }),
+            ...marks,
+            link(dots, { x1: p50, x2: p99, y1: "id", y2: "id", stroke: colour }),
+            dotX(dots, { x: p50, y: "id", fill: colour, r: 4 }),
+            dotX(dots, { x: p99, y: "id", stroke: colour, fill: theme.background, r: 4 }),
+          ],
+        },
+      ];
     },
-    marks: [
-      gridX(),
-      link(figures, { x1: p50, x2: p99, y1: labelOf, y2: labelOf, stroke: "group" }),
-      dotX(figures, { x: p50, y: labelOf, fill: "group" }),
-      dotX(figures, { x: p99, y: labelOf, stroke: "group", fill: "white" }),
-    ],
   });
 }

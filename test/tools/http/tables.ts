@@ -1,4 +1,4 @@
-/** The tables of a run, for the terminal and the README. */
+/** The tables of a run, for the terminal and the results page. */
 import { markdownTable, type Row, whole } from "../table.ts";
 import type { Figures, Latency, RecordedRun } from "./record.ts";
 import type { Spread } from "./statistics.ts";
@@ -61,6 +61,13 @@ export function targetsTable({ targets }: RecordedRun): string {
   return markdownTable(targetsHeader, rows);
 }
 
+/** How many targets are met. */
+export function targetsSentence({ targets }: RecordedRun): string {
+  const judged = targets.filter(({ isMet }) => isMet !== null);
+  const met = judged.filter(({ isMet }) => isMet === true);
+  return `Headgate meets ${met.length} of ${judged.length} targets and misses ${judged.length - met.length}.`;
+}
+
 /** One or two sentences about how the run was measured. */
 export function setting({ measuredOn, command, machine, settings }: RecordedRun): string {
   const { processor, cores, loadBefore, node, workerd, generator, redis, packages } = machine;
@@ -75,9 +82,4 @@ export function setting({ measuredOn, command, machine, settings }: RecordedRun)
       ? [" Quick run: it only shows that everything works; its figures are not meaningful."]
       : []),
   ].join("");
-}
-
-/** The README's section about a run, without the heading. */
-export function shown(run: RecordedRun): string {
-  return [setting(run), figuresTable(run), targetsTable(run)].join("\n\n");
 }

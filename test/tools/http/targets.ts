@@ -20,15 +20,15 @@ const atLeast = (title: string, of: string, to: string, bound: number): Target =
 });
 
 export const targets: readonly Target[] = [
-  atLeast("strict, a hot key, allowed ÷ no-op object call", "check", "noop", 0.95),
-  atLeast("strict, a hot key, allowed ÷ hono-rate-limiter", "check", "store", 2),
-  atLeast("denied flood, /check ÷ plain answer", "check-denied", "plain", 0.85),
-  atLeast("denied flood, proxy ÷ plain answer", "proxy-denied", "plain", 0.85),
-  atLeast("denied flood, /check ÷ hono-rate-limiter", "check-denied", "store-denied", 5),
-  atLeast("denied flood, proxy ÷ hono-rate-limiter", "proxy-denied", "store-denied", 5),
-  atLeast("leased, a hot key ÷ plain answer", "check-leased", "plain", 0.8),
-  atLeast("new keys in shards ÷ a hot key", "check-new-sharded", "check", 0.7),
-  atLeast("proxy, strict, allowed ÷ pass-through and a no-op call", "proxy", "pass-noop", 0.9),
+  atLeast("strict, one key, allowed ÷ no-op object call", "check", "noop", 0.95),
+  atLeast("strict, one key, allowed ÷ hono-rate-limiter", "check", "store", 2),
+  atLeast("denied, /check ÷ JSON response", "check-denied", "plain", 0.85),
+  atLeast("denied, proxy ÷ JSON response", "proxy-denied", "plain", 0.85),
+  atLeast("denied, /check ÷ hono-rate-limiter", "check-denied", "store-denied", 5),
+  atLeast("denied, proxy ÷ hono-rate-limiter", "proxy-denied", "store-denied", 5),
+  atLeast("leased, one key ÷ JSON response", "check-leased", "plain", 0.8),
+  atLeast("new keys in 32 shards ÷ one key", "check-new-sharded", "check", 0.7),
+  atLeast("proxy, strict, allowed ÷ pass-through and no-op object call", "proxy", "pass-noop", 0.9),
   {
     title: "/check ÷ no-op object call, p50 of one connection",
     of: "check",

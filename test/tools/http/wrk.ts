@@ -104,7 +104,7 @@ interface WrkReport {
 /** Reads the line that the script adds to wrk's report. */
 export function parseWrk(output: string): MeasuredResponses {
   const [, json] = /^measured (\{.*\})$/m.exec(output) ?? [];
-  if (json === undefined) throw new Error(`wrk has told nothing:\n${output}`);
+  if (json === undefined) throw new Error(`wrk reported no figures:\n${output}`);
   const { requests, microseconds, p50, p99, errors, statuses } = JSON.parse(json) as WrkReport;
   return {
     requests,
