@@ -7,6 +7,7 @@ import {
   createMeter,
   type Decision,
   type Limit,
+  limitFields,
   mostStoredBytesOf,
   parseLimits,
   strategies,
@@ -201,6 +202,13 @@ describe("the table of bounds and state sizes", () => {
       };
       expect(bounds[row["bound"] ?? ""]).toBe(rule.mostPerWindow(complete));
     },
+  );
+});
+
+test("the table of fields lists every field of a limit, and no other", () => {
+  const { rows } = tableWith("field");
+  expect(rows.map(({ field = "" }) => field.replaceAll("`", "")).toSorted()).toEqual(
+    limitFields.toSorted(),
   );
 });
 
