@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { pagePaths } from "./docs/pages.ts";
 
 /** Sentences that hide their subject, vague verbs, and phrases that have to be read twice. */
 const patterns = [
@@ -22,7 +23,7 @@ const filesBelow = (folder: string, suffix: RegExp): string[] =>
 const sources = [...filesBelow("src", /\.ts$/), ...filesBelow("test", /\.ts$/)].filter(
   (path) => path !== "test/language.test.ts",
 );
-const pages = [...filesBelow("test", /\.md$/), "CHANGELOG.md"];
+const pages = [...filesBelow("test", /\.md$/), ...pagePaths()];
 
 const title =
   /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\btestEach\([^"'`]*|\)\()\s*(["'`])((?:(?!\1)[^\\]|\\.)+)\1/g;

@@ -1,0 +1,75 @@
+/** Which test runs a fenced block: a runner of this folder, or a test file that reads the block from the page. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isCheckedCommand } from "./commands.ts";
+import { isConfiguration } from "./configuration-blocks.ts";
+import { isEvent } from "./event-blocks.ts";
+import { isOutput } from "./output.ts";
+import type { Block, Page } from "./pages.ts";
+import { isCommand, orphanedOutputs } from "./session.ts";
+
+/** A part of a test file that reads blocks of one page. */
+export interface Claim {
+  /** The path of the page. */
+  readonly page: string;
+  /** The language, and the words after it. */
+  readonly info: string;
+  /** Words in the text of the block; empty for any block. */
+  readonly words: string;
+}
+
+/** Blocks that neither a runner nor a claim covers. */
+export function unclaimedBlocks(page: Page, claims: readonly Claim[]): Block[] {
+  const orphaned = new Set(orphanedOutputs(page));
+  return page.blocks.filter(
+    (block) =>
+      !(isRun(block) || isFigure(block) || (isOutput(block) && !orphaned.has(block))) &&
+      !claims.some((claim) => covers(claim, block)),
+  );
+}
+
+const isRun = (block: Block): boolean =>
+  isConfiguration(block) || isCommand(block) || isCheckedCommand(block) || isEvent(block);
+
+/** A picture in characters, a formula or a diagram: nothing that a reader would type or see printed. */
+const isFigure = ({ language, info }: Block): boolean =>
+  language === "mermaid" || (language === "text" && info.join(" ") === "figure");
+
+const covers = ({ page, info, words }: Claim, block: Block): boolean =>
+  page === block.page && info === infoOf(block) && block.text.includes(words);
+
+export const infoOf = ({ language, info }: Block): string => [language, ...info].join(" ");
+
+/** The claims of all tests. */
+export const readClaims = (): Claim[] =>
+  readdirSync("test", { recursive: true, encoding: "utf8" })
+    .filter(
+      (path) => path.endsWith(".ts") && !/docs\/(?:claims|output|pages)[.\w]*\.ts$/.test(path),
+    )
+    .flatMap((path) => claimsIn(readFileSync(join("test", path), "utf8")));
+
+/**
+ * The calls `pageBlock(page, info, words)` of a test file. The page is a text, or a constant of the file. A file that
+ * names the path of a page and searches for "```info" claims all such blocks of the page.
+ */
+export function claimsIn(code: string): Claim[] {
+  const constants = new Map(
+    [...code.matchAll(/const (\w+) = "([^"]*)";/g)].map(([, name, value = ""]) => [name, value]),
+  );
+  const calls = code.matchAll(
+    /pageBlock\(\s*(?:"([^"]*)"|(\w+)),\s*"([^"]*)"(?:,\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'))?,?\s*\)/g,
+  );
+  const claims = [...calls].map(([, text, name = "", info = "", words, quoted]) => ({
+    page: `docs/${text ?? constants.get(name) ?? ""}.md`,
+    info,
+    words: (words ?? quoted ?? "").replaceAll("\\", ""),
+  }));
+  const paths = new Set(
+    [...code.matchAll(/["'](docs\/[\w/-]+\.md)["']/g)].map(([, path = ""]) => path),
+  );
+  const infos = [...code.matchAll(/```(\w+(?: \w+)*)(?=\\n|\n)/g)].map(([, info = ""]) => info);
+  return [
+    ...claims,
+    ...[...paths].flatMap((page) => infos.map((info) => ({ page, info, words: "" }))),
+  ];
+}

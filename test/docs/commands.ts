@@ -1,0 +1,104 @@
+/** Checks the commands of `bash account` and `bash repository` blocks, which no test can run. */
+import { readFileSync } from "node:fs";
+import { benchCommands } from "../tools/bench-commands.ts";
+import { wranglerProblems } from "./wrangler-commands.ts";
+import type { Block } from "./pages.ts";
+
+/** Whether a block's commands need an account, or take long. */
+export const isCheckedCommand = ({ language, info }: Block): boolean =>
+  language === "bash" && (info[0] === "account" || info[0] === "repository");
+
+const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
+  scripts: Readonly<Record<string, string>>;
+};
+
+/** Programs that every reader has, or that another program on the page installs. */
+const otherPrograms = new Set(
+  "awk cat cd cp curl dig echo export git grep head jq ls mkdir openssl printf rm sort tail uniq wc".split(
+    " ",
+  ),
+);
+
+/** Programs of this project, run by `npx`. */
+const projectPrograms = new Set(["oxfmt", "vitest", "tsc"]);
+
+/** Returns one text for each command that does not exist. */
+export const commandProblems = (text: string): string[] =>
+  commandsIn(text).flatMap((words) =>
+    problemsOf(words).map((problem) => `${words.join(" ")}: ${problem}`),
+  );
+
+function problemsOf([program = "", ...words]: readonly string[]): readonly string[] {
+  switch (program) {
+    case "npm":
+      return npmProblems(words);
+    case "npx": {
+      const [name = "", ...rest] = words;
+      if (name === "wrangler") return wranglerProblems(rest);
+      return projectPrograms.has(name) ? [] : [`unknown program ${name}`];
+    }
+    default:
+      return otherPrograms.has(program) ? [] : [`unknown program ${program}`];
+  }
+}
+
+function npmProblems(words: readonly string[]): string[] {
+  const [command = ""] = words;
+  if (command === "ci" || command === "install") return [];
+  const script = scriptOf(words);
+  if (scripts[script] === undefined) return [`package.json has no script ${script}`];
+  if (command !== "run" && command !== "start" && command !== "test")
+    return [`expected npm run ${script}`];
+  const own = words.indexOf("--") < 0 ? [] : words.slice(words.indexOf("--") + 1);
+  if (script === "deploy") return wranglerProblems(["deploy", ...own]);
+  const [name = ""] = own;
+  return script === "bench" && !Object.hasOwn(benchCommands, name) ? [`unknown name ${name}`] : [];
+}
+
+function scriptOf(words: readonly string[]): string {
+  const named = words.filter((word) => !word.startsWith("-"));
+  return (named[0] === "run" ? named[1] : named[0]) ?? "";
+}
+
+/** A command of this project with options, whose `--help` lists them. */
+export interface OwnUsage {
+  /** The words after `npm run`, up to the options. */
+  readonly command: readonly string[];
+  /** The names of options, with their dashes. */
+  readonly options: readonly string[];
+}
+
+/** The options of npm scripts that have no other check. wrangler knows those of `npm run deploy`. */
+export const ownUsages = (text: string): OwnUsage[] =>
+  commandsIn(text).flatMap(([program, ...words]) => {
+    const script = scriptOf(words);
+    if (program !== "npm" || !["start", "check-config", "bench"].includes(script)) return [];
+    const own = words.slice(words.indexOf("--") + 1);
+    const options = own.filter((word) => /^--?[a-z]/.test(word));
+    const name = script === "bench" ? own.slice(0, 1) : [];
+    return [{ command: [script, "--", ...name], options: options.map(optionName) }];
+  });
+
+export const optionName = (word: string): string => word.replace(/=.*/s, "");
+
+/** The words of each simple command, without comments, assignments, redirections and quotation marks. */
+export function commandsIn(text: string): string[][] {
+  const commands: string[][] = [[]];
+  for (const [token] of text.replaceAll("\\\n", " ").matchAll(tokens)) {
+    if (/^(?:\n|;|&&?|\|\|?)$/.test(token)) commands.push([]);
+    else if (!token.startsWith("#")) commands.at(-1)?.push(token.replace(/(["'])([^]*?)\1/g, "$2"));
+  }
+  return commands.map(withoutShellSyntax).filter(({ length }) => length > 0);
+}
+
+/** Separators, comments, and words, which may contain quoted parts. */
+const tokens = /\n|&&|\|\||[;&|]|#[^\n]*|(?:"[^"]*"|'[^']*'|[^\s;&|"'])+/g;
+
+function withoutShellSyntax(words: readonly string[]): string[] {
+  const start = words.findIndex((word) => !/^[A-Z_]+=/.test(word));
+  return words
+    .slice(start < 0 ? words.length : start)
+    .filter(
+      (word, index, all) => !/^\d?[<>]/.test(word) && !/^\d?[<>]+$/.test(all[index - 1] ?? ""),
+    );
+}

@@ -1,0 +1,61 @@
+/** Compares the log lines in `json event` blocks with the declared events. */
+import { isRecord } from "../../src/validation/problems.ts";
+import { declaredEvents, type DeclaredField } from "../observability/declared-events.ts";
+import type { Block } from "./pages.ts";
+
+export const isEvent = ({ language, info }: Block): boolean =>
+  language === "json" && info.join(" ") === "event";
+
+/** Returns one text for each event, field and value that no event has. A block shows one event, or one on each line. */
+export function eventProblems(text: string): string[] {
+  const events = documentsOf(text);
+  return events.length === 0 ? ["expected an event"] : events.flatMap(problemsOf);
+}
+
+function documentsOf(text: string): unknown[] {
+  try {
+    return [JSON.parse(text) as unknown];
+  } catch {
+    const lines = text.split("\n").filter((line) => line.trim() !== "");
+    return lines.map(parsed);
+  }
+}
+
+/** The line itself if it is not JSON. */
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line) as unknown;
+  } catch {
+    return line;
+  }
+}
+
+function problemsOf(value: unknown): string[] {
+  if (!isRecord(value)) return [`expected an event in JSON, got ${JSON.stringify(value)}`];
+  const { event: name, ...fields } = value;
+  const declared = declaredEvents.get(String(name));
+  if (declared === undefined) return [`unknown event ${String(name)}`];
+  const missing = declared.filter(({ name: each, isOptional }) => !isOptional && !(each in fields));
+  const unknown = Object.keys(fields).filter(
+    (field) => !declared.some((each) => each.name === field),
+  );
+  const wrong = declared.filter(
+    (field) => field.name in fields && !isOfType(fields[field.name], field),
+  );
+  return [
+    ...missing.map((field) => `${String(name)}: the field ${field.name} is missing`),
+    ...unknown.map((field) => `${String(name)}: unknown field ${field}`),
+    ...wrong.map((field) => `${String(name)}: ${field.name} is no ${field.type}`),
+  ];
+}
+
+const isOfType = (value: unknown, { type }: DeclaredField): boolean =>
+  type.split("|").some((each) => isOfSimpleType(value, each.trim()));
+
+function isOfSimpleType(value: unknown, type: string): boolean {
+  if (type === "readonly string[]") {
+    return Array.isArray(value) && value.every((each) => typeof each === "string");
+  }
+  if (type === "null") return value === null;
+  return type.startsWith('"') ? JSON.stringify(value) === type : typeof value === type;
+}
