@@ -5,7 +5,7 @@ import { measuredOf } from "./http/autocannon.ts";
 import { type Contestant, contestants } from "./http/contestants.ts";
 import { faultOf, type MeasuredResponses } from "./http/load.ts";
 import { httpDocs, recordedRun } from "./http/docs.ts";
-import { peersSentence } from "./http/peers.ts";
+import { peersText } from "./http/peers.ts";
 import { runOf, type Setting } from "./http/record.ts";
 import { quantile, ratioOf, spreadOf } from "./http/statistics.ts";
 import { figuresTable, targetsTable } from "./http/tables.ts";
@@ -194,15 +194,15 @@ describe("the recorded run of the HTTP benchmark", () => {
     expect(outdated(httpDocs(last))).toEqual([]);
   });
 
-  it("the sentence about other rate limiters names which side is faster", () => {
+  it("the text about other rate limiters states which side is faster", () => {
     const slowed = last.figures.map((of) =>
       of.id === "check" ? { ...of, perSecond: { median: 509, least: 509, most: 509 } } : of,
     );
-    expect(peersSentence(last)).toMatch(
-      /^In requests per second on one machine, Headgate's strict `\/check` is [\d.]+ times as fast as `hono-rate-limiter`/,
+    expect(peersText(last)).toMatch(
+      /^In requests per second, Headgate's strict `\/check` is [\d.]+ times as fast as `hono-rate-limiter`/,
     );
-    expect(peersSentence({ ...last, figures: slowed })).toMatch(
-      /^In requests per second on one machine, `hono-rate-limiter` .+ is 2\.0 times as fast as Headgate; /,
+    expect(peersText({ ...last, figures: slowed })).toMatch(
+      /^Limiting is 2\.0 times as fast with `hono-rate-limiter` and /,
     );
   });
 

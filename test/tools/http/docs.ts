@@ -1,7 +1,7 @@
 /** The recorded run, and the tables and plots of `docs/benchmarks/results.md` that show it. */
 import { readFileSync } from "node:fs";
 import { type Generated, wrapped } from "../generated.ts";
-import { peersSentence, peersTable } from "./peers.ts";
+import { peersText, peersTable } from "./peers.ts";
 import { figuresOfRun } from "./plot.ts";
 import type { RecordedRun } from "./record.ts";
 import { figuresTable, setting, targetsSentence, targetsTable } from "./tables.ts";
@@ -19,7 +19,7 @@ export function httpDocs(run: RecordedRun): Generated {
     command: "npm run bench -- http",
     pages: {
       "docs/benchmarks/results.md": [
-        wrapped(peersSentence(run)),
+        wrapped(peersText(run)),
         peersTable(run),
         wrapped(setting(run)),
         `${targetsSentence(run)}\n\n${targetsTable(run)}`,

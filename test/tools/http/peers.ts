@@ -53,11 +53,11 @@ export function peersTable(run: RecordedRun): string {
   );
 }
 
-/** The answer in one sentence, with ratios of medians. */
-export function peersSentence(run: RecordedRun): string {
+/** The answer: a sentence about slower rate limiters and one about faster ones, with ratios of medians. */
+export function peersText(run: RecordedRun): string {
   const [strict, , store, binding, redis] = peersOf(run).map(({ allowed }) => allowed);
   const others = [
-    ["`hono-rate-limiter` with a Durable Object", store],
+    ["`hono-rate-limiter`", store],
     ["the rate-limit binding that wrangler emulates", binding],
     ["`rate-limiter-flexible` on Node with Redis", redis],
   ] as const;
@@ -67,10 +67,11 @@ export function peersSentence(run: RecordedRun): string {
     .map(({ name, value }) => `${value.toFixed(1)} times as fast as ${name}`);
   const faster = ratios
     .filter(({ value }) => value < 1)
-    .map(({ name, value }) => `${name} is ${(1 / value).toFixed(1)} times as fast as Headgate`);
-  const clauses = [
-    ...(slower.length > 0 ? [`Headgate's strict \`/check\` is ${slower.join(" and ")}`] : []),
-    ...faster,
-  ];
-  return `In requests per second on one machine, ${clauses.join("; ")}.`;
+    .map(({ name, value }) => `${(1 / value).toFixed(1)} times as fast with ${name}`);
+  return [
+    ...(slower.length > 0
+      ? [`In requests per second, Headgate's strict \`/check\` is ${slower.join(" and ")}.`]
+      : []),
+    ...(faster.length > 0 ? [`Limiting is ${faster.join(" and ")}.`] : []),
+  ].join(" ");
 }
