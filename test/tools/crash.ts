@@ -15,9 +15,9 @@ import { startWorkerd, type Workerd } from "./workerd.ts";
 type Durability = "confirmed" | "relaxed";
 
 const values = readOptions("crash", {
-  durability: { type: "string" },
-  kills: { type: "string", default: "20" },
-  connections: { type: "string", default: "16" },
+  durability: { type: "string", value: "name", about: "confirmed or relaxed. (default: both)" },
+  kills: { type: "string", value: "number", default: "20", about: "Kills for each durability." },
+  connections: { type: "string", value: "number", default: "16", about: "Concurrent requests." },
 });
 
 const durabilities = durabilityOf(values.durability);

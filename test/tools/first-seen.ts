@@ -14,8 +14,18 @@ import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 const values = readOptions("first-seen", {
-  shards: { type: "string", default: String(defaultShards) },
-  rounds: { type: "string", default: "5" },
+  shards: {
+    type: "string",
+    value: "number",
+    default: String(defaultShards),
+    about: "Number of shards.",
+  },
+  rounds: {
+    type: "string",
+    value: "number",
+    default: "5",
+    about: "Rounds. The median is printed.",
+  },
 });
 const shards = positiveInteger("shards", values.shards, mostShards);
 const rounds = positiveInteger("rounds", values.rounds, 1000);

@@ -20,13 +20,13 @@ import { whole } from "./table.ts";
 import { startWorkerd } from "./workerd.ts";
 
 const values = readOptions("fuzz", {
-  requests: { type: "string", default: "50000" },
-  seed: { type: "string", default: String(1 + Math.floor(Math.random() * 999_999_999)) },
-  connections: { type: "string", default: "24" },
+  requests: { type: "string", value: "number", default: "50000", about: "Requests to send." },
+  seed: { type: "string", value: "number", about: "The seed of an earlier run. (default: random)" },
+  connections: { type: "string", value: "number", default: "24", about: "Concurrent requests." },
 });
 const plan: FuzzOptions = {
   requests: positiveInteger("requests", values.requests),
-  seed: positiveInteger("seed", values.seed),
+  seed: positiveInteger("seed", values.seed ?? String(1 + Math.floor(Math.random() * 999_999_999))),
   connections: positiveInteger("connections", values.connections, 200),
 };
 

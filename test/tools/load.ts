@@ -19,12 +19,16 @@ import { startWorkerd, type Workerd } from "./workerd.ts";
 type Objects = "per-key" | "sharded";
 
 const values = readOptions("load", {
-  objects: { type: "string" },
-  shards: { type: "string" },
-  limit: { type: "string", default: "100" },
-  window: { type: "string", default: "1s" },
-  windows: { type: "string", default: "5" },
-  connections: { type: "string", default: "50" },
+  objects: { type: "string", value: "name", about: "per-key or sharded. (default: both)" },
+  shards: {
+    type: "string",
+    value: "number",
+    about: `Number of shards. (default: ${defaultShards})`,
+  },
+  limit: { type: "string", value: "units", default: "100", about: "Limit of a window." },
+  window: { type: "string", value: "duration", default: "1s", about: "Length of a window." },
+  windows: { type: "string", value: "number", default: "5", about: "Number of windows." },
+  connections: { type: "string", value: "number", default: "50", about: "Concurrent requests." },
 });
 
 const objectKinds = objectsOf(values.objects);

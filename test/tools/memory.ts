@@ -11,7 +11,9 @@ import { freePort, HeapInspector } from "./heap.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const values = readOptions("memory", { keys: { type: "string", default: "60000" } });
+const values = readOptions("memory", {
+  keys: { type: "string", value: "number", default: "60000", about: "New keys of each policy." },
+});
 const keys = positiveInteger("keys", values.keys);
 
 const isolateBytes = 128_000_000;
