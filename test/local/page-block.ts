@@ -1,8 +1,8 @@
 /** Code blocks of the pages in docs/, for tests that run them. */
-import { readFileSync } from "node:fs";
+import { type Page, readPage } from "../docs/pages.ts";
 
-/** The text of a page, such as "how-to/behind-nginx". */
-export const pageText = (page: string): string => readFileSync(`docs/${page}.md`, "utf8");
+/** A page, such as "how-to/behind-nginx". */
+export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
 
 /**
  * The only code block of a page with this info string and these words.
@@ -10,13 +10,14 @@ export const pageText = (page: string): string => readFileSync(`docs/${page}.md`
  * @throws Error if there is none, or more than one
  */
 export function pageBlock(page: string, info: string, words = ""): string {
-  const blocks = [...pageText(page).matchAll(/^```([^\n]+)\n([^]*?)^```$/gm)].filter(
-    ([, language, text = ""]) => language === info && text.includes(words),
+  const blocks = pageAt(page).blocks.filter(
+    (block) => [block.language, ...block.info].join(" ") === info && block.text.includes(words),
   );
-  if (blocks.length !== 1) {
+  const [block, ...others] = blocks;
+  if (block === undefined || others.length > 0) {
     throw new Error(
       `expected one block of ${info} with "${words}" in ${page}, got ${blocks.length}`,
     );
   }
-  return blocks[0]?.[2] ?? "";
+  return block.text;
 }

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { checkout } from "./checkout.ts";
-import { pageBlock, pageText } from "./page-block.ts";
+import { pageAt, pageBlock } from "./page-block.ts";
 
 const page = "how-to/from-another-worker";
 const configuration = pageBlock(page, "toml other");
@@ -169,7 +169,7 @@ describe("errors of service calls", () => {
     (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
 
   it("from the documented compatibility date on, a service call throws problem details", async () => {
-    expect(pageText(page)).toContain("before 2026-04-21");
+    expect(pageAt(page).text).toContain("before 2026-04-21");
     expect(await thrownTo("2026-04-21")).toEqual({
       message: expect.stringMatching(names),
       problem: expect.objectContaining({

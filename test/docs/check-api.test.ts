@@ -1,0 +1,107 @@
+/** The tables of docs/reference/check-api.md name what the OpenAPI document and the configuration accept. */
+import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/config/index.ts";
+import document from "../../src/http/wire/openapi.json" with { type: "json" };
+import { onlyBlock, readPage } from "./pages.ts";
+
+const path = "docs/reference/check-api.md";
+const { text } = readPage(path);
+
+/** The cells of a table's rows, by the heading of its section and its place there. */
+function rowsOf(heading: string, place = 0): string[][] {
+  const [, section = ""] =
+    new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#|(?![^]))`, "m").exec(text) ?? [];
+  const tables = section
+    .trim()
+    .split(/\n\n/)
+    .filter((part) => part.startsWith("|"));
+  const [, , ...rows] = (tables[place] ?? "").trim().split("\n");
+  return rows.map((row) =>
+    row
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+const names = (rows: readonly string[][]): string[] =>
+  rows.flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+
+const { schemas } = document.components;
+
+describe("the page about /check", () => {
+  it("the first table lists every call of the OpenAPI document, with its right", () => {
+    const operations = Object.entries(document.paths).flatMap(([route, methods]) =>
+      Object.entries(methods).map(([method, { description }]) => ({
+        call: `${method.toUpperCase()} /check${route === "/" ? "" : route}`,
+        right: /needs the right `(\w+)`/.exec(description)?.[1] ?? "",
+      })),
+    );
+    const listed = rowsOf("The HTTP API /check").map(([call = "", , right = ""]) => ({
+      call: /`([^`]+)`/.exec(call)?.[1] ?? "",
+      right: right.replaceAll("`", ""),
+    }));
+    expect(listed.map(({ call }) => call).toSorted()).toEqual(
+      operations.map(({ call }) => call).toSorted(),
+    );
+    for (const { call, right } of operations) {
+      const row = listed.find((each) => each.call === call);
+      // A settlement needs the right of the reservation, and forward that of a check.
+      expect(right === "" || right === row?.right).toBe(true);
+    }
+  });
+
+  it("the tables of fields list every field of a check and of an answer", () => {
+    const fields = new Set([
+      ...Object.keys(schemas.PolicyCheck.properties),
+      ...Object.keys(schemas.AdhocCheck.properties),
+    ]);
+    expect(new Set(names(rowsOf("Fields of a check")))).toEqual(fields);
+    expect(names(rowsOf("Fields of an answer"))).toEqual(schemas.Decision.required);
+    expect(
+      [
+        ...["name", "strategy", "limit", "windowMs"],
+        ...names(rowsOf("Fields of an answer", 1)),
+      ].toSorted(),
+    ).toEqual(schemas.LimitDecision.required.toSorted());
+  });
+
+  it("the tables of reasons list every reason", () => {
+    const [denied, allowed] = [names(rowsOf("Reasons")), names(rowsOf("Reasons", 1))];
+    expect(denied.toSorted()).toEqual(schemas.Problem.properties.reason.enum.toSorted());
+    expect(new Set([...denied, ...allowed])).toEqual(
+      new Set(schemas.Decision.properties.reason.enum),
+    );
+  });
+
+  it("the table of errors lists every status of a problem", () => {
+    const statuses = Object.values(document.paths)
+      .flatMap((methods) => Object.values(methods))
+      .flatMap(({ responses }) => Object.keys(responses))
+      .filter((status) => /^[45]\d\d$/.test(status));
+    const listed = rowsOf("Errors").map(([status]) => status);
+    // Every path answers 405 to other methods.
+    expect(new Set(listed)).toEqual(new Set([...statuses, "405"]));
+  });
+
+  it("the table of header fields lists every field that describes a request", () => {
+    const fields = document.paths["/forward"].get.parameters.flatMap((parameter) =>
+      "in" in parameter && parameter.in === "header" ? [parameter.name] : [],
+    );
+    expect(
+      names(rowsOf("GET /check/forward"))
+        .filter((name) => name.startsWith("X-"))
+        .toSorted(),
+    ).toEqual(fields.toSorted());
+  });
+
+  it("the example of CHECK_TOKENS is valid, and the table lists its fields", () => {
+    const CHECK_TOKENS = onlyBlock(path, "text", "figure").text;
+    const { checkTokens } = parseConfig({ KEY_SECRET: "k", LIMITS: "1/minute", CHECK_TOKENS });
+    expect(checkTokens.map(({ tenant, may }) => [tenant, [...may]])).toEqual([
+      [null, ["check", "look", "forget", "adhoc"]],
+      ["acme", ["check", "look"]],
+    ]);
+    expect(rowsOf("Tokens").map(([name]) => name)).toEqual(["`token`", "`tenant`", "`may`"]);
+  });
+});
