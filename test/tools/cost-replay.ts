@@ -1,4 +1,7 @@
 /** Replays the traffic of a shape through the limiter and adds up what its objects are billed for. */
+import { parseConfig, type Policy } from "../../src/config/index.ts";
+import { DenyCache } from "../../src/limiter/client/deny-cache.ts";
+import { randomFrom } from "../random.ts";
 import { CostedObject } from "./cost-object.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
 import { dollarsFor, prices } from "./prices.ts";
@@ -18,6 +21,15 @@ export interface Bill {
 
 /** The assumed CPU time of the Worker for each decision. */
 const workerMs = 1;
+
+/** Its limits are replaced by those of each shape. */
+const policy = firstPolicy();
+
+function firstPolicy(): Policy {
+  const [first] = parseConfig({ KEY_SECRET: "s", LIMITS: "1/second" }).policies;
+  if (first === undefined) throw new Error("a policy was configured");
+  return first;
+}
 
 export interface ShapeCost {
   readonly shape: CostShape;
@@ -50,11 +62,20 @@ async function billOf(shape: CostShape, scale: number): Promise<Bill> {
 export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[]): Promise<Bill> {
   const object = new CostedObject();
   const { limits, durability } = shape;
-  const charges = [{ policy: "p", limits, cost: 1 }];
+  const charges = [{ policy: policy.name, limits, cost: 1 }];
+  const random = randomFrom(6);
+  const denyCaches = Array.from({ length: shape.isolates }, () => new DenyCache());
   let denied = 0;
   for (const { atMs, key } of arrivals) {
-    const { decisions } = await object.check(atMs, { key, charges, durability });
-    if (decisions[0]?.allowed !== true) denied++;
+    const denyCache = denyCaches[Math.floor(random() * denyCaches.length)];
+    const group = [{ policy: { ...policy, limits }, partitionKey: key, cost: 1 }];
+    if (denyCache !== undefined && denyCache.recall(group, atMs) !== null) {
+      denied++;
+      continue;
+    }
+    const reply = await object.check(atMs, { key, charges, durability });
+    if (reply.decisions[0]?.allowed !== true) denied++;
+    denyCache?.remember(group, reply, { calledAtMs: atMs, answeredAtMs: atMs });
   }
   // A shard in use is never empty, so its rows are deleted one by one. The deleteAll at the end of this traffic would
   // hide these deletions, so it is left out.
@@ -73,12 +94,19 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
   };
 }
 
+/** The prices of the parts of an object's bill, in dollars. */
+export const partDollars = (bill: Bill): Record<"rows" | "calls" | "seconds", number> => ({
+  rows:
+    dollarsFor(bill.rowsWritten, prices.rowsWritten) + dollarsFor(bill.rowsRead, prices.rowsRead),
+  calls: dollarsFor(bill.calls + bill.alarms, prices.objectRequests),
+  seconds: dollarsFor(bill.activeSeconds, prices.objectSeconds),
+});
+
 /** The price of the objects, in dollars. */
-export const objectDollars = (bill: Bill): number =>
-  dollarsFor(bill.rowsWritten, prices.rowsWritten) +
-  dollarsFor(bill.rowsRead, prices.rowsRead) +
-  dollarsFor(bill.calls + bill.alarms, prices.objectRequests) +
-  dollarsFor(bill.activeSeconds, prices.objectSeconds);
+export function objectDollars(bill: Bill): number {
+  const { rows, calls, seconds } = partDollars(bill);
+  return rows + calls + seconds;
+}
 
 /** The price of the Worker, in dollars, with one request for each decision. */
 export const workerDollars = ({ decisions }: Bill): number =>

@@ -15,6 +15,8 @@ export interface CostShape {
   readonly durability: "relaxed" | "confirmed";
   /** Whether its objects are shards, which stay in use after this traffic. */
   readonly isSharded: boolean;
+  /** The number of isolates that cache denials; 0 when every decision calls the object. */
+  readonly isolates: number;
   /**
    * The arrivals of each object in order.
    * @param scale the share of the traffic to generate; 1 for all
@@ -61,19 +63,29 @@ function visitors(scale: number): Arrival[][] {
   });
 }
 
-function sharded(arrivals: readonly (readonly Arrival[])[]): Arrival[][] {
+/** Ten new keys a second, with one request each. */
+function newKeys(scale: number): Arrival[][] {
+  const random = randomFrom(8);
+  let atMs = startMs;
+  return Array.from({ length: 20_000 * scale }, (_, number) => {
+    atMs += between(random, 0, 200);
+    return [{ atMs, key: `key-${number}` }];
+  });
+}
+
+function sharded(arrivals: ReturnType<CostShape["objects"]>): Arrival[][] {
   const random = randomFrom(4);
   const objects: Arrival[][] = Array.from({ length: shards }, () => []);
   for (const visitor of arrivals) objects[between(random, 0, shards - 1)]?.push(...visitor);
   return objects.map((each) => each.toSorted((a, b) => a.atMs - b.atMs));
 }
 
-const relaxed = { durability: "relaxed", isSharded: false } as const;
+const relaxed = { durability: "relaxed", isSharded: false, isolates: 0 } as const;
 
 const hot = {
   ...relaxed,
   name: "a hot key",
-  traffic: "1,000 decisions a second on one key, 100,000/minute",
+  traffic: "1,000 decisions per second on one key; the limit is 100,000 per minute",
   limits: limits("100000/minute"),
   objects: steady(1, 100_000, 1),
 };
@@ -81,9 +93,34 @@ const hot = {
 const visits = {
   ...relaxed,
   name: "visitors, an object each",
-  traffic: "10 new keys a second, 20 decisions each in two minutes, 100/minute",
+  traffic: "10 new keys per second, 20 decisions each in two minutes; the limit is 100 per minute",
   limits: limits("100/minute"),
   objects: visitors,
+} satisfies CostShape;
+
+const once = {
+  ...relaxed,
+  name: "new keys, an object each",
+  traffic: "10 new keys per second with one decision each; the limit is 100 per minute",
+  limits: limits("100/minute"),
+  objects: newKeys,
+};
+
+const inShards = (shape: typeof visits): CostShape => ({
+  ...shape,
+  name: shape.name.replace(", an object each", ` in ${shards} shards`),
+  traffic: `the same, with all keys in ${shards} objects`,
+  isSharded: true,
+  objects: (scale) => sharded(shape.objects(scale)),
+});
+
+const flood = {
+  ...relaxed,
+  name: "a flood",
+  traffic: "10,000 decisions per minute on one key in 10 isolates; the limit is 100 per minute",
+  limits: limits("100/minute"),
+  objects: steady(5, 100_000, 6),
+  isolates: 10,
 };
 
 /** Common shapes first, then settings that change the cost of the first shape. */
@@ -92,35 +129,31 @@ export const costShapes: readonly CostShape[] = [
   {
     ...relaxed,
     name: "a cold key",
-    traffic: "a decision a minute on one key, 100/hour",
+    traffic: "a decision per minute on one key; the limit is 100 per hour",
     limits: limits("100/hour"),
     objects: steady(2, 10_000, 60_000),
   },
   visits,
+  inShards(visits),
+  once,
+  inShards(once),
+  flood,
   {
-    ...visits,
-    name: `visitors in ${shards} shards`,
-    traffic: "the same",
-    isSharded: true,
-    objects: (scale) => sharded(visitors(scale)),
-  },
-  {
-    ...relaxed,
-    name: "a flood",
-    traffic: "10,000 decisions a minute on one key, 100/minute",
-    limits: limits("100/minute"),
-    objects: steady(5, 100_000, 6),
+    ...flood,
+    name: "the flood, no deny cache",
+    traffic: "the same flood with `denyCache = false`",
+    isolates: 0,
   },
   {
     ...hot,
     name: "the hot key, confirmed",
-    traffic: 'the same, `durability = "confirmed"`',
+    traffic: 'the same hot key with `durability = "confirmed"`',
     durability: "confirmed",
   },
   {
     ...hot,
     name: "the hot key, limit per 5 s",
-    traffic: "the same, 10,000/5s",
+    traffic: "the same hot key; the limit is 10,000 per 5 s",
     limits: limits("10000/5s"),
   },
 ];

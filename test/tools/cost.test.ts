@@ -1,4 +1,4 @@
-/** The README's cost table equals the computed one, and its counts stay within the budgets. */
+/** The page about costs shows the computed table, whose counts stay within the budgets. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CostedObject } from "./cost-object.ts";
@@ -10,8 +10,9 @@ import {
   workerDollars,
 } from "./cost-replay.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
-import { costHeader, costRow } from "./cost-table.ts";
-import { cellsOf } from "./table.ts";
+import { costDocs, costPage } from "./cost-page.ts";
+import { centsText, totalDollars } from "./cost-table.ts";
+import { outdated } from "./generated.ts";
 
 const costs = await measureCosts();
 
@@ -36,20 +37,31 @@ const allowed = ({ decisions, denied }: Bill): number => decisions - denied;
 const keyRows = ({ rowsWritten, alarms }: Bill): number => rowsWritten - alarms;
 
 describe("the cost table", () => {
-  it("the README's cost table equals the computed one", () => {
-    const [, section = ""] = readFileSync("README.md", "utf8").split(/^#+ What it costs$/m);
-    expect(cellsOf(section)).toEqual([costHeader, ...costs.map(costRow)]);
+  it("the page about costs has the computed tables and plot", () => {
+    expect(outdated(costDocs(costs))).toEqual([]);
+  });
+
+  it("the first sentence of the page states the lowest and the highest price", () => {
+    const dollars = costs.map(totalDollars);
+    const [, first = ""] = /^# [^\n]*\n+(.*?)\.\s/s.exec(readFileSync(costPage, "utf8")) ?? [];
+    expect(first).toContain(centsText(Math.min(...dollars)));
+    expect(first).toContain(centsText(Math.max(...dollars)));
   });
 
   it("the cost table is the same in every run", async () => {
     expect(await measureCosts(0.02)).toEqual(await measureCosts(0.02));
   });
 
-  it("only the flood shape has denied calls", () => {
-    for (const { bill } of costs) expect(bill.calls).toBe(bill.decisions);
-    const denied = costs.filter(({ bill }) => bill.denied > 0);
-    expect(denied.map(({ shape }) => shape.name)).toEqual(["a flood"]);
-    expect(billOf("a flood").denied / billOf("a flood").decisions).toBeCloseTo(0.99, 2);
+  it("only the floods are denied, and only the deny cache saves calls", () => {
+    const floods = ["a flood", "the flood, no deny cache"];
+    const isDenied = costs.filter(({ bill }) => bill.denied > 0).map(({ shape }) => shape.name);
+    expect(isDenied).toEqual(floods);
+    const isCached = costs.filter(({ bill }) => bill.calls < bill.decisions);
+    expect(isCached.map(({ shape }) => shape.name)).toEqual(["a flood"]);
+    expect(billOf("a flood").calls).toBeLessThan(billOf("a flood").decisions / 5);
+    for (const name of floods) {
+      expect(billOf(name).denied / billOf(name).decisions).toBeCloseTo(0.99, 2);
+    }
   });
 
   it("the price is the sum of the counted operations at Cloudflare's prices", () => {

@@ -7,15 +7,21 @@ export interface Price {
   readonly unit: string;
   /** The quantity included each month. The figures ignore it, because they are the cost of additional traffic. */
   readonly included: string;
-  readonly source: string;
+  readonly source: keyof typeof sources;
 }
 
 /** The month in which the sources were read. */
-export const readIn = "2026-11";
+export const readIn = "November 2026";
 
 const million = 1_000_000;
-const workers = "https://developers.cloudflare.com/workers/platform/pricing/";
-const durableObjects = "https://developers.cloudflare.com/durable-objects/platform/pricing/";
+/** The addresses of Cloudflare's price lists. */
+export const sources = {
+  "Workers pricing": "https://developers.cloudflare.com/workers/platform/pricing/",
+  "Durable Objects pricing": "https://developers.cloudflare.com/durable-objects/platform/pricing/",
+} as const;
+
+const workers = "Workers pricing";
+const durableObjects = "Durable Objects pricing";
 
 export const prices = {
   workerRequests: {

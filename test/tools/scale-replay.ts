@@ -63,6 +63,7 @@ function replayed(
     limits: parseLimits("1000000/minute", { policy: "p", strategy: "sliding-window-counter" }),
     durability: "relaxed",
     isSharded,
+    isolates: 0,
     objects: () => [arrivals],
   };
   return billOfObject(shape, arrivals);
