@@ -1,9 +1,20 @@
-/** `npm run bench -- simulate`: prints how much a key is over- and under-admitted. Every run prints the same table. */
+/**
+ * `npm run bench -- simulate`: prints how much a key is over- and under-admitted. Every run prints the same table.
+ * `--write` writes it and its plot into the page.
+ */
+import { writeGenerated } from "../tools/generated.ts";
 import { readOptions } from "../tools/options.ts";
-import { markdownTable } from "../tools/table.ts";
-import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";
+import { measureAdmission } from "./admission.ts";
+import { admissionDocs, admissionPage, admissionTable } from "./admission-page.ts";
 
-readOptions("simulate", {});
+const { write } = readOptions("simulate", {
+  write: {
+    type: "boolean",
+    default: false,
+    about: `Write the table and the plot into ${admissionPage}.`,
+  },
+});
 
-const rows = (await measureAdmission()).map(admissionRow);
-console.log(markdownTable(admissionHeader, rows));
+const measured = await measureAdmission();
+if (write) writeGenerated(admissionDocs(measured));
+else console.log(admissionTable(measured));

@@ -1,20 +1,29 @@
-/** The README's table of over- and under-admission by consistency. */
+/** The page about consistency shows the measured over-admission. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { cellsOf } from "../tools/table.ts";
-import { admissionHeader, admissionRow, measureAdmission } from "./admission.ts";
+import { outdated } from "../tools/generated.ts";
+import { measureAdmission, percentText } from "./admission.ts";
+import { admissionDocs, admissionPage } from "./admission-page.ts";
 
 describe("the admission table", async () => {
   const measurements = await measureAdmission();
 
-  it("the README has the measured admission table", () => {
-    const [, section = ""] = readFileSync("README.md", "utf8").split("`npm run simulate` plays");
-    expect(cellsOf(section)).toEqual([admissionHeader, ...measurements.map(admissionRow)]);
+  it("the page about consistency has the measured table and plot", () => {
+    expect(outdated(admissionDocs(measurements))).toEqual([]);
+  });
+
+  it("the text of the page states each measured over-admission", () => {
+    const [, answer = ""] = readFileSync(admissionPage, "utf8").split(/^## /m);
+    expect(answer).toMatch(/^How exact is eventual\?/);
+    const stated = measurements.flatMap(({ setting, over }) =>
+      setting.consistency === "eventual" ? percentText(over) : [],
+    );
+    for (const percent of stated) expect(answer).toContain(percent);
   });
 
   it("only eventual consistency in several isolates over-admits", () => {
-    for (const { consistency, isolates, over } of measurements) {
-      expect(over > 0).toBe(consistency === "eventual" && isolates > 1);
+    for (const { setting, isolates, over } of measurements) {
+      expect(over > 0).toBe(setting.consistency === "eventual" && isolates > 1);
     }
   });
 });

@@ -1,21 +1,43 @@
 /** Simulates how much a key is over- and under-admitted, by consistency and number of isolates. */
 import { type Random, randomFrom } from "../random.ts";
+import { whole } from "../tools/table.ts";
 import { mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
 import { SimulatedIsolate, SimulatedObject, startMs, World } from "./world.ts";
 
+/** The traffic and the network of every setting. */
 export const shape = {
-  limit: 1_000,
-  windowMs: 10_000,
-  windows: 6,
-  /** Three times the limit. */
+  /** Three times what each setting's limit allows. */
   requestsPerSecond: 300,
   /** The longest delay of one direction. */
   maximumDelayMs: 40,
 } as const;
 
+export interface AdmissionSetting {
+  readonly consistency: "strict" | "leased" | "eventual";
+  readonly syncEvery?: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  /** The length of the run, in windows. */
+  readonly windows: number;
+  /** The numbers of isolates that share the traffic evenly. */
+  readonly isolateCounts: readonly number[];
+}
+
+const tenSeconds = { limit: 1_000, windowMs: 10_000, windows: 4 } as const;
+const minute = { limit: 6_000, windowMs: 60_000, windows: 2 } as const;
+const eventual = { consistency: "eventual", syncEvery: "1s" } as const;
+
+export const admissionSettings: readonly AdmissionSetting[] = [
+  { consistency: "strict", ...tenSeconds, isolateCounts: [1, 10, 100] },
+  { consistency: "leased", ...tenSeconds, isolateCounts: [1, 10, 100] },
+  { ...eventual, ...tenSeconds, isolateCounts: [1, 10, 100, 1_000] },
+  { ...eventual, syncEvery: "100ms", ...tenSeconds, isolateCounts: [10] },
+  { ...eventual, ...minute, isolateCounts: [10] },
+];
+
 export interface Measurement {
-  readonly consistency: string;
+  readonly setting: AdmissionSetting;
   readonly isolates: number;
   /** The excess of the fullest window over the limit, as a share of the limit. */
   readonly over: number;
@@ -25,8 +47,13 @@ export interface Measurement {
   readonly calls: number;
 }
 
-export async function measure(consistency: string, count: number, seed = 1): Promise<Measurement> {
-  const { limit, windowMs, windows, requestsPerSecond, maximumDelayMs } = shape;
+export async function measure(
+  setting: AdmissionSetting,
+  count: number,
+  seed = 1,
+): Promise<Measurement> {
+  const { consistency, syncEvery, limit, windowMs, windows } = setting;
+  const { requestsPerSecond, maximumDelayMs } = shape;
   const world = new World();
   const random = randomFrom(seed);
   const object = new SimulatedObject(world, randomFrom(seed + 1), {
@@ -35,7 +62,11 @@ export async function measure(consistency: string, count: number, seed = 1): Pro
     unanswered: 0,
   });
   const limits = { limit, window: `${windowMs}ms`, strategy: "sliding-log" };
-  const policy = policyWith({ limits, consistency });
+  const policy = policyWith({
+    limits,
+    consistency,
+    ...(syncEvery !== undefined && { syncEvery }),
+  });
   const isolates = Array.from(
     { length: count },
     (_, index) => new SimulatedIsolate(world, object, policy, index, 0),
@@ -55,7 +86,7 @@ export async function measure(consistency: string, count: number, seed = 1): Pro
     .toSorted((a, b) => a.atMs - b.atMs);
   const units = admitted.reduce((sum, each) => sum + each.units, 0);
   return {
-    consistency,
+    setting,
     isolates: count,
     over: Math.max(0, mostIn(windowMs, admitted) / limit - 1),
     under: Math.max(0, 1 - units / (limit * windows)),
@@ -69,34 +100,35 @@ const waitMs = (random: Random, perSecond: number): number =>
 
 export const admissionHeader = [
   "`consistency`",
+  "`syncEvery`",
+  "limit",
   "isolates",
-  "over-admitted, in the worst window",
-  "under-admitted, over all",
-  "calls for 1,000 requests",
+  "over-admitted",
+  "under-admitted",
+  "calls",
 ];
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+export const percentText = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-export const admissionRow = ({
-  consistency,
-  isolates,
-  over,
-  under,
-  calls,
-}: Measurement): string[] => [
-  `\`"${consistency}"\``,
-  String(isolates),
-  percent(over),
-  percent(under),
-  String(Math.round(calls)),
+export const limitText = ({ limit, windowMs }: AdmissionSetting): string =>
+  `${whole(limit)} per ${windowMs / 1_000} s`;
+
+export const admissionRow = ({ setting, isolates, over, under, calls }: Measurement): string[] => [
+  `\`"${setting.consistency}"\``,
+  setting.syncEvery === undefined ? "" : `\`"${setting.syncEvery}"\``,
+  limitText(setting),
+  whole(isolates),
+  percentText(over),
+  percentText(under),
+  whole(calls),
 ];
 
 export async function measureAdmission(): Promise<Measurement[]> {
   const all: Measurement[] = [];
-  for (const consistency of ["strict", "leased", "eventual"]) {
-    for (const isolates of [1, 10, 100]) {
+  for (const setting of admissionSettings) {
+    for (const isolates of setting.isolateCounts) {
       // oxlint-disable-next-line no-await-in-loop
-      all.push(await measure(consistency, isolates));
+      all.push(await measure(setting, isolates));
     }
   }
   return all;
