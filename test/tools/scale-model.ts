@@ -1,7 +1,6 @@
 /**
  * Computes what a second of traffic costs on Cloudflare. Write-behind is a formula here, and a test compares it with
- * a replay of the object's own code. The formulas for leased and eventual are derived from the design, and no test
- * compares them with the code.
+ * a replay of the object's own code. Another test compares the calls of leased and eventual with a simulation of isolates.
  */
 import type { Bill } from "./cost-replay.ts";
 import { prices } from "./prices.ts";
@@ -43,12 +42,18 @@ const idleMemorySeconds = 10;
 const sweptAfterSeconds = 150;
 /** The longer a row stays in use, the longer its alarm is postponed: up to an hour. */
 const alarmSeconds = 3_600;
-/** The lifetime of a slice. Calls and rows of `leased` are inversely proportional to it. */
-const sliceSeconds = 1;
 /**
- * A slice costs a call and a row, and saves a call for each decision. With fewer decisions than this, it costs more.
+ * Calls of an isolate that borrows, per second. It asks for the next slice 0.2 s before the end of the last one (`lease.ts`),
+ * and returns the unused units of a slice when its second is over.
  */
-export const worthwhileUnits = 1 + prices.rowsWritten.dollars / prices.objectRequests.dollars;
+const borrowsPerSecond = 1.25;
+const returnsPerSecond = 1;
+/** An isolate borrows when it has spent this many units of a key within a second (`lease.ts`). */
+const leastDemand = 6;
+/** Each slice is a row. With fewer decisions per second and isolate than this, `leased` costs more than `strict`. */
+export const worthwhileUnits =
+  borrowsPerSecond * (1 + prices.rowsWritten.dollars / prices.objectRequests.dollars) +
+  returnsPerSecond;
 /** The default of `syncEvery`. */
 const defaultSyncSeconds = 1;
 /** Keys of a shard are synced together (`sync-queue.ts`): at most this many in a call. */
@@ -132,12 +137,12 @@ function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
     const syncs = isolates * startRate(allowed / isolates, syncSecondsOf(way));
     return { keys, calls: syncs, changes: syncs, slices: 0 };
   }
-  // Isolates that expect no second request within a slice's time call for each request. One call settles a slice and borrows
-  // the next.
-  const borrowing = isolates / sliceSeconds;
-  return consistency === "leased" && allowed > borrowing
-    ? { keys, calls: borrowing + refusing, changes: 0, slices: borrowing }
-    : { keys, calls: allowed + refusing, changes: allowed, slices: 0 };
+  // Isolates with less demand call for each request.
+  if (consistency === "leased" && allowed / isolates >= leastDemand) {
+    const [borrows, returns] = [isolates * borrowsPerSecond, isolates * returnsPerSecond];
+    return { keys, calls: borrows + returns + refusing, changes: returns, slices: borrows };
+  }
+  return { keys, calls: allowed + refusing, changes: allowed, slices: 0 };
 }
 
 const syncSecondsOf = ({ syncSeconds = defaultSyncSeconds }: ServingMode): number => syncSeconds;

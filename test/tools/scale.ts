@@ -1,30 +1,37 @@
 /**
- * `npm run bench -- scale`: updates the tables of `scale.md`. With --rate, prints the table for that traffic instead.
- * Options: --rate <requests a second>, --keys <number>, --isolates <number>.
+ * `npm run bench -- scale`: prints the tables of the page about capacity, which are the same on every run. `--write` writes
+ * them into the page. With --rate, --keys or --isolates, prints a table for that traffic instead.
  */
-import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeGenerated } from "./generated.ts";
 import { positiveInteger, readOptions } from "./options.ts";
-import { ownTable, pagePath, pageWith, tables } from "./scale-page.ts";
+import { ownTable, scaleDocs, scalePage, scaleTables } from "./scale-page.ts";
 import { replays } from "./scale-replay.ts";
 import { isolatesFor } from "./scale-traffic.ts";
-import { markdownTable } from "./table.ts";
+import { markdownTable, whole } from "./table.ts";
 
-const values = readOptions("scale", {
-  rate: { type: "string" },
-  keys: { type: "string" },
-  isolates: { type: "string" },
+const { write, ...traffic } = readOptions("scale", {
+  rate: { type: "string", value: "number", about: "Requests per second; 1000 unless given." },
+  keys: { type: "string", value: "number", about: "Keys; 1000000 unless given." },
+  isolates: {
+    type: "string",
+    value: "number",
+    about: "Isolates; one per 1000 requests per second and at least 100 unless given.",
+  },
+  write: { type: "boolean", default: false, about: `Write the tables into ${scalePage}.` },
 });
 
-if (Object.keys(values).length === 0) {
-  writeFileSync(pagePath, pageWith(readFileSync(pagePath, "utf8"), tables(await replays())));
-  execFileSync("oxfmt", [pagePath]);
-} else {
-  const rate = positiveInteger("rate", values.rate ?? "1000");
-  const keys = positiveInteger("keys", values.keys ?? "1000000");
-  const isolates = positiveInteger("isolates", values.isolates ?? String(isolatesFor(rate)));
+if (Object.keys(traffic).length > 0) {
+  const rate = positiveInteger("rate", traffic.rate ?? "1000");
+  const keys = positiveInteger("keys", traffic.keys ?? "1000000");
+  const isolates = positiveInteger("isolates", traffic.isolates ?? String(isolatesFor(rate)));
   const { header, rows } = ownTable(rate, keys, isolates);
-  console.log(`${rate} requests a second, ${keys} keys by Zipf's law, ${isolates} isolates; for a million decisions:
+  console.log(`${whole(rate)} requests per second, ${whole(keys)} keys by Zipf's law, ${whole(isolates)} isolates; for a million decisions:
 
-${markdownTable(header, rows)}`);
+${markdownTable(header, rows)}
+
+† more than the 1,000 calls per second that one object can take`);
+} else {
+  const replayed = await replays();
+  if (write) writeGenerated(scaleDocs(replayed));
+  else console.log(scaleTables(replayed).join("\n\n"));
 }
