@@ -1,6 +1,6 @@
 /**
- * Events for operators, one line of JSON each. No event contains a key, a token or an address. README.md documents every
- * event and what to do about it.
+ * Events for operators, one line of JSON each. No event contains a key, a token or an address. `docs/operate/logs.md`
+ * documents every event and what to do about it.
  */
 
 export type Event =
