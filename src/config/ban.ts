@@ -1,6 +1,12 @@
 /** The field `ban`: denies a key for some time after repeated denials. */
 import * as v from "valibot";
-import { acceptedDuration, type Limit, parseDuration, parseLimits } from "../strategies/index.ts";
+import {
+  acceptedDuration,
+  type Limit,
+  parseDuration,
+  parseLimits,
+  writtenDuration,
+} from "../strategies/index.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 
 /** Expressed as limits, so that meters count denials and bans like any other units. */
@@ -37,3 +43,14 @@ export const banSchema = v.pipe(
     term: parseLimits({ limit: 1, window: term, strategy: "fixed-window" }),
   })),
 );
+
+/** The value of `ban`, in the JSON schema. */
+export const writtenBan = () =>
+  v.union([
+    writtenDuration(),
+    v.strictObject({
+      after: integerFrom(1, mostStrikes),
+      within: writtenDuration(),
+      for: writtenDuration(),
+    }),
+  ]);

@@ -1,4 +1,5 @@
 /** The fields `overrides`, `allow` and `deny`: other limits for some keys, an allowlist and a blocklist. */
+import * as v from "valibot";
 import {
   acceptedStrategy,
   type Limit,
@@ -6,12 +7,14 @@ import {
   readLimits,
   strategies,
   type ReportAt,
+  writtenLimits,
 } from "../strategies/index.ts";
-import { type KeyPart, readKey } from "./key.ts";
+import { type KeyPart, mostKeyParts, readKey, verifiedParts } from "./key.ts";
 import {
   acceptedList,
   type Condition,
   type SubjectPattern,
+  longestText,
   looksLikeAddress,
   mostListEntries,
   readCondition,
@@ -196,4 +199,27 @@ function readOverrideLimits(
   return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
     reportAt(joinPath("limits", field), value, accepted),
   );
+}
+
+/** An entry of `allow` and `deny`, and the field `key` of an override, in the JSON schema. */
+function writtenSubject() {
+  const text = v.pipe(v.string(), v.minLength(1), v.maxLength(longestText));
+  return v.union([text, v.pipe(v.array(text), v.minLength(1), v.maxLength(mostKeyParts))]);
+}
+
+/** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
+export function writtenKeyRules() {
+  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=.*\\S`)));
+  const override = v.strictObject({
+    key: v.optional(writtenSubject()),
+    when: v.optional(when),
+    limits: writtenLimits(),
+    strategy: v.optional(v.picklist([...strategies.keys()])),
+  });
+  const subjects = v.optional(v.pipe(v.array(writtenSubject()), v.maxLength(mostListEntries)));
+  return {
+    overrides: v.optional(v.pipe(v.array(override), v.maxLength(mostListEntries))),
+    allow: subjects,
+    deny: subjects,
+  };
 }

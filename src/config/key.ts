@@ -1,4 +1,6 @@
 /** The fields `key` and `onMissingKey`: the parts of a partition key, and how a request that lacks one is treated. */
+import * as v from "valibot";
+import { anyCase } from "./schemas.ts";
 import { asText } from "../validation/problems.ts";
 
 interface KeyPartTraits {
@@ -109,3 +111,26 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
 /** Whether one caller can send any number of different values. */
 const isInventable = ({ isVerified = false, isCoarse = false }: KeyPartTraits): boolean =>
   !isVerified && !isCoarse;
+
+/** The value of `key`, in the JSON schema: one part, a list, or parts separated by commas. */
+export function writtenKey() {
+  const plain = v.picklist(Object.keys(plainParts));
+  const kinds = [
+    ...plain.options,
+    ...Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-+\\x2d-~]+`),
+  ];
+  const padded = String.raw`\s*(?:${kinds.join("|")})\s*`;
+  const part = v.pipe(v.string(), v.regex(new RegExp(`^${padded}$`)));
+  const list = v.pipe(v.string(), v.regex(new RegExp(`^${padded}(?:,${padded})*$`)));
+  const parts = v.pipe(v.array(v.union([plain, part])), v.minLength(1), v.maxLength(mostKeyParts));
+  return v.union([plain, list, parts]);
+}
+
+/** A regular expression for the parts that callers cannot invent, as conditions write them. */
+export const verifiedParts = (): string =>
+  [
+    ...Object.keys(plainParts).filter(
+      (kind) => isKindOf(plainParts, kind) && traitsOf({ kind }).isVerified === true,
+    ),
+    `${anyCase("jwt")}:[!-~]+`,
+  ].join("|");

@@ -132,3 +132,23 @@ export function writtenPathPattern(policy: unknown): PathPattern | null {
   const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));
   return "value" in pattern ? pattern.value : null;
 }
+
+/** The value of `match`, in the JSON schema. */
+export function writtenMatch() {
+  const name = v.pipe(v.string(), v.regex(token));
+  return v.strictObject({
+    ...matchEntries,
+    methods: v.optional(v.union([name, v.pipe(v.array(name), v.minLength(1))])),
+    path: v.optional(v.pipe(v.string(), v.startsWith("/"))),
+    host: v.optional(v.pipe(v.string(), v.regex(/^[^\s/:@]+$/))),
+    header: v.optional(
+      v.union([
+        name,
+        v.pipe(
+          v.record(v.string(), v.union([v.pipe(v.string(), v.regex(fieldValue)), v.literal(true)])),
+          v.minEntries(1),
+        ),
+      ]),
+    ),
+  });
+}

@@ -1,6 +1,6 @@
 /** The fields of a policy that determine which object stores a key. */
 import * as v from "valibot";
-import { type ReportField, isRecord } from "../validation/problems.ts";
+import { integerFrom, type ReportField, isRecord } from "../validation/problems.ts";
 
 /** Regions in which Cloudflare can create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 export const locationHints = [
@@ -59,3 +59,6 @@ export function readShards(policy: unknown, report: ReportField): number | null 
 
 const isShardCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= mostShards;
+
+/** The value of `shards`, in the JSON schema. */
+export const writtenShards = () => v.optional(integerFrom(1, mostShards), defaultShards);

@@ -4,6 +4,7 @@ import {
   acceptedName,
   acceptedNotation,
   acceptedStrategy,
+  defaultStrategy,
   isQueue,
   type Limit,
   type LimitDefaults,
@@ -12,6 +13,8 @@ import {
   readLimits,
   strategies,
   withMaxDelay,
+  writtenDuration,
+  writtenLimits,
 } from "../strategies/index.ts";
 import {
   type Consistency,
@@ -19,10 +22,19 @@ import {
   consistencyOf,
   reportConsistencyConflicts,
 } from "./consistency.ts";
-import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
-import { type Ban, banSchema } from "./ban.ts";
-import { type DenialAnswer, onDenySchema } from "./on-deny.ts";
-import { type KeyRules, readKeyRules } from "./key-rules.ts";
+import {
+  acceptedCost,
+  acceptedCount,
+  type Cost,
+  type Count,
+  readCost,
+  readCount,
+  writtenCost,
+  writtenCount,
+} from "./cost.ts";
+import { type Ban, banSchema, writtenBan } from "./ban.ts";
+import { type DenialAnswer, onDenySchema, writtenDenialAnswer } from "./on-deny.ts";
+import { type KeyRules, readKeyRules, writtenKeyRules } from "./key-rules.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -30,6 +42,7 @@ import {
   type MissingKey,
   missingKeys,
   readKey,
+  writtenKey,
 } from "./key.ts";
 import {
   type Match,
@@ -38,8 +51,9 @@ import {
   matchSchema,
   pathMatchingSchema,
   reportSecondPathMatching,
+  writtenMatch,
 } from "./match.ts";
-import { objectFields, type ObjectSettings, readShards } from "./objects.ts";
+import { objectFields, type ObjectSettings, readShards, writtenShards } from "./objects.ts";
 import { durationBetween, schemaOfNullable } from "./schemas.ts";
 import { hidden, type ReportProblem } from "./variables.ts";
 import {
@@ -99,7 +113,7 @@ const acceptedDurability = '"relaxed" or "confirmed"';
 const costFields = ["from", "max", "reserve"];
 const countFields = ["status", "exceptStatus"];
 
-const policyEntries = {
+export const policyEntries = {
   name: v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName)),
   match: v.optional(matchSchema),
   key: v.optional(schemaOfNullable(readKey, acceptedKey), "ip"),
@@ -263,3 +277,24 @@ function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField):
     report({ ...problem, field: joinPath("limits", problem.field) }),
   );
 }
+
+/** A policy, in the JSON schema. */
+export const writtenPolicy = () =>
+  v.strictObject({
+    ...policyEntries,
+    match: v.optional(writtenMatch()),
+    key: v.optional(writtenKey(), "ip"),
+    limits: writtenLimits(),
+    strategy: v.optional(v.picklist([...strategies.keys()]), defaultStrategy),
+    cost: v.optional(writtenCost(), 1),
+    count: v.optional(writtenCount()),
+    ...writtenKeyRules(),
+    ban: v.optional(writtenBan()),
+    timeout: v.optional(writtenDuration(), "1s"),
+    maxDelay: v.optional(writtenDuration()),
+    syncEvery: v.optional(writtenDuration(), "1s"),
+    onDeny: v.optional(writtenDenialAnswer()),
+    shards: writtenShards(),
+    objects: v.optional(policyEntries.objects.wrapped, "per-key"),
+    pathMatching: v.optional(pathMatchingSchema.wrapped, "lenient"),
+  });

@@ -27,7 +27,7 @@ export interface Condition {
 
 export const mostListEntries = 256;
 /** Also the longest text of a key in `/check`. */
-const longestText = 1024;
+export const longestText = 1024;
 
 export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
 

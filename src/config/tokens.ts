@@ -9,6 +9,7 @@ import {
   type ReportProblem,
   typedValue,
 } from "./variables.ts";
+import { writtenJson } from "./schemas.ts";
 import { didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
 export type Right = (typeof rights)[number];
@@ -94,4 +95,15 @@ export function readCheckTokens(value: unknown, report: ReportProblem): readonly
         .find((suggestion) => suggestion !== "") ?? ""),
   });
   return [];
+}
+
+/** The value of `CHECK_TOKENS`, in the JSON schema. */
+export function writtenTokens() {
+  const text = v.pipe(v.string(), v.regex(/^[!-~]+$/));
+  const holder = v.strictObject({
+    token: text,
+    tenant: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(longestTenant))),
+    may: v.optional(v.pipe(v.array(v.picklist(rights)), v.minLength(1))),
+  });
+  return v.union([text, v.pipe(v.array(v.union([text, holder])), v.minLength(1)), writtenJson()]);
 }

@@ -19,6 +19,9 @@ export {
   namePattern,
   parseLimits,
   readLimits,
+  writtenDuration,
+  writtenLimit,
+  writtenLimits,
 } from "./limits.ts";
 export { createMeter, type Meter } from "./meter.ts";
 export { longestWaitMs } from "./metered-limit.ts";

@@ -259,3 +259,40 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   for (let number = 2; taken.has(free); number++) free = `${name}.${number}`;
   return free;
 }
+
+/** A duration or a window in the JSON schema. */
+export const writtenDuration = () =>
+  v.pipe(v.string(), v.regex(/^\s*(?:\d{1,15})?\s*[A-Za-z]+\s*$/));
+
+/** Limits in notation, in the JSON schema. */
+const writtenNotation = () => {
+  const one = String.raw`\s*\d[\d_]*(?:\s+[A-Za-z]+)?\s*(?:\/|[pP][eE][rR])\s*(?:\d+\s*)?[A-Za-z]+\s*`;
+  return v.pipe(v.string(), v.regex(new RegExp(`^${one}(?:[;,|]${one})*(?:;\\s*)?$`)));
+};
+
+/** The options of all strategies. An option of several strategies accepts the values of each. */
+function writtenOptions(): v.ObjectEntries {
+  const all = [...strategies.values()].flatMap(({ options }) => Object.entries(options));
+  const byName = Map.groupBy(all, ([name]) => name);
+  return Object.fromEntries(
+    [...byName].map(([name, same]) => [
+      name,
+      v.optional(v.union(same.map(([, option]) => option))),
+    ]),
+  );
+}
+
+/** A limit as an object, in the JSON schema. */
+export const writtenLimit = () =>
+  v.strictObject({
+    ...limitEntries,
+    window: writtenDuration(),
+    strategy: v.optional(limitEntries.strategy),
+    ...writtenOptions(),
+  });
+
+/** The value of `limits`, in the JSON schema. */
+export function writtenLimits() {
+  const one = v.union([writtenNotation(), writtenLimit()]);
+  return v.union([...one.options, v.pipe(v.array(one), v.minLength(1), v.maxLength(mostLimits))]);
+}

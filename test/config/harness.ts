@@ -1,6 +1,8 @@
 /** Builds configurations for tests, and collects their problems. */
+import { expect } from "vitest";
 import { type Config, parseConfig } from "../../src/config/index.ts";
 import { type ConfigProblem, ConfigProblems } from "../../src/validation/problems.ts";
+import { schemaErrors } from "./json-schema.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
@@ -10,13 +12,20 @@ export const whole: Variables = { LIMITS: "10/minute", KEY_SECRET: "the tests' s
 /** A configuration with these variables, a secret and, unless `POLICIES` is set, `LIMITS`. */
 export function configOf(variables: Variables): Config {
   const { LIMITS, ...others } = whole;
-  return parseConfig({ ...others, ...(!("POLICIES" in variables) && { LIMITS }), ...variables });
+  return parsed({ ...others, ...(!("POLICIES" in variables) && { LIMITS }), ...variables });
+}
+
+/** The configuration. Editors must accept whatever the Worker accepts. */
+function parsed(variables: Variables): Config {
+  const config = parseConfig(variables);
+  expect(schemaErrors(variables)).toEqual([]);
+  return config;
 }
 
 /** The problems of exactly these variables. */
 export function problemsIn(variables: Variables): readonly ConfigProblem[] {
   try {
-    parseConfig(variables);
+    parsed(variables);
     return [];
   } catch (error) {
     if (error instanceof ConfigProblems) return error.problems;

@@ -1,0 +1,244 @@
+/** The JSON schema of wrangler.toml accepts what the Worker accepts, and finds frequent mistakes. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { experimental_readRawConfig } from "wrangler";
+import { policyEntries } from "../../src/config/policy.ts";
+import { limitFields, strategies } from "../../src/strategies/index.ts";
+import { problemsIn } from "../config/harness.ts";
+import { fileValidator, schemaErrors } from "../config/json-schema.ts";
+import { isConfiguration, isInvalid, withBlock } from "../docs/configuration-blocks.ts";
+import { readPages } from "../docs/pages.ts";
+import { forAll } from "../for-all.ts";
+import { schemaFile, schemaText, wranglerSchema } from "./schema.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+
+const shipped = readFileSync("wrangler.toml", "utf8");
+
+describe("the JSON schema of wrangler.toml", () => {
+  it("the committed schema is the generated one; otherwise run npx node test/tools/schema.ts", () => {
+    expect(readFileSync(schemaFile, "utf8")).toBe(schemaText());
+  });
+
+  it("the first line of wrangler.toml names the schema", () => {
+    expect(shipped.split("\n")[0]).toBe(`#:schema ./${schemaFile}`);
+  });
+
+  it("every field of policies and limits has a description", () => {
+    const definitions = wranglerSchema()["definitions"] as Record<string, { properties?: object }>;
+    const described = (name: string): string[] =>
+      Object.entries(definitions[name]?.properties ?? {}).flatMap(([field, schema]) =>
+        "description" in schema ? [field] : [],
+      );
+    expect(described("HeadgatePolicy").toSorted()).toEqual(
+      [...Object.keys(policyEntries), "continues"].toSorted(),
+    );
+    expect(described("HeadgateLimitFields").toSorted()).toEqual([...limitFields].toSorted());
+  });
+
+  it("the schema states something about every value", () => {
+    const definitions = Object.entries(wranglerSchema()["definitions"] as object);
+    const ours = definitions.filter(([name]) => name.startsWith("Headgate"));
+    // The members of a JSON Web Key are checked by the Worker only.
+    expect(ours.flatMap(([name, schema]) => emptyPlaces(schema, name))).toEqual([
+      "HeadgateVariables.properties.JWT_KEY.additionalProperties",
+    ]);
+  });
+
+  it("the shipped wrangler.toml and every valid toml block of the documentation are accepted", () => {
+    const blocks = readPages()
+      .flatMap(({ blocks: all }) => all)
+      .filter((block) => isConfiguration(block) && !isInvalid(block));
+    expect(blocks.length).toBeGreaterThan(20);
+    expect(errorsOfFile(shipped)).toEqual([]);
+    const errors = blocks.flatMap(({ page, line, text }) =>
+      errorsOfFile(withBlock(shipped, text)).map((error) => `${page}:${line}: ${error}`),
+    );
+    expect(errors).toEqual([]);
+  });
+
+  it("mistakes in an environment and in wrangler's own settings are found", () => {
+    expect(
+      errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[env.a.vars]\nLIMITS = 5')),
+    ).not.toEqual([]);
+    expect(
+      errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[observability]\nenabled = 1')),
+    ).not.toEqual([]);
+  });
+});
+
+/** The paths of schemas that accept every value. */
+function emptyPlaces(schema: unknown, place: string): string[] {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return [];
+  if (Object.keys(schema).length === 0) return [place];
+  return Object.entries(schema).flatMap(([key, each]) => emptyPlaces(each, `${place}.${key}`));
+}
+
+function errorsOfFile(text: string): string[] {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-schema-"));
+  try {
+    const file = join(folder, "wrangler.toml");
+    writeFileSync(file, text);
+    const { rawConfig } = experimental_readRawConfig({ config: file });
+    return fileValidator
+      .validate(JSON.parse(JSON.stringify(rawConfig)))
+      .errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const variablesWith = (policy: Values): Values => ({
+  KEY_SECRET: "a secret of at least thirty-two characters",
+  JWT_KEY: "a secret of at least thirty-two bytes",
+  POLICIES: [{ name: "a", limits: "5/minute", ...policy }],
+});
+
+describe("a mistake that an editor shows", () => {
+  it.each<[string, Values]>([
+    ["a misspelt field", { limts: "5/minute" }],
+    ["a field of another table", { methods: ["GET"] }],
+    ["an unknown value", { onError: "close" }],
+    ["a value of another type", { dryRun: "yes" }],
+    ["a number out of bounds", { ipv6Prefix: 129 }],
+    ["a fraction", { shards: 1.5, objects: "sharded" }],
+    ["an invalid name", { name: "Login" }],
+    ["limits without a window", { limits: { limit: 5 } }],
+    [
+      "an option of another strategy",
+      { limits: { limit: 5, window: "1m", strategy: "sliding-log", burst: 9 } },
+    ],
+    ["an unknown strategy", { limits: { limit: 5, window: "1m", strategy: "leaky" } }],
+    ["no limits in the notation", { limits: "five per minute" }],
+    ["too many limits", { limits: Array.from({ length: 17 }, (_, index) => `${index + 1}/s`) }],
+    ["no duration", { timeout: 500 }],
+    ["an unknown key part", { key: ["ipp"] }],
+    ["a path without a slash", { match: { path: "login" } }],
+    ["an unknown field of match", { match: { paths: "/login" } }],
+    ["a status that does not exist", { count: { status: [999] } }],
+    ["both kinds of statuses", { count: { status: [401], exceptStatus: [200] } }],
+    ["a cost of 0", { cost: 0 }],
+    ["a cost from a body", { cost: { from: "body:rows", max: 5 } }],
+    ["an override without limits", { overrides: [{ key: "a" }] }],
+    [
+      "a condition on a part that callers invent",
+      { overrides: [{ when: "header:A=b", limits: "1/s" }] },
+    ],
+    ["an incomplete ban", { ban: { after: 3, within: "10m" } }],
+    ["a status of success for denials", { onDeny: { status: 200 } }],
+    ["limits in a continuation", { continues: "a" }],
+  ])("%s is rejected by the schema and by the Worker", (_, policy) => {
+    expect(schemaErrors(variablesWith(policy))).not.toEqual([]);
+    expect(problemsIn(variablesWith(policy))).not.toEqual([]);
+  });
+
+  it.each<[string, Values]>([
+    ["a misspelt variable", { LIMTS: "5/minute" }],
+    ["a gap in the name of POLICIES", { POLICIES_02: [] }],
+    ["a flag as a number", { LOG_DENIALS: 1 }],
+    ["an origin without a scheme", { ORIGIN: "api.example.com" }],
+    ["an empty list of policies", { POLICIES: [] }],
+  ])("%s is rejected among the variables", (_, variables) => {
+    expect(fileValidator.validate({ name: "headgate", vars: variables }).valid).toBe(false);
+  });
+
+  it("variables of the user's own are accepted with EXTRA_VARS", () => {
+    const vars = { LIMITS: "5/minute", REGION: "eu", EXTRA_VARS: "REGION" };
+    expect(fileValidator.validate({ name: "headgate", vars }).errors).toEqual([]);
+  });
+});
+
+/** Fields about which the schema and the Worker must agree for every value, with other fields that they need. */
+const exactFields: Readonly<Record<string, Values>> = {
+  onMissingKey: {},
+  ipv6Prefix: {},
+  trustedProxies: {},
+  strategy: {},
+  dryRun: {},
+  onError: {},
+  objects: {},
+  shards: { objects: "sharded" },
+  locationHint: {},
+  jurisdiction: {},
+  durability: {},
+  consistency: {},
+  denyCache: {},
+  pathMatching: {},
+  name: {},
+};
+
+const anyValue = fc.oneof(
+  fc.constantFrom<unknown>("shared", "ip", "deny", "skip", "local", "open", "closed", "per-key"),
+  fc.constantFrom<unknown>("sharded", "strict", "leased", "eventual", "relaxed", "confirmed"),
+  fc.constantFrom<unknown>("lenient", "exact", "weur", "apac-ne", "eu", "fedramp", "EU", ""),
+  fc.constantFrom<unknown>(...strategies.keys(), true, false, "true"),
+  fc.integer({ min: -1, max: 130 }),
+  fc.integer({ min: 4094, max: 4098 }),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.stringMatching(/^[a-zA-Z0-9_.-]{1,66}$/),
+  // TOML has no null.
+  fc.jsonValue({ maxDepth: 1 }).filter((value) => !JSON.stringify(value).includes("null")),
+);
+
+describe("the schema and the Worker agree", () => {
+  it.each(Object.entries(exactFields))("on every value of %s", (field, beside) =>
+    forAll(
+      [anyValue],
+      (value) => {
+        const variables = variablesWith({ ...beside, [field]: value });
+        const isAccepted = schemaErrors(variables).length === 0;
+        // A conflict with another field is no matter of this field's form.
+        const problems = problemsIn(variables).filter(
+          (problem) => problem.field === `[0].${field}`,
+        );
+        expect([field, value, isAccepted]).toEqual([field, value, problems.length === 0]);
+      },
+      200,
+    )(),
+  );
+
+  /** Notation with any spelling of numbers, words and separators. */
+  const space = fc.constantFrom("", " ", "  ");
+  const separator = fc.constantFrom("/", " per ", " PER ", " requests per ", " req/", " reqs / ");
+  const unit = fc.constantFrom(
+    "ms",
+    "s",
+    "sec",
+    "Seconds",
+    "minute",
+    "H",
+    "days",
+    "w",
+    "month",
+    "y",
+  );
+  const one = fc
+    .tuple(
+      space,
+      fc.integer({ min: 1, max: 9_999 }),
+      separator,
+      fc.constantFrom("", "1", "2 "),
+      unit,
+      space,
+    )
+    .map((parts) => parts.join(""));
+  const notation = fc
+    .tuple(
+      fc.array(one, { minLength: 1, maxLength: 3 }),
+      fc.constantFrom(";", ",", "|", " ; "),
+      fc.constantFrom("", ";", "; "),
+    )
+    .map(([all, between, end]) => all.join(between) + end);
+
+  it(
+    "the schema accepts all notation that the Worker accepts",
+    forAll([notation], (limits) => {
+      const problems = problemsIn(variablesWith({ limits }));
+      fc.pre(problems.length === 0);
+      expect(schemaErrors(variablesWith({ limits }))).toEqual([]);
+    }),
+  );
+});
