@@ -1,0 +1,85 @@
+/** docs/reference/errors.md shows every problem document of Headgate as it is sent. */
+import { expect, it } from "vitest";
+import {
+  type Failure,
+  problemDetails,
+  problemResponse,
+  proxyErrorOf,
+} from "../../src/http/wire/problems.ts";
+import { cellsOf } from "../tools/table.ts";
+import { readPage } from "./pages.ts";
+
+const path = "docs/reference/errors.md";
+
+/** One failure of each kind, and further ones whose documents differ. */
+const failures: readonly Failure[] = [
+  { kind: "quota-exceeded", reason: "limit", violated: ["api"], retryAfterMs: 12_000 },
+  { kind: "quota-exceeded", reason: "cost", violated: ["api"], retryAfterMs: null },
+  { kind: "abnormal-usage", violated: [], retryAfterMs: 3_600_000 },
+  { kind: "blocked" },
+  { kind: "key-missing", parts: ["header:x-api-key"] },
+  { kind: "in-flight-full" },
+  { kind: "reservations-full", retryAfterMs: 30_000 },
+  { kind: "undecided" },
+  { kind: "origin-unset" },
+  { kind: "origin-unreachable" },
+  { kind: "origin-response-invalid" },
+  { kind: "origin-too-slow" },
+  { kind: "origin-is-self" },
+  { kind: "loop" },
+  {
+    kind: "configuration-invalid",
+    problems: [
+      {
+        variable: "POLICIES",
+        field: "[0].onError",
+        value: "close",
+        accepted: 'one of "local", "open", "closed"',
+      },
+    ],
+  },
+  { kind: "internal" },
+  { kind: "url-malformed" },
+  { kind: "method-not-allowed", allowed: ["GET", "HEAD", "POST", "DELETE"] },
+  { kind: "json-too-deep", place: "bearer token", position: 65 },
+  { kind: "unauthorized", hasTokens: true, isGiven: false },
+  { kind: "unauthorized", hasTokens: true, isGiven: true },
+  { kind: "unauthorized", hasTokens: false, isGiven: false },
+  { kind: "not-permitted", right: "forget" },
+  { kind: "unknown-path" },
+  { kind: "unknown-policy" },
+  { kind: "query-malformed" },
+  { kind: "body-malformed" },
+  { kind: "body-too-large", limitBytes: 16_384 },
+  { kind: "body-of-other-type" },
+  { kind: "fields-invalid", errors: [{ field: "cost", accepted: "an integer from 0 to 1000000" }] },
+];
+
+const page = readPage(path);
+const shown = page.blocks
+  .filter(({ language, info }) => language === "json" && info[0] === "problem")
+  .map(({ text }) => JSON.parse(text) as unknown);
+
+it("the page of errors shows every problem document, and no other", () => {
+  expect(shown).toEqual(failures.map(problemDetails));
+});
+
+it("the page of errors names the Proxy-Status error of every problem", () => {
+  const [, text = ""] = page.text.split("## Proxy-Status");
+  const rows = cellsOf(text.slice(text.indexOf("| error"))).slice(1);
+  const titles = new Map(rows.map(([error = "", problems = ""]) => [error, problems]));
+  // Responses of /check have no Proxy-Status.
+  const end = failures.findIndex(({ kind }) => kind === "unauthorized");
+  const without = ["url-malformed", "configuration-invalid", "reservations-full"];
+  const used = failures
+    .slice(0, end)
+    .filter(({ kind }) => !without.includes(kind))
+    .map((failure) => {
+      const error = proxyErrorOf(problemResponse(failure)) ?? "";
+      return [error, problemDetails(failure).status] as const;
+    });
+  const missing = used.filter(
+    ([error, status]) => !titles.get(`\`${error}\``)?.includes(String(status)),
+  );
+  expect(missing).toEqual([]);
+});
