@@ -49,27 +49,30 @@ export const readClaims = (): Claim[] =>
     .flatMap((path) => claimsIn(readFileSync(join("test", path), "utf8")));
 
 /**
- * The calls `pageBlock(page, info, words)` of a test file. The page is a text, or a constant of the file. A file that
- * names the path of a page and searches for "```info" claims all such blocks of the page.
+ * The calls `pageBlock(page, info, words)` of a test file. Where `page` or `info` is a variable, its value is one of the
+ * texts in the file. A file that names the path of a page and searches for "```info" claims all such blocks of the page.
  */
 export function claimsIn(code: string): Claim[] {
-  const constants = new Map(
-    [...code.matchAll(/const (\w+) = "([^"]*)";/g)].map(([, name, value = ""]) => [name, value]),
-  );
   const calls = code.matchAll(
-    /pageBlock\(\s*(?:"([^"]*)"|(\w+)),\s*"([^"]*)"(?:,\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'))?,?\s*\)/g,
+    /pageBlock\(\s*("[^"]*"|\w+),\s*("[^"]*"|\w+)(?:,\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'))?,?\s*\)/g,
   );
-  const claims = [...calls].map(([, text, name = "", info = "", words, quoted]) => ({
-    page: `docs/${text ?? constants.get(name) ?? ""}.md`,
-    info,
-    words: (words ?? quoted ?? "").replaceAll("\\", ""),
-  }));
-  const paths = new Set(
-    [...code.matchAll(/["'](docs\/[\w/-]+\.md)["']/g)].map(([, path = ""]) => path),
+  const claims = [...calls].flatMap(([, page = "", info = "", words, quoted]) =>
+    valuesOf(page, /^[\w-]+\/[\w-]+$/, code).flatMap((name) =>
+      valuesOf(info, /^[a-z]+(?: [a-z]+)*$/, code).map((each) => ({
+        page: `docs/${name}.md`,
+        info: each,
+        words: (words ?? quoted ?? "").replaceAll("\\", ""),
+      })),
+    ),
   );
-  const infos = [...code.matchAll(/```(\w+(?: \w+)*)(?=\\n|\n)/g)].map(([, info = ""]) => info);
-  return [
-    ...claims,
-    ...[...paths].flatMap((page) => infos.map((info) => ({ page, info, words: "" }))),
-  ];
+  const paths = code.match(/\bdocs\/[\w/-]+\.md(?=["'])/g) ?? [];
+  const infos = code.match(/(?<=```)\w+(?: \w+)*(?=\\n|\n)/g) ?? [];
+  return [...claims, ...paths.flatMap((page) => infos.map((info) => ({ page, info, words: "" })))];
+}
+
+/** The value of a text, or the texts in the file that a variable can stand for. */
+function valuesOf(argument: string, pattern: RegExp, code: string): string[] {
+  if (argument.startsWith('"')) return [argument.slice(1, -1)];
+  const texts = code.match(/(?<=")[^"\n]*(?=")/g) ?? [];
+  return [...new Set(texts)].filter((text) => pattern.test(text));
 }
