@@ -56,6 +56,11 @@ describe("the reader of pages", () => {
     expect(good.headings[1]).toMatchObject({ text: "Use ip & more", slug: "use-ip--more" });
   });
 
+  it("the tables of a page have columns and cells", () => {
+    const page = made("| a | b |", "| - | - |", "| `c` | d \\| e |");
+    expect(page.tables).toEqual([{ columns: ["a", "b"], rows: [["`c`", "d | e"]] }]);
+  });
+
   it("the links of a page include images and the sources of pictures, and no code", () => {
     const page = made(
       '<picture><source srcset="d.svg"><img src="e.svg"></picture>',

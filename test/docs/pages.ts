@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import GithubSlugger from "github-slugger";
-import { lexer, type Token, walkTokens } from "marked";
+import { lexer, type Token, type Tokens, walkTokens } from "marked";
 
 export interface Block {
   /** The path of the page. */
@@ -23,6 +23,12 @@ export interface Heading {
   readonly slug: string;
 }
 
+export interface Table {
+  readonly columns: readonly string[];
+  /** The cells of each row, in Markdown. */
+  readonly rows: readonly (readonly string[])[];
+}
+
 export interface Page {
   readonly path: string;
   readonly text: string;
@@ -36,6 +42,7 @@ export interface Page {
   /** Targets of links, images, and the sources of `<picture>`. */
   readonly links: readonly string[];
   readonly blocks: readonly Block[];
+  readonly tables: readonly Table[];
   /** Lines outside of fenced blocks, with their numbers from 1. */
   readonly proseLines: readonly ProseLine[];
 }
@@ -66,21 +73,6 @@ export const readPage = (path: string): Page => parsePage(path, readFileSync(pat
 
 export const readPages = (): Page[] => pagePaths().map(readPage);
 
-/**
- * The only block of a page in a language, with exactly these words after the language.
- * @throws Error if the page has no such block, or several
- */
-export function onlyBlock(path: string, language: string, ...info: readonly string[]): Block {
-  const found = readPage(path).blocks.filter(
-    (block) => block.language === language && block.info.join(" ") === info.join(" "),
-  );
-  const [block] = found;
-  if (block === undefined || found.length > 1) {
-    throw new Error(`expected one block of ${[language, ...info].join(" ")} in ${path}`);
-  }
-  return block;
-}
-
 export function parsePage(path: string, text: string): Page {
   const tokens = lexer(text);
   const all: Token[] = [];
@@ -100,6 +92,7 @@ export function parsePage(path: string, text: string): Page {
       ...attributesOf(all, /(?:href|src|srcset)/),
     ],
     blocks: blocksOf(path, text, all),
+    tables: all.flatMap(tableOf),
     proseLines: linesOf(text).filter(({ isProse }) => isProse),
   };
 }
@@ -140,6 +133,13 @@ function firstSentenceOf(tokens: readonly Token[]): string {
   if (index < 0 || next?.type !== "paragraph") return "";
   const text = plainText(next).replace(/\s+/g, " ").trim();
   return /^.*?[.!?:](?=\s+["“(`]?[A-Z`]|$)/.exec(text)?.[0] ?? text;
+}
+
+function tableOf(token: Token): Table[] {
+  if (token.type !== "table") return [];
+  const { header, rows } = token as Tokens.Table;
+  const textsOf = (cells: readonly Tokens.TableCell[]): string[] => cells.map(({ text }) => text);
+  return [{ columns: textsOf(header), rows: rows.map(textsOf) }];
 }
 
 function attributesOf(tokens: readonly Token[], name: RegExp): string[] {
