@@ -33,6 +33,7 @@ describe("the check of commands", () => {
     "npx wrangler rollback 00000000-0000-0000-0000-000000000000 --message 'worse' -y",
     "npx wrangler tail --format json",
     "npx wrangler versions list --json",
+    "npx wrangler versions deploy a@90 b@10 --yes",
     "npx vitest",
   ])("the command %s exists", (script) => {
     expect(commandProblems(script)).toEqual([]);

@@ -14,7 +14,7 @@ const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
 
 /** Programs that every reader has, or that another program on the page installs. */
 const otherPrograms = new Set(
-  "awk cat cd cp curl dig echo export git grep head jq ls mkdir openssl printf rm sort tail uniq wc".split(
+  "awk cat cd cp curl dig echo export git grep head jq ls mkdir node openssl printf rm sort tail uniq wc".split(
     " ",
   ),
 );

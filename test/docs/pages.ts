@@ -73,6 +73,20 @@ export const readPage = (path: string): Page => parsePage(path, readFileSync(pat
 
 export const readPages = (): Page[] => pagePaths().map(readPage);
 
+/**
+ * The only block of a page in a language, with exactly these words after the language.
+ * @throws Error if the page has no such block, or several
+ */
+export function onlyBlock(path: string, language: string, ...info: readonly string[]): Block {
+  const [block, ...others] = readPage(path).blocks.filter(
+    (each) => each.language === language && each.info.join(" ") === info.join(" "),
+  );
+  if (block === undefined || others.length > 0) {
+    throw new Error(`expected one block of ${[language, ...info].join(" ")} in ${path}`);
+  }
+  return block;
+}
+
 export function parsePage(path: string, text: string): Page {
   const tokens = lexer(text);
   const all: Token[] = [];

@@ -64,11 +64,11 @@ interface Step {
   readonly command: Block;
 }
 
-/** The commands of a page in order. */
+/** The commands of a page in order. Those of the README use the demo limits, and its configurations are examples. */
 export function steps(page: Page): Step[] {
   let configuration: Block | null = null;
   return page.blocks.flatMap((block) => {
-    if (isServed(block)) configuration = block;
+    if (page.path !== "README.md" && isServed(block)) configuration = block;
     return isCommand(block) ? [{ configuration, command: block }] : [];
   });
 }

@@ -5,6 +5,8 @@ interface Option {
   readonly alias?: string | readonly string[];
   readonly choices?: readonly unknown[];
   readonly type?: string;
+  /** Whether the option or argument can be repeated. */
+  readonly array?: boolean;
 }
 
 interface Command {
@@ -52,10 +54,14 @@ export function wranglerProblems(words: readonly string[]): string[] {
       problems.push(`${name} does not accept ${value ?? "no value"}`);
     }
   }
-  return positionals <= command.positionals.length
+  const most = mostPositionals(command);
+  return positionals <= most
     ? problems
-    : [...problems, `expected at most ${command.positionals.length} arguments, got ${positionals}`];
+    : [...problems, `expected at most ${most} arguments, got ${positionals}`];
 }
+
+const mostPositionals = ({ positionals, options }: Command): number =>
+  positionals.some((name) => options[name]?.array === true) ? Infinity : positionals.length;
 
 function commandOf(words: readonly string[]): Command | null {
   const path: string[] = [];

@@ -50,7 +50,7 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
         response.write("The report begins.");
         return;
       default:
-        response.end();
+        response.setHeader("Content-Type", "text/plain").end("Hello from the origin.\n");
     }
   };
 
