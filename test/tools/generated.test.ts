@@ -33,7 +33,7 @@ describe("the generated parts of a page", () => {
   });
 
   it("a paragraph is broken into lines of a maximum length", () => {
-    expect(wrapped("one two three four", 9)).toBe("one two\nthree\nfour");
+    expect(wrapped("one two three `four five`, six", 9)).toBe("one two\nthree\n`four five`,\nsix");
   });
 
   it("a missing mark, and a mark without an end, is an error", () => {

@@ -45,7 +45,8 @@ export function writeGenerated({ command, pages, figures }: Generated): void {
 /** Breaks a paragraph into lines of at most 116 characters, as the pages have them. */
 export function wrapped(paragraph: string, width = 116): string {
   const lines = [""];
-  for (const word of paragraph.split(" ")) {
+  // A code span stays on one line.
+  for (const word of paragraph.match(/(?:`[^`]*`|[^ `])+/g) ?? []) {
     const line = lines.at(-1) ?? "";
     if (line === "") lines[lines.length - 1] = word;
     else if (line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;

@@ -67,11 +67,11 @@ export function peersText(run: RecordedRun): string {
     .map(({ name, value }) => `${value.toFixed(1)} times as fast as ${name}`);
   const faster = ratios
     .filter(({ value }) => value < 1)
-    .map(({ name, value }) => `${(1 / value).toFixed(1)} times as fast with ${name}`);
+    .map(({ name, value }) => `${name} is ${(1 / value).toFixed(1)} times as fast`);
   return [
     ...(slower.length > 0
       ? [`In requests per second, Headgate's strict \`/check\` is ${slower.join(" and ")}.`]
       : []),
-    ...(faster.length > 0 ? [`Limiting is ${faster.join(" and ")}.`] : []),
+    ...(faster.length > 0 ? [`Compared with Headgate, ${faster.join(" and ")}.`] : []),
   ].join(" ");
 }
