@@ -15,11 +15,11 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-languages-"));
 const token = "the-tests-token";
 
 const clients = [
-  { language: "python", file: "client.py", program: "python3", failOpen: "FAIL_OPEN = True" },
-  { language: "go", file: "client.go", program: "go", failOpen: "failOpen = true" },
-  { language: "ruby", file: "client.rb", program: "ruby", failOpen: "FAIL_OPEN = true" },
-  { language: "php", file: "client.php", program: "php", failOpen: "FAIL_OPEN = true" },
-  { language: "sh", file: "client.sh", program: "sh", failOpen: "fail_open=true" },
+  { program: "python3", shown: pageBlock(page, "python"), failOpen: "FAIL_OPEN = True" },
+  { program: "go", shown: pageBlock(page, "go"), failOpen: "failOpen = true" },
+  { program: "ruby", shown: pageBlock(page, "ruby"), failOpen: "FAIL_OPEN = true" },
+  { program: "php", shown: pageBlock(page, "php"), failOpen: "FAIL_OPEN = true" },
+  { program: "sh", shown: pageBlock(page, "sh"), failOpen: "fail_open=true" },
 ] as const;
 
 const isInstalled = (program: string): boolean =>
@@ -88,14 +88,13 @@ function run(words: readonly string[], variables: Readonly<Record<string, string
   return promise;
 }
 
-for (const { language, file, program, failOpen } of clients) {
+for (const { program, shown, failOpen } of clients) {
   describe.skipIf(!isInstalled(program))(
     `the client for ${program}, skipped unless installed`,
     () => {
       const commands = new Map<Mode, readonly string[]>();
 
       beforeAll(() => {
-        const shown = pageBlock(page, language);
         expect(shown).toContain(failOpen);
         const failClosed = failOpen.replace("True", "False").replace("true", "false");
         commands.set("open", writeClient("open", shown));
@@ -104,11 +103,11 @@ for (const { language, file, program, failOpen } of clients) {
 
       /** Writes a client into a folder of its own, and compiles it if it is in Go. @returns the command that runs it */
       function writeClient(mode: Mode, text: string): readonly string[] {
-        const path = join(folder, language, mode, file);
+        const path = join(folder, program, mode, program === "go" ? "client.go" : "client");
         mkdirSync(dirname(path), { recursive: true });
         writeFileSync(path, text);
         if (program !== "go") return [program, path];
-        const binary = join(dirname(path), "client");
+        const binary = join(dirname(path), "binary");
         const words = ["build", "-o", binary, path];
         const { status, stderr } = spawnSync("go", words, { env, encoding: "utf8" });
         expect([status, stderr]).toEqual([0, ""]);
@@ -127,11 +126,11 @@ for (const { language, file, program, failOpen } of clients) {
         });
 
       it("the client is allowed up to the limit, and then prints the wait", async () => {
-        expect([await check(language), await check(language)]).toEqual([
+        expect([await check(program), await check(program)]).toEqual([
           { exitCode: 0, printed: "allowed", errors: "" },
           { exitCode: 0, printed: "allowed", errors: "" },
         ]);
-        const denied = await check(language);
+        const denied = await check(program);
         expect([denied.exitCode, denied.errors]).toEqual([1, ""]);
         const [, seconds] = /^denied, retry in (\d+) s$/.exec(denied.printed) ?? [];
         expect(Number(seconds)).toBeGreaterThan(3_500);
@@ -142,7 +141,7 @@ for (const { language, file, program, failOpen } of clients) {
       });
 
       it("the client charges a key with quotation marks, backslashes and other characters unchanged", async () => {
-        const key = `${language} "quoted" \\ back 'slash' é`;
+        const key = `${program} "quoted" \\ back 'slash' é`;
         expect((await check(key)).printed).toBe("allowed");
         const url = new URL(`/check?key=${encodeURIComponent(key)}`, workerd.url);
         const look = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
