@@ -32,5 +32,6 @@ it("a test claims the blocks of a page, a language and words that it reads", () 
   expect(unclaimed('const page = "how-to/a";\npageBlock(page, "ts")')).toBe(2);
   expect(unclaimed('pageBlock("how-to/b", "js")')).toBe(3);
   expect(unclaimed('readFileSync("docs/how-to/a.md"); /^```js\\n/.exec(page)')).toBe(1);
+  expect(unclaimed('readPage("docs/how-to/a.md"); ({ language }) => language === "js"')).toBe(1);
   expect(unclaimed('readFileSync("docs/how-to/a.md"); // js')).toBe(3);
 });

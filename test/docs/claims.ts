@@ -50,7 +50,7 @@ export const readClaims = (): Claim[] =>
 
 /**
  * The calls `pageBlock(page, info, words)` of a test file. Where `page` or `info` is a variable, its value is one of the
- * texts in the file. A file that names the path of a page and searches for "```info" claims all such blocks of the page.
+ * texts in the file. A file that names the path of a page and searches for "```info", or filters blocks by `language`, claims all such blocks of the page.
  */
 export function claimsIn(code: string): Claim[] {
   const calls = code.matchAll(
@@ -66,7 +66,12 @@ export function claimsIn(code: string): Claim[] {
     ),
   );
   const paths = code.match(/\bdocs\/[\w/-]+\.md(?=["'])/g) ?? [];
-  const infos = code.match(/(?<=```)\w+(?: \w+)*(?=\\n|\n)/g) ?? [];
+  const infos = [
+    ...(code.match(/(?<=```)\w+(?: \w+)*(?=\\n|\n)/g) ?? []),
+    ...[...code.matchAll(/\blanguage === "(\w+)"(?: && info\[0\] === "(\w+)")?/g)].map(
+      ([, language = "", word]) => (word === undefined ? language : `${language} ${word}`),
+    ),
+  ];
   return [...claims, ...paths.flatMap((page) => infos.map((info) => ({ page, info, words: "" })))];
 }
 

@@ -1,0 +1,145 @@
+/** The tables of docs/reference/policies.md list every field, with a valid example and the real default. */
+import { describe, expect, it } from "vitest";
+import { readPolicy } from "../../src/config/index.ts";
+import { strategies } from "../../src/strategies/index.ts";
+import { readConfiguration } from "./configuration-blocks.ts";
+import { readPage } from "./pages.ts";
+
+interface Field {
+  readonly name: string;
+  /** In Markdown: a value in code font, or words. */
+  readonly default: string;
+  readonly example: string;
+}
+
+const page = readPage("docs/reference/policies.md");
+
+/** The rows of the table whose first column is `heading`. */
+function fieldsOf(heading: string): Field[] {
+  const table = page.tables.find(({ columns }) => columns[0] === heading);
+  const cell = (row: readonly string[], column: string): string =>
+    row[table?.columns.indexOf(column) ?? -1] ?? "";
+  return (table?.rows ?? []).map((row) => ({
+    name: withoutCodeFont(cell(row, heading)),
+    default: cell(row, "default"),
+    example: withoutCodeFont(cell(row, "example")),
+  }));
+}
+
+const withoutCodeFont = (text: string): string => text.replace(/^`(.*)`$/, "$1");
+
+/** The part of each problem that states the accepted values. */
+function problemsOf(written: object): string[] {
+  const problems: string[] = [];
+  readPolicy("", "", written, ({ accepted }) => problems.push(accepted));
+  return problems;
+}
+
+function policyOf(written: object): unknown {
+  expect(problemsOf(written)).toEqual([]);
+  return readPolicy("", "", written, () => undefined);
+}
+
+/** The names in the problem of an unknown field. */
+const acceptedFields = (written: object): string[] =>
+  (problemsOf(written)[0] ?? "").replace("one of the fields ", "").split(", ").toSorted();
+
+const namesOf = (fields: readonly Field[]): string[] => fields.map(({ name }) => name).toSorted();
+
+const policyFields = fieldsOf("field");
+const limitFields = fieldsOf("field of a limit");
+const withDefault = (fields: readonly Field[]): Field[] =>
+  fields.filter(({ default: fallback }) => fallback.startsWith("`"));
+
+describe("the fields of a policy", () => {
+  it("the page lists every field of a policy and no other", () => {
+    expect(namesOf(policyFields)).toEqual(
+      acceptedFields({ name: "a", limits: "1/hour", unknown: 1 }),
+    );
+  });
+
+  it.each(policyFields)("the example of the policy field $name is valid", ({ name, example }) => {
+    expect(example).toMatch(new RegExp(`^${name} = `));
+    const mode = name === "maxDelay" ? "queue" : "police";
+    const lines = [
+      'JWT_JWKS_URL = "https://id.example.com/keys"',
+      "[[vars.POLICIES]]",
+      ...(name === "name" ? [] : ['name = "a"']),
+      // Limits that all other fields accept.
+      ...(name === "limits"
+        ? []
+        : [`limits = { limit = 10, window = "1m", strategy = "leaky-bucket", mode = "${mode}" }`]),
+      ...(name === "syncEvery" ? ['consistency = "eventual"'] : []),
+      ...(name === "objects" ? [] : ['objects = "sharded"']),
+      example,
+    ];
+    expect(readConfiguration({ text: lines.join("\n") }).problems).toEqual([]);
+  });
+
+  it.each(withDefault(policyFields))(
+    "the page states the default of the policy field $name",
+    ({ name, default: fallback }) => {
+      const policy = {
+        name: "a",
+        limits: "1/hour",
+        ...(name === "shards" && { objects: "sharded" }),
+        ...(name === "syncEvery" && { consistency: "eventual" }),
+      };
+      const value: unknown = JSON.parse(withoutCodeFont(fallback));
+      expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));
+    },
+  );
+});
+
+describe("the fields of a limit", () => {
+  /** A limit that accepts a field. */
+  const limitFor = (name: string): Record<string, unknown> => ({
+    limit: 10,
+    window: name === "timezone" ? "1d" : "1h",
+    strategy: strategyFor(name),
+    ...(name === "timezone" && { align: "calendar" }),
+  });
+
+  const policyWith = (limit: object): object => ({ name: "a", limits: limit });
+
+  it("the page lists every field of a limit and no other", () => {
+    const calendar = { strategy: "fixed-window", align: "calendar" };
+    const accepted = [
+      calendar,
+      ...[...strategies.keys()].map((strategy) => ({ strategy })),
+    ].flatMap((limit) =>
+      acceptedFields(policyWith({ limit: 1, window: "1d", ...limit, unknown: 1 })),
+    );
+    expect(namesOf(limitFields)).toEqual([...new Set(accepted)].toSorted());
+  });
+
+  it.each(limitFields)("the example of the limit field $name is valid", ({ name, example }) => {
+    expect(example).toMatch(new RegExp(`^${name} = `));
+    const { [name]: _, ...others } = limitFor(name);
+    const written = Object.entries(others).map(
+      ([each, value]) => `${each} = ${JSON.stringify(value)}`,
+    );
+    const limit = [...written, example].join(", ");
+    const text = `[[vars.POLICIES]]\nname = "a"\nlimits = { ${limit} }\n`;
+    expect(readConfiguration({ text }).problems).toEqual([]);
+  });
+
+  // A limit without a time zone has none in the configuration; the calendar reads it as UTC.
+  it.each(withDefault(limitFields).filter(({ name }) => name !== "timezone"))(
+    "the page states the default of the limit field $name",
+    ({ name, default: fallback }) => {
+      const value: unknown = JSON.parse(withoutCodeFont(fallback));
+      const limit = limitFor(name);
+      expect(policyOf(policyWith({ ...limit, [name]: value }))).toEqual(
+        policyOf(policyWith(limit)),
+      );
+    },
+  );
+});
+
+/** A strategy with this option. */
+function strategyFor(option: string): string {
+  if (["buckets", "precision", "edge"].includes(option)) return "sliding-buckets";
+  if (["burst", "refill"].includes(option)) return "token-bucket";
+  return option === "mode" ? "leaky-bucket" : "fixed-window";
+}
