@@ -11,7 +11,7 @@ const { write } = readOptions("simulate", {
   write: {
     type: "boolean",
     default: false,
-    about: `Write the table and the plot into ${admissionPage}.`,
+    about: `Update ${admissionPage}.`,
   },
 });
 

@@ -12,7 +12,7 @@ const { write } = readOptions("cost", {
   write: {
     type: "boolean",
     default: false,
-    about: `Write the tables and the plot into ${costPage}.`,
+    about: `Update ${costPage}.`,
   },
 });
 

@@ -10,14 +10,14 @@ import { isolatesFor } from "./scale-traffic.ts";
 import { markdownTable, whole } from "./table.ts";
 
 const { write, ...traffic } = readOptions("scale", {
-  rate: { type: "string", value: "number", about: "Requests per second; 1000 unless given." },
-  keys: { type: "string", value: "number", about: "Keys; 1000000 unless given." },
+  rate: { type: "string", value: "number", about: "Requests per second. (default: 1000)" },
+  keys: { type: "string", value: "number", about: "Keys, by Zipf's law. (default: 1000000)" },
   isolates: {
     type: "string",
     value: "number",
-    about: "Isolates; one per 1000 requests per second and at least 100 unless given.",
+    about: "Isolates. (default: one per 1000 requests per second, at least 100)",
   },
-  write: { type: "boolean", default: false, about: `Write the tables into ${scalePage}.` },
+  write: { type: "boolean", default: false, about: `Update ${scalePage}.` },
 });
 
 if (Object.keys(traffic).length > 0) {

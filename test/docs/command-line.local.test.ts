@@ -1,0 +1,74 @@
+/** The page about the command line lists exactly the options of each command, with their defaults. */
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { runNpm } from "../local/checkout.ts";
+import { benchCommands } from "../tools/bench-commands.ts";
+import { cellsOf } from "../tools/table.ts";
+
+const page = readFileSync("docs/reference/command-line.md", "utf8");
+
+/** The part of the page below a heading. */
+const sectionOf = (heading: string): string =>
+  page.split(`\n## ${heading}\n`)[1]?.split("\n## ")[0] ?? "";
+
+const withoutCode = (text: string): string => text.replaceAll("`", "");
+
+/** The last table of a section, without its header. */
+const rowsOf = (section: string): string[][] =>
+  cellsOf(section.slice(section.lastIndexOf("\n\n| ") + 1))
+    .slice(1)
+    .map((row) => row.map(withoutCode));
+
+interface Option {
+  readonly usage: string;
+  /** Null if the help text states none. */
+  readonly fallback: string | null;
+}
+
+async function optionsOf(...words: string[]): Promise<Option[]> {
+  const run = runNpm(".", "run", "--silent", ...words, "--help");
+  expect(await run.ended).toBe(0);
+  const [, own = ""] = /Options:\n([^]*?)(?:\n\n|$)/.exec(run.output()) ?? [];
+  return own.split("\n").flatMap((line) => {
+    const [, usage = "", about = ""] = /^ {2}(.+?)(?: {2,}(.*))?$/.exec(line) ?? [];
+    if (usage === "-h, --help" || usage === "") return [];
+    return [{ usage, fallback: /\(default: ([^,)]+)/.exec(about)?.[1] ?? null }];
+  });
+}
+
+it.each(["start", "check-config", "deploy"])(
+  "the page lists the options of npm run %s",
+  async (script) => {
+    const options = await optionsOf(script, "--");
+    const heading = script === "start" ? "npm start" : `npm run ${script}`;
+    const listed = new Map(
+      rowsOf(sectionOf(heading)).map(([usage = "", fallback]) => [usage, fallback]),
+    );
+    expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
+    for (const { usage, fallback } of options) {
+      expect(listed.get(usage)).toContain(fallback ?? "");
+    }
+  },
+);
+
+const ownOptions = Object.keys(benchCommands).filter((name) => name !== "mutation");
+
+it.each(ownOptions)("the page lists the options of npm run bench -- %s", async (name) => {
+  const options = await optionsOf("bench", "--", name);
+  const listed = rowsOf(sectionOf("npm run bench")).filter(([of]) => of === name);
+  expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
+  for (const [index, { fallback }] of options.entries()) {
+    const shown = listed[index]?.[2]?.replaceAll(",", "") ?? "";
+    const isNumber = /^\d+$/.test(fallback ?? "");
+    expect(shown).toContain(isNumber ? fallback : "");
+  }
+});
+
+it("the page lists every measurement", () => {
+  const names = cellsOf(
+    sectionOf("npm run bench").slice(sectionOf("npm run bench").indexOf("| name")),
+  )
+    .slice(1)
+    .map(([name = ""]) => withoutCode(name));
+  expect(names).toEqual(Object.keys(benchCommands));
+});
