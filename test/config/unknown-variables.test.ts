@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { deploymentProblems, parseConfig } from "../../src/config/index.ts";
 import { variableNames } from "../../src/config/known-variables.ts";
@@ -26,17 +25,6 @@ describe("the table of variables", () => {
   it("the table of variables has exactly the variables that are read", () => {
     const read = namesRead({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
     expect([...read].toSorted()).toEqual([...variableNames].toSorted());
-  });
-
-  it("the table of variables equals the README's", () => {
-    const readme = readFileSync("README.md", "utf8");
-    const [, table = ""] = /^\| variable [^\n]*\n[^\n]*\n([^]*?)^$/m.exec(readme) ?? [];
-    const documented = table
-      .trim()
-      .split("\n")
-      .flatMap((row) => [...(row.split("|")[1] ?? "").matchAll(/`([A-Z_]+)`/g)])
-      .map(([, name = ""]) => name);
-    expect(documented.toSorted()).toEqual([...variableNames].toSorted());
   });
 });
 

@@ -50,7 +50,8 @@ export const readClaims = (): Claim[] =>
 
 /**
  * The calls `pageBlock(page, info, words)` of a test file. Where `page` or `info` is a variable, its value is one of the
- * texts in the file. A file that names the path of a page and searches for "```info", or filters blocks by `language`, claims all such blocks of the page.
+ * texts in the file. A file that names the path of a page and searches for "```info", or filters blocks by `language`,
+ * claims all such blocks of the page.
  */
 export function claimsIn(code: string): Claim[] {
   const calls = code.matchAll(

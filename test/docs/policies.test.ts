@@ -3,30 +3,10 @@ import { describe, expect, it } from "vitest";
 import { readPolicy } from "../../src/config/index.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
+import { fieldsOf, namesOf, valueOf, withDefault } from "./field-table.ts";
 import { readPage } from "./pages.ts";
 
-interface Field {
-  readonly name: string;
-  /** In Markdown: a value in code font, or words. */
-  readonly default: string;
-  readonly example: string;
-}
-
 const page = readPage("docs/reference/policies.md");
-
-/** The rows of the table whose first column is `heading`. */
-function fieldsOf(heading: string): Field[] {
-  const table = page.tables.find(({ columns }) => columns[0] === heading);
-  const cell = (row: readonly string[], column: string): string =>
-    row[table?.columns.indexOf(column) ?? -1] ?? "";
-  return (table?.rows ?? []).map((row) => ({
-    name: withoutCodeFont(cell(row, heading)),
-    default: cell(row, "default"),
-    example: withoutCodeFont(cell(row, "example")),
-  }));
-}
-
-const withoutCodeFont = (text: string): string => text.replace(/^`(.*)`$/, "$1");
 
 /** The part of each problem that states the accepted values. */
 function problemsOf(written: object): string[] {
@@ -44,12 +24,8 @@ function policyOf(written: object): unknown {
 const acceptedFields = (written: object): string[] =>
   (problemsOf(written)[0] ?? "").replace("one of the fields ", "").split(", ").toSorted();
 
-const namesOf = (fields: readonly Field[]): string[] => fields.map(({ name }) => name).toSorted();
-
-const policyFields = fieldsOf("field");
-const limitFields = fieldsOf("field of a limit");
-const withDefault = (fields: readonly Field[]): Field[] =>
-  fields.filter(({ default: fallback }) => fallback.startsWith("`"));
+const policyFields = fieldsOf(page, "field");
+const limitFields = fieldsOf(page, "field of a limit");
 
 describe("the fields of a policy", () => {
   it("the page lists every field of a policy and no other", () => {
@@ -85,7 +61,7 @@ describe("the fields of a policy", () => {
         ...(name === "shards" && { objects: "sharded" }),
         ...(name === "syncEvery" && { consistency: "eventual" }),
       };
-      const value: unknown = JSON.parse(withoutCodeFont(fallback));
+      const value = valueOf(fallback);
       expect(policyOf({ ...policy, [name]: value })).toEqual(policyOf(policy));
     },
   );
@@ -128,7 +104,7 @@ describe("the fields of a limit", () => {
   it.each(withDefault(limitFields).filter(({ name }) => name !== "timezone"))(
     "the page states the default of the limit field $name",
     ({ name, default: fallback }) => {
-      const value: unknown = JSON.parse(withoutCodeFont(fallback));
+      const value = valueOf(fallback);
       const limit = limitFor(name);
       expect(policyOf(policyWith({ ...limit, [name]: value }))).toEqual(
         policyOf(policyWith(limit)),
