@@ -271,6 +271,13 @@ for (const { name, program, ...expected } of gateways) {
       },
     );
 
+    it("an encoded line break in the path adds no field to the description of the request", async () => {
+      const rest = "each/line%0d%0aX-Forwarded-For:%20192.0.2.9";
+      expect(await statusOf(send(rest))).toBe(200);
+      expect(await behind.remaining("each", "192.0.2.9", path("each/line"))).toBe(2);
+      expect([await statusOf(send(rest)), await statusOf(send(rest))]).toEqual([200, 429]);
+    });
+
     it("each user has a quota by their own bearer token, which reaches the origin while the gateway's token does not", async () => {
       const [ann, bob] = [await bearer("ann"), await bearer("bob")];
       const received = await (await send("users", ann)).json<ReceivedRequest>();
