@@ -40,6 +40,12 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
         response.writeHead(body.endsWith("the right password") ? 200 : 401).end();
         return;
       }
+      // An API that does not know some keys.
+      case "api": {
+        const isUnknown = String(request.headers["x-api-key"]).startsWith("sk_unknown");
+        response.writeHead(isUnknown ? 401 : 200).end();
+        return;
+      }
       // A model that uses as many tokens as the request asks for.
       case "v1":
         if (/^\d+$/.test(name)) response.setHeader("X-Tokens-Used", name);

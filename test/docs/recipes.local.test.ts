@@ -1,119 +1,20 @@
-/**
- * Runs each recipe of the README with its traffic, with a local origin and local keys in place of the recipe's own.
- */
-import { readFileSync } from "node:fs";
+/** Sends each how-to page's first configuration the traffic that the page describes. */
 import { Temporal } from "temporal-polyfill";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { checkout, freePort, type Run, started, stopped } from "./checkout.ts";
-import { type RecipeOrigin, startRecipeOrigin } from "./recipe-origin.ts";
+import { describe, expect, it, vi } from "vitest";
+import {
+  type Answer,
+  type CheckedDecision,
+  having,
+  many,
+  pageTraffic,
+  type Sent,
+} from "./page-traffic.ts";
+import { onlyBlock } from "./pages.ts";
 
-const [, section = ""] = /^## Recipes\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
-/** The text of each recipe by its title. */
-const recipes = new Map(
-  section
-    .split(/^### /m)
-    .slice(1)
-    .map((text) => [text.slice(0, text.indexOf("\n")), text] as const),
-);
-const tried: string[] = [];
+const { origin, serve, url, printed, send, check, look, remaining } = pageTraffic();
 
-const { folder, configure, checkToken, remove } = checkout();
-let origin: RecipeOrigin;
-let port = 0;
-let url = "";
-let run: Run | null = null;
-
-beforeAll(async () => {
-  origin = await startRecipeOrigin();
-  port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-});
-
-afterAll(async () => {
-  await stop();
-  origin.close();
-  remove();
-});
-
-async function stop(): Promise<void> {
-  if (run !== null) await stopped(run);
-  run = null;
-}
-
-/** Runs `npm start` with a recipe for the tests in the same `describe`. */
-function serve(title: string): void {
-  tried.push(title);
-  beforeAll(async () => {
-    await stop();
-    const [, toml = ""] = /^```toml\n([^]*?)^```$/m.exec(recipes.get(title) ?? "") ?? [];
-    const ours = toml
-      .replace(/^ORIGIN = .*$/m, `ORIGIN = "${origin.url}"`)
-      .replace(/^JWT_JWKS_URL = .*$/m, `JWT_JWKS_URL = "${origin.keysUrl}"`);
-    configure(ours.trim().split("\n"));
-    run = await started(folder, port);
-  });
-}
-
-interface Sent {
-  readonly method?: string;
-  readonly body?: string;
-  /** The client's address. */
-  readonly address?: string;
-  readonly token?: string;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-}
-
-async function send(path: string, { method, body, address, token }: Sent): Promise<Answer> {
-  const response = await fetch(url + path, {
-    method: method ?? "GET",
-    headers: {
-      ...(address !== undefined && { "CF-Connecting-IP": address }),
-      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-    },
-    ...(body !== undefined && { body }),
-  });
-  return { status: response.status, headers: response.headers, text: await response.text() };
-}
-
-const many = (count: number, act: () => Promise<Answer>): Promise<Answer[]> =>
-  Promise.all(Array.from({ length: count }, act));
-
-const having = (answers: readonly Answer[], status: number, words = ""): Answer[] =>
-  answers.filter((answer) => answer.status === status && answer.text.includes(words));
-
-interface Decision {
-  readonly allowed: boolean;
-  readonly violated: readonly string[];
-  readonly limits: readonly {
-    readonly windowMs: number;
-    readonly remaining: number;
-    readonly resetAfterMs: number;
-  }[];
-}
-
-async function check(method: string, path: string, body?: object): Promise<Response> {
-  return fetch(`${url}/check${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${checkToken()}`, "Content-Type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-}
-
-async function look(policy: string, key: string): Promise<Decision> {
-  return (await check("GET", `?policy=${policy}&key=${key}`)).json<Decision>();
-}
-
-async function remaining(policy: string, key: string): Promise<number | undefined> {
-  return (await look(policy, key)).limits[0]?.remaining;
-}
-
-describe("Login protection", () => {
-  serve("Login protection");
+describe("protect a login", () => {
+  serve("docs/tutorials/protect-a-login.md");
 
   const login = (address: string, password: string): Promise<Answer> =>
     send("/login", { method: "POST", address, body: `${address}: ${password}` });
@@ -122,7 +23,7 @@ describe("Login protection", () => {
     const address = "203.0.113.1";
     const answers = await many(50, () => login(address, "a guess"));
     expect(having(answers, 401)).toHaveLength(5);
-    expect(origin.logins.filter((body) => body.startsWith(address))).toHaveLength(5);
+    expect(origin().logins.filter((body) => body.startsWith(address))).toHaveLength(5);
     expect(having(answers, 429, "#quota-exceeded")).toHaveLength(19);
     const banned = having(answers, 429, "#abnormal-usage-detected");
     expect(banned).toHaveLength(26);
@@ -152,8 +53,8 @@ describe("Login protection", () => {
   });
 });
 
-describe("Per-user API limits", () => {
-  serve("Per-user API limits");
+describe("limit by a JWT claim", () => {
+  serve("docs/how-to/jwt.md");
 
   /** The remaining units of the limit of a thousand per hour after a request. */
   const left = async (sent: Sent, path = "/api/things"): Promise<string | undefined> =>
@@ -162,8 +63,8 @@ describe("Per-user API limits", () => {
     )?.[1];
 
   it("the per-user recipe limits each user by token, from any address", async () => {
-    const alice = await origin.tokenOf({ sub: "alice" });
-    const bob = await origin.tokenOf({ sub: "bob" });
+    const alice = await origin().tokenOf({ sub: "alice" });
+    const bob = await origin().tokenOf({ sub: "bob" });
     expect(await left({ token: alice, address: "203.0.113.1" })).toBe("999");
     expect(await left({ token: alice, address: "203.0.113.2" })).toBe("998");
     expect(await left({ token: bob, address: "203.0.113.1" })).toBe("999");
@@ -171,8 +72,8 @@ describe("Per-user API limits", () => {
 
   it("the per-user recipe limits clients without a valid token by address", async () => {
     const address = "203.0.113.3";
-    const forged = await origin.forgedTokenOf({ sub: "carol" });
-    const ofAnother = await origin.tokenOf({ sub: "carol", aud: "https://other.example" });
+    const forged = await origin().forgedTokenOf({ sub: "carol" });
+    const ofAnother = await origin().tokenOf({ sub: "carol", aud: "https://other.example" });
     expect(await left({ address })).toBe("999");
     expect(await left({ address, token: forged })).toBe("998");
     expect(await left({ address, token: ofAnother })).toBe("997");
@@ -180,8 +81,8 @@ describe("Per-user API limits", () => {
   });
 
   it("the per-user recipe denies a search without a token, and reports all three limits to users", async () => {
-    const dave = { token: await origin.tokenOf({ sub: "dave" }) };
-    const forged = { token: await origin.forgedTokenOf({ sub: "dave" }) };
+    const dave = { token: await origin().tokenOf({ sub: "dave" }) };
+    const forged = { token: await origin().forgedTokenOf({ sub: "dave" }) };
     const refused = [await send("/api/search", {}), await send("/api/search", forged)];
     expect(refused.map(({ status }) => status)).toEqual([403, 403]);
     expect(JSON.parse(refused[0]?.text ?? "")).toMatchObject({ missing_parts: ["jwt:sub"] });
@@ -193,7 +94,7 @@ describe("Per-user API limits", () => {
   });
 
   it("the per-user recipe charges both policies or neither", async () => {
-    const erin = { token: await origin.tokenOf({ sub: "erin" }) };
+    const erin = { token: await origin().tokenOf({ sub: "erin" }) };
     await check("POST", "", { policy: "search", key: "erin", cost: 30 });
     const { status, text } = await send("/api/search", erin);
     expect([status, JSON.parse(text)]).toEqual([
@@ -204,8 +105,8 @@ describe("Per-user API limits", () => {
   });
 
   it("the per-user recipe denies a user who is too fast, and no other user", async () => {
-    const fast = { token: await origin.tokenOf({ sub: "fast" }) };
-    const slow = { token: await origin.tokenOf({ sub: "slow" }) };
+    const fast = { token: await origin().tokenOf({ sub: "fast" }) };
+    const slow = { token: await origin().tokenOf({ sub: "slow" }) };
     const answers = await many(60, () => send("/api/things", fast));
     expect((await send("/api/things", slow)).status).toBe(200);
     expect(having(answers, 200).length).toBeGreaterThanOrEqual(10);
@@ -213,14 +114,14 @@ describe("Per-user API limits", () => {
   });
 });
 
-describe("Per-plan limits", () => {
-  serve("Per-plan limits");
+describe("plans in a JWT", () => {
+  serve("docs/how-to/limit-by-api-key-and-plan.md", "jwt:plan");
 
   it("the per-plan recipe allows pro users ten times as much as other users", async () => {
     const users: Sent[] = [
-      { token: await origin.tokenOf({ sub: "pro", plan: "pro" }) },
-      { token: await origin.tokenOf({ sub: "free", plan: "free" }) },
-      { token: await origin.forgedTokenOf({ sub: "forger", plan: "pro" }) },
+      { token: await origin().tokenOf({ sub: "pro", plan: "pro" }) },
+      { token: await origin().tokenOf({ sub: "free", plan: "free" }) },
+      { token: await origin().forgedTokenOf({ sub: "forger", plan: "pro" }) },
     ];
     const answers = await Promise.all(users.map((user) => many(61, () => send("/api/", user))));
     expect(answers.map((each) => having(each, 200).length)).toEqual([61, 60, 60]);
@@ -229,19 +130,19 @@ describe("Per-plan limits", () => {
   });
 
   it("the per-plan recipe keeps what a user has spent when the plan changes", async () => {
-    const before = await origin.tokenOf({ sub: "upgrader", plan: "free" });
-    const after = await origin.tokenOf({ sub: "upgrader", plan: "pro" });
+    const before = await origin().tokenOf({ sub: "upgrader", plan: "free" });
+    const after = await origin().tokenOf({ sub: "upgrader", plan: "pro" });
     await many(60, () => send("/api/", { token: before }));
     const answer = await send("/api/", { token: after });
     expect(answer.headers.get("RateLimit")).toMatch(/^"plan";r=539;/);
   });
 });
 
-describe("LLM tokens, charged afterwards", () => {
-  serve("LLM tokens, charged afterwards");
+describe("limit LLM tokens", () => {
+  serve("docs/how-to/llm-tokens-and-budgets.md");
 
   const ask = async (user: string, tokens: string): Promise<Answer> =>
-    send(`/v1/${tokens}`, { method: "POST", token: await origin.tokenOf({ sub: user }) });
+    send(`/v1/${tokens}`, { method: "POST", token: await origin().tokenOf({ sub: user }) });
   const leftIs = (user: string, tokens: number): Promise<void> =>
     vi.waitFor(async () => expect(await remaining("tokens", user)).toBe(tokens), 5_000);
 
@@ -283,8 +184,8 @@ describe("LLM tokens, charged afterwards", () => {
   });
 });
 
-describe("Daily quota until local midnight", () => {
-  serve("Daily quota until local midnight");
+describe("calendar quotas", () => {
+  serve("docs/how-to/calendar-quotas.md");
 
   const berlinAt = (atMs: number): Temporal.ZonedDateTime =>
     Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO("Europe/Berlin");
@@ -295,7 +196,7 @@ describe("Daily quota until local midnight", () => {
     const beforeMs = Date.now();
     const spent = await check("POST", "", { key: "203.0.113.1" });
     const afterMs = Date.now();
-    const [limit] = (await spent.json<Decision>()).limits;
+    const [limit] = (await spent.json<CheckedDecision>()).limits;
     const hours = [beforeMs, afterMs].map((atMs) => berlinAt(atMs).hoursInDay);
     expect(hours).toContain((limit?.windowMs ?? 0) / 3_600_000);
     // The decision lies between the two instants, even around midnight.
@@ -324,11 +225,11 @@ describe("Daily quota until local midnight", () => {
   });
 });
 
-describe("Concurrency cap", () => {
-  serve("Concurrency cap");
+describe("cap concurrent requests", () => {
+  serve("docs/how-to/cap-concurrent-requests.md");
 
   const report = (path: string, address: string): Promise<Response> =>
-    fetch(url + path, { headers: { "CF-Connecting-IP": address } });
+    fetch(url() + path, { headers: { "CF-Connecting-IP": address } });
 
   it("the concurrency recipe sends two reports at a time, and the next once one has been sent", async () => {
     const address = "203.0.113.1";
@@ -339,36 +240,35 @@ describe("Concurrency cap", () => {
     expect([third.status, third.headers.get("Retry-After")]).toEqual([429, "1"]);
     const ofAnother = await report("/reports/4", "203.0.113.2");
     expect(ofAnother.status).toBe(200);
-    origin.finish("/reports/1");
+    origin().finish("/reports/1");
     await first.text();
     const next = await vi.waitUntil(async () => {
       const response = await report("/reports/5", address);
       return response.ok ? response : null;
     }, 5_000);
-    for (const path of ["/reports/2", "/reports/4", "/reports/5"]) origin.finish(path);
+    for (const path of ["/reports/2", "/reports/4", "/reports/5"]) origin().finish(path);
     await Promise.all([second, ofAnother, next].map((response) => response.text()));
   });
 });
 
-describe("Shadow rollout of a new limit", () => {
-  serve("Shadow rollout of a new limit");
-
-  const [, line = ""] =
-    /`(\{"event":.*\})`/.exec(recipes.get("Shadow rollout of a new limit") ?? "") ?? [];
+describe("shadow rollout", () => {
+  serve("docs/how-to/shadow-rollout.md");
 
   it("the shadow recipe denies nothing, shows clients only the old limit and logs what the new limit would deny", async () => {
     const answers = await many(25, () => send("/", { address: "203.0.113.1" }));
     expect(having(answers, 200)).toHaveLength(25);
     const policies = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
     expect(new Set(policies)).toEqual(new Set(['"api";q=100;w=60']));
-    const [beforeKey = "", afterKey = ""] = line.split("R0xq…");
-    expect([beforeKey, afterKey]).toEqual([expect.stringContaining('"key":"'), '"}']);
-    const logged = (): string[] =>
-      (run?.output() ?? "").split("\n").filter((each) => each.startsWith(beforeKey));
+    const shown = JSON.parse(
+      onlyBlock("docs/how-to/shadow-rollout.md", "json", "event").text,
+    ) as object;
+    const logged = (): object[] =>
+      [...printed().matchAll(/\{"event":.*\}/g)].map(([line]) => JSON.parse(line) as object);
     await vi.waitFor(() => expect(logged()).toHaveLength(5), 5_000);
-    const keys = logged().map((each) => each.slice(beforeKey.length, -afterKey.length));
-    expect(keys).toEqual(Array.from(keys, () => expect.stringMatching(/^[\w-]{16}$/)));
-    expect(new Set(keys).size).toBe(1);
+    for (const event of logged()) {
+      expect(event).toEqual({ ...shown, key: expect.stringMatching(/^[\w-]{16}$/) });
+    }
+    expect(new Set(logged().map((event) => JSON.stringify(event))).size).toBe(1);
   });
 
   it("under the shadow recipe, /check allows the request too, and its response names the limit that would deny", async () => {
@@ -384,8 +284,4 @@ describe("Shadow rollout of a new limit", () => {
       expect.objectContaining({ "violated-policies": ["api"] }),
     ]);
   });
-});
-
-it("these tests run every recipe of the README", () => {
-  expect(tried).toEqual([...recipes.keys()]);
 });

@@ -1,0 +1,201 @@
+/** Compiles the examples of the page about other rate limiters, and runs those whose packages are installed. */
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { stripTypeScriptTypes } from "node:module";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { bundle } from "../tools/workerd-process.ts";
+import { isConfiguration, readConfiguration } from "./configuration-blocks.ts";
+import { onlyBlock, readPage } from "./pages.ts";
+
+const page = "docs/how-to/migrate-from.md";
+const checkToken = "the-token-of-check";
+const folder = mkdtempSync(join(tmpdir(), "headgate-migrate-"));
+const exampleOf = (name: string): string => onlyBlock(page, "ts", name).text;
+
+beforeAll(() => {
+  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  bundle(join(folder, "headgate"));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** What the examples use of the packages that are not installed here, according to their documentation. */
+const declarations = `
+declare module "express-rate-limit" {
+  export function rateLimit(options: {
+    windowMs?: number;
+    limit?: number;
+    standardHeaders?: boolean | "draft-6" | "draft-7" | "draft-8";
+    legacyHeaders?: boolean;
+    skipSuccessfulRequests?: boolean;
+  }): (request: unknown, response: unknown, next: () => void) => void;
+}
+declare module "@upstash/redis" {
+  export class Redis {
+    static fromEnv(): Redis;
+  }
+}
+declare module "@upstash/ratelimit" {
+  interface Algorithm {
+    readonly name: string;
+  }
+  export class Ratelimit {
+    constructor(options: { redis: import("@upstash/redis").Redis; limiter: Algorithm });
+    static slidingWindow(tokens: number, window: \`\${number} \${"ms" | "s" | "m" | "h" | "d"}\`): Algorithm;
+    limit(identifier: string): Promise<{ success: boolean; reset: number }>;
+  }
+}
+`;
+
+const compilerOptions = {
+  target: "es2024",
+  module: "esnext",
+  moduleResolution: "bundler",
+  types: ["@cloudflare/workers-types", "node"],
+  strict: true,
+  noEmit: true,
+  skipLibCheck: true,
+  noPropertyAccessFromIndexSignature: true,
+};
+
+/** The Worker of an example, bundled as wrangler does. */
+function bundled(name: string, code: string, configuration = ""): string {
+  const project = join(folder, name);
+  mkdirSync(project, { recursive: true });
+  writeFileSync(join(project, "index.ts"), code);
+  const lines = [`name = "${name}"`, 'main = "index.ts"', 'compatibility_date = "2026-11-01"'];
+  writeFileSync(join(project, "wrangler.toml"), `${lines.join("\n")}\n${configuration}`);
+  bundle(join(project, "out"), join(project, "wrangler.toml"));
+  return readFileSync(join(project, "out", "index.js"), "utf8");
+}
+
+async function imported(name: string): Promise<unknown> {
+  const file = join(folder, `${name.replaceAll("/", "-")}.mjs`);
+  writeFileSync(file, stripTypeScriptTypes(exampleOf(name)));
+  return import(pathToFileURL(file).href);
+}
+
+const policyApi = (): Readonly<Record<string, unknown>> => {
+  const block = readPage(page).blocks.find(
+    (each) => isConfiguration(each) && /name = "api"\nkey = "ip"/.test(each.text),
+  );
+  return block === undefined ? {} : readConfiguration(block).vars;
+};
+
+describe("the examples of the page about migrating", () => {
+  it("every TypeScript example compiles", () => {
+    const examples = readPage(page).blocks.filter(({ language }) => language === "ts");
+    const sources = join(folder, "sources");
+    mkdirSync(sources);
+    for (const [index, { text }] of examples.entries()) {
+      writeFileSync(join(sources, `example-${index}.ts`), text);
+    }
+    writeFileSync(join(sources, "peers.d.ts"), declarations);
+    writeFileSync(join(sources, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+    const tsc = resolve("node_modules/.bin/tsc");
+    expect(examples).toHaveLength(7);
+    expect(spawnSync(tsc, ["-p", sources], { encoding: "utf8" }).stdout).toBe("");
+  });
+
+  it("the old Hono app allows 100 requests per key, and denies the next", async () => {
+    const { default: app } = (await imported("hono-rate-limiter")) as {
+      default: { request: (path: string, init: RequestInit) => Promise<Response> };
+    };
+    const headers = { "CF-Connecting-IP": "203.0.113.1" };
+    const statuses: number[] = [];
+    for (let count = 0; count <= 100; count++) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push((await app.request("/api/orders", { headers })).status);
+    }
+    expect([statuses.slice(0, 100), statuses[100]]).toEqual([Array(100).fill(200), 429]);
+  });
+
+  it("the page names only options that the installed hono-rate-limiter has, besides those of version 0.5", () => {
+    const [, section = ""] =
+      /^## From hono-rate-limiter\n([^]*?)^## /m.exec(readFileSync(page, "utf8")) ?? [];
+    const rows = [...section.matchAll(/^\| (`[^|]*)\|/gm)].map(([, cell = ""]) => cell);
+    const names = rows
+      .flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)])
+      .map(([, name = ""]) => name);
+    const types = ["types", "index", "websocket"]
+      .map((name) => readFileSync(`node_modules/hono-rate-limiter/src/${name}.d.ts`, "utf8"))
+      .join("\n");
+    expect(names.length).toBeGreaterThan(12);
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(types))).toEqual(["binding"]);
+  });
+
+  it("the binding's configuration and Worker are valid for wrangler", () => {
+    const configuration = onlyBlock(page, "toml", "other").text;
+    expect(bundled("binding", exampleOf("binding"), configuration)).toContain("LIMITER.limit");
+  });
+
+  it("the WAF rule is JSON with the parameters that the table translates", () => {
+    const rule = JSON.parse(onlyBlock(page, "js").text) as { ratelimit: object };
+    const rows =
+      readFileSync(page, "utf8")
+        .match(/^\|.*$/gm)
+        ?.join("\n") ?? "";
+    const parameters = Object.keys(rule.ratelimit).filter((name) => name !== "characteristics");
+    expect(parameters.filter((name) => !rows.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+describe.each(["hono", "service"])("the Worker of the example %s", (name) => {
+  let workerd: Workerd;
+
+  beforeAll(async () => {
+    workerd = await startWorkerd(
+      join(folder, `workerd-${name}`),
+      { ...policyApi(), CHECK_TOKENS: checkToken },
+      { bundledIn: join(folder, "headgate"), other: bundled(name, exampleOf(name)) },
+    );
+  });
+
+  afterAll(() => workerd.close());
+
+  it(`the example ${name} allows 100 requests per address, passes on the fields, and denies the next`, async () => {
+    const request = (): Promise<Response> =>
+      fetch(new URL("/api/orders", workerd.otherUrl), {
+        headers: { "CF-Connecting-IP": "203.0.113.1" },
+      });
+    const answers = await Promise.all(Array.from({ length: 101 }, request));
+    const denied = answers.filter(({ status }) => status === 429);
+    expect([answers.filter(({ status }) => status === 200).length, denied.length]).toEqual([
+      100, 1,
+    ]);
+    expect(denied[0]?.headers.get("Retry-After")).toMatch(/^\d+$/);
+    for (const { headers } of answers) {
+      expect(headers.get("RateLimit-Policy")).toBe('"api";q=100;w=60');
+    }
+  });
+});
+
+describe("the example check", () => {
+  it("the example check allows 10 requests per user in 10 s, and denies the next", async () => {
+    const workerd = await startWorkerd(
+      join(folder, "workerd-check"),
+      { LIMITS: "1/hour", CHECK_TOKENS: checkToken },
+      { bundledIn: join(folder, "headgate") },
+    );
+    try {
+      process.env["HEADGATE_URL"] = workerd.url.origin;
+      process.env["HEADGATE_TOKEN"] = checkToken;
+      const { handle } = (await imported("check")) as {
+        handle: (userId: string) => Promise<Response>;
+      };
+      const answers = await Promise.all(Array.from({ length: 11 }, () => handle("alice")));
+      const denied = answers.filter(({ status }) => status === 429);
+      expect(denied).toHaveLength(1);
+      expect(denied[0]?.headers.get("RateLimit-Policy")).toBe('"adhoc";q=10;w=10');
+      expect((await handle("bob")).status).toBe(200);
+    } finally {
+      delete process.env["HEADGATE_URL"];
+      delete process.env["HEADGATE_TOKEN"];
+      await workerd.close();
+    }
+  });
+});

@@ -1,0 +1,141 @@
+/** Serves the configuration of a page on workerd, and sends it the traffic that the page describes. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll } from "vitest";
+import { type RecipeOrigin, startRecipeOrigin } from "../local/recipe-origin.ts";
+import { bundle } from "../tools/workerd-process.ts";
+import { startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";
+import { readPage } from "./pages.ts";
+
+export interface Sent {
+  readonly method?: string;
+  readonly body?: string;
+  /** The client's address. */
+  readonly address?: string;
+  readonly token?: string;
+  readonly apiKey?: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+export interface CheckedDecision {
+  readonly allowed: boolean;
+  readonly violated: readonly string[];
+  readonly limits: readonly {
+    readonly windowMs: number;
+    readonly remaining: number;
+    readonly resetAfterMs: number;
+  }[];
+}
+
+export interface PageTraffic {
+  readonly origin: () => RecipeOrigin;
+  /** Serves the page's first valid configuration with these words for the tests in the same `describe`. */
+  readonly serve: (path: string, words?: string) => void;
+  readonly url: () => string;
+  /** Everything that the Worker has printed since `serve`. */
+  readonly printed: () => string;
+  readonly send: (path: string, sent: Sent) => Promise<Answer>;
+  readonly check: (method: string, path: string, body?: object) => Promise<Response>;
+  readonly look: (policy: string, key: string) => Promise<CheckedDecision>;
+  readonly remaining: (policy: string, key: string) => Promise<number | undefined>;
+}
+
+const checkToken = "the-token-of-check";
+
+/** To be called once in a test file, outside of `describe`. */
+export function pageTraffic(): PageTraffic {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-traffic-"));
+  let origin: RecipeOrigin;
+  let workerd: Workerd | null = null;
+  let printed = "";
+  let count = 0;
+
+  beforeAll(async () => {
+    bundle(folder);
+    origin = await startRecipeOrigin();
+  });
+
+  afterAll(async () => {
+    await workerd?.close();
+    origin.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const serve = (path: string, words = ""): void => {
+    beforeAll(async () => {
+      await workerd?.close();
+      printed = "";
+      const vars = configurationOf(path, words);
+      workerd = await startWorkerd(
+        join(folder, String(count++)),
+        {
+          ...vars,
+          CHECK_TOKENS: checkToken,
+          ORIGIN: origin.url,
+          ...(vars["JWT_JWKS_URL"] !== undefined && { JWT_JWKS_URL: origin.keysUrl }),
+        },
+        { bundledIn: folder, print: (text) => void (printed += text) },
+      );
+    });
+  };
+
+  const url = (): string => workerd?.url.origin ?? "";
+
+  const send = async (
+    path: string,
+    { method, body, address, token, apiKey }: Sent,
+  ): Promise<Answer> => {
+    const response = await fetch(url() + path, {
+      method: method ?? "GET",
+      headers: {
+        ...(address !== undefined && { "CF-Connecting-IP": address }),
+        ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+        ...(apiKey !== undefined && { "X-Api-Key": apiKey }),
+      },
+      ...(body !== undefined && { body }),
+    });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  };
+
+  const check = (method: string, path: string, body?: object): Promise<Response> =>
+    fetch(`${url()}/check${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${checkToken}`, "Content-Type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+
+  const look = async (policy: string, key: string): Promise<CheckedDecision> =>
+    (await check("GET", `?policy=${policy}&key=${key}`)).json<CheckedDecision>();
+
+  return {
+    origin: () => origin,
+    serve,
+    url,
+    printed: () => printed,
+    send,
+    check,
+    look,
+    remaining: async (policy, key) => (await look(policy, key)).limits[0]?.remaining,
+  };
+}
+
+function configurationOf(path: string, words: string): Readonly<Record<string, unknown>> {
+  const block = readPage(path).blocks.find(
+    (each) => isConfiguration(each) && !isInvalid(each) && each.text.includes(words),
+  );
+  if (block === undefined) throw new Error(`no configuration with "${words}" in ${path}`);
+  return readConfiguration(block).vars;
+}
+
+export const many = (count: number, act: () => Promise<Answer>): Promise<Answer[]> =>
+  Promise.all(Array.from({ length: count }, act));
+
+export const having = (answers: readonly Answer[], status: number, words = ""): Answer[] =>
+  answers.filter((answer) => answer.status === status && answer.text.includes(words));
