@@ -20,7 +20,7 @@ export interface Match {
   readonly headers: ReadonlyMap<string, string | true> | null;
 }
 
-interface HostPattern {
+export interface HostPattern {
   readonly hostname: string;
   /** @param host a normalized one, without a port */
   readonly test: (host: string) => boolean;
