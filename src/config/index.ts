@@ -60,7 +60,7 @@ export interface Config extends Policies {
   readonly logsDenials: boolean;
   /** The limiter answers requests at and below this path; they are not forwarded. */
   readonly checkPath: string;
-  /** Whether checks of cost 0 (looks) need no token. */
+  /** Whether looks (`GET /check`) need no token. */
   readonly isLookOpen: boolean;
   /** Empty when no tokens are configured, so that no token is valid for `/check`. */
   readonly checkTokens: readonly CheckToken[];

@@ -50,7 +50,7 @@ const tokenSchema = v.union([
   holderSchema,
 ]);
 
-/** Whether checks of cost 0 (looks) need no token: `CHECK_AUTH = "none"`. */
+/** Whether looks (`GET /check`) need no token: `CHECK_AUTH = "none"`. */
 export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
   if (!isSet(value)) return false;
   if (value === "none") return true;

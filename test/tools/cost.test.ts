@@ -48,6 +48,15 @@ describe("the cost table", () => {
     expect(first).toContain(centsText(Math.max(...dollars)));
   });
 
+  it("the prices in the README are those of the table", () => {
+    const [, section = ""] = /^## Cost\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
+    const stated = section.match(/\$\d+\.\d\d/g) ?? [];
+    const ofWorker = costs.map(({ bill }) => (1e6 * workerDollars(bill)) / bill.decisions);
+    const prices = [...costs.map(totalDollars), ...ofWorker].map(centsText);
+    expect(stated.length).toBeGreaterThan(3);
+    expect(prices).toEqual(expect.arrayContaining(stated));
+  });
+
   it("the cost table is the same in every run", async () => {
     expect(await measureCosts(0.02)).toEqual(await measureCosts(0.02));
   });
