@@ -3,9 +3,9 @@ import { writeFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { checkout, freePort, started, stopped } from "../local/checkout.ts";
+import { pageBlock } from "../local/page-block.ts";
 import { withBlock } from "./configuration-blocks.ts";
 import { type Answer, having, many, pageTraffic } from "./page-traffic.ts";
-import { onlyBlock, readPage } from "./pages.ts";
 
 const page = "docs/how-to/limit-by-api-key-and-plan.md";
 const { serve, send, remaining } = pageTraffic();
@@ -69,11 +69,14 @@ describe("API keys in a secret", () => {
   afterAll(remove);
 
   it("npm start adds the overrides of the secret POLICIES_2 and does not print the keys", async () => {
-    const toml = readPage(page).blocks.find(({ text }) => text.includes("[secrets]"))?.text ?? "";
+    const toml = pageBlock("how-to/limit-by-api-key-and-plan", "toml", "[secrets]");
     const local = toml.replace(/^ORIGIN = .*\n/m, "");
     const shipped = readFileSync("wrangler.toml", "utf8");
     writeFileSync(join(folder, "wrangler.toml"), withBlock(shipped, local));
-    writeFileSync(join(folder, ".dev.vars"), onlyBlock(page, "dotenv").text);
+    writeFileSync(
+      join(folder, ".dev.vars"),
+      pageBlock("how-to/limit-by-api-key-and-plan", "dotenv"),
+    );
     const port = await freePort();
     const run = await started(folder, port);
     try {

@@ -6,15 +6,26 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { stripTypeScriptTypes } from "node:module";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pageBlock } from "../local/page-block.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { bundle } from "../tools/workerd-process.ts";
 import { isConfiguration, readConfiguration } from "./configuration-blocks.ts";
-import { onlyBlock, readPage } from "./pages.ts";
+import { readPage } from "./pages.ts";
 
 const page = "docs/how-to/migrate-from.md";
 const checkToken = "the-token-of-check";
 const folder = mkdtempSync(join(tmpdir(), "headgate-migrate-"));
-const exampleOf = (name: string): string => onlyBlock(page, "ts", name).text;
+
+/** The examples by what they use. */
+const examples = {
+  expressRateLimit: pageBlock("how-to/migrate-from", "ts express-rate-limit"),
+  honoRateLimiter: pageBlock("how-to/migrate-from", "ts hono-rate-limiter"),
+  hono: pageBlock("how-to/migrate-from", "ts hono"),
+  upstash: pageBlock("how-to/migrate-from", "ts @upstash/ratelimit"),
+  check: pageBlock("how-to/migrate-from", "ts check"),
+  binding: pageBlock("how-to/migrate-from", "ts binding"),
+  service: pageBlock("how-to/migrate-from", "ts service"),
+};
 
 beforeAll(() => {
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
@@ -23,7 +34,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What the examples use of the packages that are not installed here, according to their documentation. */
+/** Types for the packages that are not installed, from their documentation, as far as the examples use them. */
 const declarations = `
 declare module "express-rate-limit" {
   export function rateLimit(options: {
@@ -73,9 +84,9 @@ function bundled(name: string, code: string, configuration = ""): string {
   return readFileSync(join(project, "out", "index.js"), "utf8");
 }
 
-async function imported(name: string): Promise<unknown> {
-  const file = join(folder, `${name.replaceAll("/", "-")}.mjs`);
-  writeFileSync(file, stripTypeScriptTypes(exampleOf(name)));
+async function imported(name: keyof typeof examples): Promise<unknown> {
+  const file = join(folder, `${name}.mjs`);
+  writeFileSync(file, stripTypeScriptTypes(examples[name]));
   return import(pathToFileURL(file).href);
 }
 
@@ -88,21 +99,19 @@ const policyApi = (): Readonly<Record<string, unknown>> => {
 
 describe("the examples of the page about migrating", () => {
   it("every TypeScript example compiles", () => {
-    const examples = readPage(page).blocks.filter(({ language }) => language === "ts");
     const sources = join(folder, "sources");
     mkdirSync(sources);
-    for (const [index, { text }] of examples.entries()) {
-      writeFileSync(join(sources, `example-${index}.ts`), text);
+    for (const [name, code] of Object.entries(examples)) {
+      writeFileSync(join(sources, `${name}.ts`), code);
     }
     writeFileSync(join(sources, "peers.d.ts"), declarations);
     writeFileSync(join(sources, "tsconfig.json"), JSON.stringify({ compilerOptions }));
     const tsc = resolve("node_modules/.bin/tsc");
-    expect(examples).toHaveLength(7);
     expect(spawnSync(tsc, ["-p", sources], { encoding: "utf8" }).stdout).toBe("");
   });
 
   it("the old Hono app allows 100 requests per key, and denies the next", async () => {
-    const { default: app } = (await imported("hono-rate-limiter")) as {
+    const { default: app } = (await imported("honoRateLimiter")) as {
       default: { request: (path: string, init: RequestInit) => Promise<Response> };
     };
     const headers = { "CF-Connecting-IP": "203.0.113.1" };
@@ -129,12 +138,12 @@ describe("the examples of the page about migrating", () => {
   });
 
   it("the binding's configuration and Worker are valid for wrangler", () => {
-    const configuration = onlyBlock(page, "toml", "other").text;
-    expect(bundled("binding", exampleOf("binding"), configuration)).toContain("LIMITER.limit");
+    const configuration = pageBlock("how-to/migrate-from", "toml other");
+    expect(bundled("binding", examples.binding, configuration)).toContain("LIMITER.limit");
   });
 
   it("the WAF rule is JSON with the parameters that the table translates", () => {
-    const rule = JSON.parse(onlyBlock(page, "js").text) as { ratelimit: object };
+    const rule = JSON.parse(pageBlock("how-to/migrate-from", "js")) as { ratelimit: object };
     const rows =
       readFileSync(page, "utf8")
         .match(/^\|.*$/gm)
@@ -144,14 +153,14 @@ describe("the examples of the page about migrating", () => {
   });
 });
 
-describe.each(["hono", "service"])("the Worker of the example %s", (name) => {
+describe.each(["hono", "service"] as const)("the Worker of the example %s", (name) => {
   let workerd: Workerd;
 
   beforeAll(async () => {
     workerd = await startWorkerd(
       join(folder, `workerd-${name}`),
       { ...policyApi(), CHECK_TOKENS: checkToken },
-      { bundledIn: join(folder, "headgate"), other: bundled(name, exampleOf(name)) },
+      { bundledIn: join(folder, "headgate"), other: bundled(name, examples[name]) },
     );
   });
 

@@ -1,6 +1,7 @@
 /** Sends each how-to page's first configuration the traffic that the page describes. */
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, it, vi } from "vitest";
+import { pageBlock } from "../local/page-block.ts";
 import {
   type Answer,
   type CheckedDecision,
@@ -9,7 +10,6 @@ import {
   pageTraffic,
   type Sent,
 } from "./page-traffic.ts";
-import { onlyBlock } from "./pages.ts";
 
 const { origin, serve, url, printed, send, check, look, remaining } = pageTraffic();
 
@@ -259,9 +259,7 @@ describe("shadow rollout", () => {
     expect(having(answers, 200)).toHaveLength(25);
     const policies = answers.map(({ headers }) => headers.get("RateLimit-Policy"));
     expect(new Set(policies)).toEqual(new Set(['"api";q=100;w=60']));
-    const shown = JSON.parse(
-      onlyBlock("docs/how-to/shadow-rollout.md", "json", "event").text,
-    ) as object;
+    const shown = JSON.parse(pageBlock("how-to/shadow-rollout", "json event")) as object;
     const logged = (): object[] =>
       [...printed().matchAll(/\{"event":.*\}/g)].map(([line]) => JSON.parse(line) as object);
     await vi.waitFor(() => expect(logged()).toHaveLength(5), 5_000);
