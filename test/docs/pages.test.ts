@@ -2,11 +2,10 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { formProblems, indexProblems, linkProblems } from "./page-rules.ts";
-import { type Page, parsePage, readPages } from "./pages.ts";
+import { type Page, parsePage, readPage, readPages } from "./pages.ts";
 
 const pages = readPages();
 const pageByPath = new Map(pages.map((page) => [page.path, page]));
-const readme = pageByPath.get("README.md");
 const formed = pages.filter(({ path }) => path !== "CHANGELOG.md");
 
 describe("the documentation", () => {
@@ -17,7 +16,8 @@ describe("the documentation", () => {
 
   it("the README links every page of the manual", () => {
     const paths = pages.map(({ path }) => path);
-    expect(readme === undefined ? [] : indexProblems(readme, paths)).toEqual([]);
+    expect(paths.length).toBeGreaterThan(40);
+    expect(indexProblems(readPage("README.md"), paths)).toEqual([]);
   });
 
   it("every page has one title, a short first sentence, and lines of limited length", () => {

@@ -61,13 +61,8 @@ export function pagePaths(): string[] {
         .filter((path) => path.endsWith(".md"))
         .map((path) => join("docs", path))
     : [];
-  return [...projectPages.filter(isCurrent), ...manual.toSorted()];
+  return [...projectPages.filter((path) => existsSync(path)), ...manual.toSorted()];
 }
-
-/** A README without an index of the manual is the previous one. */
-const isCurrent = (path: string): boolean =>
-  existsSync(path) &&
-  (path !== "README.md" || /^## Documentation$/m.test(readFileSync(path, "utf8")));
 
 export const readPage = (path: string): Page => parsePage(path, readFileSync(path, "utf8"));
 

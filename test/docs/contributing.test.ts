@@ -1,0 +1,33 @@
+/** The commands and the map of the source tree in CONTRIBUTING.md are complete. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { onlyBlock, readPage } from "./pages.ts";
+
+const { tables, text } = readPage("CONTRIBUTING.md");
+
+it("the table of commands has every npm script and no other", () => {
+  const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
+  const commands = tables.find(({ columns }) => columns[0] === "command")?.rows ?? [];
+  const named = commands.flatMap(
+    ([command = ""]) => /npm (?:run )?([a-z][a-z:-]*)/.exec(command)?.[1] ?? [],
+  );
+  expect(named.filter((name) => name !== "ci").toSorted()).toEqual(Object.keys(scripts).toSorted());
+});
+
+it("the map of the source tree has every folder of src and no other", () => {
+  const [, map = ""] =
+    /^src\/\n((?: .*\n)+)/.exec(onlyBlock("CONTRIBUTING.md", "text", "figure").text) ?? [];
+  const drawn = [...map.matchAll(/^ {2}([a-z]+)\//gm)].map(([, name = ""]) => name);
+  const folders = readdirSync("src", { withFileTypes: true }).filter((entry) =>
+    entry.isDirectory(),
+  );
+  expect(drawn.toSorted()).toEqual(folders.map(({ name }) => name).toSorted());
+});
+
+it("every file and folder that CONTRIBUTING.md names exists", () => {
+  const paths = [...text.matchAll(/`((?:src|test|docs)(?:\/[\w./-]+)?)`/g)].map(
+    ([, path = ""]) => path,
+  );
+  expect(paths.length).toBeGreaterThan(20);
+  expect(paths.filter((path) => !existsSync(path))).toEqual([]);
+});
