@@ -103,8 +103,8 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
   const names = key.map((part) => `"${partName(part)}"`).join(", ");
   return (
     `callers can invent the values of its key (${names}): each new value evades the limits and creates an object. ` +
-    `Add "ip" or a verified "jwt:<claim>" to the key; or add a policy with the key "ip" and set objects = "sharded" here, ` +
-    `which bounds the number of objects`
+    `Use a verified "jwt:<claim>" instead; or add a policy with the key "ip" for the same requests and set ` +
+    `objects = "sharded" here, which bounds the number of objects`
   );
 }
 
