@@ -2,7 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import document from "../../src/http/wire/openapi.json" with { type: "json" };
-import { onlyBlock, readPage } from "./pages.ts";
+import { pageBlock } from "./page-block.ts";
+import { readPage } from "./pages.ts";
 
 const path = "docs/reference/check-api.md";
 const { text } = readPage(path);
@@ -95,7 +96,7 @@ describe("the page about /check", () => {
   });
 
   it("the example of CHECK_TOKENS is valid, and the table lists its fields", () => {
-    const CHECK_TOKENS = onlyBlock(path, "text", "figure").text;
+    const CHECK_TOKENS = pageBlock("reference/check-api", "text figure");
     const { checkTokens } = parseConfig({ KEY_SECRET: "k", LIMITS: "1/minute", CHECK_TOKENS });
     expect(checkTokens.map(({ tenant, may }) => [tenant, [...may]])).toEqual([
       [null, ["check", "look", "forget", "adhoc"]],

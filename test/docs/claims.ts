@@ -49,22 +49,20 @@ export const readClaims = (): Claim[] =>
     .flatMap((path) => claimsIn(readFileSync(join("test", path), "utf8")));
 
 /**
- * The calls `pageBlock(page, info, words)` of a test file. Where `page` or `info` is a variable, its value is one of the
- * texts in the file. A file that names the path of a page and searches for "```info", or filters blocks by `language`,
+ * The calls `pageBlock(page, info, words)` of a test file. Where `page` is a variable, its value is one of the texts in
+ * the file. A file that names the path of a page and searches for "```info", or filters blocks by `language`,
  * claims all such blocks of the page.
  */
 export function claimsIn(code: string): Claim[] {
   const calls = code.matchAll(
-    /pageBlock\(\s*("[^"]*"|\w+),\s*("[^"]*"|\w+)(?:,\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'))?,?\s*\)/g,
+    /pageBlock\(\s*("[^"]*"|\w+),\s*"([^"]*)"(?:,\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'))?,?\s*\)/g,
   );
   const claims = [...calls].flatMap(([, page = "", info = "", words, quoted]) =>
-    valuesOf(page, /^[\w-]+\/[\w-]+$/, code).flatMap((name) =>
-      valuesOf(info, /^[a-z]+(?: [a-z]+)*$/, code).map((each) => ({
-        page: `docs/${name}.md`,
-        info: each,
-        words: (words ?? quoted ?? "").replaceAll("\\", ""),
-      })),
-    ),
+    pagesIn(page, code).map((path) => ({
+      page: path,
+      info,
+      words: (words ?? quoted ?? "").replaceAll("\\", ""),
+    })),
   );
   const paths = code.match(/\bdocs\/[\w/-]+\.md(?=["'])/g) ?? [];
   const infos = [
@@ -76,9 +74,10 @@ export function claimsIn(code: string): Claim[] {
   return [...claims, ...paths.flatMap((page) => infos.map((info) => ({ page, info, words: "" })))];
 }
 
-/** The value of a text, or the texts in the file that a variable can stand for. */
-function valuesOf(argument: string, pattern: RegExp, code: string): string[] {
-  if (argument.startsWith('"')) return [argument.slice(1, -1)];
-  const texts = code.match(/(?<=")[^"\n]*(?=")/g) ?? [];
-  return [...new Set(texts)].filter((text) => pattern.test(text));
+/** The path of a page in quotation marks, or the paths that a variable can stand for. */
+function pagesIn(argument: string, code: string): string[] {
+  const names = argument.startsWith('"')
+    ? [argument.slice(1, -1)]
+    : (code.match(/(?<=")[\w-]+\/[\w-]+(?=")/g) ?? []);
+  return names.map((name) => `docs/${name}.md`);
 }

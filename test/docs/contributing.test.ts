@@ -1,9 +1,9 @@
 /** The commands and the map of the source tree in CONTRIBUTING.md are complete. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { onlyBlock, readPage } from "./pages.ts";
+import { readPage } from "./pages.ts";
 
-const { tables, text } = readPage("CONTRIBUTING.md");
+const { blocks, tables, text } = readPage("CONTRIBUTING.md");
 
 it("the table of commands has every npm script and no other", () => {
   const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
@@ -15,8 +15,8 @@ it("the table of commands has every npm script and no other", () => {
 });
 
 it("the map of the source tree has every folder of src and no other", () => {
-  const [, map = ""] =
-    /^src\/\n((?: .*\n)+)/.exec(onlyBlock("CONTRIBUTING.md", "text", "figure").text) ?? [];
+  const figure = blocks.find(({ language }) => language === "text")?.text ?? "";
+  const [, map = ""] = /^src\/\n((?: .*\n)+)/.exec(figure) ?? [];
   const drawn = [...map.matchAll(/^ {2}([a-z]+)\//gm)].map(([, name = ""]) => name);
   const folders = readdirSync("src", { withFileTypes: true }).filter((entry) =>
     entry.isDirectory(),

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { stripTypeScriptTypes } from "node:module";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { pageBlock } from "../local/page-block.ts";
+import { pageBlock } from "./page-block.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { bundle } from "../tools/workerd-process.ts";
 import { isConfiguration, readConfiguration } from "./configuration-blocks.ts";

@@ -32,6 +32,8 @@ describe("the comparison of shown and printed output", () => {
     ["json", "no JSON", "no JSON"],
     ["json", "", ""],
     ["text", "200 429", "200 200 429"],
+    ["text", "…", "200 429"],
+    ["http", "\n", answer],
     ["text", "429", "200 429"],
     ["text", "200.", "2001"],
   ])("%s %j differs from the printed %j", (language, text, output) => {

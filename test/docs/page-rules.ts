@@ -51,9 +51,9 @@ function externalProblem(link: string): string | null {
   return new URL(link).protocol === "https:" ? null : "expected https";
 }
 
-/** The title, the first sentence, and the length of the page and its lines. */
+/** The title, the first sentence, the length of the page and its lines, and its pictures. */
 export function formProblems(page: Page): string[] {
-  return [...titleProblems(page), ...lengthProblems(page)].map(
+  return [...titleProblems(page), ...lengthProblems(page), ...pictureProblems(page)].map(
     (problem) => `${page.path}: ${problem}`,
   );
 }
@@ -89,6 +89,28 @@ function maxColumns(line: string): number {
   if (/^\s*\|/.test(line)) return maxTableColumns;
   // A single link or image cannot be broken.
   return /^\s*(?:[-*] )?!?\[[^\]]*\]\(\S+\)\S*$/.test(line) ? Infinity : maxProseColumns;
+}
+
+/** A picture exists in light and dark, and has a text for readers who cannot see it. */
+function pictureProblems({ pictures }: Page): string[] {
+  return pictures.flatMap((picture) => {
+    const [, light = ""] = /<img\s[^>]*src="([^"]*)-light\.svg"/.exec(picture) ?? [];
+    const [, alternative = ""] = /<img\s[^>]*alt="([^"]*)"/.exec(picture) ?? [];
+    const source = `<source media="(prefers-color-scheme: dark)" srcset="${light}-dark.svg"`;
+    return [
+      ...(light === "" ? ["expected an image whose name ends in -light.svg"] : []),
+      ...(picture.replace(/\s+/g, " ").includes(source) ? [] : [`expected ${source}>`]),
+      ...(alternative === "" ? ["expected the text of the picture in alt"] : []),
+    ];
+  });
+}
+
+/** Every file beside the pages is shown or linked by one of them. */
+export function unusedFiles(pages: readonly Page[], files: readonly string[]): string[] {
+  const linked = new Set(
+    pages.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link)))),
+  );
+  return files.filter((file) => !linked.has(file));
 }
 
 /** Every page of the manual is linked from the README's index. */

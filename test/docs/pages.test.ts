@@ -1,7 +1,8 @@
 /** Links, titles and line lengths of every page, and the rules themselves on made-up pages. */
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { formProblems, indexProblems, linkProblems } from "./page-rules.ts";
+import { formProblems, indexProblems, linkProblems, unusedFiles } from "./page-rules.ts";
 import { type Page, parsePage, readPage, readPages } from "./pages.ts";
 
 const pages = readPages();
@@ -18,6 +19,14 @@ describe("the documentation", () => {
     const paths = pages.map(({ path }) => path);
     expect(paths.length).toBeGreaterThan(40);
     expect(indexProblems(readPage("README.md"), paths)).toEqual([]);
+  });
+
+  it("a page shows or links every picture and file of the manual", () => {
+    const files = readdirSync("docs", { recursive: true, encoding: "utf8" })
+      .filter((path) => /\.(?!md$)\w+$/.test(path))
+      .map((path) => join("docs", path));
+    expect(files.length).toBeGreaterThan(0);
+    expect(unusedFiles(pages, files)).toEqual([]);
   });
 
   it("every page has one title, a short first sentence, and lines of limited length", () => {
@@ -73,6 +82,8 @@ describe("the reader of pages", () => {
   });
 });
 
+const dark = '<source media="(prefers-color-scheme: dark)" srcset="a-dark.svg">';
+
 describe("the rules for pages", () => {
   const problemsOf = (page: Page): string[] =>
     linkProblems(page, new Map([page, good].map((each) => [each.path, each])), (path) =>
@@ -121,6 +132,26 @@ describe("the rules for pages", () => {
     ],
   ])("a page %s is reported", (_, lines, problem) => {
     expect(formProblems(made(...lines))).toEqual([`docs/a.md: ${problem}`]);
+  });
+
+  it.each([
+    ["without a dark one", '<img alt="a" src="a-light.svg">', 1],
+    [
+      "of another dark one",
+      `${dark.replace("a-dark", "b-dark")}<img alt="a" src="a-light.svg">`,
+      1,
+    ],
+    ["without a text", `${dark}<img alt="" src="a-light.svg">`, 1],
+    ["without an image", dark, 3],
+    ["in light and dark with a text", `${dark}<img alt="a" src="a-light.svg">`, 0],
+  ])("a picture %s has the expected number of problems", (_, html, count) => {
+    const page = made("# A", "", "One.", "", `<picture>${html}</picture>`);
+    expect(formProblems(page)).toHaveLength(count);
+  });
+
+  it("a file that no page links is reported", () => {
+    const page = made("# A", "", "![b](b.svg)");
+    expect(unusedFiles([page], ["docs/b.svg", "docs/c.svg"])).toEqual(["docs/c.svg"]);
   });
 
   it("long code, tables up to 160 columns and unbreakable links are accepted", () => {

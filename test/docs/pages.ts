@@ -39,6 +39,8 @@ export interface Page {
   readonly headings: readonly Heading[];
   /** Slugs of headings, and the ids of HTML elements. */
   readonly anchors: ReadonlySet<string>;
+  /** Elements `<picture>` in HTML. */
+  readonly pictures: readonly string[];
   /** Targets of links, images, and the sources of `<picture>`. */
   readonly links: readonly string[];
   readonly blocks: readonly Block[];
@@ -68,20 +70,6 @@ export const readPage = (path: string): Page => parsePage(path, readFileSync(pat
 
 export const readPages = (): Page[] => pagePaths().map(readPage);
 
-/**
- * The only block of a page in a language, with exactly these words after the language.
- * @throws Error if the page has no such block, or several
- */
-export function onlyBlock(path: string, language: string, ...info: readonly string[]): Block {
-  const [block, ...others] = readPage(path).blocks.filter(
-    (each) => each.language === language && each.info.join(" ") === info.join(" "),
-  );
-  if (block === undefined || others.length > 0) {
-    throw new Error(`expected one block of ${[language, ...info].join(" ")} in ${path}`);
-  }
-  return block;
-}
-
 export function parsePage(path: string, text: string): Page {
   const tokens = lexer(text);
   const all: Token[] = [];
@@ -100,6 +88,7 @@ export function parsePage(path: string, text: string): Page {
       ),
       ...attributesOf(all, /(?:href|src|srcset)/),
     ],
+    pictures: text.match(/<picture>[^]*?<\/picture>/g) ?? [],
     blocks: blocksOf(path, text, all),
     tables: all.flatMap(tableOf),
     proseLines: linesOf(text).filter(({ isProse }) => isProse),

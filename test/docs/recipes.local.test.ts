@@ -1,7 +1,7 @@
 /** Sends each how-to page's first configuration the traffic that the page describes. */
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, it, vi } from "vitest";
-import { pageBlock } from "../local/page-block.ts";
+import { pageBlock } from "./page-block.ts";
 import {
   type Answer,
   type CheckedDecision,

@@ -34,8 +34,10 @@ export async function runSession(
   let served = first;
   const shell = startShell(server.folder, await shellVariables(server.folder, origin));
   const problems: string[] = [];
+  let line = 0;
   try {
     for (const { configuration, command } of steps(page)) {
+      line = command.line;
       // Commands run one after the other.
       // oxlint-disable-next-line no-await-in-loop
       if (configuration !== served) await server.serve(configuration);
@@ -46,7 +48,9 @@ export async function runSession(
       problems.push(...shown.flatMap((block) => problemOf(block, toShown(output, server, origin))));
     }
   } catch (error) {
-    problems.push(`${page.path}: ${error instanceof Error ? error.message : String(error)}`);
+    problems.push(
+      `${page.path}:${line}: ${error instanceof Error ? error.message : String(error)}`,
+    );
   } finally {
     await shell.close();
   }

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { freePort } from "./checkout.ts";
-import { pageBlock } from "./page-block.ts";
+import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-typescript";
 const brief = pageBlock(page, "ts", "const { allowed, retryAfterMs } = await response");

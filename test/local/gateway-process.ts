@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { killWithParent } from "../tools/workerd-process.ts";
 import { freePort } from "./checkout.ts";
-import { pageBlock } from "./page-block.ts";
+import { pageBlock } from "../docs/page-block.ts";
 
 export interface GatewayProcess {
   readonly url: string;

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { freePort } from "./checkout.ts";
-import { pageBlock } from "./page-block.ts";
+import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-other-languages";
 const folder = mkdtempSync(join(tmpdir(), "headgate-languages-"));

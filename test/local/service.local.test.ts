@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { checkout } from "./checkout.ts";
-import { pageAt, pageBlock } from "./page-block.ts";
+import { pageAt, pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-another-worker";
 const configuration = pageBlock(page, "toml other");

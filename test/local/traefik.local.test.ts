@@ -5,7 +5,7 @@
 import { Yaml } from "@stoplight/spectral-parsers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bearer, type BehindGateway, startBehindGateway } from "./behind-gateway.ts";
-import { pageBlock } from "./page-block.ts";
+import { pageBlock } from "../docs/page-block.ts";
 
 interface Middleware {
   readonly headers?: { readonly customRequestHeaders: Readonly<Record<string, string>> };

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
-import { pageBlock } from "./page-block.ts";
+import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-typescript";
 const token = "the-tests-token";

@@ -1,5 +1,5 @@
 /** Code blocks of the pages in docs/, for tests that run them. */
-import { type Page, readPage } from "../docs/pages.ts";
+import { type Page, readPage } from "./pages.ts";
 
 /** A page, such as "how-to/behind-nginx". */
 export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
