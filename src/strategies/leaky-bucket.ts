@@ -7,8 +7,8 @@
  * - `mode = "police"` delays nothing: a request that would overflow the capacity `burst` is denied. It is equal to the
  *   continuous token bucket and to the generic cell rate algorithm (GCRA).
  *
- * Bound: capacity + L admitted in any span of W. The capacity of a queue is burst + 1. At most
- * L units depart in a span of W, or L + cost - 1 for requests of a higher cost, because a request departs whole.
+ * Bound: capacity + L admitted in any span of W. The capacity of a queue is burst + 1. At most L units depart in a span
+ * of W, or L + cost - 1 for requests of a higher cost, because a request departs whole.
  */
 import * as v from "valibot";
 import {
