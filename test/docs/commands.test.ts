@@ -1,6 +1,6 @@
 /** Commands that need an account or take long exist in wrangler and package.json, with the options that pages show. */
 import { describe, expect, it } from "vitest";
-import { commandProblems, commandsIn, isCheckedCommand, ownUsages } from "./commands.ts";
+import { commandProblems, commandsIn, isCheckedCommand } from "./commands.ts";
 import { readPages } from "./pages.ts";
 
 it("every command that no test runs exists, with its options and arguments", () => {
@@ -27,7 +27,10 @@ describe("the check of commands", () => {
     "npm ci && npm start",
     "npm test",
     "npm run deploy -- --env=staging --var LOG_DENIALS:true",
+    "npm start -- --port=8788 -e staging",
+    "npm run check-config -- --secrets-deployed",
     "npm run bench -- cost --write",
+    "npm run bench -- fuzz --help",
     "npx wrangler secret put KEY_SECRET --env staging",
     "npx wrangler secret list -e staging",
     "npx wrangler rollback 00000000-0000-0000-0000-000000000000 --message 'worse' -y",
@@ -43,6 +46,9 @@ describe("the check of commands", () => {
     ["npm run load", "package.json has no script load"],
     ["npm deploy", "expected npm run deploy"],
     ["npm run bench -- speed", "unknown name speed"],
+    ["npm run bench -- cost --port 1", "no option --port"],
+    ["npm start -- --secrets-deployed", "no option --secrets-deployed"],
+    ["npm test -- --ui", "no option --ui"],
     ["npm run deploy -- --dry", "deploy has no option --dry"],
     ["npx wrangler secret set X", "wrangler has no such command"],
     ["npx wrangler secrets put X", "wrangler has no such command"],
@@ -54,12 +60,5 @@ describe("the check of commands", () => {
     ["deploy", "unknown program deploy"],
   ])("the command %s is reported", (script, problem) => {
     expect(commandProblems(script)).toEqual([`${script}: ${problem}`]);
-  });
-
-  it("the options of the project's own scripts are found", () => {
-    expect(ownUsages("npm run bench -- cost --write\nnpm start -- --port=8080\nnpm ci")).toEqual([
-      { command: ["bench", "--", "cost"], options: ["--write"] },
-      { command: ["start", "--"], options: ["--port"] },
-    ]);
   });
 });

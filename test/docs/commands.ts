@@ -12,6 +12,8 @@ const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
   scripts: Readonly<Record<string, string>>;
 };
 
+const commandLine = readFileSync("docs/reference/command-line.md", "utf8");
+
 /** Programs that every reader has, or that another program on the page installs. */
 const otherPrograms = new Set(
   "awk cat cd cp curl dig echo export git grep head jq ls mkdir node openssl printf rm sort tail uniq wc".split(
@@ -52,7 +54,13 @@ function npmProblems(words: readonly string[]): string[] {
   const own = words.indexOf("--") < 0 ? [] : words.slice(words.indexOf("--") + 1);
   if (script === "deploy") return wranglerProblems(["deploy", ...own]);
   const [name = ""] = own;
-  return script === "bench" && !Object.hasOwn(benchCommands, name) ? [`unknown name ${name}`] : [];
+  if (script === "bench" && !Object.hasOwn(benchCommands, name)) return [`unknown name ${name}`];
+  const listed = listedOptions(script, name);
+  return own
+    .filter((word) => word.startsWith("-"))
+    .map((word) => word.replace(/=.*/s, ""))
+    .filter((option) => !listed.has(option) && option !== "--help")
+    .map((option) => `no option ${option}`);
 }
 
 function scriptOf(words: readonly string[]): string {
@@ -60,26 +68,14 @@ function scriptOf(words: readonly string[]): string {
   return (named[0] === "run" ? named[1] : named[0]) ?? "";
 }
 
-/** A command of this project with options, whose `--help` lists them. */
-export interface OwnUsage {
-  /** The words after `npm run`, up to the options. */
-  readonly command: readonly string[];
-  /** The names of options, with their dashes. */
-  readonly options: readonly string[];
+/** The options of `npm run <script> -- <name>` on the page of the command line, which lists all of them. */
+function listedOptions(script: string, name: string): Set<string> {
+  const heading = script === "start" ? "npm start" : `npm run ${script}`;
+  const section = commandLine.split(`\n## ${heading}\n`)[1]?.split("\n## ")[0] ?? "";
+  const rows = section.split("\n").filter((line) => line.startsWith("| "));
+  const own = script === "bench" ? rows.filter((row) => row.includes(`| \`${name}\` `)) : rows;
+  return new Set(own.join("\n").match(/(?<=[`,] ?)--?[a-z][a-z-]*/g));
 }
-
-/** The options of npm scripts that have no other check. wrangler knows those of `npm run deploy`. */
-export const ownUsages = (text: string): OwnUsage[] =>
-  commandsIn(text).flatMap(([program, ...words]) => {
-    const script = scriptOf(words);
-    if (program !== "npm" || !["start", "check-config", "bench"].includes(script)) return [];
-    const own = words.slice(words.indexOf("--") + 1);
-    const options = own.filter((word) => /^--?[a-z]/.test(word));
-    const name = script === "bench" ? own.slice(0, 1) : [];
-    return [{ command: [script, "--", ...name], options: options.map(optionName) }];
-  });
-
-export const optionName = (word: string): string => word.replace(/=.*/s, "");
 
 /** The words of each simple command, without comments, assignments, redirections and quotation marks. */
 export function commandsIn(text: string): string[][] {
