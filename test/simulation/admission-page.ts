@@ -55,7 +55,7 @@ function figureOf(measured: readonly Measurement[]): Figure {
   return drawFigure({
     title,
     subtitle:
-      "Most units admitted in one window beyond the limit, when three times the limit is requested",
+      "Units beyond the limit in the fullest window, at three times the allowed traffic; 1,000 per 10 s unless stated",
     description: descriptionOf(measured),
     panels: (theme) => [
       {

@@ -60,11 +60,11 @@ function frame(rows: readonly PlotRow[], theme: Theme): PlotOptions {
   const labels = { y: "id", frameAnchor: "left", fill: theme.text } as const;
   return {
     width: figureWidth,
-    height: 60 + rowHeight * rows.length,
+    height: 80 + rowHeight * rows.length,
     marginLeft,
     marginRight: 70,
     marginTop: 46,
-    marginBottom: 10,
+    marginBottom: 30,
     y: { axis: null, domain: rows.map(({ id }) => id) },
     marks: [
       textMark(
@@ -87,19 +87,22 @@ function throughputPanel(
 ): PlotOptions {
   const { marks = [], ...options } = frame(rows, theme);
   const bars = measuredOf(rows);
+  const range = {
+    x1: ({ figures }: Measured) => figures.perSecond.least,
+    x2: ({ figures }: Measured) => figures.perSecond.most,
+    y: "id",
+  };
   return {
     ...options,
     x: { label: "requests per second", labelAnchor: "center", labelArrow: "none", axis: "top" },
     marks: [
       gridX(),
+      axisX({ anchor: "bottom", label: null }),
       ...marks,
       barX(bars, { x: ({ figures }: Measured) => figures.perSecond.median, y: "id", fill: colour }),
-      ruleY(bars, {
-        x1: ({ figures }: Measured) => figures.perSecond.least,
-        x2: ({ figures }: Measured) => figures.perSecond.most,
-        y: "id",
-        stroke: theme.text,
-      }),
+      // A line of the background's colour sets the thinner line off from the bar.
+      ruleY(bars, { ...range, stroke: theme.background, strokeWidth: 4 }),
+      ruleY(bars, { ...range, stroke: theme.text, strokeWidth: 1.5 }),
       textX(bars, {
         x: ({ figures }: Measured) => figures.perSecond.most,
         y: "id",
@@ -147,8 +150,8 @@ function peers(run: RecordedRun): Figure {
     ({ label }: Measured): string =>
       label.startsWith("Headgate") ? colours.blue : colours.grey;
   return drawFigure({
-    title: "Requests per second beside other rate limiters",
-    subtitle: `Longer is better. ${loadOf(run)}.`,
+    title: "Requests per second compared with other rate limiters",
+    subtitle: `Median and range of ${run.settings.rounds} rounds; longer is better. ${loadOf(run)}.`,
     description: `Bar chart. ${measuredOf(drawn)
       .map(({ label, group, figures }) => `${label}, ${group}: ${whole(figures.perSecond.median)}.`)
       .join(" ")}`,
@@ -163,6 +166,8 @@ function logTicks(values: readonly number[]): number[] {
   const last = all.findIndex((tick) => tick >= Math.max(...values));
   return all.slice(Math.max(0, first), last + 1);
 }
+
+const tickText = (tick: number): string => String(Number(tick.toPrecision(1)));
 
 /** A filled dot for p50 and a hollow one for p99. */
 function latency(run: RecordedRun): Figure {
@@ -193,8 +198,9 @@ function latency(run: RecordedRun): Figure {
               labelAnchor: "center",
               labelArrow: "none",
               // A tick format would leave out the ticks between the powers of 10.
-              text: (tick: number) => String(Number(tick.toPrecision(1))),
+              text: tickText,
             }),
+            axisX(ticks, { anchor: "bottom", label: null, text: tickText }),
             ...marks,
             link(dots, { x1: p50, x2: p99, y1: "id", y2: "id", stroke: colour }),
             dotX(dots, { x: p50, y: "id", fill: colour, r: 4 }),
