@@ -22,6 +22,8 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-fetch-"));
 let workerd: Workerd;
 /** Accepts requests and never answers. */
 let silent: Server;
+/** Answers every request with 200 and the text of its path. */
+let other: Server;
 
 beforeAll(async () => {
   mkdirSync(join(folder, "src"));
@@ -46,12 +48,17 @@ beforeAll(async () => {
     ),
   });
   silent = createServer(() => undefined).listen(0, "127.0.0.1");
-  await once(silent, "listening");
+  other = createServer(({ url = "" }, response) =>
+    response.end(decodeURIComponent(url.slice(1))),
+  ).listen(0, "127.0.0.1");
+  await Promise.all([silent, other].map((server) => once(server, "listening")));
 });
 
 afterAll(async () => {
   silent.closeAllConnections();
   silent.close();
+  other.closeAllConnections();
+  other.close();
   await workerd.close();
   rmSync(folder, { recursive: true });
 });
@@ -134,19 +141,25 @@ describe("the documented client with fetch", () => {
   });
 
   it.for([
-    { name: "its token is wrong", used: { bearer: "wrong" }, reason: /Unauthorized: The bearer/ },
-    { name: "the policy is unknown", used: { policy: "none" }, reason: /Not Found: There is no/ },
+    { name: "its token is wrong", used: { bearer: "wrong" }, reason: /401 .*The bearer/ },
+    { name: "the policy is unknown", used: { policy: "none" }, reason: /404 .*There is no/ },
     { name: "Headgate is stopped", used: { isStopped: true }, reason: /fetch failed/ },
     { name: "Headgate does not answer", used: { isSilent: true }, reason: /TimeoutError/ },
+    { name: "a page answers", used: { answer: "<html>" }, reason: /SyntaxError/ },
+    { name: "another API answers", used: { answer: '{"status":"ok"}' }, reason: /200 .*"ok"/ },
+    { name: "the answer is null", used: { answer: "null" }, reason: /200 null/ },
   ])(
     "the client fails open or, when so configured, closed, and logs the reason, while $name",
     async ({ used, reason }) => {
-      const { policy = "api", bearer = token, isStopped = false, isSilent = false } = used;
+      const { policy = "api", bearer = token, isStopped = false, isSilent = false, answer } = used;
       const HEADGATE_TOKEN = bearer;
       const port = isStopped ? await freePort() : portOf(silent);
       const environment = {
         HEADGATE_TOKEN,
         ...((isStopped || isSilent) && { HEADGATE_URL: `http://127.0.0.1:${port}/check` }),
+        ...(answer !== undefined && {
+          HEADGATE_URL: `http://127.0.0.1:${portOf(other)}/${encodeURIComponent(answer)}`,
+        }),
       };
       const code = `print(await check("${policy}", "192.0.2.3"));`;
       const open = await run(importing("check") + code, environment);

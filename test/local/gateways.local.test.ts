@@ -314,7 +314,8 @@ for (const { name, program, ...expected } of gateways) {
     it("behind a load balancer, the visitor is charged and not an address that the client invented", async () => {
       const balanced = await program.start({ ...behind.upstreams, isBehindLoadBalancer: true });
       const ask = (visitor: string): Promise<number> => {
-        const headers = { "X-Forwarded-For": `192.0.2.9, ${visitor}` };
+        const gatewayAddress = { "CF-Connecting-IP": "127.0.0.1" };
+        const headers = { "X-Forwarded-For": `192.0.2.9, ${visitor}`, ...gatewayAddress };
         return statusOf(fetch(balanced.url + path(expected.pathBehindLoadBalancer), { headers }));
       };
       try {

@@ -37,6 +37,8 @@ const env = {
 let workerd: Workerd;
 /** Accepts requests and never answers. */
 let silent: Server;
+/** Answers every request with 200 and the text of its path. */
+let other: Server;
 
 beforeAll(async () => {
   workerd = await startWorkerd(join(folder, "workerd"), {
@@ -52,12 +54,17 @@ beforeAll(async () => {
     ]),
   });
   silent = createServer(() => undefined).listen(0, "127.0.0.1");
-  await once(silent, "listening");
+  other = createServer(({ url = "" }, response) =>
+    response.end(decodeURIComponent(url.slice(1))),
+  ).listen(0, "127.0.0.1");
+  await Promise.all([silent, other].map((server) => once(server, "listening")));
 });
 
 afterAll(async () => {
   silent.closeAllConnections();
   silent.close();
+  other.closeAllConnections();
+  other.close();
   await workerd.close();
   // Go's module cache is read-only.
   rmSync(folder, { recursive: true, force: true });
@@ -147,6 +154,17 @@ for (const { program, shown, failOpen } of clients) {
         const look = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
         expect(await look.json()).toMatchObject({ limits: [{ remaining: 1 }] });
       });
+
+      // The shell client reads only the status.
+      it.runIf(program !== "sh").for(["<html>", '{"status":"ok"}', "null", "[]", '"text"', ""])(
+        "the client makes no decision of another server's answer: %s",
+        async (answer) => {
+          const HEADGATE_URL = `http://127.0.0.1:${portOf(other)}/${encodeURIComponent(answer)}`;
+          const open = await check("k", { HEADGATE_URL });
+          expect([open.exitCode, open.printed]).toEqual([0, "allowed"]);
+          expect(open.errors).toContain("no decision: ");
+        },
+      );
 
       it.for([
         ["its token is wrong", { HEADGATE_TOKEN: "wrong" }, /no decision: .*401/],
