@@ -3,30 +3,17 @@ import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import document from "../../src/http/wire/openapi.json" with { type: "json" };
 import { pageBlock } from "./page-block.ts";
-import { readPage } from "./pages.ts";
+import { codesIn, readPage } from "./pages.ts";
 
 const path = "docs/reference/check-api.md";
-const { text } = readPage(path);
+const { tables } = readPage(path);
 
-/** The cells of a table's rows, by the heading of its section and its place there. */
-function rowsOf(heading: string, place = 0): string[][] {
-  const [, section = ""] =
-    new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#|(?![^]))`, "m").exec(text) ?? [];
-  const tables = section
-    .trim()
-    .split(/\n\n/)
-    .filter((part) => part.startsWith("|"));
-  const [, , ...rows] = (tables[place] ?? "").trim().split("\n");
-  return rows.map((row) =>
-    row
-      .split("|")
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-}
+/** The rows of a table, by the heading above it and its place there. */
+const rowsOf = (heading: string, place = 0): readonly (readonly string[])[] =>
+  tables.filter((table) => table.heading === heading)[place]?.rows ?? [];
 
-const names = (rows: readonly string[][]): string[] =>
-  rows.flatMap(([cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+const names = (rows: ReturnType<typeof rowsOf>): string[] =>
+  rows.flatMap(([cell]) => codesIn(cell));
 
 const { schemas } = document.components;
 

@@ -3,21 +3,17 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { benchCommands } from "../tools/bench-commands.ts";
-import { cellsOf } from "../tools/table.ts";
+import { readPage } from "./pages.ts";
 
-const page = readFileSync("docs/reference/command-line.md", "utf8");
-
-/** The part of the page below a heading. */
-const sectionOf = (heading: string): string =>
-  page.split(`\n## ${heading}\n`)[1]?.split("\n## ")[0] ?? "";
+const { tables } = readPage("docs/reference/command-line.md");
 
 const withoutCode = (text: string): string => text.replaceAll("`", "");
 
-/** The last table of a section, without its header. */
-const rowsOf = (section: string): string[][] =>
-  cellsOf(section.slice(section.lastIndexOf("\n\n| ") + 1))
-    .slice(1)
-    .map((row) => row.map(withoutCode));
+/** The rows of the table of options below a heading. */
+const rowsUnder = (heading: string): string[][] =>
+  (tables.findLast((table) => table.heading === heading)?.rows ?? []).map((row) =>
+    row.map(withoutCode),
+  );
 
 interface Option {
   readonly usage: string;
@@ -46,9 +42,7 @@ it.each(["start", "check-config", "deploy"])(
   (script) => {
     const options = optionsOf(script);
     const heading = script === "start" ? "npm start" : `npm run ${script}`;
-    const listed = new Map(
-      rowsOf(sectionOf(heading)).map(([usage = "", fallback]) => [usage, fallback]),
-    );
+    const listed = new Map(rowsUnder(heading).map(([usage = "", fallback]) => [usage, fallback]));
     expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
     for (const { usage, fallback } of options) {
       expect(listed.get(usage)).toContain(fallback ?? "");
@@ -60,7 +54,7 @@ const ownOptions = Object.keys(benchCommands).filter((name) => name !== "mutatio
 
 it.each(ownOptions)("the page lists the options of npm run bench -- %s", (name) => {
   const options = optionsOf("bench", name);
-  const listed = rowsOf(sectionOf("npm run bench")).filter(([of]) => of === name);
+  const listed = rowsUnder("npm run bench").filter(([of]) => of === name);
   expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
   for (const [index, { fallback }] of options.entries()) {
     const shown = listed[index]?.[2]?.replaceAll(",", "") ?? "";
@@ -70,10 +64,7 @@ it.each(ownOptions)("the page lists the options of npm run bench -- %s", (name) 
 });
 
 it("the page lists every measurement", () => {
-  const names = cellsOf(
-    sectionOf("npm run bench").slice(sectionOf("npm run bench").indexOf("| name")),
-  )
-    .slice(1)
-    .map(([name = ""]) => withoutCode(name));
+  const { rows = [] } = tables.find(({ columns }) => columns[0] === "name") ?? {};
+  const names = rows.map(([name = ""]) => withoutCode(name));
   expect(names).toEqual(Object.keys(benchCommands));
 });

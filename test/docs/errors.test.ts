@@ -6,8 +6,7 @@ import {
   problemResponse,
   proxyErrorOf,
 } from "../../src/http/wire/problems.ts";
-import { cellsOf } from "../tools/table.ts";
-import { readPage } from "./pages.ts";
+import { readPage, rowsOf } from "./pages.ts";
 
 const path = "docs/reference/errors.md";
 
@@ -65,9 +64,9 @@ it("the page of errors shows every problem document, and no other", () => {
 });
 
 it("the page of errors names the Proxy-Status error of every problem", () => {
-  const [, text = ""] = page.text.split("## Proxy-Status");
-  const rows = cellsOf(text.slice(text.indexOf("| error"))).slice(1);
-  const titles = new Map(rows.map(([error = "", problems = ""]) => [error, problems]));
+  const titles = new Map(
+    rowsOf(page, "error").map(([error = "", problems = ""]) => [error, problems]),
+  );
   // Responses of /check have no Proxy-Status.
   const end = failures.findIndex(({ kind }) => kind === "unauthorized");
   const without = ["url-malformed", "configuration-invalid", "reservations-full"];

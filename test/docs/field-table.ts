@@ -1,5 +1,5 @@
 /** Reads tables of fields: a column with the name, one with the default and one with an example. */
-import type { Page } from "./pages.ts";
+import { type Page, rowsOf } from "./pages.ts";
 
 export interface Field {
   readonly name: string;
@@ -10,11 +10,11 @@ export interface Field {
 }
 
 /** The rows of the table whose first column is `heading`. */
-export function fieldsOf({ tables }: Page, heading: string): Field[] {
-  const { columns = [], rows = [] } = tables.find((table) => table.columns[0] === heading) ?? {};
+export function fieldsOf(page: Page, heading: string): Field[] {
+  const { columns = [] } = page.tables.find((table) => table.columns[0] === heading) ?? {};
   const cell = (row: readonly string[], column: string): string =>
     row[columns.indexOf(column)] ?? "";
-  return rows.map((row) => ({
+  return rowsOf(page, heading).map((row) => ({
     name: withoutCodeFont(cell(row, heading)),
     default: cell(row, "default"),
     example: withoutCodeFont(cell(row, "example")),

@@ -1,36 +1,13 @@
 /** The tables of docs/reference/keys.md, and those of docs/reference/policies.md about paths, state what the code does. */
 import { describe, expect, it } from "vitest";
-import { parsePath, type Policy } from "../../src/config/index.ts";
+import { parsePath } from "../../src/config/index.ts";
 import { requestKeyValues } from "../../src/policies/key.ts";
-import { matchingPolicies } from "../../src/policies/match.ts";
-import { configOf, problemsIn } from "../config/harness.ts";
-import { requestTo } from "../policies/harness.ts";
-import { readPage } from "./pages.ts";
+import { problemsIn } from "../config/harness.ts";
+import { meets, policyOf, requestTo } from "../policies/harness.ts";
+import { codesIn, readPage, rowsOf } from "./pages.ts";
 
 const keys = readPage("docs/reference/keys.md");
 const policies = readPage("docs/reference/policies.md");
-
-/** The texts in code font in a cell. */
-const codesIn = (cell = ""): string[] =>
-  [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
-
-const rowsOf = (page: typeof keys, ...columns: readonly string[]): (readonly string[])[] => {
-  const table = page.tables.find((each) =>
-    columns.every((name, index) => each.columns[index] === name),
-  );
-  if (table === undefined) throw new Error(`${page.path} has no table ${columns.join(", ")}`);
-  return [...table.rows];
-};
-
-function policyWith(fields: object): Policy {
-  const POLICIES = [{ name: "a", limits: "5/minute", ...fields }];
-  const [policy] = configOf({
-    POLICIES,
-    JWT_KEY: "a secret of at least thirty-two bytes",
-  }).policies;
-  if (policy === undefined) throw new Error("no policy");
-  return policy;
-}
 
 describe("the page of keys", () => {
   it("lists every key part and no other", () => {
@@ -54,7 +31,7 @@ describe("the page of keys", () => {
     ),
   )("the part ip of %s is %s", (address, value) => {
     const request = requestTo("/", { headers: { "CF-Connecting-IP": address } });
-    expect(requestKeyValues(policyWith({ key: "ip" }), request, {})).toEqual([value]);
+    expect(requestKeyValues(policyOf({ key: "ip" }), request, {})).toEqual([value]);
   });
 
   it.each(
@@ -62,7 +39,7 @@ describe("the page of keys", () => {
       cells.map((cell) => codesIn(cell)[0]),
     ),
   )("the part path with the pattern %s is, for %s, %s", (pattern, path = "", value = "") => {
-    const policy = policyWith({
+    const policy = policyOf({
       key: "path",
       ...(pattern !== undefined && { match: { path: pattern } }),
     });
@@ -70,16 +47,13 @@ describe("the page of keys", () => {
   });
 
   it("the path that servers resolve in different ways is ambiguous", () => {
-    expect(codesIn(/^Paths that servers resolve.*$/m.exec(keys.text)?.[0])).toHaveLength(1);
-    expect(
-      parsePath(codesIn(/^Paths that servers resolve.*$/m.exec(keys.text)?.[0])[0] ?? "").canonical,
-    ).toBeNull();
+    const paths = codesIn(/^Paths that servers resolve.*$/m.exec(keys.text)?.[0]);
+    expect(paths.map((path) => parsePath(path).canonical)).toEqual([null]);
   });
 });
 
 describe("the page of policies", () => {
-  const isMatching = (path: string, pattern: string): boolean =>
-    matchingPolicies([policyWith({ match: { path: pattern } })], requestTo(path)).length === 1;
+  const isMatching = (path: string, pattern: string): boolean => meets({ path: pattern }, path);
 
   it.each(rowsOf(policies, "pattern", "matches", "does not match"))(
     "the pattern %s matches %s and not %s",
@@ -105,6 +79,6 @@ describe("the page of policies", () => {
   it.each(rowsOf(policies, "`cost`", "a request spends"))("the cost %s is accepted", (cost) => {
     const [text = ""] = codesIn(cost);
     const json = text.replace(/(\w+) = /g, '"$1": ');
-    expect(policyWith({ cost: JSON.parse(json) as unknown }).cost).toBeDefined();
+    expect(policyOf({ cost: JSON.parse(json) as unknown }).cost).toBeDefined();
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { formProblems, indexProblems, linkProblems, unusedFiles } from "./page-rules.ts";
-import { type Page, parsePage, readPage, readPages } from "./pages.ts";
+import { type Page, parsePage, readPage, readPages, rowsOf } from "./pages.ts";
 
 const pages = readPages();
 const pageByPath = new Map(pages.map((page) => [page.path, page]));
@@ -65,9 +65,12 @@ describe("the reader of pages", () => {
     expect(good.headings[1]).toMatchObject({ text: "Use ip & more", slug: "use-ip--more" });
   });
 
-  it("the tables of a page have columns and cells", () => {
-    const page = made("| a | b |", "| - | - |", "| `c` | d \\| e |");
-    expect(page.tables).toEqual([{ columns: ["a", "b"], rows: [["`c`", "d | e"]] }]);
+  it("the tables of a page have the heading above them, columns and cells", () => {
+    const page = made("# A", "", "| a | b |", "| - | - |", "| `c` | d \\| e |");
+    const { tables } = page;
+    expect(tables).toEqual([{ heading: "A", columns: ["a", "b"], rows: [["`c`", "d | e"]] }]);
+    expect(rowsOf(page, "a")).toEqual(tables[0]?.rows);
+    expect(() => rowsOf(page, "b")).toThrow("docs/a.md has no table of b");
   });
 
   it("the links of a page include images and the sources of pictures, and no code", () => {

@@ -24,6 +24,8 @@ export interface Heading {
 }
 
 export interface Table {
+  /** The text of the heading above it. */
+  readonly heading: string;
   readonly columns: readonly string[];
   /** The cells of each row, in Markdown. */
   readonly rows: readonly (readonly string[])[];
@@ -90,7 +92,7 @@ export function parsePage(path: string, text: string): Page {
     ],
     pictures: text.match(/<picture>[^]*?<\/picture>/g) ?? [],
     blocks: blocksOf(path, text, all),
-    tables: all.flatMap(tableOf),
+    tables: tablesOf(all),
     proseLines: linesOf(text).filter(({ isProse }) => isProse),
   };
 }
@@ -133,12 +135,32 @@ function firstSentenceOf(tokens: readonly Token[]): string {
   return /^.*?[.!?:](?=\s+["“(`]?[A-Z`]|$)/.exec(text)?.[0] ?? text;
 }
 
-function tableOf(token: Token): Table[] {
-  if (token.type !== "table") return [];
-  const { header, rows } = token as Tokens.Table;
-  const textsOf = (cells: readonly Tokens.TableCell[]): string[] => cells.map(({ text }) => text);
-  return [{ columns: textsOf(header), rows: rows.map(textsOf) }];
+function tablesOf(tokens: readonly Token[]): Table[] {
+  let heading = "";
+  return tokens.flatMap((token) => {
+    if (token.type === "heading") heading = plainText(token);
+    if (token.type !== "table") return [];
+    const { header, rows } = token as Tokens.Table;
+    return [{ heading, columns: header.map(textOf), rows: rows.map((row) => row.map(textOf)) }];
+  });
 }
+
+const textOf = ({ text }: Tokens.TableCell): string => text;
+
+/**
+ * The rows of the first table with these first columns.
+ * @throws Error without such a table, or if it has no rows
+ */
+export function rowsOf({ path, tables }: Page, ...columns: readonly string[]): Table["rows"] {
+  const { rows = [] } =
+    tables.find((table) => columns.every((name, index) => table.columns[index] === name)) ?? {};
+  if (rows.length === 0) throw new Error(`${path} has no table of ${columns.join(", ")}`);
+  return rows;
+}
+
+/** The texts in code font in a cell or a sentence. */
+export const codesIn = (markdown = ""): string[] =>
+  [...markdown.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
 
 function attributesOf(tokens: readonly Token[], name: RegExp): string[] {
   const attribute = new RegExp(`\\s${name.source}=(?:"([^"]*)"|'([^']*)')`, "g");

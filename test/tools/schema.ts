@@ -9,7 +9,7 @@ import type * as v from "valibot";
 import { strategies, writtenLimit, writtenLimits } from "../../src/strategies/index.ts";
 import { writtenPolicy } from "../../src/config/policy.ts";
 import { writtenContinuation, writtenVariables } from "../../src/config/written-variables.ts";
-import { cellsOf } from "./table.ts";
+import { codesIn, readPage, rowsOf } from "../docs/pages.ts";
 
 export const schemaFile = "docs/reference/wrangler.schema.json";
 const wranglerFolder = "node_modules/wrangler";
@@ -109,13 +109,9 @@ function orEmpty(schema: Schema): Schema {
 
 /** The meanings in a table of the documentation, by the names in code font in its first column. */
 function meaningsIn(page: string, header: string): ReadonlyMap<string, string> {
-  const text = readFileSync(page, "utf8");
-  const start = text.indexOf(`| ${header} `);
-  if (start < 0) throw new Error(`${page}: expected a table with the header "${header}"`);
-  const rows = cellsOf(text.slice(start)).slice(1);
   return new Map(
-    rows.flatMap(([names = "", meaning = ""]) =>
-      [...names.matchAll(/`(\w+)`/g)].map(([, name = ""]) => [name, plainText(meaning)] as const),
+    rowsOf(readPage(page), header).flatMap(([names, meaning = ""]) =>
+      codesIn(names).map((name) => [name, plainText(meaning)] as const),
     ),
   );
 }
