@@ -1,7 +1,6 @@
-/** The page about the command line lists exactly the options of each command, with their defaults. */
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+/** Every command prints its options with `--help`, and the page about the command line lists exactly these, with defaults. */
 import { expect, it } from "vitest";
+import { type Run, runNpm } from "../local/checkout.ts";
 import { benchCommands } from "../tools/bench-commands.ts";
 import { readPage } from "./pages.ts";
 
@@ -15,21 +14,22 @@ const rowsUnder = (heading: string): string[][] =>
     row.map(withoutCode),
   );
 
+const npmRun = (...words: string[]): Run => runNpm(".", "run", "--silent", ...words);
+
 interface Option {
   readonly usage: string;
   /** Null if the help text states none. */
   readonly fallback: string | null;
 }
 
-const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
-  scripts: Readonly<Record<string, string>>;
-};
-
-/** Runs the script without npm, which would take as long again. */
-function optionsOf(script: string, ...words: string[]): Option[] {
-  const [, file = ""] = /^exec node (\S+)$/.exec(scripts[script] ?? "") ?? [];
-  const help = execFileSync(process.execPath, [file, ...words, "--help"], { encoding: "utf8" });
-  const [, own = ""] = /Options:\n([^]*?)(?:\n\n|$)/.exec(help) ?? [];
+/** The options in the help text of a command, whose first line names the command. */
+async function optionsOf(command: string, ...words: string[]): Promise<Option[]> {
+  const run = npmRun(...words, "--help");
+  expect([await run.ended, run.output()]).toEqual([
+    0,
+    expect.stringContaining(`Usage: ${command} [options]\n`),
+  ]);
+  const [, own = ""] = /Options:\n([^]*?)(?:\n\n|$)/.exec(run.output()) ?? [];
   return own.split("\n").flatMap((line) => {
     const [, usage = "", about = ""] = /^ {2}(.+?)(?: {2,}(.*))?$/.exec(line) ?? [];
     if (usage === "-h, --help" || usage === "") return [];
@@ -37,11 +37,10 @@ function optionsOf(script: string, ...words: string[]): Option[] {
   });
 }
 
-it.each(["start", "check-config", "deploy"])(
-  "the page lists the options of npm run %s",
-  (script) => {
-    const options = optionsOf(script);
-    const heading = script === "start" ? "npm start" : `npm run ${script}`;
+it.each(["npm start", "npm run check-config", "npm run deploy"])(
+  "%s -- --help prints the options that the page lists, and does nothing else",
+  async (heading) => {
+    const options = await optionsOf(`${heading} --`, heading.split(" ").at(-1) ?? "", "--");
     const listed = new Map(rowsUnder(heading).map(([usage = "", fallback]) => [usage, fallback]));
     expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
     for (const { usage, fallback } of options) {
@@ -50,17 +49,33 @@ it.each(["start", "check-config", "deploy"])(
   },
 );
 
-const ownOptions = Object.keys(benchCommands).filter((name) => name !== "mutation");
+it.each(Object.keys(benchCommands))(
+  "npm run bench -- %s --help prints the options that the page lists, and does nothing else",
+  async (name) => {
+    const options = await optionsOf(`npm run bench -- ${name}`, "bench", "--", name);
+    // Stryker lists its options in a form of its own.
+    if (name === "mutation") return;
+    const listed = rowsUnder("npm run bench").filter(([of]) => of === name);
+    expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
+    for (const [index, { fallback }] of options.entries()) {
+      const shown = listed[index]?.[2]?.replaceAll(",", "") ?? "";
+      const isNumber = /^\d+$/.test(fallback ?? "");
+      expect(shown).toContain(isNumber ? fallback : "");
+    }
+  },
+);
 
-it.each(ownOptions)("the page lists the options of npm run bench -- %s", (name) => {
-  const options = optionsOf("bench", name);
-  const listed = rowsUnder("npm run bench").filter(([of]) => of === name);
-  expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
-  for (const [index, { fallback }] of options.entries()) {
-    const shown = listed[index]?.[2]?.replaceAll(",", "") ?? "";
-    const isNumber = /^\d+$/.test(fallback ?? "");
-    expect(shown).toContain(isNumber ? fallback : "");
+it("npm run bench lists all names, and rejects an unknown one", async () => {
+  const list = npmRun("bench");
+  expect(await list.ended).toBe(0);
+  for (const [name, { about }] of Object.entries(benchCommands)) {
+    expect(list.output()).toMatch(new RegExp(`^  ${name} +${about}$`, "m"));
   }
+  const unknown = npmRun("bench", "--", "speed");
+  expect([await unknown.ended, unknown.output()]).toEqual([
+    1,
+    `expected one of the names below, got "speed"\n\n${list.output()}`,
+  ]);
 });
 
 it("the page lists every measurement", () => {
