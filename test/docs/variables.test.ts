@@ -1,9 +1,11 @@
 /** The table of docs/reference/variables.md lists every variable, with a valid example and the real default. */
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { variableNames } from "../../src/config/known-variables.ts";
 import { configOf } from "../config/harness.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import { fieldsOf, namesOf, valueOf, withDefault } from "./field-table.ts";
+import { pageBlock } from "./page-block.ts";
 import { readPage } from "./pages.ts";
 
 const variables = fieldsOf(readPage("docs/reference/variables.md"), "variable");
@@ -25,3 +27,28 @@ it.each(withDefault(variables))(
     expect(configOf({ [name]: valueOf(fallback) })).toEqual(configOf({}));
   },
 );
+
+/** The value of a secret that the page shows as a line of .dev.vars. */
+function shownSecret(name: string): string {
+  const line = pageBlock("reference/variables", "text figure", `${name}=`);
+  const [, value = ""] = new RegExp(`^${name}='(.*)'\n$`).exec(line) ?? [];
+  return value;
+}
+
+it("the page shows a valid secret with overrides for the policy above it", () => {
+  const { vars } = readConfiguration({
+    text: pageBlock("reference/variables", "toml", '"POLICIES_2"]'),
+  });
+  const { policies } = configOf({ ...vars, POLICIES_2: shownSecret("POLICIES_2") });
+  expect(policies.map(({ keyRules }) => keyRules.overrides.length)).toEqual([1]);
+});
+
+it("the page shows a valid list of tokens", () => {
+  const { checkTokens } = configOf({ CHECK_TOKENS: shownSecret("CHECK_TOKENS") });
+  expect(checkTokens.map(({ tenant }) => tenant)).toEqual([null, "acme"]);
+});
+
+it("the page shows the first line of wrangler.toml", () => {
+  const [first] = readFileSync("wrangler.toml", "utf8").split("\n");
+  expect(pageBlock("reference/variables", "text figure", "#:schema").trim()).toBe(first);
+});

@@ -3,7 +3,7 @@ import { visitorOf } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 
 /** Removed even when `Connection` does not name them. */
-const hopByHop = [
+export const hopByHop: readonly string[] = [
   "Connection",
   "HTTP2-Settings",
   "Keep-Alive",
