@@ -20,7 +20,7 @@ import {
   readCondition,
   readSubjectPattern,
 } from "./subject-pattern.ts";
-import { writtenPathPattern } from "./match.ts";
+import { pathPatternOf } from "./match.ts";
 import type { PathPattern } from "./path-pattern.ts";
 import { hidden } from "./variables.ts";
 import {
@@ -69,7 +69,7 @@ export function readKeyRules(
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // If the field `key` was forgotten, entries may be values of a secret part.
   const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
-  const path = writtenPathPattern(policy);
+  const path = pathPatternOf(policy);
   const key = parts === null ? null : { parts, path, mayHoldSecrets };
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
@@ -89,7 +89,7 @@ export const conditionParts = (overrides: readonly Override[]): KeyPart[] =>
   overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
 
 /** Like `conditionParts`, for a written policy that may be invalid. */
-export function writtenConditionParts(policy: unknown): KeyPart[] {
+export function conditionPartsOf(policy: unknown): KeyPart[] {
   const list = isRecord(policy) ? policy["overrides"] : undefined;
   const overrides: unknown[] = Array.isArray(list) ? list : [];
   return overrides.flatMap((each) => {

@@ -127,7 +127,7 @@ export function reportSecondPathMatching(policy: unknown, report: ReportField): 
 }
 
 /** The path pattern of a written policy that may otherwise be invalid; null without a valid pattern. */
-export function writtenPathPattern(policy: unknown): PathPattern | null {
+export function pathPatternOf(policy: unknown): PathPattern | null {
   const match = isRecord(policy) ? policy["match"] : undefined;
   const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));
   return "value" in pattern ? pattern.value : null;

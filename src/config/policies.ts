@@ -1,7 +1,7 @@
 /** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
 import * as v from "valibot";
 import { acceptedNotation } from "../strategies/index.ts";
-import { writtenConditionParts } from "./key-rules.ts";
+import { conditionPartsOf } from "./key-rules.ts";
 import { hasJwt } from "./jwt.ts";
 import { type KeyPart, readKey } from "./key.ts";
 import type { VariableName } from "./known-variables.ts";
@@ -148,7 +148,7 @@ function reportUnverifiableClaims(
     const value = isRecord(each.value) ? each.value : {};
     return [
       ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
-      ...(writtenConditionParts(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
+      ...(conditionPartsOf(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
     ];
   });
   if (places.length === 0) return;

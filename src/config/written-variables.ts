@@ -1,6 +1,11 @@
 /** The form in which each variable is written, from which the JSON schema is generated. The Worker does not import this file. */
 import * as v from "valibot";
-import { strategies, writtenDuration, writtenLimit, writtenLimits } from "../strategies/index.ts";
+import {
+  defaultStrategy,
+  strategies,
+  writtenDuration,
+  writtenLimits,
+} from "../strategies/index.ts";
 import { writtenKey } from "./key.ts";
 import { writtenKeyRules } from "./key-rules.ts";
 import type { VariableName } from "./known-variables.ts";
@@ -46,7 +51,7 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   ORIGIN_TIMEOUT: v.optional(writtenDuration(), "100s"),
   ORIGIN_SECRET: v.pipe(v.string(), v.regex(/^[!-~]+$/)),
   LIMITS: v.union([...writtenLimits().options, writtenJson()]),
-  STRATEGY: v.optional(v.picklist([...strategies.keys()]), "sliding-window-counter"),
+  STRATEGY: v.optional(v.picklist([...strategies.keys()]), defaultStrategy),
   KEY: v.optional(v.union([...writtenKey().options, writtenJson()]), "ip"),
   POLICIES: writtenPolicies(),
   PREFLIGHT_LIMITS: v.optional(writtenPreflights(), "600/minute"),
@@ -63,5 +68,3 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   JWT_AUDIENCE: texts(),
   EXTRA_VARS: texts(),
 });
-
-export { writtenLimit, writtenPolicy };

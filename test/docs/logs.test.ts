@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** The text that the command of the page contains, and which the reader replaces. */
 const shownText = '[["ip", "203.0.113.7"]]';
 
-/** What the command of the page prints for a text. */
+/** The output of the page's command for a text. */
 function computed(text: string): string {
   const command = pageBlock("operate/logs", "bash", "createHmac").replace(shownText, text);
   // Without the tests' own secret, which would take precedence over the one in the file.

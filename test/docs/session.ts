@@ -106,7 +106,7 @@ async function shellVariables(
 }
 
 const shownUrl = "localhost:8787";
-export const shownOrigin = "https://api.example.com";
+const shownOrigin = "https://api.example.com";
 
 const toLocal = (text: string, { port }: Server, origin: RecipeOrigin): string =>
   text.replaceAll(shownUrl, `localhost:${port}`).replaceAll(shownOrigin, origin.url);

@@ -6,6 +6,8 @@ import {
   rejectionMessage,
   startMessage,
 } from "../../src/local/start-messages.ts";
+import { readConfiguration } from "../docs/configuration-blocks.ts";
+import { pageBlock } from "../docs/page-block.ts";
 import type { LocalSetup } from "../../src/local/local-setup.ts";
 
 const secret = "a secret of thirty-two characters or more";
@@ -38,6 +40,12 @@ describe("the message after an edit", () => {
     expect(line(setupWith({ ORIGIN: "https://api.example.com", POLICIES: policies }))).toBe(
       "In effect now: login 5 per 1m and 20 per 1d; all 100 per 1h (dry run), in front of https://api.example.com.",
     );
+  });
+
+  it("the message after an edit is as the first tutorial shows it", () => {
+    const page = "tutorials/first-limit";
+    const { vars } = readConfiguration({ text: pageBlock(page, "toml", 'KEY = "ip"') });
+    expect(line(setupWith(vars))).toBe(pageBlock(page, "text figure", "In effect now").trim());
   });
 
   it("the message after an edit names at most five policies", () => {

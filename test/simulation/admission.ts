@@ -28,7 +28,7 @@ const tenSeconds = { limit: 1_000, windowMs: 10_000, windows: 4 } as const;
 const minute = { limit: 6_000, windowMs: 60_000, windows: 2 } as const;
 const eventual = { consistency: "eventual", syncEvery: "1s" } as const;
 
-export const admissionSettings: readonly AdmissionSetting[] = [
+const admissionSettings: readonly AdmissionSetting[] = [
   { consistency: "strict", ...tenSeconds, isolateCounts: [1, 10, 100] },
   { consistency: "leased", ...tenSeconds, isolateCounts: [1, 10, 100] },
   { ...eventual, ...tenSeconds, isolateCounts: [1, 10, 100, 1_000] },

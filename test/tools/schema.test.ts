@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { experimental_readRawConfig } from "wrangler";
 import { policyEntries } from "../../src/config/policy.ts";
 import { limitFields, strategies } from "../../src/strategies/index.ts";
-import { problemsIn } from "../config/harness.ts";
+import { configOf, plain, problemsIn } from "../config/harness.ts";
 import { fileValidator, schemaErrors } from "../config/json-schema.ts";
 import { isConfiguration, isInvalid, withBlock } from "../docs/configuration-blocks.ts";
 import { readPages } from "../docs/pages.ts";
@@ -68,6 +68,42 @@ describe("the JSON schema of wrangler.toml", () => {
       errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[observability]\nenabled = 1')),
     ).not.toEqual([]);
   });
+});
+
+describe("the defaults that editors show", () => {
+  const definitions = wranglerSchema()["definitions"] as Record<
+    string,
+    { readonly properties: Readonly<Record<string, { readonly default?: unknown }>> }
+  >;
+  const defaultsOf = (definition: string): [name: string, fallback: unknown][] =>
+    Object.entries(definitions[definition]?.properties ?? {}).flatMap(([name, schema]) =>
+      "default" in schema ? [[name, schema.default]] : [],
+    );
+
+  it.each(defaultsOf("HeadgateVariables"))("%s = %j is the default", (name, fallback) => {
+    expect(plain(configOf({ [name]: fallback }))).toEqual(plain(configOf({})));
+  });
+
+  it.each(defaultsOf("HeadgatePolicy"))("%s = %j is the default of policies", (name, fallback) => {
+    const policy = {
+      ...(name === "shards" && { objects: "sharded" }),
+      ...(name === "syncEvery" && { consistency: "eventual" }),
+    };
+    expect(plain(configOf(variablesWith({ ...policy, [name]: fallback })))).toEqual(
+      plain(configOf(variablesWith(policy))),
+    );
+  });
+
+  it.each(defaultsOf("HeadgateLimitFields"))(
+    "%s = %j is the default of limits",
+    (name, fallback) => {
+      const strategy = [...strategies.values()].find(({ options }) => name in options)?.name;
+      const limit = { limit: 5, window: "1h", strategy: strategy ?? "fixed-window" };
+      expect(plain(configOf(variablesWith({ limits: { ...limit, [name]: fallback } })))).toEqual(
+        plain(configOf(variablesWith({ limits: limit }))),
+      );
+    },
+  );
 });
 
 /** The paths of schemas that accept every value. */
