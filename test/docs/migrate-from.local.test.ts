@@ -92,7 +92,7 @@ async function imported(name: keyof typeof examples): Promise<unknown> {
 
 const policyApi = (): Readonly<Record<string, unknown>> => {
   const block = readPage(page).blocks.find(
-    (each) => isConfiguration(each) && /name = "api"\nkey = "ip"/.test(each.text),
+    (each) => isConfiguration(each) && /name = "api"\nmatch = .*\nkey = "ip"/.test(each.text),
   );
   return block === undefined ? {} : readConfiguration(block).vars;
 };
@@ -138,7 +138,7 @@ describe("the examples of the page about migrating", () => {
   });
 
   it("the binding's configuration and Worker are valid for wrangler", () => {
-    const configuration = pageBlock("how-to/migrate-from", "toml other");
+    const configuration = pageBlock("how-to/migrate-from", "toml other", "[[ratelimits]]");
     expect(bundled("binding", examples.binding, configuration)).toContain("LIMITER.limit");
   });
 
@@ -153,6 +153,12 @@ describe("the examples of the page about migrating", () => {
   });
 });
 
+const serviceBinding = pageBlock("how-to/migrate-from", "toml other", "[[services]]");
+
+it("the page binds Headgate as the page about calls from another Worker does", () => {
+  expect(pageBlock("how-to/from-another-worker", "toml other")).toContain(serviceBinding);
+});
+
 describe.each(["hono", "service"] as const)("the Worker of the example %s", (name) => {
   let workerd: Workerd;
 
@@ -160,7 +166,10 @@ describe.each(["hono", "service"] as const)("the Worker of the example %s", (nam
     workerd = await startWorkerd(
       join(folder, `workerd-${name}`),
       { ...policyApi(), CHECK_TOKENS: checkToken },
-      { bundledIn: join(folder, "headgate"), other: bundled(name, examples[name]) },
+      {
+        bundledIn: join(folder, "headgate"),
+        other: bundled(name, examples[name], serviceBinding),
+      },
     );
   });
 
