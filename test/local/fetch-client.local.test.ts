@@ -196,4 +196,15 @@ describe("the documented retry of requests to an API behind Headgate", () => {
       print([await statusOf(), await statusOf(), await statusOf(0)]);`);
     expect(json).toEqual([200, 200, 429]);
   });
+
+  it("a denied request whose wait is too long is returned at once", async () => {
+    const { json } = await run(`${importing("fetchWithRetry", "retry")}
+      const url = ${JSON.stringify(new URL("/none", workerd.url).href)};
+      const statuses = [];
+      for (let count = 0; count < 3; count++) {
+        statuses.push((await fetchWithRetry(new Request(url))).status);
+      }
+      print(statuses);`);
+    expect(json).toEqual([200, 200, 429]);
+  });
 });
