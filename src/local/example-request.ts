@@ -7,7 +7,7 @@ const loopbackAddress = "127.0.0.1";
 const forwardedAddress = "203.0.113.7";
 const exampleValue = "example";
 
-/** No `curl` command can supply these key parts: tokens must be signed, and local workerd has no location data. */
+/** No `curl` command can choose these key parts: tokens must be signed, and the runtime supplies the location. */
 const unavailableKeyParts: ReadonlySet<KeyPart["kind"]> = new Set([
   "jwt",
   "country",

@@ -8,7 +8,7 @@ export interface RequestAttributes {
   /** The path before URL parsing, if a gateway may forward it to the origin in that form. */
   readonly unparsedPath?: string;
   readonly headers: Headers;
-  /** A property of `request.cf`; undefined in local workerd. */
+  /** A property of `request.cf`; undefined where the runtime knows no location. */
   readonly cf: (name: string) => unknown;
   readonly cookies: (name: string) => readonly string[];
 }
