@@ -1,14 +1,13 @@
 /** The clients with fetch in docs/how-to/from-typescript.md, compiled, and run by Node against a real Headgate. */
 import { execFile, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { freePort } from "./checkout.ts";
+import { startUselessServers, type UselessServers } from "./useless-servers.ts";
 import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-typescript";
@@ -20,10 +19,7 @@ const retrying = pageBlock(page, "ts", "export async function fetchWithRetry");
 const token = "the-tests-token";
 const folder = mkdtempSync(join(tmpdir(), "headgate-fetch-"));
 let workerd: Workerd;
-/** Accepts requests and never answers. */
-let silent: Server;
-/** Answers every request with 200 and the text of its path. */
-let other: Server;
+let useless: UselessServers;
 
 beforeAll(async () => {
   mkdirSync(join(folder, "src"));
@@ -47,27 +43,14 @@ beforeAll(async () => {
       policies.map((policy) => ({ strategy: "fixed-window", onMissingKey: "shared", ...policy })),
     ),
   });
-  silent = createServer(() => undefined).listen(0, "127.0.0.1");
-  other = createServer(({ url = "" }, response) =>
-    response.end(decodeURIComponent(url.slice(1))),
-  ).listen(0, "127.0.0.1");
-  await Promise.all([silent, other].map((server) => once(server, "listening")));
+  useless = await startUselessServers();
 });
 
 afterAll(async () => {
-  silent.closeAllConnections();
-  silent.close();
-  other.closeAllConnections();
-  other.close();
+  useless.close();
   await workerd.close();
   rmSync(folder, { recursive: true });
 });
-
-function portOf(server: Server): number {
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 interface Output {
   readonly json: unknown;
@@ -153,12 +136,12 @@ describe("the documented client with fetch", () => {
     async ({ used, reason }) => {
       const { policy = "api", bearer = token, isStopped = false, isSilent = false, answer } = used;
       const HEADGATE_TOKEN = bearer;
-      const port = isStopped ? await freePort() : portOf(silent);
+      const port = isStopped ? await freePort() : useless.silentPort;
       const environment = {
         HEADGATE_TOKEN,
         ...((isStopped || isSilent) && { HEADGATE_URL: `http://127.0.0.1:${port}/check` }),
         ...(answer !== undefined && {
-          HEADGATE_URL: `http://127.0.0.1:${portOf(other)}/${encodeURIComponent(answer)}`,
+          HEADGATE_URL: `http://127.0.0.1:${useless.otherPort}/${encodeURIComponent(answer)}`,
         }),
       };
       const code = `print(await check("${policy}", "192.0.2.3"));`;

@@ -1,13 +1,12 @@
 /** The clients in docs/how-to/from-other-languages.md, run by the real programs against a real Headgate. */
 import { execFile, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { freePort } from "./checkout.ts";
+import { startUselessServers, type UselessServers } from "./useless-servers.ts";
 import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-other-languages";
@@ -35,10 +34,7 @@ const env = {
 };
 
 let workerd: Workerd;
-/** Accepts requests and never answers. */
-let silent: Server;
-/** Answers every request with 200 and the text of its path. */
-let other: Server;
+let useless: UselessServers;
 
 beforeAll(async () => {
   workerd = await startWorkerd(join(folder, "workerd"), {
@@ -53,28 +49,15 @@ beforeAll(async () => {
       },
     ]),
   });
-  silent = createServer(() => undefined).listen(0, "127.0.0.1");
-  other = createServer(({ url = "" }, response) =>
-    response.end(decodeURIComponent(url.slice(1))),
-  ).listen(0, "127.0.0.1");
-  await Promise.all([silent, other].map((server) => once(server, "listening")));
+  useless = await startUselessServers();
 });
 
 afterAll(async () => {
-  silent.closeAllConnections();
-  silent.close();
-  other.closeAllConnections();
-  other.close();
+  useless.close();
   await workerd.close();
   // Go's module cache is read-only.
   rmSync(folder, { recursive: true, force: true });
 });
-
-function portOf(server: Server): number {
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
 
 /** Whether the client allows or denies without a decision. */
 type Mode = "open" | "closed";
@@ -159,7 +142,7 @@ for (const { program, shown, failOpen } of clients) {
       it.runIf(program !== "sh").for(["<html>", '{"status":"ok"}', "null", "[]", '"text"', ""])(
         "the client makes no decision of another server's answer: %s",
         async (answer) => {
-          const HEADGATE_URL = `http://127.0.0.1:${portOf(other)}/${encodeURIComponent(answer)}`;
+          const HEADGATE_URL = `http://127.0.0.1:${useless.otherPort}/${encodeURIComponent(answer)}`;
           const open = await check("k", { HEADGATE_URL });
           expect([open.exitCode, open.printed]).toEqual([0, "allowed"]);
           expect(open.errors).toContain("no decision: ");
@@ -173,7 +156,7 @@ for (const { program, shown, failOpen } of clients) {
       ] as const)(
         "the client fails open or, when so configured, closed, and logs the reason, while %s",
         async ([, change, reason]) => {
-          const port = change === "stopped" ? await freePort() : portOf(silent);
+          const port = change === "stopped" ? await freePort() : useless.silentPort;
           const variables =
             typeof change === "string"
               ? { HEADGATE_URL: `http://127.0.0.1:${port}/check` }
