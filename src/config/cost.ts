@@ -1,8 +1,8 @@
 /** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
 import { token, visible } from "./key.ts";
-import { anyCase } from "./schemas.ts";
 import { asText, integerFrom, isRecord } from "../validation/problems.ts";
+import { anyCase } from "../validation/written.ts";
 
 export type Cost =
   | { readonly kind: "fixed"; readonly units: number }

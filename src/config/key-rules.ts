@@ -209,7 +209,10 @@ function writtenSubject() {
 
 /** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
 export function writtenKeyRules() {
-  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=.*\\S`)));
+  const when = v.pipe(
+    v.string(),
+    v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)),
+  );
   const override = v.strictObject({
     key: v.optional(writtenSubject()),
     when: v.optional(when),

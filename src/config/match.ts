@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { hasPieces, piecesOf } from "./wildcard.ts";
 import { token } from "./key.ts";
-import { type PathPattern, readPathPattern } from "./path-pattern.ts";
+import { type PathPattern, readPathPattern, writtenPath } from "./path-pattern.ts";
 import { schemaOfNullable, schemaOf } from "./schemas.ts";
 import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
 
@@ -139,7 +139,7 @@ export function writtenMatch() {
   return v.strictObject({
     ...matchEntries,
     methods: v.optional(v.union([name, v.pipe(v.array(name), v.minLength(1))])),
-    path: v.optional(v.pipe(v.string(), v.startsWith("/"))),
+    path: v.optional(writtenPath()),
     host: v.optional(v.pipe(v.string(), v.regex(/^[^\s/:@]+$/))),
     header: v.optional(
       v.union([

@@ -1,4 +1,5 @@
 /** Path patterns of literals, `*` and `:name`. */
+import * as v from "valibot";
 import { type Chunk, PathGlob } from "./path-glob.ts";
 import {
   caseFolded,
@@ -34,9 +35,11 @@ export const pathKey = (path: PathReadings, pattern: PathPattern | null): string
 const acceptedPattern =
   'a path pattern such as "/login" or "/api/*", made of literals, "*" for any characters and ":name" for one segment';
 
-/** Characters of a URL's path (RFC 3986, section 3.3), and characters that are percent-encoded in one. */
-const isLiteral = (character: string): boolean =>
-  /[\w\-.~!$&',;=@%/ ]/.test(character) || character > "\x7f";
+/**
+ * ASCII characters of a pattern: those of a URL's path (RFC 3986, section 3.3), `*`, and the space, which is
+ * percent-encoded in a path like all characters beyond ASCII.
+ */
+const permitted = /[\w\-.~!$&',;=@%/ *:]/;
 
 export function readPathPattern(text: string): ReadResult<PathPattern> {
   if (!text.startsWith("/")) return { accepted: acceptedPattern };
@@ -48,7 +51,7 @@ export function readPathPattern(text: string): ReadResult<PathPattern> {
 
 /** How to rewrite an invalid pattern; null for a valid one. */
 function adviceFor(text: string): string | null {
-  const odd = Array.from(text).find((each) => !isLiteral(each) && !"*:".includes(each));
+  const odd = Array.from(text).find((each) => each <= "\x7f" && !permitted.test(each));
   if (odd !== undefined) return adviceForCharacter(odd);
   const tokens = tokensOf(text);
   if (tokens.includes(":")) {
@@ -138,3 +141,7 @@ function firstMatch(
   }
   return null;
 }
+
+/** A path pattern, in the JSON schema. */
+export const writtenPath = () =>
+  v.pipe(v.string(), v.regex(new RegExp(`^/(?:${permitted.source}|[^ -~])*$`)));

@@ -52,9 +52,5 @@ export function durationBetween(leastMs: number, mostMs: number, accepted: strin
  * than the readers, and never less. As functions that the Worker never calls, they are left out of its bundle.
  */
 
-/** A regular expression for a text in any case, since those of JSON schemas have no flags. */
-export const anyCase = (text: string): string =>
-  text.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
-
 /** A text that begins like a JSON list or object. */
 export const writtenJson = () => v.pipe(v.string(), v.regex(/^\s*(?:\[|\{)/));

@@ -10,8 +10,9 @@ import { writtenKey } from "./key.ts";
 import { writtenKeyRules } from "./key-rules.ts";
 import type { VariableName } from "./known-variables.ts";
 import { policyEntries, writtenPolicy } from "./policy.ts";
-import { anyCase, writtenJson } from "./schemas.ts";
+import { writtenJson } from "./schemas.ts";
 import { writtenTokens } from "./tokens.ts";
+import { anyCase } from "../validation/written.ts";
 
 /** An entry of `POLICIES` that continues the lists of a policy. */
 export const writtenContinuation = () =>
@@ -66,5 +67,5 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   JWT_JWKS_URL: url("http", "https"),
   JWT_ISSUER: texts(),
   JWT_AUDIENCE: texts(),
-  EXTRA_VARS: texts(),
+  EXTRA_VARS: v.union([v.string(), v.array(v.string())]),
 });

@@ -19,7 +19,6 @@ export {
   namePattern,
   parseLimits,
   readLimits,
-  writtenDuration,
   writtenLimit,
   writtenLimits,
 } from "./limits.ts";
@@ -31,6 +30,7 @@ export {
   formatDuration,
   formatWindow,
   parseDuration,
+  writtenDuration,
 } from "./notation.ts";
 export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
 export { attachSegments, detachSegments } from "./snapshot.ts";

@@ -9,6 +9,8 @@ import {
   splitNotation,
   parseUnits,
   type WrittenWindow,
+  writtenNotation,
+  writtenWindow,
 } from "./notation.ts";
 import {
   asText,
@@ -260,16 +262,6 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   return free;
 }
 
-/** A duration or a window in the JSON schema. */
-export const writtenDuration = () =>
-  v.pipe(v.string(), v.regex(/^\s*(?:\d{1,15})?\s*[A-Za-z]+\s*$/));
-
-/** Limits in notation, in the JSON schema. */
-const writtenNotation = () => {
-  const one = String.raw`\s*\d[\d_]*(?:\s+[A-Za-z]+)?\s*(?:\/|[pP][eE][rR])\s*(?:\d+\s*)?[A-Za-z]+\s*`;
-  return v.pipe(v.string(), v.regex(new RegExp(`^${one}(?:[;,|]${one})*(?:;\\s*)?$`)));
-};
-
 /** The options of all strategies. An option of several strategies accepts the values of each. */
 function writtenOptions(): v.ObjectEntries {
   const all = [...strategies.values()].flatMap(({ options }) => Object.entries(options));
@@ -286,7 +278,7 @@ function writtenOptions(): v.ObjectEntries {
 export const writtenLimit = () =>
   v.strictObject({
     ...limitEntries,
-    window: writtenDuration(),
+    window: writtenWindow(),
     strategy: v.optional(limitEntries.strategy),
     ...writtenOptions(),
   });

@@ -1,6 +1,8 @@
 /** Durations and limits as text: `"30s"`, `"10/minute"`, `"10 per 2 minutes"`, `"100/hour; 5/second"`. */
+import * as v from "valibot";
 import { longestPeriodMs } from "./calendar.ts";
 import type { Limit, Period } from "./strategy.ts";
+import { anyName } from "../validation/written.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -115,3 +117,26 @@ export function parseUnits(text: string): number {
 
 /** Enough for the greatest number of units, and small enough for every number to be finite. */
 const mostDigits = 16;
+
+const durationForm = () => String.raw`(?:\d{1,15})?\s*(?:${anyName([...millisecondsOf.keys()])})`;
+
+/** Months and years have no fixed length, so their number is 1. */
+function windowForm(): string {
+  const names = [...periodOf.keys()].filter((name) => !millisecondsOf.has(name));
+  return String.raw`(?:${durationForm()}|(?:0*1)?\s*(?:${anyName(names)}))`;
+}
+
+const writtenForm = (form: string) =>
+  v.pipe(v.string(), v.regex(new RegExp(String.raw`^\s*${form}\s*$`)));
+
+/** A duration, in the JSON schema. */
+export const writtenDuration = () => writtenForm(durationForm());
+
+/** A window, in the JSON schema. */
+export const writtenWindow = () => writtenForm(windowForm());
+
+/** Limits in notation, in the JSON schema. */
+export function writtenNotation() {
+  const limit = String.raw`\s*\d[\d_]*(?:\s+[A-Za-z]+)?\s*(?:\/|[pP][eE][rR])\s*${windowForm()}\s*`;
+  return v.pipe(v.string(), v.regex(new RegExp(`^(?:(?:^|[;,|])${limit})+(?:;\\s*)?$`)));
+}

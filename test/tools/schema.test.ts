@@ -149,20 +149,38 @@ describe("a mistake that an editor shows", () => {
     ],
     ["an unknown strategy", { limits: { limit: 5, window: "1m", strategy: "leaky" } }],
     ["no limits in the notation", { limits: "five per minute" }],
+    ["an unknown unit in the notation", { limits: "100/fortnight" }],
+    ["an unknown unit in a list", { limits: ["5/s", "100/moment"] }],
+    ["an unknown unit of a window", { limits: { limit: 5, window: "5 parsecs" } }],
+    ["a number of calendar months", { limits: "100/2 months" }],
+    ["an unknown unit of a duration", { timeout: "5 jiffies" }],
+    ["a calendar month as a duration", { ban: "1 month" }],
     ["too many limits", { limits: Array.from({ length: 17 }, (_, index) => `${index + 1}/s`) }],
     ["no duration", { timeout: 500 }],
     ["an unknown key part", { key: ["ipp"] }],
     ["a path without a slash", { match: { path: "login" } }],
+    ["a path with a query", { match: { path: "/search?q=*" } }],
+    ["a path with an optional part", { match: { path: "/users/:id?" } }],
+    ["a path with a group", { match: { path: "/(a|b)" } }],
     ["an unknown field of match", { match: { paths: "/login" } }],
     ["a status that does not exist", { count: { status: [999] } }],
     ["both kinds of statuses", { count: { status: [401], exceptStatus: [200] } }],
     ["a cost of 0", { cost: 0 }],
     ["a cost from a body", { cost: { from: "body:rows", max: 5 } }],
     ["an override without limits", { overrides: [{ key: "a" }] }],
+    ["an override for no key", { overrides: [{ limits: "1/s" }] }],
+    [
+      "an override with a key and a condition",
+      { overrides: [{ key: "203.0.113.7", when: "country=DE", limits: "1/s" }] },
+    ],
     [
       "a condition on a part that callers invent",
       { overrides: [{ when: "header:A=b", limits: "1/s" }] },
     ],
+    ["shards without objects", { shards: 8 }],
+    ["shards of an object for each key", { shards: 8, objects: "per-key" }],
+    ["syncs without a consistency", { syncEvery: "2s" }],
+    ["syncs of a leased policy", { syncEvery: "2s", consistency: "leased" }],
     ["an incomplete ban", { ban: { after: 3, within: "10m" } }],
     ["a status of success for denials", { onDeny: { status: 200 } }],
     ["limits in a continuation", { continues: "a" }],
@@ -179,6 +197,17 @@ describe("a mistake that an editor shows", () => {
     ["an empty list of policies", { POLICIES: [] }],
   ])("%s is rejected among the variables", (_, variables) => {
     expect(fileValidator.validate({ name: "headgate", vars: variables }).valid).toBe(false);
+  });
+
+  it.each<[string, Values]>([
+    ["an empty list of names in EXTRA_VARS", { ...variablesWith({}), EXTRA_VARS: [] }],
+    [
+      "a condition with a line break",
+      variablesWith({ overrides: [{ when: "jwt:plan=\npro", limits: "1/s" }] }),
+    ],
+  ])("%s is accepted by the schema and by the Worker", (_, variables) => {
+    expect(problemsIn(variables)).toEqual([]);
+    expect(schemaErrors(variables)).toEqual([]);
   });
 
   it("variables of the user's own are accepted with EXTRA_VARS", () => {
@@ -219,7 +248,74 @@ const anyValue = fc.oneof(
   fc.jsonValue({ maxDepth: 1 }).filter((value) => !JSON.stringify(value).includes("null")),
 );
 
+const pathUnit = fc.oneof(
+  fc.constantFrom("/", "*", "%2F", ":id", ".", " ", "~"),
+  fc.string({ unit: "binary", minLength: 1, maxLength: 1 }),
+);
+
+/** The name of a unit, in any case. */
+const knownUnit = fc.mixedCase(
+  fc.constantFrom(
+    ..."ms millisecond milliseconds s sec secs second seconds m min mins minute minutes".split(" "),
+    ..."h hr hrs hour hours d day days w week weeks".split(" "),
+    ..."mo month months y yr yrs year years".split(" "),
+  ),
+);
+const unit = fc.oneof(
+  knownUnit,
+  knownUnit.map((name) => `${name}s`),
+  fc.stringMatching(/^[A-Za-z]{1,3}$/),
+);
+/** A count and a unit, with any white space. */
+const quantity = fc
+  .tuple(
+    fc.constantFrom("", " ", "\n"),
+    fc.constantFrom("", "1", "01", "2", "60"),
+    fc.constantFrom("", " ", "\t"),
+    unit,
+    fc.constantFrom("", " "),
+  )
+  .map((parts) => parts.join(""));
+
+const withWindow = (window: string): Values => ({
+  limits: { limit: 5, window, strategy: "fixed-window" },
+});
+
 describe("the schema and the Worker agree", () => {
+  it.each<[string, (written: string) => Values]>([
+    ["of a window", withWindow],
+    ["in the notation", (written) => ({ limits: `5/${written}`, strategy: "fixed-window" })],
+    ["of a duration", (written) => ({ ban: written })],
+  ])("on every unit %s", (_, fields) =>
+    forAll([quantity], (written) => {
+      const variables = variablesWith(fields(written));
+      const isAccepted = schemaErrors(variables).length === 0;
+      expect([written, isAccepted]).toEqual([written, problemsIn(variables).length === 0]);
+    })(),
+  );
+
+  it("on every character of a path, except a colon within a segment", () => {
+    const characters = Array.from({ length: 0x7f - 0x20 }, (_, index) =>
+      String.fromCharCode(0x20 + index),
+    ).concat("é", "\u{1f600}");
+    const withPath = (character: string): Values =>
+      variablesWith({ match: { path: `/a${character}b` } });
+    const different = characters.filter(
+      (each) =>
+        (schemaErrors(withPath(each)).length === 0) !== (problemsIn(withPath(each)).length === 0),
+    );
+    expect(different).toEqual([":"]);
+  });
+
+  it(
+    "the schema accepts all paths that the Worker accepts",
+    forAll([fc.string({ unit: pathUnit, maxLength: 8 })], (path) => {
+      const variables = variablesWith({ match: { path: `/${path}` } });
+      fc.pre(problemsIn(variables).length === 0);
+      expect(schemaErrors(variables)).toEqual([]);
+    }),
+  );
+
   it.each(Object.entries(exactFields))("on every value of %s", (field, beside) =>
     forAll(
       [anyValue],
@@ -239,25 +335,13 @@ describe("the schema and the Worker agree", () => {
   /** Notation with any spelling of numbers, words and separators. */
   const space = fc.constantFrom("", " ", "  ");
   const separator = fc.constantFrom("/", " per ", " PER ", " requests per ", " req/", " reqs / ");
-  const unit = fc.constantFrom(
-    "ms",
-    "s",
-    "sec",
-    "Seconds",
-    "minute",
-    "H",
-    "days",
-    "w",
-    "month",
-    "y",
-  );
   const one = fc
     .tuple(
       space,
       fc.integer({ min: 1, max: 9_999 }),
       separator,
       fc.constantFrom("", "1", "2 "),
-      unit,
+      knownUnit,
       space,
     )
     .map((parts) => parts.join(""));

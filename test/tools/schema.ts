@@ -205,6 +205,23 @@ function policyOrContinuation(policy: Schema): Schema {
   };
 }
 
+/** A schema of objects with a field that takes effect only beside this value of another field. */
+const beside = (name: string, value: string): Schema => ({
+  properties: { [name]: { const: value } },
+  required: [name],
+});
+
+/** The rules between fields of a policy. */
+const policyRules: Schema = {
+  dependencies: {
+    shards: beside("objects", "sharded"),
+    syncEvery: beside("consistency", "eventual"),
+  },
+};
+
+/** The rules between fields of an override. */
+const overrideRules: Schema = { oneOf: [{ required: ["key"] }, { required: ["when"] }] };
+
 const propertiesOf = (schema: Schema): Record<string, Schema> =>
   (schema["properties"] ?? {}) as Record<string, Schema>;
 
@@ -228,6 +245,7 @@ function headgateDefinitions(): Schema {
     const meanings = meaningsIn(policiesPage, `field of \`${name}\``);
     Object.assign(field, described(field, meanings, policiesPage));
   }
+  Object.assign(propertiesOf(describedPolicy)["overrides"]?.["items"] ?? {}, overrideRules);
   const { type: _, ...limitFields } = described(
     limit,
     meaningsIn(policiesPage, "field of a limit"),
@@ -236,7 +254,10 @@ function headgateDefinitions(): Schema {
   const fields = reference("HeadgateLimitFields");
   return {
     HeadgateVariables: withReferences(variablesSchema(), shared),
-    HeadgatePolicy: withReferences(policyOrContinuation(describedPolicy), shared),
+    HeadgatePolicy: {
+      ...(withReferences(policyOrContinuation(describedPolicy), shared) as Schema),
+      ...policyRules,
+    },
     HeadgateLimits: {
       ...withoutFields(limits),
       allOf: [fields],
