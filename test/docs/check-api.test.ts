@@ -33,23 +33,23 @@ describe("the page about /check", () => {
         right: /needs the right `(\w+)`/.exec(description)?.[1] ?? otherRights.get(route) ?? "",
       })),
     );
-    const listed = rowsOf("The HTTP API /check").map(([call = "", , right = ""]) => ({
+    const listed = rowsOf("HTTP API (/check)").map(([call = "", , right = ""]) => ({
       call: /`([^`]+)`/.exec(call)?.[1] ?? "",
       right: right.replaceAll("`", ""),
     }));
     expect(new Set(listed)).toEqual(new Set(operations));
   });
 
-  it("the tables of fields list every field of a check and of an answer", () => {
+  it("the tables of fields list every field of a check and of a response", () => {
     const fields = new Set([
       ...Object.keys(schemas.PolicyCheck.properties),
       ...Object.keys(schemas.AdhocCheck.properties),
     ]);
     expect(new Set(names(rowsOf("Fields of a check")))).toEqual(fields);
-    expect(names(rowsOf("Fields of an answer"))).toEqual(schemas.Decision.required);
+    expect(names(rowsOf("Fields of a response"))).toEqual(schemas.Decision.required);
     expect(
       ["name", "strategy", "limit", "windowMs"]
-        .concat(names(rowsOf("Fields of an answer", 1)))
+        .concat(names(rowsOf("Fields of a response", 1)))
         .toSorted(),
     ).toEqual(schemas.LimitDecision.required.toSorted());
   });

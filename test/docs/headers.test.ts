@@ -24,7 +24,7 @@ it("the page shows the forwarding fields that the origin receives, and no other"
 });
 
 it("the page names every hop-by-hop field, and no other", () => {
-  const [, list = ""] = /### Hop-by-hop fields\n([^]*?)\n#/.exec(page.text) ?? [];
+  const [, list = ""] = /### Hop-by-hop headers\n([^]*?)\n#/.exec(page.text) ?? [];
   const [, names = ""] = /:\s([^.]*)\./.exec(list) ?? [];
   expect(codesIn(names).toSorted()).toEqual(hopByHop.toSorted());
 });

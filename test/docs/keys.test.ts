@@ -76,7 +76,7 @@ describe("the page of policies", () => {
     }
   });
 
-  it.each(rowsOf(policies, "`cost`", "a request spends"))("the cost %s is accepted", (cost) => {
+  it.each(rowsOf(policies, "`cost`", "a request is charged"))("the cost %s is accepted", (cost) => {
     const [text = ""] = codesIn(cost);
     const json = text.replace(/(\w+) = /g, '"$1": ');
     expect(policyOf({ cost: JSON.parse(json) as unknown }).cost).toBeDefined();

@@ -32,9 +32,9 @@ test("the example row is the row that an object writes for the stated requests",
 
 test("the table of integers is the content of the data in the example row", () => {
   const [, data = ""] =
-    /The text `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
-  const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|ms|its) /gm)].map(([, integer]) =>
-    Number(integer),
+    /The string `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
+  const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|milliseconds|its) /gm)].map(
+    ([, integer]) => Number(integer),
   );
   expect(JSON.stringify(shownRow()[1])).toContain(`"${data}"`);
   expect(stated).toEqual(decodeIntegers(data));

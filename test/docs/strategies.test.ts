@@ -1,4 +1,4 @@
-/** Plays the examples of docs/reference/strategies.md, and compares the page's bounds, sizes and names with the code. */
+/** Runs the examples of docs/reference/strategies.md, and compares the page's bounds, sizes and names with the code. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
@@ -37,7 +37,7 @@ function tablesOf(text: string): Table[] {
   const tables: Table[] = [];
   let [heading, toml] = ["", ""];
   for (const [block] of text.matchAll(/^```[\s\S]*?^```$|^#+ .*$|(?:^\|.*\|\n)+/gm)) {
-    if (block.startsWith("#")) [heading, toml] = [block.replace(/^#+ /, ""), ""];
+    if (block.startsWith("#")) [heading, toml] = [block.replace(/^#+ |`/g, ""), ""];
     else if (block.startsWith("```toml\n")) toml = block.slice(8, -3);
     if (!block.startsWith("|")) continue;
     const [header = "", , ...lines] = block.trimEnd().split("\n");
@@ -217,10 +217,10 @@ test("the names of limits are those that the page states", () => {
   expect(limitsOf(toml).map(({ name }) => `\`${name}\``)).toEqual(rows.map(({ name }) => name));
 });
 
-test("each text in the table of notation is a list of limits", () => {
-  const { rows } = tableWith("meaning");
-  const counts = rows.map(({ text = "" }) =>
-    parseLimits(JSON.parse(text.replace(/`/g, "")) as string),
+test("each string in the table of notation is a list of limits", () => {
+  const { rows } = tableWith("string");
+  const counts = rows.map(({ string = "" }) =>
+    parseLimits(JSON.parse(string.replace(/`/g, "")) as string),
   );
   expect(counts.map(({ length }) => length)).toEqual([1, 1, 1, 2, 1]);
 });
