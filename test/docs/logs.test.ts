@@ -39,7 +39,7 @@ const partitionKeys = new Map([
   ["a check with ad hoc `limits`", partitions.adhocPartitionKey(["203.0.113.7"])],
 ]);
 
-const rows = rowsOf(readPage("docs/operate/logs.md"), "key of the policy", "text");
+const rows = rowsOf(readPage("docs/operate/logs.md"), "key of the policy", "string");
 
 it("the page has a text for each kind of key", () => {
   expect(rows.map(([name]) => name)).toEqual([...partitionKeys.keys()]);

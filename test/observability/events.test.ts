@@ -19,7 +19,9 @@ interface DocumentedEvent {
 function documentedEvents(page: string): Map<string, DocumentedEvent> {
   const [, table = ""] = /^## All events$([^]*?)^## /m.exec(page) ?? [];
   const sections = new Map(
-    page.split(/^## /m).map((text) => [text.slice(0, text.indexOf("\n")), text] as const),
+    page
+      .split(/^## /m)
+      .map((text) => [text.slice(0, text.indexOf("\n")).replaceAll("`", ""), text] as const),
   );
   return new Map(
     [...table.matchAll(/^\| \[`([a-z-]+)`\]\(#([a-z-]+)\) +\| (\w+) /gm)].map(

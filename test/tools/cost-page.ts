@@ -32,7 +32,7 @@ function figureOf(costs: readonly ShapeCost[]): Figure {
   const texts = costs.map((cost) => `${nameOf(cost)} ${centsText(totalDollars(cost))}`);
   return drawFigure({
     title,
-    subtitle: "Dollars on Cloudflare's paid plan, beyond the quantities that it includes",
+    subtitle: "Dollars on Cloudflare's paid plan, beyond the included quantities",
     description: `Stacked bar chart of Worker, calls, rows and object seconds. Totals: ${texts.join("; ")}.`,
     panels: ({ colours, muted }) => {
       const range = [colours.grey, colours.blue, colours.orange, colours.green];

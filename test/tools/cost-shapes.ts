@@ -47,18 +47,18 @@ const steady =
     return [arrivals];
   };
 
-/** Ten new visitors a second. Each loads five pages of four requests, about half a minute apart. */
-function visitors(scale: number): Arrival[][] {
+/** Ten new clients per second. Each loads five pages of four requests, about half a minute apart. */
+function clients(scale: number): Arrival[][] {
   const random = randomFrom(3);
   let comesAtMs = startMs;
-  return Array.from({ length: 5_000 * scale }, (_, visitor) => {
+  return Array.from({ length: 5_000 * scale }, (_, client) => {
     comesAtMs += between(random, 0, 200);
     let atMs = comesAtMs;
     return Array.from({ length: 20 }, (__, request) => {
       if (request > 0) {
         atMs += request % 4 === 0 ? between(random, 5_000, 55_000) : between(random, 0, 300);
       }
-      return { atMs, key: `visitor-${visitor}` };
+      return { atMs, key: `client-${client}` };
     });
   });
 }
@@ -76,15 +76,15 @@ function newKeys(scale: number): Arrival[][] {
 function sharded(arrivals: ReturnType<CostShape["objects"]>): Arrival[][] {
   const random = randomFrom(4);
   const objects: Arrival[][] = Array.from({ length: shards }, () => []);
-  for (const visitor of arrivals) objects[between(random, 0, shards - 1)]?.push(...visitor);
-  return objects.map((each) => each.toSorted((a, b) => a.atMs - b.atMs));
+  for (const each of arrivals) objects[between(random, 0, shards - 1)]?.push(...each);
+  return objects.map((object) => object.toSorted((a, b) => a.atMs - b.atMs));
 }
 
 const relaxed = { durability: "relaxed", isSharded: false, isolates: 0 } as const;
 
-const hot = {
+const busy = {
   ...relaxed,
-  name: "a hot key",
+  name: "a busy key",
   traffic: "1,000 decisions per second on one key; the limit is 100,000 per minute",
   limits: limits("100000/minute"),
   objects: steady(1, 100_000, 1),
@@ -92,10 +92,10 @@ const hot = {
 
 const visits = {
   ...relaxed,
-  name: "visitors, an object each",
+  name: "clients, an object each",
   traffic: "10 new keys per second, 20 decisions each in two minutes; the limit is 100 per minute",
   limits: limits("100/minute"),
-  objects: visitors,
+  objects: clients,
 } satisfies CostShape;
 
 const once = {
@@ -125,7 +125,7 @@ const flood = {
 
 /** Common shapes first, then settings that change the cost of the first shape. */
 export const costShapes: readonly CostShape[] = [
-  hot,
+  busy,
   {
     ...relaxed,
     name: "a cold key",
@@ -145,15 +145,15 @@ export const costShapes: readonly CostShape[] = [
     isolates: 0,
   },
   {
-    ...hot,
-    name: "the hot key, confirmed",
-    traffic: 'the same hot key with `durability = "confirmed"`',
+    ...busy,
+    name: "the busy key, confirmed",
+    traffic: 'the same busy key with `durability = "confirmed"`',
     durability: "confirmed",
   },
   {
-    ...hot,
-    name: "the hot key, limit per 5 s",
-    traffic: "the same hot key; the limit is 10,000 per 5 s",
+    ...busy,
+    name: "the busy key, limit per 5 s",
+    traffic: "the same busy key; the limit is 10,000 per 5 s",
     limits: limits("10000/5s"),
   },
 ];

@@ -91,16 +91,16 @@ describe("the cost table", () => {
 });
 
 describe("the row budget", () => {
-  it("a hot key writes at most 4 rows in its first second, including the alarm", async () => {
-    const hot = shapeOf("a hot key");
-    const arrivals = arrivalsOf(hot).slice(0, 1_000);
-    const bill = await billOfObject(hot, arrivals);
+  it("a busy key writes at most 4 rows in its first second, including the alarm", async () => {
+    const busy = shapeOf("a busy key");
+    const arrivals = arrivalsOf(busy).slice(0, 1_000);
+    const bill = await billOfObject(busy, arrivals);
     expect(bill.decisions).toBe(1_000);
     expect(bill.rowsWritten).toBeLessThanOrEqual(4);
   });
 
-  it("a hot key writes two rows a second after its first second", () => {
-    const bill = billOf("a hot key");
+  it("a busy key writes two rows a second after its first second", () => {
+    const bill = billOf("a busy key");
     expect(keyRows(bill)).toBeLessThanOrEqual((2 * bill.decisions) / 1_000 + 2);
   });
 
@@ -117,21 +117,21 @@ describe("the row budget", () => {
   });
 
   it("confirmed writes write a row for each allowed request", () => {
-    const bill = billOf("the hot key, confirmed");
+    const bill = billOf("the busy key, confirmed");
     expect(keyRows(bill)).toBe(allowed(bill));
   });
 
   it("limits that remember ten seconds or less write no rows", () => {
-    expect(billOf("the hot key, limit per 5 s")).toMatchObject({
+    expect(billOf("the busy key, limit per 5 s")).toMatchObject({
       rowsWritten: 0,
       rowsRead: 1,
       alarms: 0,
     });
   });
 
-  it("visitors need fewer rows, alarms and seconds in shards than with an object each", () => {
-    const own = billOf("visitors, an object each");
-    const sharded = billOf("visitors in 32 shards");
+  it("clients need fewer rows, alarms and seconds in shards than with an object each", () => {
+    const own = billOf("clients, an object each");
+    const sharded = billOf("clients in 32 shards");
     expect(sharded.decisions).toBe(own.decisions);
     expect(sharded.rowsWritten).toBeLessThan(own.rowsWritten);
     expect(sharded.alarms).toBeLessThan(own.alarms);

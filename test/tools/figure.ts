@@ -3,7 +3,7 @@
  *
  *     const { light, dark } = drawFigure({
  *       title: "Price of a million decisions",
- *       description: "Bar chart. A hot key costs $0.47, a cold key $1.48.",
+ *       description: "Bar chart. A busy key costs $0.47, a cold key $1.48.",
  *       panels: ({ colours }) => [
  *         { height: 200, marginLeft: 160, marks: [barX(rows, { x: "dollars", y: "name", fill: colours.blue })] },
  *       ],

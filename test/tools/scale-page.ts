@@ -106,7 +106,7 @@ function shardTable(): Table {
     const woken = [loadOf(even ?? [], strict), perKey].map((load) => load.woken);
     return [
       trafficText(traffic),
-      ...shards.map((count) => (count === null ? "none suffices" : whole(count))),
+      ...shards.map((count) => (count === null ? "not possible" : whole(count))),
       `${rough(perKey.hottest)}/s${mark(perKey)}`,
       ...woken.map((perSecond) => (perSecond < 1 ? "0/s" : `${rough(perSecond)}/s`)),
     ];
@@ -115,7 +115,7 @@ function shardTable(): Table {
     "strict",
     "shards, even",
     "shards, Zipf",
-    "hottest key, Zipf",
+    "busiest key, Zipf",
     "objects started, even",
     "objects started, Zipf",
   ];
