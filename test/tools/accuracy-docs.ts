@@ -97,7 +97,7 @@ function accuracyFigure(measured: readonly Accuracy[]): Figure {
       {
         ...sizes,
         x: {
-          label: "most admitted in any span of one window, as a multiple of the limit",
+          label: "most allowed in any span as long as the window, as a multiple of the limit",
           labelAnchor: "center",
           labelArrow: "none",
           axis: "top",

@@ -30,9 +30,9 @@ function print(): void {
   console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
 
 The decisions are compared with those of a sliding log that receives the same requests.
-over: admitted, although the log denied it; the log counts only what it has admitted itself
-under: denied, although the log admitted it
-most in a window: the most admitted to one key in any span of one window, relative to the limit
+over: allowed, although the log denied it; the log counts only what it has allowed itself
+under: denied, although the log allowed it
+most in a window: the most that one key was allowed in any span as long as the window, relative to the limit
 
 ${markdownTable([...accuracyHeader, "decisions/s"], rows)}
 

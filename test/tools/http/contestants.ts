@@ -162,9 +162,15 @@ export const contestants: readonly Contestant[] = [
     "/store/allowed",
     thousandObjects,
   ),
-  peer("binding", "rate-limit binding", "peers", "/binding/allowed"),
-  peer("binding-denied", "rate-limit binding, denied", "peers", "/binding/denied", byTheClock),
-  peer("binding-thousand", "rate-limit binding, 1,000 keys", "peers", "/binding/allowed", thousand),
+  peer("binding", "rate limiting binding", "peers", "/binding/allowed"),
+  peer("binding-denied", "rate limiting binding, denied", "peers", "/binding/denied", byTheClock),
+  peer(
+    "binding-thousand",
+    "rate limiting binding, 1,000 keys",
+    "peers",
+    "/binding/allowed",
+    thousand,
+  ),
 
   node("node-plain", "JSON response, no rate limiter", "node", "/plain"),
   node("redis", "rate-limiter-flexible", "node", "/allowed"),

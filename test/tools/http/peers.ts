@@ -14,7 +14,7 @@ const ids: readonly (readonly [title: string, allowed: string, denied: string])[
   ["Headgate, strict", "check", "check-denied"],
   ["Headgate, leased", "check-leased", "check-denied-leased"],
   ["hono-rate-limiter, Durable Object", "store", "store-denied"],
-  ["rate-limit binding, emulated", "binding", "binding-denied"],
+  ["rate limiting binding, emulated", "binding", "binding-denied"],
   ["rate-limiter-flexible, Node and Redis", "redis", "redis-denied"],
   ["no rate limiter, Worker", "plain", ""],
 ];
@@ -53,25 +53,33 @@ export function peersTable(run: RecordedRun): string {
   );
 }
 
-/** The answer: a sentence about slower rate limiters and one about faster ones, with ratios of medians. */
+/** A sentence about slower rate limiters and one about faster ones, with ratios of medians. */
 export function peersText(run: RecordedRun): string {
   const [strict, , store, binding, redis] = peersOf(run).map(({ allowed }) => allowed);
   const others = [
     ["`hono-rate-limiter`", store],
-    ["the rate-limit binding that wrangler emulates", binding],
+    ["the rate limiting binding that wrangler emulates", binding],
     ["`rate-limiter-flexible` on Node with Redis", redis],
   ] as const;
   const ratios = others.map(([name, figures]) => ({ name, value: ratio(strict, figures) ?? NaN }));
-  const slower = ratios
-    .filter(({ value }) => value >= 1)
-    .map(({ name, value }) => `${value.toFixed(1)} times as fast as ${name}`);
-  const faster = ratios
-    .filter(({ value }) => value < 1)
-    .map(({ name, value }) => `${name} is ${(1 / value).toFixed(1)} times as fast`);
-  return [
-    ...(slower.length > 0
-      ? [`In requests per second, Headgate's strict \`/check\` is ${slower.join(" and ")}.`]
-      : []),
-    ...(faster.length > 0 ? [`Compared with Headgate, ${faster.join(" and ")}.`] : []),
-  ].join(" ");
+  const compared = (group: typeof ratios, digits: number): string =>
+    group
+      .map(({ name, value }, index) => {
+        const unit = index === 0 ? " requests per second" : "";
+        return `${value.toFixed(digits)} times as many${unit} as ${name}`;
+      })
+      .join(" and ");
+  const slower = ratios.filter(({ value }) => value >= 1);
+  const faster = ratios.filter(({ value }) => value < 1);
+  const sentences = [
+    ...(slower.length > 0 ? [compared(slower, 1)] : []),
+    ...(faster.length > 0 ? [compared(faster, 2)] : []),
+  ];
+  return sentences
+    .map((sentence, index) =>
+      index === 0
+        ? `Headgate's strict \`/check\` serves ${sentence}.`
+        : `It serves only ${sentence}.`,
+    )
+    .join(" ");
 }

@@ -1,5 +1,5 @@
 /**
- * The Workers rate-limit binding as wrangler emulates it, with wrangler's own code: a wrapped binding that calls one
+ * The Workers rate limiting binding as wrangler emulates it, with wrangler's own code: a wrapped binding that calls one
  * object for all keys of a namespace. wrangler's proxy in front of the Worker is left out.
  */
 import { copyFileSync, mkdirSync } from "node:fs";

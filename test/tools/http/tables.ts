@@ -5,7 +5,7 @@ import type { Spread } from "./statistics.ts";
 
 const header: Row = [
   "contestant",
-  "requests/s (least – most)",
+  "requests/s (lowest – highest)",
   "÷ plain",
   "÷ no-op call",
   "p50 / p99 alone, ms",
@@ -44,7 +44,7 @@ const ratio = (spread: Spread | null): string => (spread === null ? "" : spread.
 const latency = ({ p50Ms, p99Ms }: Latency): string =>
   `${p50Ms.median.toFixed(2)} / ${p99Ms.median.toFixed(2)}`;
 
-const targetsHeader: Row = ["target", "bound", "reached (least – most)", "verdict"];
+const targetsHeader: Row = ["target", "bound", "median (lowest – highest)", "verdict"];
 
 export function targetsTable({ targets }: RecordedRun): string {
   const rows = targets.map(({ title, by, bound, ratio: reached, isMet }): Row => {
