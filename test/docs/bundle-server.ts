@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { hasLimits } from "../../src/config/index.ts";
 import { demoLimits } from "../../src/local/settings.ts";
 import { freePort } from "../local/checkout.ts";
-import type { RecipeOrigin } from "../local/recipe-origin.ts";
+import { localVariables, type RecipeOrigin } from "../local/recipe-origin.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
@@ -36,9 +36,8 @@ export async function bundleServer(
         {
           ...(!hasLimits(vars) && demoLimits),
           ...secrets,
-          ...vars,
-          ORIGIN: vars["ORIGIN"] === undefined ? demoOriginUrl : origin.url,
-          ...(vars["JWT_JWKS_URL"] !== undefined && { JWT_JWKS_URL: origin.keysUrl }),
+          ...localVariables(vars, origin),
+          ...(vars["ORIGIN"] === undefined && { ORIGIN: demoOriginUrl }),
         },
         { bundledIn, port },
       );

@@ -1,7 +1,7 @@
 /** Every fenced block of every page is run by a test. */
 import { expect, it } from "vitest";
-import { claimsIn, infoOf, readClaims, unclaimedBlocks } from "./claims.ts";
-import { parsePage, readPages } from "./pages.ts";
+import { claimsIn, readClaims, unclaimedBlocks } from "./claims.ts";
+import { infoOf, parsePage, readPages } from "./pages.ts";
 
 it("every fenced block of the documentation is run or compared by a test", () => {
   const claims = readClaims();

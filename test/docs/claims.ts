@@ -5,7 +5,7 @@ import { isCheckedCommand } from "./commands.ts";
 import { isConfiguration } from "./configuration-blocks.ts";
 import { isEvent } from "./event-blocks.ts";
 import { isOutput } from "./output.ts";
-import type { Block, Page } from "./pages.ts";
+import { type Block, infoOf, type Page } from "./pages.ts";
 import { isCommand, orphanedOutputs } from "./session.ts";
 
 /** A part of a test file that reads blocks of one page. */
@@ -32,13 +32,11 @@ const isRun = (block: Block): boolean =>
   isConfiguration(block) || isCommand(block) || isCheckedCommand(block) || isEvent(block);
 
 /** A picture in characters, a formula or a diagram: nothing that a reader would type or see printed. */
-const isFigure = ({ language, info }: Block): boolean =>
-  language === "mermaid" || (language === "text" && info.join(" ") === "figure");
+const isFigure = (block: Block): boolean =>
+  block.language === "mermaid" || infoOf(block) === "text figure";
 
 const covers = ({ page, info, words }: Claim, block: Block): boolean =>
   page === block.page && info === infoOf(block) && block.text.includes(words);
-
-export const infoOf = ({ language, info }: Block): string => [language, ...info].join(" ");
 
 /** The claims of all tests. */
 export const readClaims = (): Claim[] =>

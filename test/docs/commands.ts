@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { benchCommands } from "../tools/bench-commands.ts";
 import { wranglerProblems } from "./wrangler-commands.ts";
-import type { Block } from "./pages.ts";
+import { type Block, readPage } from "./pages.ts";
 
 /** Whether a block's commands need an account, or take long. */
 export const isCheckedCommand = ({ language, info }: Block): boolean =>
@@ -12,7 +12,7 @@ const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as {
   scripts: Readonly<Record<string, string>>;
 };
 
-const commandLine = readFileSync("docs/reference/command-line.md", "utf8");
+const commandLine = readPage("docs/reference/command-line.md");
 
 /** Programs that every reader has, or that another program on the page installs. */
 const otherPrograms = new Set(
@@ -71,10 +71,12 @@ function scriptOf(words: readonly string[]): string {
 /** The options of `npm run <script> -- <name>` on the page of the command line, which lists all of them. */
 function listedOptions(script: string, name: string): Set<string> {
   const heading = script === "start" ? "npm start" : `npm run ${script}`;
-  const section = commandLine.split(`\n## ${heading}\n`)[1]?.split("\n## ")[0] ?? "";
-  const rows = section.split("\n").filter((line) => line.startsWith("| "));
-  const own = script === "bench" ? rows.filter((row) => row.includes(`| \`${name}\` `)) : rows;
-  return new Set(own.join("\n").match(/(?<=[`,] ?)--?[a-z][a-z-]*/g));
+  const rows = commandLine.tables
+    .filter((table) => table.heading === heading)
+    .flatMap((table) => table.rows);
+  const own = script === "bench" ? rows.filter((row) => row.includes(`\`${name}\``)) : rows;
+  const text = own.flat().join("\n");
+  return new Set(text.match(/(?<=[`,] ?)--?[a-z][a-z-]*/g));
 }
 
 /** The words of each simple command, without comments, assignments, redirections and quotation marks. */

@@ -1,33 +1,15 @@
 /** Compares the log lines in `json event` blocks with the declared events. */
 import { isRecord } from "../../src/validation/problems.ts";
 import { declaredEvents, type DeclaredField } from "../observability/declared-events.ts";
-import type { Block } from "./pages.ts";
+import { documentsOf } from "./output.ts";
+import { type Block, infoOf } from "./pages.ts";
 
-export const isEvent = ({ language, info }: Block): boolean =>
-  language === "json" && info.join(" ") === "event";
+export const isEvent = (block: Block): boolean => infoOf(block) === "json event";
 
 /** Returns one text for each event, field and value that no event has. A block shows one event, or one on each line. */
 export function eventProblems(text: string): string[] {
-  const events = documentsOf(text);
+  const events = documentsOf(text) ?? [text.trim()];
   return events.length === 0 ? ["expected an event"] : events.flatMap(problemsOf);
-}
-
-function documentsOf(text: string): unknown[] {
-  try {
-    return [JSON.parse(text) as unknown];
-  } catch {
-    const lines = text.split("\n").filter((line) => line.trim() !== "");
-    return lines.map(parsed);
-  }
-}
-
-/** The line itself if it is not JSON. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line) as unknown;
-  } catch {
-    return line;
-  }
 }
 
 function problemsOf(value: unknown): string[] {

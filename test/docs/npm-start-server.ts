@@ -1,7 +1,7 @@
 /** Serves the configurations of a page with `npm start` in a copy of the project. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { checkout, freePort, type Run, started, stopped } from "../local/checkout.ts";
+import { checkout, freePort, printed, type Run, started, stopped } from "../local/checkout.ts";
 import type { RecipeOrigin } from "../local/recipe-origin.ts";
 import { withBlock } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
@@ -22,23 +22,11 @@ export async function npmStartServer(origin: RecipeOrigin): Promise<Server> {
       const printedBefore = run?.output().length ?? 0;
       writeFileSync(join(folder, "wrangler.toml"), withBlock(shipped, text));
       if (run === null) run = await started(folder, port);
-      else await nowInEffect(run, printedBefore);
+      else await printed(run, "In effect now:", printedBefore);
     },
     close: async () => {
       if (run !== null) await stopped(run);
       remove();
     },
   };
-}
-
-/** Resolves when `npm start` has printed that an edit is in effect. */
-async function nowInEffect(run: Run, printedBefore: number): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const look = (): void => {
-    if (run.output().slice(printedBefore).includes("In effect now:")) resolve();
-  };
-  run.npm.stdout.on("data", look);
-  look();
-  void run.ended.then(() => reject(new Error(`npm start ended:\n${run.output()}`)));
-  await promise;
 }

@@ -71,7 +71,7 @@ function jsonDifference(shown: string, printed: string): string | null {
 const bodyOf = (printed: string): string => printed.split("\n\n").at(-1) ?? "";
 
 /** The JSON documents in a text: one, or one on each line; null if it is neither. */
-function documentsOf(text: string): unknown[] | null {
+export function documentsOf(text: string): unknown[] | null {
   try {
     return [JSON.parse(text) as unknown];
   } catch {

@@ -1,5 +1,5 @@
 /** Code blocks of the pages in docs/, for tests that run them. */
-import { type Page, readPage } from "./pages.ts";
+import { infoOf, type Page, readPage } from "./pages.ts";
 
 /** A page, such as "how-to/behind-nginx". */
 export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
@@ -11,7 +11,7 @@ export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
  */
 export function pageBlock(page: string, info: string, words = ""): string {
   const blocks = pageAt(page).blocks.filter(
-    (block) => [block.language, ...block.info].join(" ") === info && block.text.includes(words),
+    (block) => infoOf(block) === info && block.text.includes(words),
   );
   const [block, ...others] = blocks;
   if (block === undefined || others.length > 0) {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { type RecipeOrigin, startRecipeOrigin } from "../local/recipe-origin.ts";
+import { localVariables, type RecipeOrigin, startRecipeOrigin } from "../local/recipe-origin.ts";
 import { bundle } from "../tools/workerd-process.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";
@@ -72,14 +72,11 @@ export function pageTraffic(): PageTraffic {
     beforeAll(async () => {
       await workerd?.close();
       printed = "";
-      const vars = configurationOf(path, words);
       workerd = await startWorkerd(
         join(folder, String(count++)),
         {
-          ...vars,
+          ...localVariables(configurationOf(path, words), origin),
           CHECK_TOKENS: checkToken,
-          ORIGIN: origin.url,
-          ...(vars["JWT_JWKS_URL"] !== undefined && { JWT_JWKS_URL: origin.keysUrl }),
         },
         { bundledIn: folder, print: (text) => void (printed += text) },
       );

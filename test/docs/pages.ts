@@ -16,6 +16,9 @@ export interface Block {
   readonly line: number;
 }
 
+/** The language of a block and the words after it, such as `toml invalid`. */
+export const infoOf = ({ language, info }: Block): string => [language, ...info].join(" ");
+
 export interface Heading {
   readonly depth: number;
   readonly text: string;

@@ -29,14 +29,14 @@ export async function runSession(
   server: Server,
   origin: RecipeOrigin,
 ): Promise<string[]> {
-  const { configuration: first } = steps(page)[0] ?? { configuration: null };
-  await server.serve(first);
-  let served = first;
+  const all = steps(page);
+  let served = all[0]?.configuration ?? null;
+  await server.serve(served);
   const shell = startShell(server.folder, await shellVariables(server.folder, origin));
   const problems: string[] = [];
   let line = 0;
   try {
-    for (const { configuration, command } of steps(page)) {
+    for (const { configuration, command } of all) {
       line = command.line;
       // Commands run one after the other.
       // oxlint-disable-next-line no-await-in-loop

@@ -65,12 +65,13 @@ export function runNpm(folder: string, ...words: string[]): Run {
 
 /**
  * Resolves when the text has been printed.
+ * @param from how much of the output to leave out, which was printed before
  * @throws Error with everything printed if the run ends first
  */
-export async function printed(run: Run, text: string): Promise<void> {
+export async function printed(run: Run, text: string, from = 0): Promise<void> {
   const { promise, resolve: found, reject } = Promise.withResolvers<void>();
   const look = (): void => {
-    if (run.output().includes(text)) found();
+    if (run.output().includes(text, from)) found();
   };
   run.npm.stdout.on("data", look);
   run.npm.stderr.on("data", look);

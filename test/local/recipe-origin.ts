@@ -18,6 +18,16 @@ export interface RecipeOrigin {
   readonly close: () => void;
 }
 
+/** The variables of a page, with this origin and its identity provider in place of the page's. */
+export const localVariables = (
+  vars: Readonly<Record<string, unknown>>,
+  { url, keysUrl }: RecipeOrigin,
+): Readonly<Record<string, unknown>> => ({
+  ...vars,
+  ORIGIN: url,
+  ...(vars["JWT_JWKS_URL"] !== undefined && { JWT_JWKS_URL: keysUrl }),
+});
+
 export type Claims = Readonly<Record<string, string>>;
 
 export async function startRecipeOrigin(): Promise<RecipeOrigin> {

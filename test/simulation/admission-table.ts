@@ -3,17 +3,11 @@
  * `--write` writes it and its plot into the page.
  */
 import { writeGenerated } from "../tools/generated.ts";
-import { readOptions } from "../tools/options.ts";
+import { readOptions, writeOption } from "../tools/options.ts";
 import { measureAdmission } from "./admission.ts";
 import { admissionDocs, admissionPage, admissionTable } from "./admission-page.ts";
 
-const { write } = readOptions("simulate", {
-  write: {
-    type: "boolean",
-    default: false,
-    about: `Update ${admissionPage}.`,
-  },
-});
+const { write } = readOptions("simulate", { write: writeOption(admissionPage) });
 
 const measured = await measureAdmission();
 if (write) writeGenerated(admissionDocs(measured));

@@ -6,10 +6,12 @@ import type { Generated } from "./generated.ts";
 import { type Accuracy, shape } from "./replay.ts";
 import { markdownTable } from "./table.ts";
 
+export const accuracyPage = "docs/explanation/accuracy.md";
+
 export const accuracyDocs = (measured: readonly Accuracy[]): Generated => ({
   command: "npm run bench -- accuracy",
   pages: {
-    "docs/explanation/accuracy.md": [
+    [accuracyPage]: [
       markdownTable(accuracyHeader, measured.map(accuracyRow)),
       markdownTable(kindsHeader, measured.map(kindsRow)),
     ],

@@ -3,18 +3,16 @@
  * between runs. --write updates `docs/explanation/accuracy.md` instead.
  */
 import { createMeter } from "../../src/strategies/index.ts";
-import { accuracyDocs } from "./accuracy-docs.ts";
+import { accuracyDocs, accuracyPage } from "./accuracy-docs.ts";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { type Form, limitsOf } from "./forms.ts";
 import { writeGenerated } from "./generated.ts";
-import { readOptions } from "./options.ts";
+import { readOptions, writeOption } from "./options.ts";
 import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-const values = readOptions("accuracy", {
-  write: { type: "boolean", default: false, about: "Update docs/explanation/accuracy.md." },
-});
+const values = readOptions("accuracy", { write: writeOption(accuracyPage) });
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 

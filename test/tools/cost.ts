@@ -6,15 +6,9 @@ import { costDocs, costPage } from "./cost-page.ts";
 import { measureCosts } from "./cost-replay.ts";
 import { costTable, priceTable } from "./cost-table.ts";
 import { writeGenerated } from "./generated.ts";
-import { readOptions } from "./options.ts";
+import { readOptions, writeOption } from "./options.ts";
 
-const { write } = readOptions("cost", {
-  write: {
-    type: "boolean",
-    default: false,
-    about: `Update ${costPage}.`,
-  },
-});
+const { write } = readOptions("cost", { write: writeOption(costPage) });
 
 const costs = await measureCosts();
 if (write) writeGenerated(costDocs(costs));

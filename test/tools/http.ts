@@ -25,7 +25,7 @@ import { type RecordedRun, runOf, textOf } from "./http/record.ts";
 import { figuresTable, setting, targetsTable } from "./http/tables.ts";
 import { compete, type ContestantOutcome, type ContestSettings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
-import { positiveInteger, readOptions } from "./options.ts";
+import { positiveInteger, readOptions, writeOption } from "./options.ts";
 
 const values = readOptions("http", {
   rounds: { type: "string", value: "number", about: "Rounds. (default: 4)" },
@@ -49,7 +49,7 @@ const values = readOptions("http", {
     about: "For figures and plots.",
   },
   record: { type: "boolean", default: false, about: "Store the run and update docs/benchmarks." },
-  write: { type: "boolean", default: false, about: "Update docs/benchmarks from the stored run." },
+  write: writeOption("docs/benchmarks from the stored run"),
 });
 
 const settings: ContestSettings = {

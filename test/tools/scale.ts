@@ -3,7 +3,7 @@
  * them into the page. With --rate, --keys or --isolates, prints a table for that traffic instead.
  */
 import { writeGenerated } from "./generated.ts";
-import { positiveInteger, readOptions } from "./options.ts";
+import { positiveInteger, readOptions, writeOption } from "./options.ts";
 import { ownTable, scaleDocs, scalePage, scaleTables } from "./scale-page.ts";
 import { replays } from "./scale-replay.ts";
 import { isolatesFor } from "./scale-traffic.ts";
@@ -17,7 +17,7 @@ const { write, ...traffic } = readOptions("scale", {
     value: "number",
     about: "Isolates. (default: one per 1000 requests per second, at least 100)",
   },
-  write: { type: "boolean", default: false, about: `Update ${scalePage}.` },
+  write: writeOption(scalePage),
 });
 
 if (Object.keys(traffic).length > 0) {
