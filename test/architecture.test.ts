@@ -30,6 +30,7 @@ const rules: Readonly<Record<string, Rule>> = {
     from: [...pure, "config", "observability", "limiter"],
     packages: /^cloudflare:workers$/,
   },
+  control: { from: ["config", "limiter"], packages: none },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
   "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },

@@ -36,6 +36,13 @@ export {
   type ObjectSettings,
 } from "./objects.ts";
 export type { Origin } from "./origin.ts";
+export {
+  compareVersions,
+  type PolicyMode,
+  type PolicyRule,
+  type PolicyRules,
+  type RulesVersion,
+} from "./runtime-rules.ts";
 export type { AllowedOrigins } from "./cors.ts";
 export { normalizedPath } from "./check-path.ts";
 export { pathKey } from "./path-pattern.ts";

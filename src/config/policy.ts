@@ -55,6 +55,7 @@ import {
 } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards, writtenShards } from "./objects.ts";
 import { durationBetween, schemaOfNullable } from "./schemas.ts";
+import type { PolicyRules } from "./runtime-rules.ts";
 import { hidden, type ReportProblem } from "./variables.ts";
 import {
   asText,
@@ -99,6 +100,14 @@ export interface Policy {
   readonly consistency: Consistency;
   /** Whether isolates use the deny cache. */
   readonly isDenyCached: boolean;
+  /** The policy as it is written, for runtime rules that replace some of its fields. */
+  readonly written: unknown;
+  /** The runtime rules that are applied; null without a control plane. */
+  readonly rules: PolicyRules | null;
+  /** Whether a runtime rule has switched the policy off. */
+  readonly isOff: boolean;
+  /** Entries of runtime rules. They take precedence over the lists in `keyRules`. */
+  readonly ruleLists: Pick<KeyRules, "allow" | "deny">;
 }
 
 const shortestTimeoutMs = 10;
@@ -191,7 +200,7 @@ export function readPolicy(
   reportSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  return policyFrom(parsed.output, limits, keyRules, shards);
+  return { ...policyFrom(parsed.output, limits, keyRules, shards), written: value };
 }
 
 /** @param output the fields that are validated independently of each other */
@@ -200,7 +209,7 @@ function policyFrom(
   limits: readonly Limit[],
   keyRules: KeyRules,
   shards: ObjectSettings["shards"],
-): Policy {
+): Omit<Policy, "written"> {
   const maxDelayMs = output.maxDelay ?? null;
   return {
     name: output.name,
@@ -231,6 +240,9 @@ function policyFrom(
     durability: output.durability,
     consistency: consistencyOf(output),
     isDenyCached: output.denyCache,
+    rules: null,
+    isOff: false,
+    ruleLists: { allow: [], deny: [] },
   };
 }
 

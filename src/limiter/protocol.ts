@@ -5,7 +5,7 @@
  * field that an older caller leaves out has a default. An older object ignores fields that it does not know. A call whose
  * meaning changes gets a new name.
  */
-import type { Ban, Durability } from "../config/index.ts";
+import type { Ban, Durability, PolicyRules, RulesVersion } from "../config/index.ts";
 import { type Decision, holdsSlots, type Limit } from "../strategies/index.ts";
 
 /** The cost that one policy charges to a key. */
@@ -17,6 +17,11 @@ export interface Charge {
   ban?: Ban;
   /** A dry run spends if its own limits allow it, and never denies the request. Default: false. */
   isDryRun?: boolean;
+  /**
+   * The runtime rules of the policy that the isolate applied to this charge. Default: the isolate has no control plane,
+   * or is of a version without runtime rules. Such a charge is never stale.
+   */
+  rules?: PolicyRules;
 }
 
 export interface KeyCall {
@@ -45,6 +50,39 @@ export interface CheckReply {
   isFirm?: boolean;
   /** How long a firm denial may be cached, in milliseconds. Less while a provisional spend may be given back. Default: 1 s. */
   firmForMs?: number;
+  /**
+   * Not empty when a charge was made under older policy rules than the object has seen: the newer rules, one entry for
+   * each such policy. Nothing was decided or spent then, and the other fields are empty. Default: none.
+   */
+  stale?: readonly StaleRules[];
+  /** For each charge, the key rule that decided it or gave its limits; null without one. Default: null for all. */
+  keyRules?: readonly (KeyRule | null)[];
+}
+
+export interface StaleRules extends PolicyRules {
+  readonly policy: string;
+}
+
+/** A runtime rule for one policy and one key. The object enforces it until it expires by the object's clock. */
+export type KeyRule = {
+  /** The id in the control plane. */
+  readonly id: string;
+  /** Milliseconds since the Unix epoch. Default: the rule does not expire. */
+  readonly expiresAtMs?: number;
+} & (
+  | { readonly kind: "limits"; readonly limits: readonly Limit[] }
+  /** The key is allowed and not charged. */
+  | { readonly kind: "allow" }
+  /** The key is denied, as by the policy's `deny` list. */
+  | { readonly kind: "block" }
+);
+
+/** The most live rules of one policy and one key. */
+export const mostKeyRules = 16;
+
+/** The version of the key rules that the object has after `setRules`: the given one, or a newer one that it had before. */
+export interface SetRulesReply {
+  readonly version: RulesVersion;
 }
 
 /** Independent checks, decided in their order. A check without a cost is a look. */

@@ -23,7 +23,7 @@ import {
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
 import { ObjectCaller, type WaitUntil } from "./object-caller.ts";
-import { objectId, objectLocation } from "./object-location.ts";
+import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 

@@ -19,7 +19,7 @@ import {
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
 import type { Call, ObjectCaller, WaitUntil } from "./object-caller.ts";
-import { objectLocation } from "./object-location.ts";
+import { objectLocation } from "../object-location.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";

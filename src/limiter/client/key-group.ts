@@ -3,7 +3,7 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Limit } from "../../strategies/index.ts";
 import { internedLimits } from "../interned-limits.ts";
 import type { Call, ObjectCaller } from "./object-caller.ts";
-import { objectLocation } from "./object-location.ts";
+import { objectLocation } from "../object-location.ts";
 import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 

@@ -1,7 +1,7 @@
 /** A lease: the slices that an isolate has borrowed for one key and one set of policies. `leases.ts` explains the protocol. */
 import type { Decision } from "../../strategies/index.ts";
 import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
-import { objectLocation, type ObjectLocation } from "./object-location.ts";
+import { objectLocation, type ObjectLocation } from "../object-location.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 

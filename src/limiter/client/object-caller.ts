@@ -6,7 +6,7 @@ import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
-import { objectId, type ObjectLocation } from "./object-location.ts";
+import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 /**

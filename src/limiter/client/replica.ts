@@ -13,7 +13,7 @@ import type { Policy } from "../../config/index.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
 import { internedLimits, internedMeter } from "../interned-limits.ts";
 import type { BookedSpend } from "./key-group.ts";
-import { objectId, type ObjectLocation } from "./object-location.ts";
+import { objectId, type ObjectLocation } from "../object-location.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import type { KeySync, SyncReply } from "../protocol.ts";
 

@@ -14,7 +14,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
-import { objectId, type ObjectLocation } from "./object-location.ts";
+import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { PendingSync, Replica } from "./replica.ts";
 
 /** New replicas that arrive within this time of a call are synced together by the next call. */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
-import { objectLocation } from "../../../src/limiter/client/object-location.ts";
+import { objectLocation } from "../../../src/limiter/object-location.ts";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { type PendingSync, Replica } from "../../../src/limiter/client/replica.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import type { ObjectSettings } from "../../../src/config/index.ts";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import { objectLocation } from "../../../src/limiter/client/object-location.ts";
+import { objectLocation } from "../../../src/limiter/object-location.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 

@@ -1,11 +1,11 @@
 /** Which object a key lives in, and many keys in one shard. */
 import { describe, expect, it } from "vitest";
-import type { ObjectSettings } from "../../../src/config/index.ts";
-import { objectLocation, shardOf } from "../../../src/limiter/client/object-location.ts";
-import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
-import { PartitionKeys } from "../../../src/policies/partition-key.ts";
-import { parseLimits } from "../../../src/strategies/index.ts";
-import { TestObject } from "../../fakes/test-object.ts";
+import type { ObjectSettings } from "../../src/config/index.ts";
+import { objectLocation, shardOf } from "../../src/limiter/object-location.ts";
+import { softBudgetBytes } from "../../src/limiter/object/key-cache.ts";
+import { PartitionKeys } from "../../src/policies/partition-key.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
+import { TestObject } from "../fakes/test-object.ts";
 
 const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
   shards: null,

@@ -1,0 +1,338 @@
+/**
+ * The calls to the control plane object: beats of isolates (control/client), and calls of the admin API (http/admin). All of
+ * them are plain data. As in limiter/protocol.ts, fields are only added: an older caller leaves them out, and an older object
+ * ignores them.
+ */
+import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
+import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
+
+/** The name of the one instance. */
+export const controlPlaneName = "control-plane";
+
+/** The outcomes that statistics count, in the order of the metric's documentation. */
+export const outcomeNames = [
+  "allowed",
+  /** On an allowlist, or allowed by a key rule: not charged. */
+  "exempt",
+  /** Denied by a limit. */
+  "denied",
+  "banned",
+  /** On a blocklist, or blocked by a key rule, or without a required key part. */
+  "blocked",
+  /** Would have been denied, but the policy is in dry run. */
+  "dry-run-denied",
+  /** Decided without the object's answer, by `onError`. */
+  "fallback-local",
+  "fallback-open",
+  "fallback-closed",
+] as const;
+export type OutcomeName = (typeof outcomeNames)[number];
+
+/** Upper bounds of the latency histogram's buckets, in milliseconds; the last bucket has no bound. */
+export const latencyBoundsMs = [
+  1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048,
+  4_096, 8_192,
+] as const;
+
+/** A key among the most frequent of a sketch. Its true count is within `count - error` and `count`. */
+export interface TopKey {
+  /** The partition key. */
+  readonly key: string;
+  readonly count: number;
+  readonly error: number;
+  /** The plain key, sealed; absent when `REVEAL` is off. */
+  readonly sealed?: string;
+}
+
+/** The counts of one isolate for one policy. Zeros are left out. */
+export interface PolicyCounts {
+  readonly outcomes: Partial<Record<OutcomeName, number>>;
+  /** Decisions after which less than 20 % of a limit was left. Such a decision is also counted by its outcome. */
+  readonly nearLimit: number;
+  /** Pairs of an index into `latencyBoundsMs` (its length: above all bounds) and a number of decisions. */
+  readonly latency: readonly (readonly [bucket: number, decisions: number])[];
+  /** Sum of the latencies, in milliseconds. */
+  readonly latencySumMs: number;
+  readonly topDenied: readonly TopKey[];
+  /** By cost. */
+  readonly topSpenders: readonly TopKey[];
+}
+
+/** The counts of one isolate since its previous batch. A batch counts once. */
+export interface StatisticsBatch {
+  /** From 1, in the order of the isolate's batches. */
+  readonly seq: number;
+  /** How many milliseconds before the beat the batch was closed. */
+  readonly agoMs: number;
+  readonly policies: Readonly<Record<string, PolicyCounts>>;
+  /** Requests that the origin did not answer. */
+  readonly originFailures: number;
+}
+
+/** A denial for the live tail. */
+export interface TailEntry {
+  readonly agoMs: number;
+  readonly policy: string;
+  readonly outcome: OutcomeName;
+  /** The names of the limits that denied. */
+  readonly violated: readonly string[];
+  readonly retryAfterMs: number | null;
+  readonly cost: number;
+  readonly colo: string;
+  /** The partition key. */
+  readonly key: string;
+  readonly sealed?: string;
+}
+
+/** A key of a policy in `ALERT_KEYS` that has passed a share of its limit. */
+export interface KeyAlert {
+  readonly policy: string;
+  readonly key: string;
+  readonly limit: string;
+  readonly percent: 80 | 90 | 100;
+}
+
+/** A policy as an isolate's configuration has it. */
+export interface PolicyInfo {
+  readonly name: string;
+  readonly mode: PolicyMode;
+  readonly objects: ObjectSettings;
+  /** The limits in effect for a key without rules or overrides. */
+  readonly limits: readonly {
+    readonly name: string;
+    readonly limit: number;
+    readonly windowMs: number;
+  }[];
+}
+
+export interface BeatCall {
+  /** The sender: 128 random bits as text. */
+  readonly isolate: string;
+  /** The epoch that the isolate knows; 0 for none. */
+  readonly epoch: number;
+  /** The versions of rules that the isolate knows, by policy. Policies without rules may be absent. */
+  readonly versions: Readonly<Record<string, number>>;
+  /** Identifies the code's version and the isolate's policies with their placement. */
+  readonly deployment: string;
+  /** The policies of this deployment. Present in an isolate's first beat, and after a reply with `wantsPolicies`. */
+  readonly policies?: readonly PolicyInfo[];
+  /** Every batch that is not stored yet, the oldest first. */
+  readonly batches: readonly StatisticsBatch[];
+  /** At most 20. Empty unless the last reply had `isTailed`. */
+  readonly tail: readonly TailEntry[];
+  readonly alerts: readonly KeyAlert[];
+}
+
+export interface BeatReply {
+  readonly epoch: number;
+  /** The rules of each policy whose version differs from the isolate's. In a new epoch, other policies have no rules. */
+  readonly changed: readonly StaleRules[];
+  /** The isolate's batches up to this number are stored, and need not be sent again. */
+  readonly storedSeq: number;
+  /** Whether a console or a tail is open. Beats are then due every second. */
+  readonly isWatched: boolean;
+  readonly isTailed: boolean;
+  /** Whether any rule was ever made. Until then only counts travel, and beats are due less often. */
+  readonly hasRules: boolean;
+  readonly wantsPolicies: boolean;
+}
+
+/** The person or program that makes a change. */
+export interface Actor {
+  /** The name of the token, or the e-mail of the Access JWT. */
+  readonly name: string;
+  readonly via: "token" | "access" | "system";
+}
+
+/** The body of a rule by scope and kind, as it is enforced. */
+export type RuleBody =
+  | { readonly scope: "key"; readonly rule: WithoutId<KeyRule> }
+  | { readonly scope: "policy"; readonly rule: WithoutId<PolicyRule> };
+
+type WithoutId<Each> = Each extends unknown ? Omit<Each, "id" | "expiresAtMs"> : never;
+
+export type RuleKind = KeyRule["kind"] | PolicyRule["kind"];
+
+/** A new rule, or the new content of a rule. */
+export type RuleInput = RuleBody & {
+  readonly policy: string;
+  /** The partition key; null for a policy rule. */
+  readonly key: string | null;
+  /** The plain key, sealed; null for a policy rule, and when only the partition key is known. */
+  readonly sealedKey: string | null;
+  /** Limits and entries as the operator wrote them. */
+  readonly written: unknown;
+  readonly expiresAtMs: number | null;
+  readonly note: string | null;
+  /** Where the key's object is; null for a policy rule. */
+  readonly objects: ObjectSettings | null;
+};
+
+/** A rule as it is stored. */
+export type Rule = RuleInput & {
+  readonly id: string;
+  /** The version of the rule itself, for its ETag. */
+  readonly revision: number;
+  /** The (epoch, version) of the policy's rules, or of the key's rules, that contains this rule. */
+  readonly epoch: number;
+  readonly version: number;
+  readonly startsAtMs: number;
+  readonly actor: string;
+  /** When the key's object confirmed the rule; null while the push is pending. For a policy rule: when it was made. */
+  readonly appliedAtMs: number | null;
+};
+
+export interface AuditEntry {
+  readonly seq: number;
+  readonly atMs: number;
+  readonly actor: string;
+  readonly via: Actor["via"];
+  readonly action: "create" | "replace" | "delete" | "expire" | "reset" | "reveal" | "rollback";
+  readonly policy: string | null;
+  readonly rule: string | null;
+  /** The rule before and after; null when there was or is none. */
+  readonly before: Rule | null;
+  readonly after: Rule | null;
+  readonly note: string | null;
+}
+
+/** A change that may be refused. */
+export type Changed<Value> =
+  | {
+      readonly kind: "done";
+      readonly value: Value;
+      /** Key rules that the object has not confirmed yet. */ readonly isPending?: boolean;
+    }
+  | { readonly kind: "unknown" }
+  /** `If-Match` names another revision. */
+  | { readonly kind: "outdated"; readonly revision: string }
+  /** The `Idempotency-Key` was used with another body. */
+  | { readonly kind: "key-reused" }
+  | { readonly kind: "too-many"; readonly most: number };
+
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  /** Continues after the last item; null on the last page. */
+  readonly cursor: string | null;
+}
+
+export interface RuleQuery {
+  readonly policy?: string;
+  readonly kind?: RuleKind;
+  readonly key?: string;
+  readonly cursor?: string;
+  readonly limit: number;
+}
+
+/** The runtime state of a policy: its rules, newest first, and their version. */
+export interface PolicyState extends PolicyRules {
+  readonly rules: readonly Rule[];
+}
+
+/** Sets parts of a policy's rules. A part that is null removes the rules of that kind; an absent part stays. */
+export interface PolicyChange {
+  readonly policy: string;
+  readonly parts: readonly { readonly kind: PolicyRule["kind"]; readonly rule: RuleInput | null }[];
+}
+
+export interface StatisticsQuery {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly stepMs: number;
+  readonly policy?: string;
+}
+
+/** Counts of one policy within one step. */
+export interface StatisticsPoint {
+  readonly atMs: number;
+  readonly policy: string;
+  readonly outcomes: PolicyCounts["outcomes"];
+  readonly nearLimit: number;
+  readonly latency: PolicyCounts["latency"];
+  readonly latencySumMs: number;
+}
+
+export interface Statistics {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly stepMs: number;
+  readonly points: readonly StatisticsPoint[];
+  readonly originFailures: readonly { readonly atMs: number; readonly count: number }[];
+}
+
+export interface TopQuery {
+  readonly policy: string;
+  readonly by: "denied" | "cost";
+  readonly limit: number;
+}
+
+export interface RuleCreation {
+  readonly input: RuleInput;
+  readonly actor: Actor;
+  /** The `Idempotency-Key`, and a hash of the request that it was sent with; null without one. */
+  readonly idempotency: { readonly key: string; readonly requestHash: string } | null;
+}
+
+/** `revision` is that of `If-Match`. */
+export interface RuleReplacement {
+  readonly id: string;
+  readonly revision: number;
+  readonly input: RuleInput;
+  readonly actor: Actor;
+}
+
+export interface RuleDeletion {
+  readonly id: string;
+  readonly revision: number;
+  readonly actor: Actor;
+  readonly note: string | null;
+}
+
+/** `epoch` and `version` are those of `If-Match`. */
+export interface PolicyPatch extends PolicyChange {
+  readonly epoch: number;
+  readonly version: number;
+  readonly actor: Actor;
+  readonly note: string | null;
+}
+
+/** Returns the rules to the state after the audit row `toSeq`, as new versions. */
+export interface Rollback {
+  readonly toSeq: number;
+  readonly actor: Actor;
+  readonly note: string | null;
+}
+
+/** An action that changes no rule. */
+export interface NotedAction {
+  readonly action: "reset" | "reveal";
+  readonly policy: string;
+  readonly key: string;
+  readonly actor: Actor;
+  readonly note: string | null;
+}
+
+/** The methods of the control plane object. Its `fetch` answers the WebSocket of the tail, with a ticket in the query. */
+export interface ControlPlaneMethods {
+  beat(call: BeatCall): BeatReply;
+  /** The state of a policy; of version 0 when it has never had rules. */
+  policyState(policy: string): PolicyState;
+  rules(query: RuleQuery): Page<Rule>;
+  rule(id: string): Rule | null;
+  /** Answers after the key's object has confirmed the rule, or after a second with `isPending`. */
+  createRule(call: RuleCreation): Promise<Changed<Rule>>;
+  replaceRule(call: RuleReplacement): Promise<Changed<Rule>>;
+  deleteRule(call: RuleDeletion): Promise<Changed<null>>;
+  changePolicy(call: PolicyPatch): Changed<PolicyState>;
+  rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
+  note(action: NotedAction): void;
+  audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry>;
+  statistics(query: StatisticsQuery): Statistics;
+  top(query: TopQuery): readonly TopKey[];
+  /** The sealed name of a key in the top lists, the tail or a rule; null when none is known. */
+  sealedKey(policy: string, key: string): string | null;
+  /** Prometheus text exposition format. */
+  metrics(): string;
+  /** A ticket for one WebSocket of the tail, valid for 30 s. */
+  ticket(actor: Actor): { readonly ticket: string; readonly expiresAtMs: number };
+}
