@@ -1,4 +1,4 @@
-/** The Worker's entry point: its fetch handler, the Durable Object class and the service for other Workers. */
+/** The Worker's entry point: its fetch handler, the Durable Object classes and the service for other Workers. */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import {
   type App,
@@ -10,6 +10,7 @@ import {
   type SettleInput,
 } from "./app.ts";
 
+export { ControlPlane } from "./control/object/control-plane.ts";
 export { RateLimiter } from "./limiter/object/rate-limiter.ts";
 
 /** An isolate keeps one `env` object for its life, so it reads the configuration once. */

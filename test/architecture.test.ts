@@ -31,6 +31,10 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^cloudflare:workers$/,
   },
   control: { from: ["config", "limiter"], packages: none },
+  "control/object": {
+    from: ["config", "observability", "limiter", "control"],
+    packages: /^cloudflare:workers$/,
+  },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
   "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
@@ -44,7 +48,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^hono\/tiny$/,
   },
   "index.ts": {
-    from: ["app.ts", "http/check", "limiter/object"],
+    from: ["app.ts", "http/check", "limiter/object", "control/object"],
     packages: /^cloudflare:workers$/,
   },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.

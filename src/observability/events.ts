@@ -48,6 +48,8 @@ export type Event =
   | { readonly event: "alarm-failed"; readonly error: string }
   /** An alarm could not delete idle keys; it tries again in a minute. */
   | { readonly event: "sweep-failed"; readonly error: string }
+  /** Work of the control plane object failed; it runs again in a minute. */
+  | { readonly event: "control-plane-failed"; readonly error: string }
   /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
   /** The runtime does not provide the digits of a number beyond 2^53 in a token; the claim counts as missing. */

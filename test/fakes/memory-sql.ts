@@ -1,0 +1,70 @@
+/** The storage of the control plane object, in memory: a SQLite database and an alarm. */
+import { DatabaseSync } from "node:sqlite";
+import type { ControlStorage, Sql, SqlRow, SqlValue } from "../../src/control/object/storage.ts";
+
+export class MemorySql implements ControlStorage {
+  #database = new DatabaseSync(":memory:");
+  alarmAtMs: number | null = null;
+  /** Rows inserted, updated or deleted, without those of indexes. */
+  rowsWritten = 0;
+  /** Called before each statement; a test makes it throw. */
+  before: (query: string) => void = () => undefined;
+
+  readonly sql: Sql = {
+    exec: <Row extends SqlRow>(query: string, ...bindings: readonly SqlValue[]) => {
+      this.before(query);
+      const statement = this.#database.prepare(query);
+      const isRead = statement.columns().length > 0;
+      if (isRead) {
+        const rows = statement.all(...bindings).map((row) => ({ ...row })) as Row[];
+        return { toArray: () => rows, rowsWritten: 0 };
+      }
+      const rowsWritten = Number(statement.run(...bindings).changes);
+      this.rowsWritten += rowsWritten;
+      return { toArray: () => [], rowsWritten };
+    },
+  };
+
+  transactionSync<Result>(act: () => Result): Result {
+    this.#database.exec("SAVEPOINT change");
+    try {
+      const result = act();
+      this.#database.exec("RELEASE change");
+      return result;
+    } catch (error) {
+      this.#database.exec("ROLLBACK TO change; RELEASE change");
+      throw error;
+    }
+  }
+
+  getAlarm(): Promise<number | null> {
+    return Promise.resolve(this.alarmAtMs);
+  }
+
+  setAlarm(atMs: number): Promise<void> {
+    this.alarmAtMs = atMs;
+    return Promise.resolve();
+  }
+
+  /** A bookmark of the database, as of point-in-time recovery. */
+  copy(): MemorySql {
+    const copy = new MemorySql();
+    copy.alarmAtMs = this.alarmAtMs;
+    for (const { sql } of this.#database
+      .prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+      .all())
+      copy.#database.exec(String(sql));
+    for (const { name } of this.#database
+      .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .all()) {
+      for (const row of this.#database.prepare(`SELECT * FROM ${String(name)}`).all()) {
+        const columns = Object.keys(row);
+        const values = columns.map(() => "?").join(", ");
+        copy.#database
+          .prepare(`INSERT INTO ${String(name)} (${columns.join(", ")}) VALUES (${values})`)
+          .run(...Object.values(row));
+      }
+    }
+    return copy;
+  }
+}
