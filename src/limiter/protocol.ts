@@ -118,6 +118,8 @@ export interface SyncReply {
   others?: SyncReply[];
   /** A snapshot of each charge's meter as JSON, in their order. */
   snapshots: string[];
+  /** For each charge, the live key rule that applies to it; null without one. Default: null for all. */
+  keyRules?: readonly (KeyRule | null)[];
   /** The object's time, integer milliseconds since the Unix epoch. */
   atMs: number;
 }
@@ -216,7 +218,7 @@ export interface ReturnReply {
   settled?: readonly Settlement[];
 }
 
-/** A slice ends its `ttlMs` after `spentAtMs`. */
+/** A slice ends its `ttlMs` after `spentAtMs`. A stale call has returned its slices, but lends none. */
 export interface LeaseReply extends CheckReply, ReturnReply {
   /** Units lent in addition to the charges that are spent; 0 when no slice was opened. */
   lentUnits: number;
