@@ -54,8 +54,12 @@ export interface PolicyCounts {
   /** Sum of the latencies, in milliseconds. */
   readonly latencySumMs: number;
   readonly topDenied: readonly TopKey[];
+  /** Upper bound on the count of any key that `topDenied` leaves out. Default: 0, the list is complete. */
+  readonly mostOtherDenied?: number;
   /** By cost. */
   readonly topSpenders: readonly TopKey[];
+  /** Upper bound on the cost of any key that `topSpenders` leaves out. Default: 0, the list is complete. */
+  readonly mostOtherSpent?: number;
 }
 
 /** The counts of one isolate since its previous batch. A batch counts once. */
@@ -82,6 +86,11 @@ export interface TailEntry {
   /** The partition key. */
   readonly key: string;
   readonly sealed?: string;
+}
+
+/** A message of the tail's WebSocket, as JSON: denials of one isolate. */
+export interface TailMessage {
+  readonly entries: readonly (Omit<TailEntry, "agoMs"> & { readonly atMs: number })[];
 }
 
 /** A key of a policy in `ALERT_KEYS` that has passed a share of its limit. */
