@@ -1,18 +1,26 @@
-/** The variable `CHECK_PATH`, and the spelling in which request paths are compared with it. */
+/** The form of the variables `CHECK_PATH` and `ADMIN_PATH`, and the spelling in which request paths are compared with it. */
 import { isSet, type ReportProblem } from "./variables.ts";
 
-export function readCheckPath(value: unknown, report: ReportProblem): string {
-  if (!isSet(value)) return "/check";
+export const readCheckPath = (value: unknown, report: ReportProblem): string =>
+  readPath("CHECK_PATH", value, "/check", report);
+
+/** The path in the variable; the default when it is not set, or invalid. */
+export function readPath(
+  variable: "CHECK_PATH" | "ADMIN_PATH",
+  value: unknown,
+  fallback: string,
+  report: ReportProblem,
+): string {
+  if (!isSet(value)) return fallback;
   if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value))
     return value;
   report({
-    variable: "CHECK_PATH",
+    variable,
     field: "",
     value,
-    accepted:
-      'a path such as "/check" of letters, digits, "_", "." and "-", without a slash at its end',
+    accepted: `a path such as "${fallback}" of letters, digits, "_", "." and "-", without a slash at its end`,
   });
-  return "/check";
+  return fallback;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Reads wrangler vars into a valid Config, or reports every problem at once. */
+import { type AdminSettings, readAdmin } from "./admin.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
@@ -11,6 +12,7 @@ import { isSet, type ReportProblem, type Variables } from "./variables.ts";
 import { readCheckPath } from "./check-path.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 
+export type { AccessSettings, AdminSettings } from "./admin.ts";
 export { type Address, parseAddress, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban } from "./ban.ts";
@@ -51,7 +53,13 @@ export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";
 export { isKnownVariable } from "./known-variables.ts";
 export { readPolicy } from "./policy.ts";
-export type { CheckToken, Right } from "./tokens.ts";
+export {
+  type AdminRight,
+  adminRights,
+  type AdminToken,
+  type CheckToken,
+  type Right,
+} from "./tokens.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;
@@ -71,6 +79,8 @@ export interface Config extends Policies {
   readonly isLookOpen: boolean;
   /** Empty when no tokens are configured, so that no token is valid for `/check`. */
   readonly checkTokens: readonly CheckToken[];
+  /** Null without credentials (`ADMIN_TOKENS`, `ACCESS_TEAM`): there is no admin API then. */
+  readonly admin: AdminSettings | null;
   readonly keySecret: string;
   /** Null when no verification key is set. */
   readonly jwt: JwtSettings | null;
@@ -108,6 +118,7 @@ export function parseConfig(variables: Variables): Config {
     checkPath,
     isLookOpen: readCheckAuth(env.CHECK_AUTH, report),
     checkTokens: readCheckTokens(env.CHECK_TOKENS, report),
+    admin: readAdmin(env, checkPath, report),
     keySecret: readKeySecret(env.KEY_SECRET, report),
   };
   if (problems.length > 0) throw new ConfigProblems(problems);

@@ -1,15 +1,8 @@
 /** The variables `JWT_*`: the keys that verify bearer tokens, whose claims may be key parts. */
 import * as v from "valibot";
 import type { KnownVariables } from "./known-variables.ts";
-import {
-  hidden,
-  isBrokenJson,
-  isSet,
-  jsonErrorNote,
-  typedList,
-  type ReportProblem,
-  typedValue,
-} from "./variables.ts";
+import { hidden, isSet, jsonErrorNote, type ReportProblem, typedValue } from "./variables.ts";
+import { readTexts } from "./texts.ts";
 import { isRecord } from "../validation/problems.ts";
 
 /** One verification key. Its type determines the only algorithm that tokens may use. */
@@ -45,12 +38,14 @@ const acceptedKey =
   'JWK of kty "oct") for HS256';
 const acceptedUrl =
   'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
+const acceptedTexts =
+  'a text such as "https://id.example.com/" that tokens contain, or a list of such texts';
 
 /** Null when neither a key nor a key set is configured, or the one configured is invalid. */
 export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings | null {
   const keys = readKeys(env, report);
-  const issuers = readTexts("JWT_ISSUER", env, report);
-  const audiences = readTexts("JWT_AUDIENCE", env, report);
+  const issuers = readTexts("JWT_ISSUER", env, acceptedTexts, report);
+  const audiences = readTexts("JWT_AUDIENCE", env, acceptedTexts, report);
   return keys === null ? null : { keys, issuers, audiences };
 }
 
@@ -175,22 +170,5 @@ function readUrl(value: unknown, report: ReportProblem): JwtKeys | null {
     value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
     accepted: acceptedUrl,
   });
-  return null;
-}
-
-const isText = (value: unknown): value is string =>
-  typeof value === "string" && value.trim() !== "";
-
-function readTexts(
-  variable: "JWT_ISSUER" | "JWT_AUDIENCE",
-  env: KnownVariables,
-  report: ReportProblem,
-): readonly string[] | null {
-  const value = env[variable];
-  if (!isSet(value)) return null;
-  const texts = typedList(value);
-  if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
-  const accepted = `a text such as "https://id.example.com/" that tokens contain, or a list of such texts`;
-  report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
   return null;
 }

@@ -13,9 +13,13 @@ const placeholders: ReadonlySet<string> = new Set([
 const secretNames = [
   "KEY_SECRET",
   "CHECK_TOKENS",
+  "ADMIN_TOKENS",
   "ORIGIN_SECRET",
   "JWT_KEY",
 ] as const satisfies VariableName[];
+
+/** Secrets with lists of tokens. */
+const tokenVariables = ["CHECK_TOKENS", "ADMIN_TOKENS"] as const;
 
 const leastKeySecretLength = 32;
 const leastTokenLength = 16;
@@ -26,7 +30,7 @@ const isPlaceholder = (text: unknown): boolean =>
 /** A problem for each secret that is a public placeholder. */
 export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
   const wrong = secretNames.filter((variable) =>
-    variable === "CHECK_TOKENS"
+    tokenVariables.some((each) => each === variable)
       ? tokenTexts(env[variable]).some(isPlaceholder)
       : isPlaceholder(env[variable]),
   );
@@ -35,21 +39,20 @@ export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
 }
 
 /** A line for each secret that is short enough to guess. The Worker runs with it. */
-export function shortSecrets({
-  KEY_SECRET: secret,
-  CHECK_TOKENS: tokens,
-}: KnownVariables): string[] {
+export function shortSecrets(env: KnownVariables): string[] {
+  const { KEY_SECRET: secret } = env;
   const lines: string[] = [];
   if (typeof secret === "string" && secret !== "" && secret.length < leastKeySecretLength) {
     lines.push(
       `KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${secret.length}`,
     );
   }
-  const short = tokenTexts(tokens).filter(({ length }) => length < leastTokenLength);
-  if (short.length > 0) {
-    const shortest = Math.min(...short.map(({ length }) => length));
+  for (const variable of tokenVariables) {
+    const lengths = tokenTexts(env[variable]).map(({ length }) => length);
+    const shortest = Math.min(...lengths);
+    if (shortest >= leastTokenLength) continue;
     lines.push(
-      `CHECK_TOKENS: expected tokens of at least ${leastTokenLength} random characters, got one with ${shortest} characters`,
+      `${variable}: expected tokens of at least ${leastTokenLength} random characters, got one with ${shortest} characters`,
     );
   }
   return lines;

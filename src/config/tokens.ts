@@ -1,4 +1,4 @@
-/** The variables `CHECK_TOKENS` and `CHECK_AUTH`: the bearer tokens of `/check`, and the rights of each. */
+/** The variables `CHECK_TOKENS`, `CHECK_AUTH` and `ADMIN_TOKENS`: bearer tokens, and the rights of each. */
 import * as v from "valibot";
 import {
   hidden,
@@ -10,7 +10,7 @@ import {
   typedValue,
 } from "./variables.ts";
 import { writtenJson } from "./schemas.ts";
-import { didYouMeanField, fields, isRecord } from "../validation/problems.ts";
+import { asText, didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
 export type Right = (typeof rights)[number];
 const rights = ["check", "look", "forget", "adhoc"] as const;
@@ -22,8 +22,39 @@ export interface CheckToken {
   readonly may: ReadonlySet<Right>;
 }
 
-const tokenFields = ["token", "tenant", "may"];
-const longestTenant = 128;
+/** A right that a token of the admin API may have. */
+export type AdminRight = (typeof adminRights)[number];
+export const adminRights = ["read", "write", "reveal"] as const;
+
+export interface AdminToken {
+  readonly token: string;
+  /** Stands in the audit. Default: `token <place in the list>`. */
+  readonly name: string;
+  readonly may: ReadonlySet<AdminRight>;
+}
+
+/** How a variable with tokens is written. */
+interface TokenForm<Each extends string> {
+  readonly variable: "CHECK_TOKENS" | "ADMIN_TOKENS";
+  readonly rights: readonly Each[];
+  /** The optional field with a text about the holder. */
+  readonly label: "tenant" | "name";
+}
+
+const checkForm: TokenForm<Right> = { variable: "CHECK_TOKENS", rights, label: "tenant" };
+const adminForm: TokenForm<AdminRight> = {
+  variable: "ADMIN_TOKENS",
+  rights: adminRights,
+  label: "name",
+};
+
+interface WrittenToken<Each extends string> {
+  readonly token: string;
+  readonly label: string | null;
+  readonly may: ReadonlySet<Each>;
+}
+
+const longestLabel = 128;
 
 /** Whether a value consists of visible ASCII characters, so that a header can carry it. */
 export const isVisible = (value: unknown): value is string =>
@@ -31,24 +62,39 @@ export const isVisible = (value: unknown): value is string =>
 
 const token = v.custom<string>(isVisible);
 
-const holderSchema = fields({
-  token,
-  tenant: v.optional(
-    v.pipe(
-      v.string(),
-      v.check((text) => text.trim() !== "" && text.isWellFormed() && text.length <= longestTenant),
-    ),
-  ),
-  may: v.optional(v.pipe(v.array(v.picklist(rights)), v.minLength(1)), [...rights]),
-});
-
-const tokenSchema = v.union([
+const labelSchema = v.optional(
   v.pipe(
-    token,
-    v.transform((text) => ({ token: text, tenant: undefined, may: [...rights] })),
+    v.string(),
+    v.check((text) => text.trim() !== "" && text.isWellFormed() && text.length <= longestLabel),
   ),
-  holderSchema,
-]);
+);
+
+function tokenSchema<Each extends string>({
+  rights: known,
+  label,
+}: TokenForm<Each>): v.GenericSchema<unknown, WrittenToken<Each>> {
+  const all: ReadonlySet<Each> = new Set(known);
+  const may = v.optional(v.pipe(v.array(v.picklist(known)), v.minLength(1)), [...known]);
+  const entries: { readonly token: typeof token; readonly may: typeof may } = {
+    token,
+    [label]: labelSchema,
+    may,
+  };
+  return v.union([
+    v.pipe(
+      token,
+      v.transform((text) => ({ token: text, label: null, may: all })),
+    ),
+    v.pipe(
+      fields(entries),
+      v.transform((holder) => ({
+        token: holder.token,
+        label: asText(Reflect.get(holder, label)) || null,
+        may: new Set<Each>(holder.may),
+      })),
+    ),
+  ]);
+}
 
 /** Whether looks (`GET /check`) need no token: `CHECK_AUTH = "none"`. */
 export function readCheckAuth(value: unknown, report: ReportProblem): boolean {
@@ -68,42 +114,61 @@ export function tokenTexts(value: unknown): string[] {
 }
 
 /** Empty when no tokens are configured, or invalid ones. No problem quotes the value. */
-export function readCheckTokens(value: unknown, report: ReportProblem): readonly CheckToken[] {
+export const readCheckTokens = (value: unknown, report: ReportProblem): readonly CheckToken[] =>
+  readTokens(checkForm, value, report).map(({ token: text, label, may }) => ({
+    token: text,
+    tenant: label,
+    may,
+  }));
+
+/** Empty when no tokens are configured, or invalid ones. No problem quotes the value. */
+export const readAdminTokens = (value: unknown, report: ReportProblem): readonly AdminToken[] =>
+  readTokens(adminForm, value, report).map(({ token: text, label, may }, index) => ({
+    token: text,
+    name: label ?? `token ${index + 1}`,
+    may,
+  }));
+
+function readTokens<Each extends string>(
+  form: TokenForm<Each>,
+  value: unknown,
+  report: ReportProblem,
+): readonly WrittenToken<Each>[] {
   if (!isSet(value)) return [];
   // A token in the form of a JSON object is valid only within a list.
   const isList = !isRecord(typedValue(value));
-  const parsed = v.safeParse(v.pipe(v.array(tokenSchema), v.minLength(1)), typedList(value));
+  const parsed = v.safeParse(v.pipe(v.array(tokenSchema(form)), v.minLength(1)), typedList(value));
   const tokens = parsed.success ? parsed.output : [];
   const isDistinct = new Set(tokens.map((each) => each.token)).size === tokens.length;
-  if (parsed.success && isList && isDistinct && !isBrokenJson(value)) {
-    return tokens.map((each) => ({
-      token: each.token,
-      tenant: each.tenant ?? null,
-      may: new Set(each.may),
-    }));
-  }
+  if (parsed.success && isList && isDistinct && !isBrokenJson(value)) return tokens;
+  const { variable, rights: known, label } = form;
   report({
-    variable: "CHECK_TOKENS",
+    variable,
     field: "",
     value: hidden,
     accepted:
       "a bearer token of visible ASCII characters, or a JSON list of different tokens, each a text or " +
-      `{"token": …, "tenant": …, "may": […]}, where "may" lists any of ${rights.join(", ")}` +
+      `{"token": …, "${label}": …, "may": […]}, where "may" lists any of ${known.join(", ")}` +
       jsonErrorNote(value) +
       (typedList(value)
-        .map((each) => didYouMeanField(each, tokenFields))
+        .map((each) => didYouMeanField(each, ["token", label, "may"]))
         .find((suggestion) => suggestion !== "") ?? ""),
   });
   return [];
 }
 
 /** The value of `CHECK_TOKENS`, in the JSON schema. */
-export function writtenTokens() {
+export const writtenCheckTokens = () => writtenTokens(checkForm);
+
+/** The value of `ADMIN_TOKENS`, in the JSON schema. */
+export const writtenAdminTokens = () => writtenTokens(adminForm);
+
+function writtenTokens<Each extends string>({ rights: known, label }: TokenForm<Each>) {
   const text = v.pipe(v.string(), v.regex(/^[!-~]+$/));
   const holder = v.strictObject({
     token: text,
-    tenant: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(longestTenant))),
-    may: v.optional(v.pipe(v.array(v.picklist(rights)), v.minLength(1))),
+    [label]: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(longestLabel))),
+    may: v.optional(v.pipe(v.array(v.picklist(known)), v.minLength(1))),
   });
   return v.union([text, v.pipe(v.array(v.union([text, holder])), v.minLength(1)), writtenJson()]);
 }

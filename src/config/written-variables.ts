@@ -11,7 +11,7 @@ import { writtenKeyRules } from "./key-rules.ts";
 import type { VariableName } from "./known-variables.ts";
 import { policyEntries, writtenPolicy } from "./policy.ts";
 import { writtenJson } from "./schemas.ts";
-import { writtenTokens } from "./tokens.ts";
+import { writtenAdminTokens, writtenCheckTokens } from "./tokens.ts";
 import { anyCase } from "../validation/written.ts";
 
 /** An entry of `POLICIES` that continues the lists of a policy. */
@@ -24,6 +24,8 @@ const writtenPolicies = () =>
 
 /** A text or a list of texts. JSON text is a text. */
 const texts = () => v.union([v.string(), v.pipe(v.array(v.string()), v.minLength(1))]);
+
+const path = () => v.pipe(v.string(), v.regex(/^(?:\/[A-Za-z0-9_.-]+)+$/));
 
 const flag = () => v.optional(v.union([v.boolean(), v.picklist(["true", "false"])]), false);
 
@@ -59,9 +61,15 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   CORS_ORIGINS: writtenOrigins(),
   LEGACY_HEADERS: flag(),
   LOG_DENIALS: flag(),
-  CHECK_PATH: v.optional(v.pipe(v.string(), v.regex(/^(?:\/[A-Za-z0-9_.-]+)+$/)), "/check"),
+  CHECK_PATH: v.optional(path(), "/check"),
   CHECK_AUTH: v.picklist(["none"]),
-  CHECK_TOKENS: writtenTokens(),
+  CHECK_TOKENS: writtenCheckTokens(),
+  ADMIN_PATH: v.optional(path(), "/_headgate"),
+  ADMIN_HOST: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.-]+$/)),
+  ADMIN_TOKENS: writtenAdminTokens(),
+  ACCESS_TEAM: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]+(?:\.[A-Za-z.]+)?$/)),
+  ACCESS_AUDIENCE: texts(),
+  REVEAL: v.optional(v.picklist(["off", "admins"]), "off"),
   KEY_SECRET: v.string(),
   JWT_KEY: v.union([v.string(), v.record(v.string(), v.unknown())]),
   JWT_JWKS_URL: url("http", "https"),

@@ -9,6 +9,7 @@ import type { ConfigurationSource } from "./configuration-source.ts";
 const secretPurposes = {
   KEY_SECRET: "The key of the HMACs that stand for client keys outside of the Worker.",
   CHECK_TOKENS: "The bearer token of /check.",
+  ADMIN_TOKENS: "The bearer token of the admin API.",
 };
 
 /** The names of the secrets that `npm start` generates. */

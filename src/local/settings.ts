@@ -22,13 +22,19 @@ export interface Settings {
   readonly ignoredDevVars: readonly string[];
 }
 
+/** Secrets that a local Worker gets from `.dev.vars` although `[secrets]` does not list them: deployments need none. */
+const optionalSecrets: readonly string[] = ["ADMIN_TOKENS"];
+
 /** @throws CommandError when the configuration cannot be read or has no such environment */
 export function readSettings(source: ConfigurationSource): Settings {
   const wrangler = readConfiguration(source);
   const { required } = wrangler.secrets ?? {};
   const requiredSecrets: readonly string[] = required ?? [];
   const isPassedToWorker = (name: string): boolean =>
-    required === undefined || requiredSecrets.includes(name) || Object.hasOwn(wrangler.vars, name);
+    required === undefined ||
+    requiredSecrets.includes(name) ||
+    optionalSecrets.includes(name) ||
+    Object.hasOwn(wrangler.vars, name);
   return {
     source,
     wrangler,
@@ -85,6 +91,7 @@ function placeholderFor(name: string): unknown {
 const textSecrets: ReadonlySet<string> = new Set([
   "KEY_SECRET",
   "CHECK_TOKENS",
+  "ADMIN_TOKENS",
   "ORIGIN_SECRET",
   "JWT_KEY",
 ]);
@@ -145,18 +152,16 @@ function lineSuffix(error: unknown): string {
 
 /** wrangler reads the secrets: thus the checked secrets are those that the local Worker gets. */
 function readLocalSecrets(
-  wrangler: Unstable_Config,
-  { file, environment }: ConfigurationSource,
+  { vars, secrets }: Unstable_Config,
+  source: ConfigurationSource,
 ): Record<string, string> {
+  const { file, environment } = source;
   const env = environment === "" ? undefined : environment;
-  const bindings = unstable_getVarsForDev(
-    file,
-    undefined,
-    wrangler.vars,
-    env,
-    true,
-    wrangler.secrets,
-  );
+  const present = readDevVars(source);
+  // wrangler warns of a missing secret that is listed.
+  const optional = optionalSecrets.filter((name) => present[name]);
+  const listed = secrets && { ...secrets, required: [...(secrets.required ?? []), ...optional] };
+  const bindings = unstable_getVarsForDev(file, undefined, vars, env, true, listed);
   return Object.fromEntries(
     Object.entries(bindings).flatMap(([name, { type, value }]) =>
       type === "secret_text" ? [[name, value]] : [],

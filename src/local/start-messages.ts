@@ -76,7 +76,7 @@ Headgate is running at ${url}
 
   origin         ${origin}
   limits         ${limits}
-  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${adminLine(url, config)}
 
 Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
 
@@ -84,6 +84,14 @@ ${commands.map((command) => `  ${command}`).join("\n")}
 
 Stop with Ctrl-C.
 `;
+}
+
+/** A line with the URL and a token of the admin API; empty without either. */
+function adminLine(url: string, { admin }: Config): string {
+  const [token] = admin?.tokens ?? [];
+  return admin === null || token === undefined
+    ? ""
+    : `\n  admin API      ${url}${admin.path}/api with the token ${token.token}`;
 }
 
 /** Three commands that look at, spend from and forget the key of the example request. */

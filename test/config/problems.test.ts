@@ -162,11 +162,12 @@ describe("a secret", () => {
     "no problem contains a secret, whatever else is wrong",
     forAll(
       [wrapped, wrapped, wrapped, wrapped, secret, fc.boolean()],
-      (keySecret, originSecret, checkTokens, jwtKey, password, isPolicyFine) => {
+      (keySecret, originSecret, tokens, jwtKey, password, isPolicyFine) => {
         const problems = problemsIn({
           KEY_SECRET: keySecret,
           ORIGIN_SECRET: originSecret,
-          CHECK_TOKENS: checkTokens,
+          CHECK_TOKENS: tokens,
+          ADMIN_TOKENS: tokens,
           JWT_KEY: jwtKey,
           JWT_JWKS_URL: `https://id.example/?key=${password}`,
           ORIGIN: `https://user:${password}@origin.example`,
@@ -226,6 +227,12 @@ describe("variables of any shape", () => {
       KEY: any,
       CHECK_PATH: fc.oneof(fc.webPath(), any),
       CHECK_TOKENS: any,
+      ADMIN_PATH: fc.oneof(fc.webPath(), any),
+      ADMIN_HOST: fc.oneof(fc.domain(), any),
+      ADMIN_TOKENS: any,
+      ACCESS_TEAM: fc.oneof(fc.domain(), any),
+      ACCESS_AUDIENCE: any,
+      REVEAL: any,
       KEY_SECRET: fc.oneof(fc.constant("s"), any),
       JWT_KEY: fc.oneof(fc.base64String(), fc.json(), any),
       JWT_JWKS_URL: fc.oneof(fc.webUrl(), any),
@@ -267,6 +274,10 @@ describe("variables of any shape", () => {
           "ORIGIN",
           "CHECK_PATH",
           "CHECK_TOKENS",
+          "ADMIN_PATH",
+          "ADMIN_HOST",
+          "ADMIN_TOKENS",
+          "REVEAL",
           "ORIGIN_SECRET",
           "KEY",
           "JWT_KEY",

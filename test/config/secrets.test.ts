@@ -33,6 +33,11 @@ describe("a short secret", () => {
     },
   );
 
+  it("short ADMIN_TOKENS are reported besides short CHECK_TOKENS", () => {
+    const lines = linesOf({ CHECK_TOKENS: "c".repeat(15), ADMIN_TOKENS: ["a".repeat(14)] });
+    expect(lines.map((line) => line.split(":")[0])).toEqual(["CHECK_TOKENS", "ADMIN_TOKENS"]);
+  });
+
   it.for<Variables>([
     { KEY_SECRET: "k".repeat(32) },
     { CHECK_TOKENS: "t".repeat(16) },
@@ -62,6 +67,7 @@ describe("a placeholder", () => {
     ["CHECK_TOKENS", second],
     ["CHECK_TOKENS", ["a-token-of-24-characters", first]],
     ["CHECK_TOKENS", [{ token: second }]],
+    ["ADMIN_TOKENS", [{ token: second, name: "alice" }]],
     ["ORIGIN_SECRET", first],
     ["JWT_KEY", first],
   ])(
@@ -82,7 +88,7 @@ describe("a placeholder", () => {
     const lines = readFileSync(".dev.vars.example", "utf8").split("\n");
     expect(lines.filter((line) => !/^(?:#.*)?$/.test(line))).toEqual([]);
     const shown = lines.flatMap((line) => [...line.matchAll(/^# ?([A-Z_]+)="(.*)"$/g)]);
-    expect(shown.map(([, name]) => name)).toEqual(["KEY_SECRET", "CHECK_TOKENS"]);
+    expect(shown.map(([, name]) => name)).toEqual(["KEY_SECRET", "CHECK_TOKENS", "ADMIN_TOKENS"]);
     for (const [, name = "", value] of shown) {
       expect(placesOf({ ...sound, [name]: value })).toEqual([name]);
     }

@@ -102,7 +102,8 @@ describe("an unknown variable", () => {
   it("known variables are not reported, including POLICIES_ with any number", () => {
     const known = Object.fromEntries(variableNames.map((name) => [name, "REGION"]));
     const lists = { POLICIES_2: "[]", POLICIES_12: "[]" };
-    const secrets = { KEY_SECRET: whole.KEY_SECRET, CHECK_TOKENS: "a-token-of-24-characters" };
+    const token = "a-token-of-24-characters";
+    const secrets = { KEY_SECRET: whole.KEY_SECRET, CHECK_TOKENS: token, ADMIN_TOKENS: token };
     expect(deploymentProblems({ ...known, ...lists, ...secrets })).toEqual([]);
   });
 });

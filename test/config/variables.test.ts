@@ -13,6 +13,7 @@ describe("the minimal configuration", () => {
       originSecret: null,
       checkPath: "/check",
       isLookOpen: false,
+      admin: null,
       checkTokens: [],
       keySecret: "the tests' secret",
       jwt: null,
@@ -60,6 +61,7 @@ describe("the minimal configuration", () => {
 
   const names = (
     "ORIGIN ORIGIN_SECRET CHECK_PATH CHECK_TOKENS STRATEGY KEY " +
+    "ADMIN_PATH ADMIN_HOST ADMIN_TOKENS ACCESS_TEAM ACCESS_AUDIENCE REVEAL " +
     "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE " +
     "ORIGIN_TIMEOUT CORS_ORIGINS PREFLIGHT_LIMITS LEGACY_HEADERS"
   ).split(" ");

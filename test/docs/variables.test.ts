@@ -48,6 +48,11 @@ it("the page shows a valid list of tokens", () => {
   expect(checkTokens.map(({ tenant }) => tenant)).toEqual([null, "acme"]);
 });
 
+it("the page shows a valid list of admin tokens", () => {
+  const { admin } = configOf({ ADMIN_TOKENS: shownSecret("ADMIN_TOKENS") });
+  expect(admin?.tokens.map(({ name }) => name)).toEqual(["alice", "grafana"]);
+});
+
 it("the page shows the first line of wrangler.toml", () => {
   const [first] = readFileSync("wrangler.toml", "utf8").split("\n");
   expect(pageBlock("reference/variables", "text figure", "#:schema").trim()).toBe(first);

@@ -47,7 +47,7 @@ export interface Run {
 export function runNpm(folder: string, ...words: string[]): Run {
   const env = { ...process.env };
   for (const name of Object.keys(env))
-    if (/^(?:npm_|KEY_SECRET|CHECK_TOKENS)/i.test(name)) delete env[name];
+    if (/^(?:npm_|KEY_SECRET|CHECK_TOKENS|ADMIN_TOKENS)/i.test(name)) delete env[name];
   // A process group of its own, so that a test can interrupt it as Ctrl-C does.
   const npm = spawn("npm", words, {
     cwd: folder,

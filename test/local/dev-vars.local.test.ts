@@ -21,23 +21,22 @@ const file = (name = ".dev.vars"): string => join(folder, name);
 const text = (name?: string): string => readFileSync(file(name), "utf8");
 
 describe("npm start and .dev.vars", () => {
-  it("npm start generates two different secrets without .dev.vars, in a file that only its owner can read", () => {
+  it("npm start generates different secrets without .dev.vars, in a file that only its owner can read", () => {
     ensureDevVars(sourceIn());
     const made = parseEnv(text());
-    expect(Object.keys(made).toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);
-    expect(made["KEY_SECRET"]).toMatch(/^[\w-]{32}$/);
-    expect(made["CHECK_TOKENS"]).toMatch(/^[\w-]{32}$/);
-    expect(made["KEY_SECRET"]).not.toBe(made["CHECK_TOKENS"]);
+    expect(Object.keys(made).toSorted()).toEqual(["ADMIN_TOKENS", "CHECK_TOKENS", "KEY_SECRET"]);
+    expect(Object.values(made)).toEqual(Array(3).fill(expect.stringMatching(/^[\w-]{32}$/)));
+    expect(new Set(Object.values(made)).size).toBe(3);
     expect(statSync(file()).mode & 0o777).toBe(0o600);
     expect(text()).toMatch(
-      /^# The key of the HMACs.*\nKEY_SECRET=".+"\n# .+\nCHECK_TOKENS=".+"\n$/,
+      /^# The key of the HMACs.*\nKEY_SECRET=".+"\n# .+\nCHECK_TOKENS=".+"\n# .+\nADMIN_TOKENS=".+"\n$/,
     );
   });
 
   it("npm start leaves a complete .dev.vars unchanged", () => {
-    writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=b");
+    writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=b\nADMIN_TOKENS=c");
     ensureDevVars(sourceIn());
-    expect(text()).toBe("KEY_SECRET=a\nCHECK_TOKENS=b");
+    expect(text()).toBe("KEY_SECRET=a\nCHECK_TOKENS=b\nADMIN_TOKENS=c");
   });
 
   it.each([
@@ -51,12 +50,12 @@ describe("npm start and .dev.vars", () => {
       ensureDevVars(sourceIn());
       expect(text().slice(0, after.length)).toBe(after);
       const names = before === "" ? [] : ["JWT_KEY"];
-      const expected = ["CHECK_TOKENS", ...names, "KEY_SECRET"];
+      const expected = ["ADMIN_TOKENS", "CHECK_TOKENS", ...names, "KEY_SECRET"];
       expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
     },
   );
 
-  it("npm start generates only the missing secret, and replaces an empty one", () => {
+  it("npm start generates only the missing secrets, and replaces an empty one", () => {
     writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=\n");
     ensureDevVars(sourceIn());
     const { KEY_SECRET: key, CHECK_TOKENS: token } = parseEnv(text());

@@ -63,6 +63,14 @@ describe("the setup of npm start", () => {
     ]);
   });
 
+  it("npm start passes ADMIN_TOKENS of .dev.vars to the Worker although [secrets] does not list it", () => {
+    writeFileSync(join(folder, ".dev.vars"), `${secrets}ADMIN_TOKENS="${"a".repeat(32)}"\n`);
+    const setup = setupWith(origin, limits);
+    expect(setup).toMatchObject({ problems: [], warnings: [] });
+    expect(setup.secretNames).toContain("ADMIN_TOKENS");
+    expect(setup.config?.admin?.tokens).toHaveLength(1);
+  });
+
   it("npm start warns that local workerd does not support jurisdictions", () => {
     const policy =
       'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';

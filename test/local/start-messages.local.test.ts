@@ -98,3 +98,11 @@ it("the banner without a valid configuration says that every request gets 500 an
     /^\nHeadgate is running at http:\/\/localhost:1, but answers every request with 500 [^]+Stop with Ctrl-C\.\n$/,
   );
 });
+
+it("the banner shows the URL and a token of the admin API only when ADMIN_TOKENS is set", () => {
+  const vars = { LIMITS: "1/s", ADMIN_PATH: "/ops", ADMIN_TOKENS: "a-token-of-alice" };
+  expect(startMessage("http://localhost:1", setupWith(vars))).toContain(
+    "\n  admin API      http://localhost:1/ops/api with the token a-token-of-alice\n",
+  );
+  expect(startMessage("http://localhost:1", setupWith({ LIMITS: "1/s" }))).not.toContain("admin");
+});
