@@ -77,10 +77,13 @@ export type KeyRule = {
   | { readonly kind: "block" }
 );
 
-/** The most live rules of one policy and one key. */
+/** The most rules of one policy and one key. `setRules` takes them with the newest first. */
 export const mostKeyRules = 16;
 
-/** The version of the key rules that the object has after `setRules`: the given one, or a newer one that it had before. */
+/**
+ * The version of the key rules that the object has after `setRules`: the given one, or a newer one that it had before. The
+ * given rules also replace rules of the same version, so that repeating a call restores what an older version has dropped.
+ */
 export interface SetRulesReply {
   readonly version: RulesVersion;
 }
@@ -118,7 +121,7 @@ export interface SyncReply {
   others?: SyncReply[];
   /** A snapshot of each charge's meter as JSON, in their order. */
   snapshots: string[];
-  /** For each charge, the live key rule that applies to it; null without one. Default: null for all. */
+  /** For each charge, the key rule that decides it or gives its limits now; null without one. Default: null for all. */
   keyRules?: readonly (KeyRule | null)[];
   /** The object's time, integer milliseconds since the Unix epoch. */
   atMs: number;

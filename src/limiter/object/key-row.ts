@@ -8,15 +8,18 @@
  *      [["api", [2, 1799971201000, ["fixed-window 1m", 59000, "ofHAofBofG"]]]],    [policy, snapshot of its meter]
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["r1", 60000, 1799971261000, 0, ["api", 0, 2, 1799971201000]]],
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["s1", 10, 2000, ["api", 0, 1799971203000]]],
- *      [["<isolate>", 1, 1799971201000]]]    last sync batch of each isolate, and when it came
+ *      [["<isolate>", 1, 1799971201000]],    last sync batch of each isolate, and when it came
+ *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see key-rule-sets.ts
+ *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges, see seen-policy-rules.ts
  *
- * The two lines before the last are reservations and slices: `[lists of limits, …entries]`, see open-entries.ts. Empty fields
- * at the end are left out. If all meters are too large for one row, the largest are `[policy, number]`, and the row
+ * Reservations and slices are `[lists of limits, …entries]`, see open-entries.ts. Empty fields at the end are left out. A
+ * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too large for one row, the largest are `[policy, number]`, and the row
  * `s <key> <number>` holds the snapshot.
  */
 import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
+import { KeyRuleSets } from "./key-rule-sets.ts";
 
 /** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;
@@ -30,6 +33,9 @@ export interface KeyParts {
   readonly reservations: Reservations;
   readonly slices: Slices;
   readonly batches: SyncDedup;
+  /** Stored lists, which `KeyRuleSets` and `KeyPolicyRules` read and write. */
+  readonly rules: readonly unknown[];
+  readonly policyRules: readonly unknown[];
 }
 
 /** Texts stored in separate rows: sealed segments of long logs, and snapshots that do not fit in the key's row. */
@@ -79,17 +85,25 @@ export function writtenRow(parts: KeyParts, idleAtMs: number, texts: TextNumbers
 /** Upper bound on the JSON of a number in place of a snapshot. */
 const bytesOfNumber = 12;
 
-function fieldsAfterMeters({ reservations, slices, batches }: KeyParts): unknown[] {
-  if (!batches.isEmpty) return [reservations.snapshot(), slices.snapshot(), batches.snapshot()];
-  if (!slices.isEmpty) return [reservations.snapshot(), slices.snapshot()];
-  return reservations.isEmpty ? [] : [reservations.snapshot()];
+function fieldsAfterMeters(parts: KeyParts): unknown[] {
+  const { reservations, slices, batches, rules, policyRules } = parts;
+  const fields = [
+    [reservations.isEmpty, () => reservations.snapshot()],
+    [slices.isEmpty, () => slices.snapshot()],
+    [batches.isEmpty, () => batches.snapshot()],
+    [rules.length === 0, () => rules],
+    [policyRules.length === 0, () => policyRules],
+  ] as const;
+  const last = fields.findLastIndex(([isEmpty]) => !isEmpty);
+  return fields.slice(0, last + 1).map(([, written]) => written());
 }
 
 /** Returns the key of a row; null for a row that this version did not write. */
 export function parsedRow(row: unknown): KeyParts | null {
   const parsed = typeof row === "string" ? jsonOf(row) : null;
   if (!Array.isArray(parsed)) return null;
-  const [version, , bornAtMs, , meters, reservations, slices, batches]: unknown[] = parsed;
+  const [version, , bornAtMs, , meters, ...rest]: unknown[] = parsed;
+  const [reservations, slices, batches, rules, policyRules] = rest;
   if (version !== rowVersion || typeof bornAtMs !== "number") return null;
   if (!Array.isArray(meters) || !meters.every(isNamed)) return null;
   return {
@@ -98,8 +112,12 @@ export function parsedRow(row: unknown): KeyParts | null {
     reservations: new Reservations().read(reservations),
     slices: new Slices().read(slices),
     batches: SyncDedup.revived(batches),
+    rules: listOf(rules),
+    policyRules: listOf(policyRules),
   };
 }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 const isNamed = (value: unknown): value is readonly [string, unknown] =>
   Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
@@ -124,6 +142,22 @@ export function headOf(
     headPattern.exec(typeof row === "string" ? row : "") ?? [];
   if (idleAtMs === undefined) return null;
   return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasTexts: textCount !== "0" };
+}
+
+/**
+ * Renews a row whose key has live rules: a sweep must not delete it, even if its head says that it is idle.
+ * @returns null for a row without live rules
+ */
+export function renewedRow(
+  row: unknown,
+  nowMs: number,
+): { readonly row: string; readonly idleAtMs: number } | null {
+  // Most rows have no rules: do not parse them.
+  if (typeof row !== "string" || !row.includes('"kind":')) return null;
+  const idleAtMs = KeyRuleSets.revived(parsedRow(row)?.rules).liveUntilMs(nowMs);
+  if (idleAtMs <= nowMs) return null;
+  const renewed = row.replace(headPattern, `[${rowVersion},${idleAtMs},$2,$3,`);
+  return { row: renewed, idleAtMs };
 }
 
 function jsonOf(text: string): unknown {

@@ -1,6 +1,7 @@
 /**
- * The state of one key in memory: a meter for each policy that charges it, its open reservations and slices, and the last
- * sync batch of each isolate. It knows which changes are not in storage yet. key-row.ts describes the row it is stored as.
+ * The state of one key in memory: a meter for each policy that charges it, its open reservations and slices, the last sync
+ * batch of each isolate, and its runtime rules. It knows which changes are not in storage yet. key-row.ts describes the row
+ * it is stored as.
  */
 import {
   attachSegments,
@@ -9,34 +10,23 @@ import {
   type Limit,
   type Meter,
 } from "../../strategies/index.ts";
-import type { Ban } from "../../config/index.ts";
+import type { Ban, PolicyRules, RulesVersion } from "../../config/index.ts";
 import { report } from "../../observability/events.ts";
 import { SyncDedup } from "./sync-dedup.ts";
-import { internedMeter, type InternedMeter } from "../interned-limits.ts";
-import type { Charge, Settlement, SliceReturned } from "../protocol.ts";
+import type { Charge, KeyRule, Settlement, SliceReturned } from "../protocol.ts";
+import { KeyMeters } from "./key-meters.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
+import { KeyRuleSets } from "./key-rule-sets.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
+import { KeyPolicyRules, type RulesByPolicy } from "./seen-policy-rules.ts";
 import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 
-/** An object without an event loses its memory after 10 s (Cloudflare, lifecycle of a Durable Object). */
-const idleMemoryMs = 10_000;
-
-/** Estimates of the memory of a key without its meters, and of a meter's place in it. */
+/** Estimate of the memory of a key without its meters. */
 const bytesOfKey = 900;
-const bytesOfMeter = 400;
 
 const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
-
-/** A policy with a ban has two more meters. Their names contain a space character, which no policy's name does. */
-const strikesOf = (policy: string): string => `${policy} strikes`;
-const banOf = (policy: string): string => `${policy} ban`;
-const isOfBan = (name: string): boolean => name.includes(" ");
-
-interface KeyMeter extends InternedMeter {
-  writtenChanges: number;
-  /** The meter's `seenMs` at the end of the last turn. It goes back only when the meter finds a mis-set clock. */
-  seenMs: number;
-}
+const noRules: readonly KeyRule[] = [];
+const noPolicyRules: RulesByPolicy = new Map();
 
 /** The rows `s <key> <number>` of a key in storage. */
 export interface StoredRows {
@@ -48,7 +38,7 @@ export class KeyState {
   readonly key: string;
   /** When the key's row was first written. */
   bornAtMs: number;
-  readonly #meters = new Map<string, KeyMeter>();
+  readonly #meters = new KeyMeters();
   #reservations = new Reservations();
   #batches = new SyncDedup();
   /** Null when nothing is lent, as for most keys. */
@@ -64,8 +54,9 @@ export class KeyState {
   stored: StoredRows | null = null;
   /** Whether an event has reported that the meters do not fit in one row. */
   isOversizeReported = false;
-  /** Why stored state was refused; null when none was refused, or when the refusal has been reported. */
-  #refused: string | null = null;
+  /** Null when the key has no rules, as for most keys. The same holds for `#policyRules`. */
+  #rules: KeyRuleSets | null = null;
+  #policyRules: KeyPolicyRules | null = null;
 
   constructor(key: string, nowMs: number) {
     this.key = key;
@@ -88,42 +79,26 @@ export class KeyState {
 
   /** The meter of a policy under these limits. Reports stored state that was refused. */
   meterOf({ policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
-    const meter = this.#meterNamed(policy, limits);
-    if (this.#refused !== null) {
-      report({ event: "state-refused", policy, reason: this.#refused });
-      this.#refused = null;
+    const meter = this.#meters.named(policy, limits);
+    const { refused } = this.#meters;
+    if (refused !== null) {
+      report({ event: "state-refused", policy, reason: refused });
+      this.#meters.refused = null;
     }
-    return meter;
-  }
-
-  #meterNamed(name: string, limits: readonly Limit[]): Meter {
-    const before = this.#meters.get(name);
-    const { meter, limits: interned } = internedMeter(limits, before);
-    if (meter === before?.meter) return meter;
-    this.#refused ??= meter.refused;
-    const writtenChanges = before?.writtenChanges ?? 0;
-    const seenMs = before?.seenMs ?? meter.seenMs;
-    this.#meters.set(name, { meter, limits: interned, writtenChanges, seenMs });
     return meter;
   }
 
   /** Grows with every change that must be written. */
   get changes(): number {
-    let changes = this.#ownChanges;
-    for (const { meter } of this.#meters.values()) changes += meter.changes;
-    return changes;
+    return this.#ownChanges + this.#meters.changes;
   }
 
   /** Where a meter found a mis-set clock and booked its spends again, moves its reservations and slices likewise. */
   followClock(): void {
-    for (const [policy, each] of this.#meters) {
-      const { seenMs } = each.meter;
-      if (seenMs < each.seenMs) {
-        this.#reservations.rebook(policy, seenMs);
-        this.#slices?.rebook(policy, seenMs);
-      }
-      each.seenMs = seenMs;
-    }
+    this.#meters.followClock((policy, seenMs) => {
+      this.#reservations.rebook(policy, seenMs);
+      this.#slices?.rebook(policy, seenMs);
+    });
   }
 
   /** See `Reservations.fullForMs`. */
@@ -131,24 +106,66 @@ export class KeyState {
     return this.#reservations.fullForMs(charges, isDryRun, nowMs);
   }
 
-  /** How long a ban still denies the key under a policy, in milliseconds; 0 without a ban. */
-  bannedForMs(policy: string, { term }: Ban, nowMs: number): number {
-    // Most keys have never been banned: do not create a meter for them.
-    if (!this.#meters.has(banOf(policy))) return 0;
-    return this.#meterNamed(banOf(policy), term).look(1, nowMs).retryAfterMs ?? 0;
+  /** See `KeyMeters.bannedForMs`. */
+  bannedForMs(policy: string, ban: Ban, nowMs: number): number {
+    return this.#meters.bannedForMs(policy, ban, nowMs);
   }
 
-  /** Counts a denial. Returns the duration of the ban that it brings, in milliseconds; 0 when it brings none. */
-  strike(policy: string, { strikes, term }: Ban, nowMs: number): number {
-    const strikeMeter = this.#meterNamed(strikesOf(policy), strikes);
-    if (strikeMeter.consume(1, nowMs).limits[0]?.remaining !== 0) return 0;
-    this.#drop(strikesOf(policy));
-    this.#meterNamed(banOf(policy), term).consume(1, nowMs);
-    return this.bannedForMs(policy, { strikes, term }, nowMs);
+  /** See `KeyMeters.strike`. */
+  strike(policy: string, ban: Ban, nowMs: number): number {
+    return this.#meters.strike(policy, ban, nowMs);
   }
 
   limitsOf(policy: string): readonly Limit[] {
-    return this.#meters.get(policy)?.limits ?? [];
+    return this.#meters.limitsOf(policy);
+  }
+
+  /** The live key rules of a policy, the newest first. */
+  rulesOf(policy: string): readonly KeyRule[] {
+    return this.#rules?.of(policy) ?? noRules;
+  }
+
+  /** The version of a policy's key rules; null when none is known. */
+  rulesVersionOf(policy: string): RulesVersion | null {
+    return this.#rules?.versionOf(policy) ?? null;
+  }
+
+  /** Replaces the key rules of a policy, unless it has newer ones. */
+  setRules(policy: string, rules: readonly KeyRule[], version: RulesVersion, nowMs: number): void {
+    this.#rules ??= new KeyRuleSets();
+    if (this.#rules.set(policy, rules, version, nowMs)) this.#ownChanges++;
+  }
+
+  /** Ends the key rules whose time is up. Call it before every decision. */
+  endRules(nowMs: number): void {
+    this.#rules?.end(nowMs);
+  }
+
+  /** The policy rules that the key was charged under. */
+  get policyRules(): RulesByPolicy {
+    return this.#policyRules?.all ?? noPolicyRules;
+  }
+
+  /**
+   * Notes the policy rules of a charge.
+   * @returns whether they must be stored at once, because the key's row has state of the policy and older rules
+   */
+  notePolicyRules(policy: string, rules: PolicyRules, nowMs: number): boolean {
+    this.#policyRules ??= new KeyPolicyRules();
+    if (!this.#policyRules.note(policy, rules)) return false;
+    if (this.stored === null || !this.#stores(policy, nowMs)) return false;
+    this.#ownChanges++;
+    return true;
+  }
+
+  /** Whether the key's row has anything of a policy. */
+  #stores(policy: string, nowMs: number): boolean {
+    return (
+      this.#meters.isLive(policy, nowMs) ||
+      this.rulesVersionOf(policy) !== null ||
+      this.heldUnits(policy) > 0 ||
+      this.#reservations.hasPolicy(policy)
+    );
   }
 
   /** Whether no reservation and no slice is open, so that nothing is given back early. */
@@ -169,7 +186,7 @@ export class KeyState {
   endSlices(nowMs: number): void {
     if (this.#slices === null) return;
     for (const { policy, limits, units, endsAtMs } of this.#slices.takeEnded(nowMs)) {
-      const meter = this.#meterNamed(policy, limits);
+      const meter = this.#meters.named(policy, limits);
       // Decide at the slice's end: by now, the window in which it counts may be over.
       meter.book(units, endsAtMs, Math.min(nowMs, Math.max(endsAtMs, meter.seenMs)));
       this.#ownChanges++;
@@ -194,7 +211,7 @@ export class KeyState {
     const slice = this.#slices?.take(id) ?? null;
     if (slice === null) return [];
     const settled = slice.parts.map(({ policy, limits }) => {
-      const meter = this.#meterNamed(policy, limits);
+      const meter = this.#meters.named(policy, limits);
       meter.book(Math.min(used, slice.units), nowMs, nowMs);
       return { policy, atMs: Math.max(nowMs, meter.seenMs) };
     });
@@ -214,7 +231,7 @@ export class KeyState {
    */
   meterAfterSlices(policy: string): { meter: Meter; endsAtMs: number } {
     const { byLimits, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
-    let meter = this.#meters.get(policy)?.meter ?? createMeter([]);
+    let meter = this.#meters.get(policy) ?? createMeter([]);
     for (const [limits, units] of byLimits) {
       meter = meter.withLimits(limits);
       meter.book(units, endsAtMs, endsAtMs);
@@ -257,39 +274,27 @@ export class KeyState {
     this.#reservations.forget(policy);
     this.#slices?.forget(policy);
     this.#dropSlices();
-    for (const name of [policy, strikesOf(policy), banOf(policy)]) this.#drop(name);
-  }
-
-  #drop(name: string): void {
-    this.#ownChanges += 1 + (this.#meters.get(name)?.meter.changes ?? 0);
-    this.#meters.delete(name);
+    this.#meters.forget(policy);
   }
 
   get isUnwritten(): boolean {
-    if (this.#ownChanges !== this.#writtenOwnChanges) return true;
-    for (const { meter, writtenChanges } of this.#meters.values()) {
-      if (meter.changes !== writtenChanges) return true;
-    }
-    return false;
+    return this.#ownChanges !== this.#writtenOwnChanges || this.#meters.isUnwritten;
   }
 
   /** Whether unwritten changes affect decisions for longer than an idle object stays in memory. */
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
     if (!this.#reservations.isEmpty || this.#slices !== null) return true;
-    return [...this.#meters].some(
-      ([name, { meter, writtenChanges }]) =>
-        meter.changes !== writtenChanges &&
-        (isOfBan(name) ||
-          meter.retentionMs > idleMemoryMs ||
-          meter.idleAtMs() - nowMs > idleMemoryMs),
-    );
+    return this.#meters.outlastsMemory(nowMs);
   }
 
-  /** The instant from which the state may be forgotten without changing a decision. */
-  idleAtMs(): number {
-    let idleAtMs = this.#reservations.idleAtMs();
-    for (const { meter } of this.#meters.values()) idleAtMs = Math.max(idleAtMs, meter.idleAtMs());
+  /**
+   * The instant from which the state may be forgotten without changing a decision. For key rules without expiry, an instant
+   * in 30 days.
+   */
+  idleAtMs(nowMs: number): number {
+    let idleAtMs = Math.max(this.#reservations.idleAtMs(), this.#meters.idleAtMs());
+    if (this.#rules !== null) idleAtMs = Math.max(idleAtMs, this.#rules.idleAtMs(nowMs));
     for (const policy of this.#slices?.policies ?? []) {
       idleAtMs = Math.max(idleAtMs, this.meterAfterSlices(policy).meter.idleAtMs());
     }
@@ -300,8 +305,8 @@ export class KeyState {
     let sizeBytes = bytesOfKey + this.#reservations.sizeBytes + this.#batches.sizeBytes;
     sizeBytes += this.#apartBytes;
     sizeBytes += this.#slices?.sizeBytes ?? 0;
-    for (const { meter } of this.#meters.values()) sizeBytes += bytesOfMeter + meter.sizeBytes();
-    return sizeBytes;
+    sizeBytes += (this.#rules?.sizeBytes ?? 0) + (this.#policyRules?.sizeBytes ?? 0);
+    return sizeBytes + this.#meters.sizeBytes();
   }
 
   /** The rows to store. Leaves out idle policies. */
@@ -314,17 +319,18 @@ export class KeyState {
       texts.set(text, number);
       return number;
     };
-    const meters: [string, unknown][] = [];
-    for (const [policy, { meter }] of this.#meters) {
-      if (meter.idleAtMs() > nowMs)
-        meters.push([policy, detachSegments(meter.snapshot(), numberOf)]);
-    }
+    const meters = this.#meters
+      .snapshots(nowMs)
+      .map(([name, snapshot]) => [name, detachSegments(snapshot, numberOf)] as const);
     const parts = {
       bornAtMs: this.bornAtMs,
       meters,
       reservations: this.#reservations,
       slices: this.#slices ?? new Slices(),
       batches: this.#batches,
+      rules: this.#rules?.snapshot(nowMs) ?? [],
+      policyRules:
+        this.#policyRules?.snapshot((policy) => this.#stores(policy, nowMs), numberOf) ?? [],
     };
     const written = writtenRow(parts, idleAtMs, { numberOf, count: () => texts.size });
     this.#apartBytes = written.apartBytes;
@@ -334,7 +340,7 @@ export class KeyState {
   markWritten(stored: StoredRows | null): void {
     this.stored = stored;
     this.#writtenOwnChanges = this.#ownChanges;
-    for (const each of this.#meters.values()) each.writtenChanges = each.meter.changes;
+    this.#meters.markWritten();
   }
 
   /** After a failed write, the next change writes all rows again. */
@@ -365,19 +371,20 @@ export class KeyState {
       return text;
     };
     for (const [policy, snapshot] of parsed.meters) {
-      // A meter without limits keeps each state until a call brings its limit, or the state is idle.
       const stored = attachSegments(snapshotAt(snapshot, notedTextOf), notedTextOf);
-      const meter = createMeter([], stored);
-      keyState.#refused ??= meter.refused;
-      const { changes: writtenChanges, seenMs } = meter;
-      keyState.#meters.set(policy, { meter, limits: [], writtenChanges, seenMs });
+      keyState.#meters.revive(policy, stored);
     }
     const { reservations, slices, batches } = parsed;
-    if (reservations.refusedCount > 0) keyState.#refused ??= "reservations are not of this version";
-    if (slices.refusedCount > 0) keyState.#refused ??= "slices are not of this version";
+    const rules = KeyRuleSets.revived(parsed.rules);
+    const policyRules = KeyPolicyRules.revived(parsed.policyRules, notedTextOf);
+    if (reservations.refusedCount > 0)
+      keyState.#meters.refused ??= "reservations are not of this version";
+    if (slices.refusedCount > 0) keyState.#meters.refused ??= "slices are not of this version";
     keyState.#reservations = reservations;
     keyState.#batches = batches;
     keyState.#slices = slices.isEmpty ? null : slices;
+    keyState.#rules = rules.isEmpty ? null : rules;
+    keyState.#policyRules = policyRules.all.size === 0 ? null : policyRules;
     keyState.stored = { texts, nextNumber };
     return keyState;
   }

@@ -9,7 +9,7 @@
 import { errorText, report } from "../../observability/events.ts";
 import { KeyState, type StoredRows } from "./key-state.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
-import { headOf, mostRowBytes } from "./key-row.ts";
+import { headOf, mostRowBytes, renewedRow } from "./key-row.ts";
 
 /** The methods of `DurableObjectStorage` that the limiter needs. */
 export interface RowStorage extends AlarmStorage {
@@ -127,7 +127,10 @@ export class KeyStorage {
     else this.#track([this.#delete(names, options)]);
   }
 
-  /** Deletes the rows of idle keys, and sets the next alarm or deletes the database. Returns their keys. */
+  /**
+   * Deletes the rows of idle keys, and sets the next alarm or deletes the database. Renews rows that are kept for live rules.
+   * @returns the keys whose rows are deleted
+   */
   sweep(nowMs: number): string[] {
     // The sweep is called by the alarm that was set.
     this.#alarm.forget();
@@ -140,6 +143,7 @@ export class KeyStorage {
     };
     const rows = [...this.#storage.kv.list(range)];
     const removed: string[] = [];
+    const renewed: [string, string][] = [];
     const idle: string[] = [];
     let refused = 0;
     for (const [name, row] of rows) {
@@ -150,6 +154,12 @@ export class KeyStorage {
         progress = withLeft(progress, head.idleAtMs, head.bornAtMs);
         continue;
       }
+      const kept = head === null ? null : renewedRow(row, nowMs);
+      if (head !== null && kept !== null) {
+        renewed.push([name, kept.row]);
+        progress = withLeft(progress, kept.idleAtMs, head.bornAtMs);
+        continue;
+      }
       idle.push(key);
       removed.push(name, ...(head?.hasTexts === false ? [] : this.#textRowsOf(key)));
     }
@@ -157,12 +167,16 @@ export class KeyStorage {
       report({ event: "state-refused", reason: `${refused} rows are not of this version` });
     }
     const lastName = rows.length < mostSwept ? null : (rows.at(-1)?.[0] ?? null);
-    this.#continue({ ...progress, after: lastName }, removed, nowMs);
+    this.#continue({ ...progress, after: lastName }, { renewed, removed }, nowMs);
     return idle;
   }
 
   /** Ends the sweep, or leaves the rest of it to the next alarm. */
-  #continue(sweep: SweepProgress, removed: readonly string[], nowMs: number): void {
+  #continue(
+    sweep: SweepProgress,
+    { renewed, removed }: { renewed: [string, string][]; removed: string[] },
+    nowMs: number,
+  ): void {
     const { after, firstIdleAtMs, firstBornAtMs } = sweep;
     this.#progress = after === null ? null : sweep;
     if (after === null && firstIdleAtMs === never) {
@@ -174,7 +188,8 @@ export class KeyStorage {
         ? this.#alarm.next(firstIdleAtMs, firstBornAtMs, nowMs)
         : this.#alarm.set(nowMs + nextSweepMs, nowMs);
     alarm.catch(() => undefined);
-    this.#track([this.#delete(removed, unconfirmed)]);
+    // A renewal that fails leaves the row as it is, and the next sweep renews it.
+    this.#track([this.#put(renewed, unconfirmed), this.#delete(removed, unconfirmed)]);
   }
 
   postpone(nowMs: number): Promise<void> {
@@ -239,7 +254,7 @@ const withLeft = (sweep: SweepProgress, idleAtMs: number, bornAtMs: number): Swe
 /** The rows to put and to delete for a key, whose state then counts as written. */
 function changesOf(keyState: KeyState, nowMs: number): RowChanges {
   const { key, stored: before } = keyState;
-  const idleAtMs = keyState.idleAtMs();
+  const idleAtMs = keyState.idleAtMs(nowMs);
   if (idleAtMs <= nowMs) {
     keyState.markWritten(null);
     if (before === null) return nothing;

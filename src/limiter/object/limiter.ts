@@ -5,7 +5,7 @@
  * A call on a key is one turn: read the clock, load the key's state from memory or storage, end its slices, act, write what
  * changed, keep the state in memory. A turn never waits, so that concurrent requests are decided one after the other.
  */
-import type { Durability } from "../../config/index.ts";
+import type { Durability, RulesVersion } from "../../config/index.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
@@ -20,9 +20,11 @@ import {
   type CheckReply,
   type ForgetCall,
   type KeyCall,
+  type KeyRule,
   type KeySync,
   type LeaseCall,
   type LeaseReply,
+  mostKeyRules,
   provisionalTtlMs,
   type RefundCall,
   type RenewCall,
@@ -32,6 +34,7 @@ import {
   type ReturnCall,
   type ReturnReply,
   type SettleCall,
+  type SetRulesReply,
   type SettleReply,
   type SliceWanted,
   type SyncCall,
@@ -228,6 +231,27 @@ export class Limiter {
     this.#turn({ key, durability: "confirmed" }, ({ keyState }) => keyState.forget(policy));
   }
 
+  /**
+   * Replaces the key rules of a policy, the newest first, unless the key has newer ones.
+   * @throws RangeError for more than `mostKeyRules`
+   */
+  setRules(
+    key: string,
+    policy: string,
+    rules: readonly KeyRule[],
+    version: RulesVersion,
+  ): SetRulesReply {
+    if (rules.length > mostKeyRules) {
+      throw new RangeError(
+        `a key has at most ${mostKeyRules} rules of a policy, not ${rules.length}`,
+      );
+    }
+    return this.#turn({ key, durability: "confirmed" }, ({ keyState, nowMs }) => {
+      keyState.setRules(policy, rules, version, nowMs);
+      return { version: keyState.rulesVersionOf(policy) ?? version };
+    });
+  }
+
   /** Deletes the rows of all idle keys. Safe to call early, late or twice. */
   async alarm(): Promise<void> {
     const nowMs = this.#now();
@@ -236,7 +260,7 @@ export class Limiter {
       this.#writeBehind.flush(nowMs);
       const swept = new Set(this.#storage.sweep(nowMs));
       for (const keyState of this.#cache.keys()) {
-        if (keyState.idleAtMs() <= nowMs) this.#cache.drop(keyState.key);
+        if (keyState.idleAtMs(nowMs) <= nowMs) this.#cache.drop(keyState.key);
         else if (swept.has(keyState.key)) keyState.stored = null;
       }
     } catch (error) {
@@ -262,6 +286,7 @@ export class Limiter {
     const nowMs = this.#now();
     const keyState = this.#cache.get(key) ?? this.#storage.read(key) ?? new KeyState(key, nowMs);
     keyState.endSlices(nowMs);
+    keyState.endRules(nowMs);
     return { keyState, nowMs };
   }
 
@@ -277,7 +302,7 @@ export class Limiter {
   /** Keeps the state in memory. States that are evicted for it are written, unless they are idle or already written. */
   #remember({ keyState, nowMs }: KeyTurn): void {
     // Reads of unknown keys must not evict cached ones.
-    if (keyState.stored === null && keyState.idleAtMs() <= nowMs) {
+    if (keyState.stored === null && keyState.idleAtMs(nowMs) <= nowMs) {
       this.#writeBehind.drop(keyState);
       this.#cache.drop(keyState.key);
       return;

@@ -129,7 +129,7 @@ export abstract class OpenEntries<Entry extends OpenEntry> {
   }
 }
 
-const isLimits = (value: unknown): value is readonly Limit[] =>
+export const isLimits = (value: unknown): value is readonly Limit[] =>
   Array.isArray(value) &&
   value.every(
     (limit) =>

@@ -3,12 +3,14 @@
  * also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { RulesVersion } from "../../config/index.ts";
 import { platformClock } from "../clock.ts";
 import { Limiter } from "./limiter.ts";
 import type {
   BatchCall,
   CheckCall,
   ForgetCall,
+  KeyRule,
   LeaseCall,
   LeaseReply,
   RefundCall,
@@ -18,6 +20,7 @@ import type {
   ReserveCall,
   ReturnCall,
   ReturnReply,
+  SetRulesReply,
   SettleReply,
   SettleCall,
   SyncCall,
@@ -75,6 +78,15 @@ export class RateLimiter extends DurableObject<Env> {
 
   settle(call: SettleCall): SettleReply {
     return this.#limiter.settle(call);
+  }
+
+  setRules(
+    key: string,
+    policy: string,
+    rules: readonly KeyRule[],
+    version: RulesVersion,
+  ): SetRulesReply {
+    return this.#limiter.setRules(key, policy, rules, version);
   }
 
   override alarm(): Promise<void> {

@@ -97,6 +97,13 @@ export class Reservations extends OpenEntries<Reservation> {
     }
   }
 
+  hasPolicy(policy: string): boolean {
+    for (const { parts } of this.entries.values()) {
+      if (parts.some((part) => part.policy === policy)) return true;
+    }
+    return false;
+  }
+
   /** A later `settle` does not correct this policy any more. */
   forget(policy: string): void {
     this.#replaceCharges((charge) =>

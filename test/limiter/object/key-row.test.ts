@@ -27,6 +27,8 @@ function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } 
     reservations: new Reservations(),
     slices: new Slices(),
     batches: new SyncDedup(),
+    rules: [],
+    policyRules: [],
   };
   return { ...writtenRow(parts, 20, { numberOf, count: () => texts.length }), texts };
 }
