@@ -5,6 +5,7 @@
  */
 import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
+import type { CountedKey } from "./space-saving.ts";
 
 /** The name of the one instance. */
 export const controlPlaneName = "control-plane";
@@ -34,13 +35,9 @@ export const latencyBoundsMs = [
   4_096, 8_192,
 ] as const;
 
-/** A key among the most frequent of a sketch. Its true count is within `count - error` and `count`. */
-export interface TopKey {
-  /** The partition key. */
-  readonly key: string;
-  readonly count: number;
-  readonly error: number;
-  /** The plain key, sealed; absent when `REVEAL` is off. */
+/** A partition key among the most frequent of a sketch. */
+export interface TopKey extends CountedKey {
+  /** The plain key, sealed. An isolate sends it at most once an hour for each key, and never when `REVEAL` is off. */
   readonly sealed?: string;
 }
 
