@@ -10,4 +10,14 @@
 import { slidingLog } from "./sliding-log.ts";
 import type { Strategy } from "./strategy.ts";
 
-export const concurrency: Strategy = { ...slidingLog, name: "concurrency", holdsSlots: true };
+export const concurrency: Strategy = {
+  ...slidingLog,
+  name: "concurrency",
+  holdsSlots: true,
+  account(limit, state, nowMs) {
+    const terms = slidingLog.account(limit, state, nowMs);
+    return terms.kind === "log"
+      ? { kind: "slots", slots: terms.units, oldest: terms.oldest }
+      : terms;
+  },
+};

@@ -223,6 +223,18 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
 
   used: (limit, window, nowMs) => (isOver(limit, window, nowMs) ? 0 : window.count),
 
+  account(limit, window, nowMs) {
+    const isOpen = !isOver(limit, window, nowMs);
+    return {
+      kind: "window",
+      units: isOpen ? window.count : 0,
+      endsInMs: isOpen ? endMsOf(limit, window.startedAtMs) - nowMs : 0,
+      isElastic: limit.elastic,
+      period: limit.period ?? null,
+      timezone: limit.timezone ?? null,
+    };
+  },
+
   waitMs: (limit, window, _cost, nowMs) => endMsOf(limit, window.startedAtMs) - nowMs,
 
   spend,

@@ -11,6 +11,7 @@
  * of W, or L + cost - 1 for requests of a higher cost, because a request departs whole.
  */
 import * as v from "valibot";
+import { bucketTerms } from "./bucket-account.ts";
 import {
   type BucketLimit,
   bucketParts,
@@ -56,6 +57,9 @@ export function withMaxDelay(
   return limits.map((limit) => (isQueue(limit) ? { ...limit, maxDelayMs } : limit));
 }
 
+const delayMsOf = (limit: LeakyBucketLimit, state: BucketState, nowMs: number): number =>
+  limit.mode === "queue" ? Math.ceil(creditsOwed(limit, state, nowMs) / limit.creditsPerStep) : 0;
+
 function complete(written: LeakyBucketLimit): LeakyBucketLimit {
   const limit = withRate(written);
   const { mode, burst, creditsPerUnit, creditsPerStep, maxDelayMs } = limit;
@@ -85,13 +89,25 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, BucketState>({
       Math.max(0, creditsOwed(limit, state, nowMs) - limit.slackCredits) / limit.creditsPerUnit,
     ),
 
+  account(limit, state, nowMs) {
+    const terms = bucketTerms(limit, state, nowMs);
+    if (limit.mode === "police") return { kind: "level", ...terms };
+    return {
+      kind: "queue",
+      ...terms,
+      // The last departure takes one slot; the units behind it wait.
+      waitingUnits: Math.max(0, Math.ceil(terms.owedCredits / terms.creditsPerUnit) - 1),
+      delayMs: delayMsOf(limit, state, nowMs),
+      slackCredits: limit.slackCredits,
+    };
+  },
+
   waitMs: (limit, state, cost, nowMs) => {
     const credits = (limit.capacity - cost) * limit.creditsPerUnit + limit.slackCredits;
     return waitUntilOwed(limit, state, credits, nowMs);
   },
 
-  delayMs: (limit, state, nowMs) =>
-    limit.mode === "queue" ? Math.ceil(creditsOwed(limit, state, nowMs) / limit.creditsPerStep) : 0,
+  delayMs: delayMsOf,
 
   spend: (limit, state, spent, nowMs) =>
     limit.mode === "queue"

@@ -4,6 +4,7 @@
  * A meter remembers the latest time it has seen, so that a clock that steps back adds no quota. It also keeps the states
  * of absent limits until they are idle, so that two deployed versions of a policy do not erase one another's states.
  */
+import type { LimitAccount } from "./account.ts";
 import { compiledLimit, type CompiledLimit } from "./compiled-limit.ts";
 import {
   boundedStates,
@@ -18,6 +19,7 @@ import {
 } from "./carried-state.ts";
 import { isCount, isInstant } from "./integers.ts";
 import {
+  accountOf,
   bookedState,
   canRenew,
   hasOpenReservation,
@@ -57,6 +59,8 @@ export interface Meter {
   consume(cost: number, nowMs: number, heldUnits?: number): Decision;
   /** Returns the decision that `consume` would return, and changes nothing. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
+  /** Returns how each limit arrives at its used units, in the order of `look`'s limits. Changes nothing. */
+  account(nowMs: number, heldUnits?: number): readonly LimitAccount[];
   /**
    * Spends `cost` if every limit allows it. The caller settles the reservation when the actual cost is known. Until the ttl
    * ends, the meter keeps the data for an exact settlement. Then the cost counts as spent, and concurrency slots are free.
@@ -211,14 +215,19 @@ class LimitsMeter implements Meter {
     requireCount("cost", cost);
     requireInstant(nowMs);
     requireCount("heldUnits", heldUnits);
-    const isMisset = this.#isMisset(nowMs);
-    const atMs = isMisset ? nowMs : Math.max(nowMs, this.seenMs);
-    const limits = isMisset
-      ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs))
-      : this.#limits;
+    const limits = this.#correctedLimits(nowMs);
+    const atMs = limits === this.#limits ? Math.max(nowMs, this.seenMs) : nowMs;
     const time = { atMs, lagMs: atMs - nowMs, heldUnits };
     measureUsed(limits, time, this.#used);
     return unspentDecision(limits, this.#used, cost, time);
+  }
+
+  account(nowMs: number, heldUnits = 0): readonly LimitAccount[] {
+    requireInstant(nowMs);
+    requireCount("heldUnits", heldUnits);
+    const limits = this.#correctedLimits(nowMs);
+    const atMs = limits === this.#limits ? Math.max(nowMs, this.seenMs) : nowMs;
+    return limits.map((metered) => accountOf(metered, { atMs, lagMs: atMs - nowMs, heldUnits }));
   }
 
   deny(nowMs: number): void {
@@ -324,6 +333,13 @@ class LimitsMeter implements Meter {
     this.seenMs = nowMs;
     this.changes++;
     return nowMs;
+  }
+
+  /** The limits as `#correctedMs` would leave them: the same list, unless the clock was mis-set. */
+  #correctedLimits(nowMs: number): readonly MeteredLimit[] {
+    return this.#isMisset(nowMs)
+      ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs))
+      : this.#limits;
   }
 
   #isMisset(nowMs: number): boolean {

@@ -1,4 +1,5 @@
 /** One limit of a meter and its state: spends, settlements of reservations, and the decision on a request. */
+import type { LimitAccount } from "./account.ts";
 import type { CompiledLimit } from "./compiled-limit.ts";
 import { expiryMs } from "./open-reservations.ts";
 import type { Decision, LimitDecision, SettledUnits } from "./strategy.ts";
@@ -155,6 +156,18 @@ export function measureUsed(
   for (const { compiled, state } of limits) {
     used[index++] = compiled.strategy.used(compiled.limit, state, atMs) + heldUnits;
   }
+}
+
+/** The account of the units that `measureUsed` measures. */
+export function accountOf(
+  { compiled: { limit, strategy }, state }: MeteredLimit,
+  { atMs, heldUnits }: DecisionTime,
+): LimitAccount {
+  return {
+    used: strategy.used(limit, state, atMs) + heldUnits,
+    heldUnits,
+    terms: strategy.account(limit, state, atMs),
+  };
 }
 
 /** A cost of 0 always fits, even when more than the capacity is used. */

@@ -42,6 +42,7 @@ export const slidingBuckets = strategyOfParts<SlidingBucketsLimit, Runs>({
   ...logParts<SlidingBucketsLimit>({
     keptMs: ({ keptMs }) => keptMs,
     countsFromMs: ({ bucketMs }, atMs) => Math.floor(atMs / bucketMs) * bucketMs,
+    termsOf: ({ bucketMs }, buckets) => ({ kind: "buckets", bucketMs, buckets }),
   }),
   name: "sliding-buckets",
   options: {

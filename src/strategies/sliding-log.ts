@@ -4,6 +4,7 @@
  * Promise: exact, at most L units in any span of W. Known weakness: its size grows with the admitted units, so L is at
  * most 100,000. Units of one millisecond share one entry.
  */
+import { sumOf } from "./account.ts";
 import { logParts } from "./log/log-parts.ts";
 import { mostBytesOfRuns, type Runs } from "./log/runs.ts";
 import { type Limit, strategyOfParts } from "./strategy.ts";
@@ -11,7 +12,11 @@ import { type Limit, strategyOfParts } from "./strategy.ts";
 const greatestLimit = 100_000;
 
 export const slidingLog = strategyOfParts<Limit, Runs>({
-  ...logParts<Limit>({ keptMs: ({ windowMs }) => windowMs, countsFromMs: (_limit, atMs) => atMs }),
+  ...logParts<Limit>({
+    keptMs: ({ windowMs }) => windowMs,
+    countsFromMs: (_limit, atMs) => atMs,
+    termsOf: (_limit, runs) => ({ kind: "log", units: sumOf(runs), oldest: runs[0] ?? null }),
+  }),
   name: "sliding-log",
   options: {},
   problem: ({ limit, strategy }) =>

@@ -208,6 +208,18 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, BucketPair>({
 
   used,
 
+  account(limit, buckets, nowMs) {
+    const { windowMs } = limit;
+    const now = rollBuckets(limit, buckets, nowMs);
+    return {
+      kind: "two-windows",
+      currentUnits: now.current,
+      previousUnits: now.previous,
+      overlapMs: isEmpty(now) ? 0 : windowMs - (nowMs - now.openedAtMs),
+      windowMs,
+    };
+  },
+
   waitMs(limit, buckets, cost, nowMs) {
     const room = limit.limit - cost;
     const now = rollBuckets(limit, buckets, nowMs);

@@ -5,6 +5,7 @@
  * scenarios to the tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
  */
 import type { ObjectEntries } from "valibot";
+import type { AccountTerms } from "./account.ts";
 
 /** At most `limit` units (L) per `windowMs` (W), as the strategy counts them. Only `parseLimits` makes limits. */
 export interface Limit {
@@ -161,6 +162,8 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
    * exactly n.
    */
   used(limit: L, state: State, nowMs: number): number;
+  /** The terms of which `used` is the sum. Decisions never call it. */
+  account(limit: L, state: State, nowMs: number): AccountTerms;
   /** The least wait until `cost` units fit, if nothing else is spent. Call it only if they do not fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
   /** The delay of the next allowed unit; null if the strategy has no queue. */
@@ -229,6 +232,7 @@ export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, 
     mostStoredBytes: parts.mostStoredBytes,
     fresh: parts.fresh,
     used: parts.used,
+    account: parts.account,
     waitMs: parts.waitMs,
     delayMs: parts.delayMs ?? null,
     spend: parts.spend,

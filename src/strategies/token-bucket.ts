@@ -9,6 +9,7 @@
  * Bound: capacity + L in any span of W, because a full bucket can be emptied while it is refilled.
  */
 import * as v from "valibot";
+import { bucketTerms } from "./bucket-account.ts";
 import {
   type BucketLimit,
   bucketParts,
@@ -44,6 +45,8 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, BucketState>({
   identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
   capacity: (limit) => limit.burst,
   mostPerWindow: (limit) => limit.burst + limit.limit,
+
+  account: (limit, state, nowMs) => ({ kind: "level", ...bucketTerms(limit, state, nowMs) }),
 
   waitMs: (limit, state, cost, nowMs) =>
     waitUntilOwed(limit, state, (limit.burst - cost) * limit.creditsPerUnit, nowMs),

@@ -1,7 +1,9 @@
 /** The parts that all strategies with a log share. */
+import type { AccountTerms, LeavingUnits } from "../account.ts";
 import type { DatedUnits, Limit } from "../strategy.ts";
 import {
   addToRuns,
+  countingRuns,
   decodeRuns,
   encodeRuns,
   instantLeaving,
@@ -12,20 +14,30 @@ import {
   unitsAfter,
 } from "./runs.ts";
 
-interface LogTimes<L extends Limit> {
+interface LogForm<L extends Limit> {
   /** How long a run counts. */
   readonly keptMs: (limit: L) => number;
   /** The instant from which a unit spent at `atMs` counts. */
   readonly countsFromMs: (limit: L, atMs: number) => number;
+  /** @param runs those that count, the oldest first */
+  readonly termsOf: (limit: L, runs: readonly LeavingUnits[]) => AccountTerms;
 }
 
-export function logParts<L extends Limit>({ keptMs, countsFromMs }: LogTimes<L>) {
+export function logParts<L extends Limit>({ keptMs, countsFromMs, termsOf }: LogForm<L>) {
   /** Runs at this instant or before no longer count. */
   const afterMs = (limit: L, nowMs: number): number => nowMs - keptMs(limit);
   return {
     capacity: ({ limit }: L) => limit,
     fresh: noRuns,
     used: (limit: L, log: Runs, nowMs: number) => unitsAfter(log, afterMs(limit, nowMs)),
+    account(limit: L, log: Runs, nowMs: number): AccountTerms {
+      const runs = countingRuns(log, afterMs(limit, nowMs));
+      const leaving = runs.map(({ atMs, units }) => ({
+        units,
+        leavesInMs: atMs + keptMs(limit) - nowMs,
+      }));
+      return termsOf(limit, leaving);
+    },
     waitMs: (limit: L, log: Runs, cost: number, nowMs: number) =>
       instantLeaving(log, limit.limit - cost) + keptMs(limit) - nowMs,
     spend(limit: L, log: Runs, { atMs, units }: DatedUnits, nowMs: number): Runs {

@@ -261,7 +261,8 @@ const tailOf = ({ times, totals, end, newest }: Runs, start: number): Run[] => [
   newest,
 ];
 
-function countingRuns(runs: Runs, afterMs: number): Run[] {
+/** The runs later than an instant, the oldest first, as a copy. */
+export function countingRuns(runs: Runs, afterMs: number): Run[] {
   if (!newestCounts(runs, afterMs)) return [];
   const { list } = runs.older;
   const { segment: first, index: start } = positionFrom(runs, afterMs + 1);

@@ -1,0 +1,222 @@
+/** One plain sentence for each limit: what is used, the arithmetic behind it, and when the next request fits. */
+import { type AccountTerms, type LeavingUnits, type LimitAccount, sumOf } from "./account.ts";
+import { multiplyDivideFloor } from "./integers.ts";
+import type { LimitDecision, Period } from "./strategy.ts";
+
+/**
+ * For example: "62 of 60 in the last minute: 41 in this window and 43 × 0.49 of the one before; the next request fits in
+ * 3.2 s."
+ * @param limit a look at the limit, made at the instant of the account
+ */
+export function limitSentence(limit: LimitDecision, account: LimitAccount): string {
+  const { used, heldUnits, terms } = account;
+  const { place, sum } = arithmeticOf(limit, terms);
+  const own = sum.length === 0 ? [`${numberText(used - heldUnits)} counted here`] : sum;
+  const parts = heldUnits === 0 ? sum : [...own, `${numberText(heldUnits)} lent to isolates`];
+  const head = `${numberText(used)} of ${numberText(limit.capacity)} ${place}`;
+  const body = parts.length === 0 ? head : `${head}: ${parts.join(" and ")}`;
+  return [body, ...notesOf(terms, limit), nextText(limit, terms)].join("; ").concat(".");
+}
+
+const tokenBucketName = "token-bucket";
+
+interface Arithmetic {
+  /** Follows "5 of 10". */
+  readonly place: string;
+  /** The terms of the sum, as text. Empty when the total says it all. */
+  readonly sum: readonly string[];
+}
+
+function arithmeticOf(limit: LimitDecision, terms: AccountTerms): Arithmetic {
+  const lastWindow = `in the last ${spanText(limit.windowMs)}`;
+  switch (terms.kind) {
+    case "window":
+      return { place: windowPlace(limit, terms), sum: [] };
+    case "two-windows":
+      return { place: lastWindow, sum: windowSums(terms) };
+    case "log":
+      return { place: lastWindow, sum: [] };
+    case "buckets":
+      return {
+        place: `in the buckets of ${spanText(terms.bucketMs, "1 ")} that count`,
+        sum: bucketSums(terms.buckets),
+      };
+    case "level":
+      return levelArithmetic(limit, terms);
+    case "queue":
+      return { place: "slots of the queue are taken", sum: queueSums(terms) };
+    case "slots":
+      return { place: "slots are held", sum: [] };
+    default:
+      return terms satisfies never;
+  }
+}
+
+type TermsOf<Kind extends AccountTerms["kind"]> = Extract<AccountTerms, { readonly kind: Kind }>;
+
+const periodNames: Readonly<Record<Period, string>> = {
+  day: "today",
+  week: "this week",
+  month: "this month",
+  year: "this year",
+};
+
+const windowPlace = ({ windowMs }: LimitDecision, { units, period, timezone }: TermsOf<"window">) =>
+  period === null
+    ? `in ${units === 0 ? "a" : "this"} window of ${spanText(windowMs, "1 ")}`
+    : `${periodNames[period]} (${timezone ?? "UTC"})`;
+
+function windowSums({
+  currentUnits,
+  previousUnits,
+  overlapMs,
+  windowMs,
+}: TermsOf<"two-windows">): string[] {
+  if (previousUnits === 0) return [];
+  const share = shareText(previousUnits, overlapMs, windowMs);
+  return [
+    `${numberText(currentUnits)} in this window`,
+    `${numberText(previousUnits)} × ${share} of the one before`,
+  ];
+}
+
+const fewestDecimals = 2;
+const mostDecimals = 9;
+
+/** The overlap as a decimal, with as many places as its product with the units needs to be right. */
+function shareText(units: number, overlapMs: number, windowMs: number): string {
+  const product = multiplyDivideFloor(units, overlapMs, windowMs);
+  for (let decimals = fewestDecimals; ; decimals++) {
+    const scale = 10 ** decimals;
+    const share = Math.round((overlapMs / windowMs) * scale);
+    const isRight = multiplyDivideFloor(units, share, scale) === product;
+    if (isRight || decimals === mostDecimals) return String(share / scale);
+  }
+}
+
+const mostListed = 6;
+
+/** The units of the oldest buckets, and the sum of the others. */
+function bucketSums(buckets: readonly LeavingUnits[]): string[] {
+  if (buckets.length < 2) return [];
+  const listed = buckets.slice(0, mostListed).map(({ units }) => numberText(units));
+  const others = buckets.slice(mostListed);
+  if (others.length === 0) return [listed.join(" + ")];
+  const places = others.length === 1 ? "the latest" : `the ${others.length} latest`;
+  return [`${listed.join(" + ")} + ${numberText(sumOf(others))} in ${places}`];
+}
+
+function levelArithmetic({ strategy }: LimitDecision, terms: TermsOf<"level">): Arithmetic {
+  const isToken = strategy === tokenBucketName;
+  const owed = unitsText(terms.owedCredits, terms.creditsPerUnit);
+  const pending = `${owed} ${isToken ? "not refilled yet" : "not drained yet"}`;
+  return {
+    place: isToken ? "tokens are taken" : "units are in the bucket",
+    sum: terms.owedCredits === 0 ? [] : [pending],
+  };
+}
+
+function queueSums(terms: TermsOf<"queue">): string[] {
+  const { owedCredits, creditsPerUnit, waitingUnits, slackCredits } = terms;
+  if (owedCredits === 0) return [];
+  if (slackCredits > 0) {
+    const slack = unitsText(slackCredits, creditsPerUnit);
+    return [`${unitsText(owedCredits, creditsPerUnit)} less ${slack} that maxDelay has left`];
+  }
+  const waiting = `${numberText(waitingUnits)} by waiting ${waitingUnits === 1 ? "unit" : "units"}`;
+  return ["1 by the last departure", ...(waitingUnits === 0 ? [] : [waiting])];
+}
+
+/** When units stop counting, unless the next request fits at that instant. */
+function notesOf(terms: AccountTerms, limit: LimitDecision): string[] {
+  const { remaining, replenishAfterMs } = limit;
+  const isNext = (changesInMs: number): boolean =>
+    remaining === 0 && changesInMs === replenishAfterMs;
+  switch (terms.kind) {
+    case "window":
+      return isNext(terms.endsInMs) && !terms.isElastic ? [] : [windowNote(terms)];
+    case "two-windows":
+    case "queue":
+      return [];
+    case "log":
+      return leavingNote(terms.oldest, "leaves", "leave");
+    case "buckets":
+      return leavingNote(terms.buckets[0] ?? null, "leaves", "leave");
+    case "slots":
+      return leavingNote(terms.oldest, "is freed at the latest", "are freed at the latest");
+    case "level":
+      return terms.owedCredits === 0 ? [] : [rateNote(limit, terms)];
+    default:
+      return terms satisfies never;
+  }
+}
+
+function rateNote(
+  { strategy, limit: units, windowMs }: LimitDecision,
+  terms: TermsOf<"level">,
+): string {
+  const { stepMs, nextStepInMs } = terms;
+  if (stepMs > 1) return `up to ${numberText(units)} are refilled in ${waitText(nextStepInMs)}`;
+  const verb = strategy === tokenBucketName ? "are refilled" : "drain";
+  return `${numberText(units)} ${verb} per ${spanText(windowMs)}`;
+}
+
+function windowNote({ units, endsInMs, isElastic, period }: TermsOf<"window">): string {
+  if (units === 0) return period === null ? "no window is open" : "nothing is spent";
+  if (isElastic) return `the window ends after ${waitText(endsInMs)} without a request`;
+  return `${period === null ? "the window" : "the period"} ends in ${waitText(endsInMs)}`;
+}
+
+function leavingNote(oldest: LeavingUnits | null, one: string, several: string): string[] {
+  if (oldest === null) return [];
+  const { units, leavesInMs } = oldest;
+  const leaving = units === 1 ? `the oldest ${one}` : `the oldest ${numberText(units)} ${several}`;
+  return [`${leaving} in ${waitText(leavesInMs)}`];
+}
+
+function nextText({ remaining, replenishAfterMs }: LimitDecision, terms: AccountTerms): string {
+  if (remaining === 0) return `the next request fits in ${waitText(replenishAfterMs)}`;
+  const isDelayed = terms.kind === "queue" && terms.delayMs > 0;
+  const delay = isDelayed ? `, the next after ${waitText(terms.delayMs)}` : "";
+  return `${numberText(remaining)} more ${remaining === 1 ? "fits" : "fit"} now${delay}`;
+}
+
+/** Credits in units, rounded up to two places, so that rounding up again gives the whole units. */
+const unitsText = (credits: number, creditsPerUnit: number): string =>
+  numberText(Math.ceil((credits / creditsPerUnit) * 100) / 100);
+
+const numberText = (value: number): string => value.toLocaleString("en-US");
+
+const spans: readonly (readonly [lengthMs: number, name: string])[] = [
+  [604_800_000, "week"],
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+  [1_000, "second"],
+  [1, "millisecond"],
+];
+
+/** A length in its largest whole unit: "minute", "90 seconds". @param one what stands before a single unit */
+function spanText(lengthMs: number, one = ""): string {
+  const [unitMs, name] = spans.find(([size]) => lengthMs % size === 0) ?? [1, "millisecond"];
+  const count = lengthMs / unitMs;
+  return count === 1 ? `${one}${name}` : `${numberText(count)} ${name}s`;
+}
+
+/** A wait, rounded up to what a person needs: "320 ms", "3.2 s", "3 min 20 s", "4 h 10 min", "2 d 3 h". */
+export function waitText(waitMs: number): string {
+  if (waitMs < 1_000) return `${waitMs} ms`;
+  if (waitMs <= 9_900) return `${Math.ceil(waitMs / 100) / 10} s`;
+  const seconds = Math.ceil(waitMs / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3_600) return twoUnits(seconds, 60, "min", "s");
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 24 * 60) return twoUnits(minutes, 60, "h", "min");
+  return twoUnits(Math.ceil(minutes / 60), 24, "d", "h");
+}
+
+function twoUnits(count: number, size: number, large: string, small: string): string {
+  const rest = count % size;
+  const whole = `${numberText(Math.floor(count / size))} ${large}`;
+  return rest === 0 ? whole : `${whole} ${rest} ${small}`;
+}
