@@ -32,7 +32,7 @@ export function createApp(env: Env): App {
   try {
     const config = parseConfig(variables);
     reportWarnings([...config.warnings, ...deploymentWarnings]);
-    const runtime = createRuntime(config, env.RATE_LIMITER);
+    const runtime = createRuntime(config, env);
     return { routes: routes(config, runtime), service: createService(runtime) };
   } catch (error) {
     reportWarnings(deploymentWarnings);

@@ -33,26 +33,28 @@ export default {
 /** The service for other Workers on the account: a service binding with `entrypoint = "Headgate"`. */
 export class Headgate extends WorkerEntrypoint<Env> {
   check(input: CheckInput): ReturnType<Service["check"]> {
-    return this.#service.check(input, (work) => this.ctx.waitUntil(work));
+    return this.#service.check(input, this.#waitUntil);
   }
 
   /** Returns what `check` would return, and spends nothing. */
   look(input: CheckInput): ReturnType<Service["look"]> {
-    return this.#service.look(input);
+    return this.#service.look(input, this.#waitUntil);
   }
 
   forget(input: ForgetInput): ReturnType<Service["forget"]> {
-    return this.#service.forget(input);
+    return this.#service.forget(input, this.#waitUntil);
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */
   reserve(input: ReserveInput): ReturnType<Service["reserve"]> {
-    return this.#service.reserve(input, (work) => this.ctx.waitUntil(work));
+    return this.#service.reserve(input, this.#waitUntil);
   }
 
   settle(input: SettleInput): ReturnType<Service["settle"]> {
-    return this.#service.settle(input);
+    return this.#service.settle(input, this.#waitUntil);
   }
+
+  readonly #waitUntil = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
 
   get #service(): Service {
     return appOf(this.env).service;

@@ -11,7 +11,15 @@ interface Rule {
 
 const none = /^$/;
 const pure = ["validation", "strategies"];
-const belowHttp = [...pure, "config", "policies", "observability", "limiter/client", "http/wire"];
+const belowHttp = [
+  ...pure,
+  "config",
+  "policies",
+  "observability",
+  "limiter/client",
+  "control/client",
+  "http/wire",
+];
 const httpPackages = /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/;
 
 /** By folder, or by file where a file stands alone. The longest match applies. */
@@ -34,6 +42,10 @@ const rules: Readonly<Record<string, Rule>> = {
   "control/object": {
     from: ["config", "observability", "limiter", "control"],
     packages: /^cloudflare:workers$/,
+  },
+  "control/client": {
+    from: ["config", "control", "limiter", "observability"],
+    packages: none,
   },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
   "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },

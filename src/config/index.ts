@@ -43,8 +43,23 @@ export {
   type PolicyMode,
   type PolicyRule,
   type PolicyRules,
+  type RuleEntry,
   type RulesVersion,
 } from "./runtime-rules.ts";
+export {
+  applyRules,
+  type KeyRuleContent,
+  mostRulesBytes,
+  policyWithRules,
+  readKeyRule,
+  readPolicyRule,
+  type ReadRules,
+  readRules,
+  type RefusedRule,
+  type RuleContext,
+  type RuledPolicy,
+  type RuleFields,
+} from "./policy-rules.ts";
 export type { AllowedOrigins } from "./cors.ts";
 export { normalizedPath } from "./check-path.ts";
 export { pathKey } from "./path-pattern.ts";

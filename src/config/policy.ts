@@ -34,7 +34,7 @@ import {
 } from "./cost.ts";
 import { type Ban, banSchema, writtenBan } from "./ban.ts";
 import { type DenialAnswer, onDenySchema, writtenDenialAnswer } from "./on-deny.ts";
-import { type KeyRules, readKeyRules, writtenKeyRules } from "./key-rules.ts";
+import { type KeyRules, type Override, readKeyRules, writtenKeyRules } from "./key-rules.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -55,7 +55,8 @@ import {
 } from "./match.ts";
 import { objectFields, type ObjectSettings, readShards, writtenShards } from "./objects.ts";
 import { durationBetween, schemaOfNullable } from "./schemas.ts";
-import type { PolicyRules } from "./runtime-rules.ts";
+import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
+import type { SubjectPattern } from "./subject-pattern.ts";
 import { hidden, type ReportProblem } from "./variables.ts";
 import {
   asText,
@@ -106,8 +107,18 @@ export interface Policy {
   readonly rules: PolicyRules | null;
   /** Whether a runtime rule has switched the policy off. */
   readonly isOff: boolean;
+  /** The runtime rule that gives the mode; null when the configuration does. */
+  readonly modeRule: string | null;
+  /** The runtime rule that gives `limits`; null when the configuration does. */
+  readonly limitsRule: string | null;
   /** Entries of runtime rules. They take precedence over the lists in `keyRules`. */
-  readonly ruleLists: Pick<KeyRules, "allow" | "deny">;
+  readonly ruleLists: RuleLists;
+}
+
+interface RuleLists {
+  readonly overrides: readonly (Override & RuleEntry)[];
+  readonly allow: readonly (SubjectPattern & RuleEntry)[];
+  readonly deny: readonly (SubjectPattern & RuleEntry)[];
 }
 
 const shortestTimeoutMs = 10;
@@ -242,7 +253,9 @@ function policyFrom(
     isDenyCached: output.denyCache,
     rules: null,
     isOff: false,
-    ruleLists: { allow: [], deny: [] },
+    modeRule: null,
+    limitsRule: null,
+    ruleLists: { overrides: [], allow: [], deny: [] },
   };
 }
 

@@ -17,7 +17,8 @@ export interface PolicyRules extends RulesVersion {
   readonly text: string;
 }
 
-export type PolicyMode = "enforce" | "dry-run" | "off";
+export const policyModes = ["enforce", "dry-run", "off"] as const;
+export type PolicyMode = (typeof policyModes)[number];
 
 /** A runtime rule of one policy. Its fields have the forms of the configuration. */
 export type PolicyRule = {
@@ -30,6 +31,14 @@ export type PolicyRule = {
   | { readonly kind: "allow" | "deny"; readonly entries: readonly unknown[] }
   | { readonly kind: "overrides"; readonly overrides: readonly unknown[] }
 );
+
+/** The runtime rule that an entry comes from. */
+export interface RuleEntry {
+  /** The id of the rule. */
+  readonly rule: string;
+  /** The position of the entry in the rule. */
+  readonly index: number;
+}
 
 /** Negative when `one` is older than `other`, 0 when they are the same. */
 export const compareVersions = (one: RulesVersion, other: RulesVersion): number =>

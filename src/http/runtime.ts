@@ -6,6 +6,7 @@ import {
   describeProblem,
   type Policy,
 } from "../config/index.ts";
+import { ControlClient, type ControlPlaneObjects } from "../control/client/control-client.ts";
 import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
@@ -13,9 +14,13 @@ import { PartitionKeys } from "../policies/partition-key.ts";
 import { type Hmac, hmacWith } from "../policies/hmac.ts";
 import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
+import document from "./wire/openapi.json" with { type: "json" };
 import { type Failure, problemResponse } from "./wire/problems.ts";
 
 export interface Runtime {
+  /** Null without a control plane: the configuration alone is in force. */
+  readonly control: ControlClient | null;
+  /** The policies in force: a getter, whose value changes with the runtime rules. */
   readonly policies: readonly Policy[];
   /** Charged for CORS preflights instead of `policies`; empty when preflights have no limits. */
   readonly preflights: readonly Policy[];
@@ -35,18 +40,40 @@ export interface Runtime {
   readonly denialLog: DenialLog | null;
 }
 
-export function createRuntime(config: Config, objects: Env["RATE_LIMITER"]): Runtime {
+/** The bindings of the Worker. Without `CONTROL_PLANE` there is no control plane. */
+export interface Bindings {
+  readonly RATE_LIMITER: Env["RATE_LIMITER"];
+  readonly CONTROL_PLANE?: ControlPlaneObjects;
+}
+
+export function createRuntime(config: Config, env: Bindings): Runtime {
   const sign = hmacWith(config.keySecret);
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
+  const selfNames = new Set(config.selfPolicies.map(({ name }) => name));
   let pseudonym: string | null = null;
-  const limiter = new LimiterClient(objects);
+  const limiter = new LimiterClient(env.RATE_LIMITER);
+  const control =
+    config.admin !== null && env.CONTROL_PLANE !== undefined
+      ? new ControlClient({
+          policies: config.policies,
+          objects: env.CONTROL_PLANE,
+          codeVersion: document.info.version,
+          hash: sign,
+        })
+      : null;
   return {
-    policies: config.policies,
+    control,
+    get policies() {
+      return control?.policies() ?? config.policies;
+    },
     preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
     isLookOpen: config.isLookOpen,
-    selfPolicies: config.selfPolicies,
+    get selfPolicies() {
+      if (control === null || selfNames.size === 0) return config.selfPolicies;
+      return control.policies().filter(({ name }) => selfNames.has(name));
+    },
     partitions: new PartitionKeys(config.keySecret),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),

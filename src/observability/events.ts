@@ -50,6 +50,15 @@ export type Event =
   | { readonly event: "sweep-failed"; readonly error: string }
   /** Work of the control plane object failed; it runs again in a minute. */
   | { readonly event: "control-plane-failed"; readonly error: string }
+  /** The control plane did not answer a beat. Logged once until it answers; the last known rules stay in force. */
+  | { readonly event: "control-plane-silent"; readonly error: string }
+  /** The configuration does not accept a runtime rule, which has no effect. `rule` is null when none could be read. */
+  | {
+      readonly event: "rule-refused";
+      readonly policy: string;
+      readonly rule: string | null;
+      readonly reason: string;
+    }
   /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
   /** The runtime does not provide the digits of a number beyond 2^53 in a token; the claim counts as missing. */

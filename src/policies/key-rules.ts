@@ -8,7 +8,10 @@ import {
   type SubjectPattern,
   type Override,
   type Pattern,
+  type Policy,
+  type RuleEntry,
 } from "../config/index.ts";
+import type { Limit } from "../strategies/index.ts";
 import type { KeyValue } from "./key.ts";
 
 /** The client that a policy would charge. */
@@ -21,20 +24,81 @@ export interface Subject {
   readonly textsOf: (part: KeyPart) => readonly string[];
 }
 
-export const isAllowlisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
-  list.some((pattern) => matchesSubject(pattern, subject));
+/**
+ * The field of the configuration, or the runtime rule, that decided about a key. `mode`, `limits` and `onMissingKey` have
+ * no entries.
+ */
+export interface DecisionSource {
+  readonly field: "mode" | "deny" | "allow" | "onMissingKey" | "overrides" | "limits";
+  /** The id of the runtime rule; null for the configuration. */
+  readonly rule: string | null;
+  /** The position of the entry in the field, or in the rule's entries; null without entries. */
+  readonly index: number | null;
+}
+
+export interface ListMatch {
+  readonly kind: "blocked" | "exempt";
+  readonly source: DecisionSource;
+}
+
+/**
+ * The entry that decides without the limits. Runtime rules come before the configuration, and in each of them `deny` comes
+ * before `allow`. Null without a match.
+ */
+export function listMatch({ ruleLists, keyRules }: Policy, subject: Subject): ListMatch | null {
+  return (
+    denied(ruleLists.deny, subject) ??
+    allowed(ruleLists.allow, subject) ??
+    denied(keyRules.deny, subject) ??
+    allowed(keyRules.allow, subject)
+  );
+}
+
+/**
+ * The limits of a key: those of the first matching override, else those of the policy. Runtime rules come before the
+ * configuration.
+ */
+export function limitsFor(
+  { ruleLists, keyRules, limits, limitsRule }: Policy,
+  subject: Subject,
+): { readonly limits: readonly Limit[]; readonly source: DecisionSource } {
+  return (
+    overridden(ruleLists.overrides, subject) ??
+    overridden(keyRules.overrides, subject) ?? { limits, source: limitsSource(limitsRule) }
+  );
+}
+
+const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
+
+/** The source of the policy's own limits. Without a rule it is always the same object. */
+export const limitsSource = (rule: string | null): DecisionSource =>
+  rule === null ? configuredLimits : { ...configuredLimits, rule };
+
+type MaybeOfRule<Entry> = Entry & Partial<RuleEntry>;
+
+const sourceOf = (
+  field: DecisionSource["field"],
+  { rule, index }: Partial<RuleEntry>,
+  found: number,
+): DecisionSource => ({ field, rule: rule ?? null, index: index ?? found });
+
+function allowed(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
+  const index = list.findIndex((entry) => matchesSubject(entry, subject));
+  const entry = list[index];
+  return entry === undefined ? null : { kind: "exempt", source: sourceOf("allow", entry, index) };
+}
 
 /**
  * Compares every value of each part, not only the one that is charged: a client must not evade the blocklist by sending
  * a second value.
  */
-export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject): boolean =>
-  list.some(
+function denied(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
+  const index = list.findIndex(
     (entry) =>
       matchesSubject(entry, subject) ||
       (entry.kind === "key" &&
-        entry.patterns.every((pattern, index) => {
-          const part = subject.key[index];
+        entry.patterns.every((pattern, position) => {
+          const part = subject.key[position];
           return (
             part === undefined ||
             part.kind === "global" ||
@@ -42,17 +106,22 @@ export const isBlocklisted = (list: readonly SubjectPattern[], subject: Subject)
           );
         })),
   );
+  const entry = list[index];
+  return entry === undefined ? null : { kind: "blocked", source: sourceOf("deny", entry, index) };
+}
 
-/** The first matching override; undefined without one. */
-export const overrideFor = (
-  overrides: readonly Override[],
-  subject: Subject,
-): Override | undefined =>
-  overrides.find((override) =>
+/** The first matching override; null without one. */
+function overridden(overrides: readonly MaybeOfRule<Override>[], subject: Subject) {
+  const index = overrides.findIndex((override) =>
     override.for.kind === "condition"
       ? matchesCondition(override.for.condition, subject)
       : matchesSubject(override.for, subject),
   );
+  const override = overrides[index];
+  return override === undefined
+    ? null
+    : { limits: override.limits, source: sourceOf("overrides", override, index) };
+}
 
 function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject): boolean {
   if (entry.kind === "address") return matchesAddress(entry.pattern, address);

@@ -8,7 +8,14 @@ import {
   statedTexts,
 } from "./caller-attributes.ts";
 import { membersOf } from "./header-lists.ts";
-import { isBlocklisted, isAllowlisted, overrideFor, type Subject } from "./key-rules.ts";
+import {
+  type DecisionSource,
+  limitsFor,
+  limitsSource,
+  type ListMatch,
+  listMatch,
+  type Subject,
+} from "./key-rules.ts";
 import {
   callerKeyValues,
   type KeyValue,
@@ -24,9 +31,11 @@ import type { Claims, RequestAttributes } from "./request-attributes.ts";
 export type KeyResolution = {
   /** For `charge`: with the limits of the override that applies to this key. */
   readonly policy: Policy;
+  /** The field or rule that decided; for `charge`, the one that gave the limits. */
+  readonly source: DecisionSource;
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
-  /** On the allowlist, or `onMissingKey = "skip"` applies. */
+  /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
   | { readonly kind: "exempt" }
   /** `onMissingKey = "deny"` applies; `missing` names the absent key parts. */
   | { readonly kind: "missing-key"; readonly missing: readonly string[] }
@@ -41,17 +50,21 @@ interface PartitionKeyParts {
 }
 
 /** Whether a policy needs the claims of a token. */
-export const needsClaims = ({ key, keyRules }: Policy): boolean =>
-  [...key, ...conditionParts(keyRules.overrides)].some(({ kind }) => kind === "jwt");
+export const needsClaims = ({ key, keyRules, ruleLists, isOff }: Policy): boolean =>
+  !isOff &&
+  [key, conditionParts(keyRules.overrides), conditionParts(ruleLists.overrides)].some((parts) =>
+    parts.some(({ kind }) => kind === "jwt"),
+  );
 
 export function resolveKey(
   policy: Policy,
   request: RequestAttributes,
   claims: Claims,
 ): KeyResolution {
+  if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, onMissingKey, addresses } = policy;
   const values = requestKeyValues(policy, request, claims);
-  const subject: Subject | null = hasKeyRules(policy)
+  const subject: Subject | null = hasEntries(policy)
     ? {
         address: visitorOf(request.headers, addresses)?.address ?? null,
         key,
@@ -59,35 +72,44 @@ export function resolveKey(
         textsOf: (part) => textsOf(part, policy, request, claims),
       }
     : null;
-  const kind = subject === null ? "charge" : resolutionKind(policy, subject);
-  if (kind === "blocked") return { kind, policy, parts: key, values };
-  if (kind === "exempt") return { kind, policy };
-  const charged = subject === null ? policy : overridden(policy, subject);
+  const match = subject === null ? null : listMatch(policy, subject);
+  if (match?.kind === "blocked") return { ...match, kind: match.kind, policy, parts: key, values };
+  if (match?.kind === "exempt") return { ...match, kind: match.kind, policy };
+  const charged = chargedUnder(policy, subject);
   const missing = missingParts(key, values);
-  if (missing.length === 0) return { kind, policy: charged, parts: key, values };
+  if (missing.length === 0) return { kind: "charge", ...charged, parts: key, values };
+  const source = { field: "onMissingKey", rule: null, index: null } as const;
   switch (onMissingKey) {
     case "shared":
-      return { kind, policy: charged, parts: key, values };
+      return { kind: "charge", ...charged, parts: key, values };
     case "ip": {
       // The policy's other keys consist of other parts, so none of them equals this key.
       const parts = [{ kind: "ip" }] as const;
       const address = keyPartValue(parts[0], policy, request, claims);
-      return { kind, policy: charged, parts, values: [address] };
+      return { kind: "charge", ...charged, parts, values: [address] };
     }
     case "deny":
-      return { kind: "missing-key", policy, missing: missing.map(partName) };
+      return { kind: "missing-key", policy, source, missing: missing.map(partName) };
     case "skip":
-      return { kind: "exempt", policy };
+      return { kind: "exempt", policy, source };
     default:
       return onMissingKey satisfies never;
   }
 }
+
+const offSource = ({ modeRule }: Policy): DecisionSource => ({
+  field: "mode",
+  rule: modeRule,
+  index: null,
+});
 
 /** The result for a key that a caller of `/check` names. */
 export interface CallerKeyResolution {
   readonly kind: "charge" | "exempt" | "blocked";
   /** With the limits of the override that applies to this key. */
   readonly policy: Policy;
+  /** The field or rule that decided; for `charge`, the one that gave the limits. */
+  readonly source: DecisionSource;
   readonly values: readonly KeyValue[];
 }
 
@@ -104,7 +126,8 @@ export function resolveCallerKey(
   const { key } = policy;
   const values = callerKeyValues(policy, texts);
   if (values === null) return null;
-  if (!hasKeyRules(policy)) return { kind: "charge", policy, values };
+  if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
+  if (!hasEntries(policy)) return { kind: "charge", ...chargedUnder(policy, null), values };
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
   const subject: Subject = {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
@@ -112,25 +135,28 @@ export function resolveCallerKey(
     values,
     textsOf: (part) => statedTexts(part, key, values, attributes),
   };
-  return {
-    kind: resolutionKind(policy, subject),
-    policy: overridden(policy, subject),
-    values,
-  };
+  const charged = chargedUnder(policy, subject);
+  const match: ListMatch | null = listMatch(policy, subject);
+  return { kind: "charge", ...charged, ...match, values };
 }
 
-const hasKeyRules = ({ keyRules: { overrides, allow, deny } }: Policy): boolean =>
-  overrides.length + allow.length + deny.length > 0;
+/** Whether the result depends on more than the policy's key. */
+const hasEntries = ({ keyRules, ruleLists }: Policy): boolean =>
+  keyRules.overrides.length > 0 ||
+  keyRules.allow.length > 0 ||
+  keyRules.deny.length > 0 ||
+  ruleLists.overrides.length > 0 ||
+  ruleLists.allow.length > 0 ||
+  ruleLists.deny.length > 0;
 
-/** A key on both lists is blocked. */
-function resolutionKind({ keyRules }: Policy, subject: Subject): "charge" | "exempt" | "blocked" {
-  if (isBlocklisted(keyRules.deny, subject)) return "blocked";
-  return isAllowlisted(keyRules.allow, subject) ? "exempt" : "charge";
-}
-
-function overridden(policy: Policy, subject: Subject): Policy {
-  const override = overrideFor(policy.keyRules.overrides, subject);
-  return override === undefined ? policy : { ...policy, limits: override.limits };
+/** The policy with the limits of a key. */
+function chargedUnder(
+  policy: Policy,
+  subject: Subject | null,
+): Pick<KeyResolution, "policy" | "source"> {
+  if (subject === null) return { policy, source: limitsSource(policy.limitsRule) };
+  const { limits, source } = limitsFor(policy, subject);
+  return { policy: limits === policy.limits ? policy : { ...policy, limits }, source };
 }
 
 /** All values of a part. Every item of a list claim, and every value of a repeated header, is one. */

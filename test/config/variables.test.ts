@@ -53,7 +53,9 @@ describe("the minimal configuration", () => {
           written: { name: "default", limits: "10/minute" },
           rules: null,
           isOff: false,
-          ruleLists: { allow: [], deny: [] },
+          modeRule: null,
+          limitsRule: null,
+          ruleLists: { overrides: [], allow: [], deny: [] },
         },
       ],
     });

@@ -7,9 +7,11 @@ import type { Runtime } from "../runtime.ts";
 import { attributesOf } from "../attributes.ts";
 import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
 
-/** Runs after `requireToken`: only authorized calls are charged. */
+/** Runs after `requireToken`: only authorized calls are charged, and only they keep the runtime rules up to date. */
 export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
   return async function selfLimited(c, next) {
+    const waitUntil = waitUntilFrom(c);
+    runtime.control?.touch(waitUntil);
     if (runtime.selfPolicies.length === 0) return next();
     const attributes = attributesOf(c.req.raw);
     const policies = matchingPolicies(runtime.selfPolicies, attributes);
@@ -24,7 +26,7 @@ export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
         await next();
         return c.res;
       },
-      waitUntil: waitUntilFrom(c),
+      waitUntil,
     });
     // Hono merges the headers of a response that is already set into the new one.
     c.res = undefined;

@@ -28,31 +28,43 @@ import { type Failure, isFailure, problemError } from "../wire/problems.ts";
 /** Every method throws an `Error` with problem details in `problem` where `/check` would answer with that problem. */
 export interface Service {
   check(input: CheckInput, waitUntil: WaitUntil): Promise<CheckAnswer>;
-  look(input: CheckInput): Promise<CheckAnswer>;
-  forget(input: ForgetInput): Promise<void>;
+  look(input: CheckInput, waitUntil: WaitUntil): Promise<CheckAnswer>;
+  forget(input: ForgetInput, waitUntil: WaitUntil): Promise<void>;
   reserve(input: ReserveInput, waitUntil: WaitUntil): Promise<ReserveAnswer>;
-  settle(input: SettleInput): Promise<SettleAnswer>;
+  settle(input: SettleInput, waitUntil: WaitUntil): Promise<SettleAnswer>;
 }
 
 /** Other Workers use the keys of the proxy, and can settle one another's reservations. */
 const tenant = null;
 
 export function createService(runtime: Runtime): Service {
+  /** Starts a beat of the control plane alongside the operation if one is due. */
+  const touched = (waitUntil: WaitUntil): Runtime => {
+    runtime.control?.touch(waitUntil);
+    return runtime;
+  };
   return {
     check: (input, waitUntil) =>
-      perform(readCheck, input, (check) => decideCheck(runtime, check, tenant, waitUntil)),
-    look: (input) => perform(readCheck, input, (check) => look(runtime, check, tenant)),
-    forget: async (input) => {
+      perform(readCheck, input, (check) =>
+        decideCheck(touched(waitUntil), check, tenant, waitUntil),
+      ),
+    look: (input, waitUntil) =>
+      perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant)),
+    forget: async (input, waitUntil) => {
       await perform(
         readForget,
         input,
-        async (reference) => (await forgetKey(runtime, reference, tenant)) ?? {},
+        async (reference) => (await forgetKey(touched(waitUntil), reference, tenant)) ?? {},
       );
     },
     reserve: (input, waitUntil) =>
-      perform(readReserve, input, (check) => openReservation(runtime, check, tenant, waitUntil)),
-    settle: (input) =>
-      perform(readSettle, input, (settlement) => settleReservation(runtime, settlement, tenant)),
+      perform(readReserve, input, (check) =>
+        openReservation(touched(waitUntil), check, tenant, waitUntil),
+      ),
+    settle: (input, waitUntil) =>
+      perform(readSettle, input, (settlement) =>
+        settleReservation(touched(waitUntil), settlement, tenant),
+      ),
   };
 }
 

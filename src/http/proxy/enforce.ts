@@ -29,13 +29,15 @@ import { isPreflight, resolveAnnounced } from "./preflights.ts";
 export function enforce(runtime: Runtime, forward: Forward): Handler {
   return async function enforced(c) {
     const attributes = attributesOf(c.req.raw);
+    const waitUntil = waitUntilFrom(c);
+    runtime.control?.touch(waitUntil);
     return enforcePolicies(c.req.raw, applicablePolicies(runtime, attributes), {
       runtime,
       attributes,
       tenant: null,
       reservationTtlMs,
       forward,
-      waitUntil: waitUntilFrom(c),
+      waitUntil,
     });
   };
 }

@@ -6,14 +6,14 @@ import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
+import {
+  DeadlineExceeded,
+  platformRetries,
+  type WaitUntil,
+  withDeadline,
+} from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
-
-/**
- * The platform's default is five attempts in up to ten seconds, longer than a request should wait. 500 ms is the shortest
- * timeout it accepts; the deadline of a call is enforced here.
- */
-const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 
 const cooldownMs = 1_000;
 const maximumCooldowns = 1_024;
@@ -21,8 +21,7 @@ const maximumCooldowns = 1_024;
 type Objects = DurableObjectNamespace<RateLimiter>;
 type Stub = DurableObjectStub<RateLimiter>;
 
-/** Keeps the Worker running for work that continues after the response. */
-export type WaitUntil = (work: Promise<unknown>) => void;
+export type { WaitUntil };
 
 const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
 type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
@@ -100,24 +99,3 @@ export class ObjectCaller {
 /** A timed-out call may still be running, and an overloaded object must not get more calls. */
 const isTransient = (error: unknown): boolean =>
   !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;
-
-class DeadlineExceeded extends Error {
-  override readonly name = "DeadlineExceeded";
-}
-
-/** @throws DeadlineExceeded when the reply does not arrive in time; the call itself keeps running */
-async function withDeadline<Reply>(
-  { after }: Clock,
-  reply: Promise<Reply>,
-  timeoutMs: number,
-): Promise<Reply> {
-  const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const cancel = after(timeoutMs, () =>
-    reject(new DeadlineExceeded(`no answer within ${timeoutMs} ms`)),
-  );
-  try {
-    return await Promise.race([reply, deadline]);
-  } finally {
-    cancel();
-  }
-}

@@ -1,0 +1,93 @@
+/** The control plane's part in an isolate: the policies in force, and the beats that keep them up to date. */
+import type { Policy } from "../../config/index.ts";
+import { type Clock, platformClock } from "../../limiter/clock.ts";
+import { platformRetries, type WaitUntil } from "../../limiter/object-calls.ts";
+import type { StaleRules } from "../../limiter/protocol.ts";
+import { type BeatCall, type BeatReply, controlPlaneName, type PolicyInfo } from "../protocol.ts";
+import { type BeatSource, type Deployment, Heartbeat, noStatistics } from "./heartbeat.ts";
+import { RulesInEffect } from "./rules-in-effect.ts";
+
+/** The binding of the control plane object. */
+export interface ControlPlaneObjects {
+  readonly getByName: (
+    name: string,
+    options: { readonly retry: typeof platformRetries },
+  ) => { readonly beat: (call: BeatCall) => Promise<BeatReply> };
+}
+
+export interface ControlClientOptions {
+  /** The policies of the configuration. */
+  readonly policies: readonly Policy[];
+  readonly objects: ControlPlaneObjects;
+  /** The version of the code. */
+  readonly codeVersion: string;
+  /** A hash that differs when `KEY_SECRET` does, since key rules of another secret have no effect. */
+  readonly hash: (text: string) => Promise<string>;
+  readonly statistics?: BeatSource;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+}
+
+export class ControlClient {
+  readonly #rules: RulesInEffect;
+  readonly #heartbeat: Heartbeat;
+  readonly #clock: Clock;
+
+  constructor(options: ControlClientOptions) {
+    const { policies, objects, statistics = noStatistics, clock = platformClock, random } = options;
+    this.#clock = clock;
+    this.#rules = new RulesInEffect(policies);
+    this.#heartbeat = new Heartbeat({
+      isolate: crypto.randomUUID(),
+      rules: this.#rules,
+      statistics,
+      describe: describer(options),
+      // A new stub for each call: a stub that has thrown stays broken.
+      send: (call) => objects.getByName(controlPlaneName, { retry: platformRetries }).beat(call),
+      clock,
+      ...(random !== undefined && { random }),
+    });
+  }
+
+  /** The policies in force, in the order of the configuration. The same list until it changes. */
+  policies(nowMs: number = this.#clock.now()): readonly Policy[] {
+    return this.#rules.policies(nowMs);
+  }
+
+  /** Counts a request, and starts a beat alongside it if one is due. */
+  touch(waitUntil: WaitUntil): void {
+    this.#heartbeat.touch(this.#clock.now(), waitUntil);
+  }
+
+  /** Takes over the newer rules of an object's reply, and starts a beat, at most once a second. */
+  adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void {
+    this.#rules.adopt(rules);
+    this.#heartbeat.refresh(this.#clock.now(), waitUntil);
+  }
+}
+
+const hashLength = 16;
+
+/** Describes the deployment, as configured. */
+function describer({ policies, codeVersion, hash }: ControlClientOptions) {
+  // The value is kept, and not its promise: the platform may cancel the request that computes it.
+  let described: Deployment | null = null;
+  return async (): Promise<Deployment> => {
+    if (described !== null) return described;
+    const infos = policies.map(infoOf);
+    const whole = await hash(JSON.stringify({ deployment: [codeVersion, infos] }));
+    described = { deployment: whole.slice(0, hashLength), policies: infos };
+    return described;
+  };
+}
+
+const infoOf = ({ name, isDryRun, objects, limits }: Policy): PolicyInfo => ({
+  name,
+  mode: isDryRun ? "dry-run" : "enforce",
+  objects,
+  limits: limits.map((limit) => ({
+    name: limit.name,
+    limit: limit.limit,
+    windowMs: limit.windowMs,
+  })),
+});

@@ -1,0 +1,202 @@
+/**
+ * Sends beats to the control plane: counts go there, and newer rules come back. A beat runs alongside a request's own
+ * decision, which never waits for it. Without requests there are no beats.
+ */
+import type { Clock } from "../../limiter/clock.ts";
+import { type WaitUntil, withDeadline } from "../../limiter/object-calls.ts";
+import { errorText, report } from "../../observability/events.ts";
+import type {
+  BeatCall,
+  BeatReply,
+  KeyAlert,
+  PolicyInfo,
+  StatisticsBatch,
+  TailEntry,
+} from "../protocol.ts";
+import type { RulesInEffect } from "./rules-in-effect.ts";
+
+/** The statistics that beats carry. */
+export interface BeatSource {
+  /** Every batch that is not stored yet, the oldest first. Closes the current batch. */
+  readonly batches: () => readonly StatisticsBatch[];
+  /** Discards the batches up to this number. */
+  readonly stored: (seq: number) => void;
+  /** Whether a tail is open, after each reply. Entries need to be collected only then. */
+  readonly setTailed: (isTailed: boolean) => void;
+  /** Removes and returns the collected entries, at most 20. Called only while a tail is open. */
+  readonly tail: () => readonly TailEntry[];
+  /** Removes and returns the alerts since the last call. A beat that fails is repeated with its alerts. */
+  readonly alerts: () => readonly KeyAlert[];
+}
+
+export const noStatistics: BeatSource = {
+  batches: () => [],
+  stored: () => undefined,
+  setTailed: () => undefined,
+  tail: () => [],
+  alerts: () => [],
+};
+
+export interface Deployment {
+  readonly deployment: string;
+  readonly policies: readonly PolicyInfo[];
+}
+
+export interface HeartbeatParts {
+  readonly isolate: string;
+  readonly rules: RulesInEffect;
+  readonly statistics: BeatSource;
+  readonly describe: () => Promise<Deployment>;
+  readonly send: (call: BeatCall) => Promise<BeatReply>;
+  readonly clock: Clock;
+  /** A number from 0 up to 1, by which delays after failures differ between isolates. Default: they do not. */
+  readonly random?: () => number;
+}
+
+/** How old the rules may become before a request starts a beat. */
+const intervalMs = 5_000;
+const watchedIntervalMs = 1_000;
+/** Where no rule was ever made, a beat carries only counts: this interval and number of decisions, whichever is later. */
+const idleIntervalMs = 30_000;
+const idleDecisions = 20;
+/** The shortest time between two beats that stale replies start. */
+const staleIntervalMs = 1_000;
+
+const deadlineMs = 5_000;
+const firstRetryMs = 1_000;
+const mostAlerts = 64;
+
+interface Flight {
+  /** From 1, in the order of the beats. */
+  readonly number: number;
+  readonly sentAtMs: number;
+}
+
+export class Heartbeat {
+  readonly #parts: HeartbeatParts;
+  #flight: Flight | null = null;
+  #beats = 0;
+  /** The number of the latest beat that was answered. */
+  #answered = 0;
+  /** When the latest successful beat was sent: the rules are not older than that. */
+  #refreshedAtMs = Number.NEGATIVE_INFINITY;
+  #staleBeatAtMs = Number.NEGATIVE_INFINITY;
+  /** Requests since the latest beat was sent. */
+  #decisions = 0;
+  #failures = 0;
+  #failedAtMs = Number.NEGATIVE_INFINITY;
+  #retryAfterMs = 0;
+  /** Until a reply says otherwise, there may be rules. */
+  #hasRules = true;
+  #isWatched = false;
+  #isTailed = false;
+  #wantsPolicies = true;
+  #alerts: readonly KeyAlert[] = [];
+
+  constructor(parts: HeartbeatParts) {
+    this.#parts = parts;
+  }
+
+  /** Counts a request, and starts a beat if one is due. */
+  touch(nowMs: number, waitUntil: WaitUntil): void {
+    this.#decisions++;
+    if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
+  }
+
+  /** Starts a beat because an object has seen newer rules. */
+  refresh(nowMs: number, waitUntil: WaitUntil): void {
+    this.#hasRules = true;
+    if (isWithin(staleIntervalMs, this.#staleBeatAtMs, nowMs) || !this.#mayBeat(nowMs)) return;
+    this.#staleBeatAtMs = nowMs;
+    this.#beat(nowMs, waitUntil);
+  }
+
+  #isDue(nowMs: number): boolean {
+    if (this.#isWatched) return !isWithin(watchedIntervalMs, this.#refreshedAtMs, nowMs);
+    if (this.#hasRules) return !isWithin(intervalMs, this.#refreshedAtMs, nowMs);
+    return (
+      this.#decisions >= idleDecisions && !isWithin(idleIntervalMs, this.#refreshedAtMs, nowMs)
+    );
+  }
+
+  /** False while a beat is in flight, and for a while after one has failed. */
+  #mayBeat(nowMs: number): boolean {
+    const flight = this.#flight;
+    if (flight !== null) {
+      if (isWithin(deadlineMs, flight.sentAtMs, nowMs)) return false;
+      // The platform may cancel the work of a request, together with its timers.
+      this.#fail(flight, nowMs, `no answer within ${deadlineMs} ms`);
+    }
+    return !isWithin(this.#retryAfterMs, this.#failedAtMs, nowMs);
+  }
+
+  #beat(nowMs: number, waitUntil: WaitUntil): void {
+    const flight = { number: ++this.#beats, sentAtMs: nowMs };
+    this.#flight = flight;
+    this.#decisions = 0;
+    waitUntil(this.#send(flight));
+  }
+
+  async #send(flight: Flight): Promise<void> {
+    const { clock, send } = this.#parts;
+    try {
+      const replying = this.#call().then(send);
+      const receiving = replying.then((reply) => this.#receive(flight, reply));
+      await withDeadline(clock, receiving, deadlineMs);
+    } catch (error) {
+      this.#fail(flight, clock.now(), errorText(error));
+    }
+  }
+
+  async #call(): Promise<BeatCall> {
+    const { isolate, rules, statistics, describe } = this.#parts;
+    const { deployment, policies } = await describe();
+    this.#alerts = [...this.#alerts, ...statistics.alerts()].slice(-mostAlerts);
+    return {
+      isolate,
+      ...rules.known,
+      deployment,
+      ...(this.#wantsPolicies && { policies }),
+      batches: statistics.batches(),
+      tail: this.#isTailed ? statistics.tail() : [],
+      alerts: this.#alerts,
+    };
+  }
+
+  /** Handles a reply, also one after the deadline. */
+  #receive(flight: Flight, reply: BeatReply): void {
+    const { rules, statistics } = this.#parts;
+    rules.adoptReply(reply);
+    statistics.stored(reply.storedSeq);
+    // A later beat has newer answers.
+    if (flight.number < this.#answered) return;
+    this.#answered = flight.number;
+    this.#refreshedAtMs = flight.sentAtMs;
+    this.#failures = 0;
+    this.#retryAfterMs = 0;
+    this.#hasRules = reply.hasRules;
+    this.#isWatched = reply.isWatched;
+    this.#isTailed = reply.isTailed;
+    this.#wantsPolicies = reply.wantsPolicies;
+    this.#alerts = [];
+    statistics.setTailed(reply.isTailed);
+    if (this.#flight === flight) this.#flight = null;
+  }
+
+  #fail(flight: Flight, nowMs: number, error: string): void {
+    if (this.#flight !== flight) return;
+    this.#flight = null;
+    if (this.#failures === 0) report({ event: "control-plane-silent", error });
+    // With rules, attempts are as frequent as beats: rules must be in force soon after the control plane is back.
+    const longestMs = this.#hasRules || this.#isWatched ? intervalMs : idleIntervalMs;
+    const delayMs = Math.min(firstRetryMs * 2 ** this.#failures, longestMs);
+    const { random } = this.#parts;
+    this.#failedAtMs = nowMs;
+    this.#retryAfterMs = random === undefined ? delayMs : delayMs * (0.5 + random() / 2);
+    this.#failures = Math.min(this.#failures + 1, 16);
+  }
+}
+
+/** Whether less than `lengthMs` have passed since an instant. False when the clock has stepped back. */
+const isWithin = (lengthMs: number, sinceMs: number, nowMs: number): boolean =>
+  nowMs >= sinceMs && nowMs - sinceMs < lengthMs;
