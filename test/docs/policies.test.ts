@@ -15,9 +15,10 @@ function problemsOf(written: object): string[] {
   return problems;
 }
 
+/** A policy without its written form, which differs when a default is stated. */
 function policyOf(written: object): unknown {
   expect(problemsOf(written)).toEqual([]);
-  return readPolicy("", "", written, () => undefined);
+  return { ...readPolicy("", "", written, () => undefined), written: null };
 }
 
 /** The names in the problem of an unknown field. */

@@ -21,10 +21,16 @@ it.each(withExample)("the example of the variable $name is valid", ({ name, exam
   expect(readConfiguration({ text: [...others, example].join("\n") }).problems).toEqual([]);
 });
 
+/** A configuration without the written form of its policies, which differs when a default is stated. */
+function read(set: object): unknown {
+  const config = configOf({ ...set });
+  return { ...config, policies: config.policies.map((policy) => ({ ...policy, written: null })) };
+}
+
 it.each(withDefault(variables))(
   "the page states the default of the variable $name",
   ({ name, default: fallback }) => {
-    expect(configOf({ [name]: valueOf(fallback) })).toEqual(configOf({}));
+    expect(read({ [name]: valueOf(fallback) })).toEqual(read({}));
   },
 );
 

@@ -123,11 +123,12 @@ describe("the first matching override", () => {
     const resolution = resolveKey(policy, requestTo("/", { headers: visitor }), {});
     expect(resolution).toMatchObject({ parts: plain.key, values: [address] });
     expect(
-      resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0 },
+      resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0, written: 0 },
     ).toEqual({
       ...plain,
       limits: 0,
       keyRules: 0,
+      written: 0,
     });
   });
 
@@ -329,6 +330,7 @@ describe("a caller who names a key", () => {
     expect(resolution).toEqual({
       kind: "charge",
       policy: { ...policyOf(fields), limits: policyOf({ limits: "9/s" }).limits },
+      source: { field: "overrides", rule: null, index: 0 },
       values: request.kind === "charge" && request.values,
     });
   });
