@@ -40,7 +40,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   control: { from: ["config", "limiter"], packages: none },
   "control/object": {
-    from: ["config", "observability", "limiter", "control"],
+    from: ["validation", "config", "observability", "limiter", "control"],
     packages: /^cloudflare:workers$/,
   },
   "control/client": {

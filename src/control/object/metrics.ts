@@ -1,0 +1,160 @@
+/** The metrics in the Prometheus text format, version 0.0.4. No metric has a label per key. */
+import { latencyBoundsMs, outcomeNames, type PolicyInfo } from "../protocol.ts";
+import type { Tally } from "./statistics-tally.ts";
+
+export interface MetricsInput {
+  /** Counts that never decrease. */
+  readonly totals: Tally;
+  readonly policies: readonly PolicyInfo[];
+  /** Live rules by policy and kind. */
+  readonly rules: readonly {
+    readonly policy: string;
+    readonly kind: string;
+    readonly count: number;
+  }[];
+  readonly pendingRules: number;
+  readonly epochMs: number;
+  /** The number of the last change. */
+  readonly version: number;
+  /** Null before the first beat. */
+  readonly lastBeatMs: number | null;
+}
+
+type Labels = Readonly<Record<string, string>>;
+type Sample = readonly [labels: Labels, value: number, suffix?: string];
+type MetricType = "counter" | "gauge" | "histogram";
+
+/** The modes of `headgate_fallback_decisions_total`, which are those of `onError`. */
+const fallbackModes = ["local", "open", "closed"] as const;
+
+/** The content type of `metricsText`. */
+export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+export function metricsText(input: MetricsInput): string {
+  const { totals, policies, rules, pendingRules, epochMs, version, lastBeatMs } = input;
+  const names = [...new Set([...policies.map(({ name }) => name), ...totals.policies])].toSorted();
+  const counters = countersOf(totals, names);
+  const limits = policies.flatMap(({ name: policy, limits: own }) =>
+    own.map((each) => ({ ...each, labels: { policy, limit: each.name } })),
+  );
+  return [
+    ...counters,
+    metric(
+      "limit",
+      "gauge",
+      "Units that the limit allows per window, for a key without overrides or rules of its own.",
+      limits.map(({ labels, limit }) => [labels, limit]),
+    ),
+    metric(
+      "limit_window_seconds",
+      "gauge",
+      "Length of the limit's window.",
+      limits.map(({ labels, windowMs }) => [labels, windowMs / 1_000]),
+    ),
+    metric(
+      "rules",
+      "gauge",
+      "Runtime rules that have not expired.",
+      rules.map(({ policy, kind, count }) => [{ policy, kind }, count]),
+    ),
+    metric(
+      "pending_rules",
+      "gauge",
+      "Key rules that the object of their key has not confirmed yet.",
+      [[{}, pendingRules]],
+    ),
+    metric("control_plane_version", "gauge", "Number of the last change of a rule.", [
+      [{}, version],
+    ]),
+    metric(
+      "control_plane_epoch_seconds",
+      "gauge",
+      "Unix time at which the control plane was created or its storage was restored.",
+      [[{}, epochMs / 1_000]],
+    ),
+    metric(
+      "last_beat_timestamp_seconds",
+      "gauge",
+      "Unix time of the last beat of any isolate. Isolates send beats only while they receive requests.",
+      lastBeatMs === null ? [] : [[{}, lastBeatMs / 1_000]],
+    ),
+  ].join("");
+}
+
+function countersOf(totals: Tally, policies: readonly string[]): string[] {
+  const each = policies.map((policy) => ({ policy, counts: totals.of(policy) }));
+  return [
+    metric(
+      "decisions_total",
+      "counter",
+      "Decisions by policy and outcome.",
+      each.flatMap(({ policy, counts }) =>
+        outcomeNames.map((outcome): Sample => [{ policy, outcome }, counts.outcomes[outcome] ?? 0]),
+      ),
+    ),
+    metric(
+      "near_limit_decisions_total",
+      "counter",
+      "Decisions after which less than 20 % of a limit was left.",
+      each.map(({ policy, counts }) => [{ policy }, counts.nearLimit]),
+    ),
+    metric(
+      "decision_duration_seconds",
+      "histogram",
+      "Duration of decisions that called a Durable Object.",
+      each.flatMap(({ policy, counts }) => histogram(policy, counts.latency, counts.latencySumMs)),
+    ),
+    metric(
+      "fallback_decisions_total",
+      "counter",
+      "Decisions by onError, because the Durable Object did not answer.",
+      each.flatMap(({ policy, counts }) =>
+        fallbackModes.map((mode): Sample => [
+          { policy, mode },
+          counts.outcomes[`fallback-${mode}`] ?? 0,
+        ]),
+      ),
+    ),
+    metric("origin_failures_total", "counter", "Requests that the origin did not answer.", [
+      [{}, totals.originFailures],
+    ]),
+  ];
+}
+
+/** Cumulative buckets, the sum and the count. */
+function histogram(
+  policy: string,
+  latency: readonly (readonly [bucket: number, decisions: number])[],
+  sumMs: number,
+): Sample[] {
+  const decisions = new Map(latency);
+  let count = 0;
+  const buckets = latencyBoundsMs.map((boundMs, index): Sample => {
+    count += decisions.get(index) ?? 0;
+    return [{ policy, le: String(boundMs / 1_000) }, count, "_bucket"];
+  });
+  const all = count + (decisions.get(latencyBoundsMs.length) ?? 0);
+  return [
+    ...buckets,
+    [{ policy, le: "+Inf" }, all, "_bucket"],
+    [{ policy }, sumMs / 1_000, "_sum"],
+    [{ policy }, all, "_count"],
+  ];
+}
+
+/** The lines of one metric; only its description when it has no samples. */
+function metric(name: string, type: MetricType, help: string, samples: readonly Sample[]): string {
+  const full = `headgate_${name}`;
+  const lines = samples.map(
+    ([labels, value, suffix = ""]) => `${full}${suffix}${labelText(labels)} ${value}\n`,
+  );
+  return `# HELP ${full} ${help}\n# TYPE ${full} ${type}\n${lines.join("")}`;
+}
+
+function labelText(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+const escaped = (value: string): string =>
+  value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");

@@ -1,0 +1,211 @@
+/**
+ * The statistics of all isolates. What is counted is open until it is written: the object may lose its memory at any time, and isolates
+ * send each batch again until a beat's answer says that it is stored. The open state is one row with the current minutes, the
+ * numbers of the counted batches, the totals and the lists of the current hour, so that it is consistent after every crash.
+ *
+ * Rows are the cost. One isolate that decides ten times a second, with a beat each five seconds, writes the open state each 30
+ * seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add about 3,000 rows.
+ */
+import { errorText, report } from "../../observability/events.ts";
+import { isRecord } from "../../validation/problems.ts";
+import type {
+  BeatCall,
+  Statistics as StatisticsAnswer,
+  StatisticsQuery,
+  TopKey,
+  TopQuery,
+} from "../protocol.ts";
+import type { Task } from "./scheduler.ts";
+import { CountedBatches } from "./statistics-batches.ts";
+import { stepsOf, pointsOf } from "./statistics-query.ts";
+import { floorTo, hourMs, minuteMs, StatisticsRows } from "./statistics-rows.ts";
+import { Tally } from "./statistics-tally.ts";
+import type { ControlStorage } from "./storage.ts";
+import { TopKeys } from "./top-keys.ts";
+
+/** How long counts may be open while beats come. */
+const longestOpenMs = 30_000;
+/** After a longer gap the object may hibernate before the next beat, so the beat is written at once. */
+const longestGapMs = 8_000;
+/** A minute stays open for this long after its end, for batches that come late. */
+const lateMs = minuteMs;
+
+/** Receives each finished minute. After a crash, a minute may be finished again. */
+export type MinuteListener = (atMs: number, minute: Tally) => void;
+
+export class StatisticsStore implements Task {
+  readonly #storage: ControlStorage;
+  readonly #rows: StatisticsRows;
+  readonly #top: TopKeys;
+  readonly #batches: CountedBatches;
+  /** The minutes that are not written yet. */
+  readonly #minutes = new Map<number, Tally>();
+  readonly #totals: Tally;
+  /** The totals as they are stored: these never decrease. */
+  #storedTotals: Tally;
+  /** The hours before this instant have their rows. */
+  #rolledUpToMs: number;
+  #writtenMs = Number.NEGATIVE_INFINITY;
+  #lastBeatMs = Number.NEGATIVE_INFINITY;
+  #isOpen = false;
+  #retentionDueMs: number | null;
+  readonly #onMinute: MinuteListener;
+
+  constructor(storage: ControlStorage, nowMs: number, onMinute: MinuteListener = () => undefined) {
+    this.#storage = storage;
+    this.#onMinute = onMinute;
+    this.#rows = new StatisticsRows(storage.sql);
+    const stored = this.#rows.readState();
+    const state = isRecord(stored) ? stored : {};
+    this.#top = new TopKeys(storage.sql, state["top"]);
+    this.#batches = CountedBatches.revived(state["batches"]);
+    const minutes: unknown[] = Array.isArray(state["minutes"]) ? state["minutes"] : [];
+    for (const minute of minutes) {
+      const [atMs, tally]: unknown[] = Array.isArray(minute) ? minute : [];
+      if (typeof atMs === "number") this.#minutes.set(atMs, Tally.revived(tally));
+    }
+    this.#totals = Tally.revived(state["totals"]);
+    this.#storedTotals = Tally.revived(state["totals"]);
+    this.#rolledUpToMs = typeof state["rolledUpToMs"] === "number" ? state["rolledUpToMs"] : 0;
+    if (typeof state["lastBeatMs"] === "number") this.#lastBeatMs = state["lastBeatMs"];
+    this.#retentionDueMs = this.#nextRetentionMs(nowMs);
+  }
+
+  /** Counts the batches of a beat. Returns the number up to which the isolate's batches are stored. */
+  record({ isolate, batches, tail }: BeatCall, nowMs: number): number {
+    if (batches.length > 0) this.#batches.see(isolate, nowMs);
+    for (const batch of batches) {
+      const closedAtMs = nowMs - batch.agoMs;
+      if (!this.#batches.count(isolate, batch.seq, closedAtMs)) continue;
+      this.#minuteOf(closedAtMs, nowMs).add(batch);
+      this.#totals.add(batch);
+      this.#top.add(batch.policies, nowMs);
+    }
+    for (const { policy, key, sealed } of tail) this.#top.addSealed(policy, key, sealed, nowMs);
+    this.#isOpen ||= batches.length > 0;
+    const isAfterGap = Math.abs(nowMs - this.#lastBeatMs) > longestGapMs;
+    const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestOpenMs;
+    this.#lastBeatMs = nowMs;
+    if (this.#isOpen && (isAfterGap || isLongOpen || this.#top.hasEnded)) this.write(nowMs);
+    return this.#batches.storedSeq(isolate);
+  }
+
+  /** The counts of the current and the previous minute. */
+  recent(nowMs: number): Tally {
+    const recent = new Tally();
+    for (const [atMs, minute] of this.#minutes) {
+      if (nowMs - atMs < 2 * minuteMs) recent.add(minute.toJSON());
+    }
+    return recent;
+  }
+
+  /** The counts since the control plane was created, as far as they are stored. They never decrease. */
+  totals(nowMs: number): Tally {
+    if (this.#isOpen && nowMs - this.#writtenMs >= longestOpenMs) this.write(nowMs);
+    return this.#storedTotals;
+  }
+
+  /** Null before the first beat. */
+  get lastBeatMs(): number | null {
+    return this.#lastBeatMs === Number.NEGATIVE_INFINITY ? null : this.#lastBeatMs;
+  }
+
+  /**
+   * The counts by step and policy. There is no point for a step in which a policy decided nothing: a plot shows 0 there. Steps
+   * are whole minutes of the last 24 hours, or whole hours of the last 90 days. The answer states the step that it has.
+   */
+  statistics(query: StatisticsQuery, nowMs: number): StatisticsAnswer {
+    const { period, fromMs, toMs, stepMs } = stepsOf(query, nowMs);
+    const open = new Map([...this.#minutes].filter(([atMs]) => atMs >= fromMs && atMs < toMs));
+    const rolledUpToMs = period === "hours" ? Math.max(fromMs, this.#rolledUpToMs) : fromMs;
+    const rows = [
+      ...(period === "hours" ? this.#rows.read("hours", fromMs, toMs) : []),
+      ...this.#rows.read("minutes", rolledUpToMs, toMs),
+      ...open,
+    ];
+    return { fromMs, toMs, stepMs, ...pointsOf(rows, stepMs, query.policy) };
+  }
+
+  top(query: TopQuery, nowMs: number): readonly TopKey[] {
+    return this.#top.top(query, nowMs);
+  }
+
+  /** The sealed name of a key in the lists or the tail of the last 24 hours; null when none is known. */
+  sealedKey(policy: string, key: string, nowMs: number): string | null {
+    return this.#top.sealedKey(policy, key, nowMs);
+  }
+
+  dueAtMs(): number | null {
+    return this.#retentionDueMs;
+  }
+
+  /** Finishes minutes and hours when no beats come any more, and deletes old rows. */
+  run(nowMs: number): void {
+    this.#top.endHour(nowMs);
+    this.write(nowMs);
+    this.#rows.deleteOld(nowMs);
+    this.#top.deleteOld(nowMs);
+    this.#retentionDueMs = this.#nextRetentionMs(nowMs);
+  }
+
+  /** Writes the open state, and the rows of minutes and hours that are over. */
+  write(nowMs: number): void {
+    const finished = [...this.#minutes].filter(([atMs]) => nowMs - atMs >= minuteMs + lateMs);
+    const open = [...this.#minutes].filter(([atMs]) => nowMs - atMs < minuteMs + lateMs);
+    const rolledUpToMs = floorTo(hourMs, nowMs - lateMs);
+    const firstMs = Math.min(rolledUpToMs, ...finished.map(([atMs]) => floorTo(hourMs, atMs)));
+    const totals = this.#totals.toJSON();
+    try {
+      this.#storage.transactionSync(() => {
+        // Minutes of a day ago come first: the finished ones take their place.
+        this.#rollUp(firstMs);
+        for (const [atMs, minute] of finished) this.#rows.add("minutes", atMs, minute);
+        this.#rollUp(rolledUpToMs);
+        this.#top.write();
+        this.#rows.writeState({
+          minutes: open,
+          batches: this.#batches,
+          totals,
+          top: this.#top,
+          rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
+          lastBeatMs: this.lastBeatMs,
+        });
+      });
+    } catch (error) {
+      // The counts stay open. Isolates keep their batches, and the next beat tries again.
+      report({ event: "control-plane-failed", error: errorText(error) });
+      return;
+    }
+    this.#rolledUpToMs = Math.max(rolledUpToMs, this.#rolledUpToMs);
+    this.#storedTotals = Tally.revived(totals);
+    this.#batches.markStored();
+    this.#top.markStored();
+    for (const [atMs] of finished) this.#minutes.delete(atMs);
+    this.#isOpen = false;
+    this.#writtenMs = nowMs;
+    this.#retentionDueMs ??= nowMs + hourMs;
+    for (const [atMs, minute] of finished) this.#onMinute(atMs, minute);
+  }
+
+  #rollUp(toMs: number): void {
+    if (toMs > this.#rolledUpToMs) this.#rows.rollUp(this.#rolledUpToMs, toMs);
+  }
+
+  /** The minute in which a batch was closed if it is open, else the current one. */
+  #minuteOf(closedAtMs: number, nowMs: number): Tally {
+    const closedIn = floorTo(minuteMs, closedAtMs);
+    const atMs = nowMs - closedIn < minuteMs + lateMs ? closedIn : floorTo(minuteMs, nowMs);
+    const minute = this.#minutes.get(atMs) ?? new Tally();
+    this.#minutes.set(atMs, minute);
+    return minute;
+  }
+
+  /** At most once an hour: each alarm costs. */
+  #nextRetentionMs(nowMs: number): number | null {
+    const dueAtMs = [this.#rows.nextDeletionMs(), this.#top.nextDeletionMs()].filter(
+      (atMs) => atMs !== null,
+    );
+    if (this.#minutes.size > 0) dueAtMs.push(nowMs + hourMs);
+    return dueAtMs.length === 0 ? null : Math.max(nowMs + hourMs, Math.min(...dueAtMs));
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * The most denied keys and the greatest spenders of each policy, by hour. The lists of the current hour are part of the open state of
+ * the statistics. Those of the 23 hours before it have a row for each hour and policy, which a day later is overwritten.
+ */
+import { isRecord } from "../../validation/problems.ts";
+import type { PolicyCounts, TopKey, TopQuery } from "../protocol.ts";
+import { SpaceSaving, type TopList } from "../space-saving.ts";
+import { dayMs, floorTo, hourMs, parsedJson } from "./statistics-rows.ts";
+import type { Sql } from "./storage.ts";
+
+/** The most keys in the merged list of an hour. */
+const slots = 1_024;
+/** The most sealed names of an hour and policy, and the longest: a row has at most 2 MB. */
+const mostSealed = 512;
+const longestSealed = 1_024;
+const hoursADay = dayMs / hourMs;
+
+class PolicyTop {
+  readonly denied = new SpaceSaving(slots);
+  readonly spenders = new SpaceSaving(slots);
+  /** By key. The one that was seen last is the last. */
+  readonly #sealed = new Map<string, string>();
+
+  add({ topDenied, mostOtherDenied, topSpenders, mostOtherSpent }: PolicyCounts): void {
+    this.denied.merge({ keys: topDenied, mostOther: mostOtherDenied ?? 0 });
+    this.spenders.merge({ keys: topSpenders, mostOther: mostOtherSpent ?? 0 });
+    for (const { key, sealed } of [...topDenied, ...topSpenders]) this.addSealed(key, sealed);
+  }
+
+  addSealed(key: string, sealed: string | undefined): void {
+    if (sealed === undefined || sealed.length > longestSealed) return;
+    this.#sealed.delete(key);
+    this.#sealed.set(key, sealed);
+    if (this.#sealed.size <= mostSealed) return;
+    const [oldest = ""] = this.#sealed.keys();
+    this.#sealed.delete(oldest);
+  }
+
+  sealed(key: string): string | undefined {
+    return this.#sealed.get(key);
+  }
+
+  toJSON(): unknown {
+    const sealed = [...this.#sealed];
+    return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed };
+  }
+
+  /** Reads the JSON of `toJSON`. Leaves out what this version did not write. */
+  static revived(stored: unknown): PolicyTop {
+    const revived = new PolicyTop();
+    if (!isRecord(stored)) return revived;
+    revived.denied.merge(listIn(stored["denied"]));
+    revived.spenders.merge(listIn(stored["spenders"]));
+    const sealed: unknown[] = Array.isArray(stored["sealed"]) ? stored["sealed"] : [];
+    for (const pair of sealed) {
+      const [key, name]: unknown[] = Array.isArray(pair) ? pair : [];
+      if (typeof key === "string" && typeof name === "string") revived.addSealed(key, name);
+    }
+    return revived;
+  }
+}
+
+function listJson(sketch: SpaceSaving): unknown {
+  const { keys, mostOther } = sketch.top(slots);
+  return [mostOther, ...keys.map(({ key, count, error }) => [key, count, error])];
+}
+
+function listIn(stored: unknown): TopList {
+  const [mostOther, ...rows]: unknown[] = Array.isArray(stored) ? stored : [];
+  const keys = rows.flatMap((row) => {
+    const [key, count, error]: unknown[] = Array.isArray(row) ? row : [];
+    const isKey = typeof key === "string" && typeof count === "number" && typeof error === "number";
+    return isKey ? [{ key, count, error }] : [];
+  });
+  return { keys, mostOther: typeof mostOther === "number" ? mostOther : 0 };
+}
+
+interface Hour {
+  readonly atMs: number;
+  readonly policies: Map<string, PolicyTop>;
+}
+
+export class TopKeys {
+  readonly #sql: Sql;
+  #current: Hour;
+  /** Ended hours whose rows are not written yet. */
+  #ended: Hour[] = [];
+
+  /** @param state the last `toJSON` that was stored */
+  constructor(sql: Sql, state: unknown) {
+    this.#sql = sql;
+    sql.exec(
+      "CREATE TABLE IF NOT EXISTS top_keys (slot INTEGER NOT NULL, policy TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, policy)) WITHOUT ROWID",
+    );
+    const { atMs, policies } = isRecord(state) ? state : {};
+    this.#current = {
+      atMs: typeof atMs === "number" ? atMs : 0,
+      policies: new Map(
+        Object.entries(isRecord(policies) ? policies : {}).map(([policy, stored]) => [
+          policy,
+          PolicyTop.revived(stored),
+        ]),
+      ),
+    };
+  }
+
+  /** Whether an hour has ended whose rows must be written. */
+  get hasEnded(): boolean {
+    return this.#ended.length > 0;
+  }
+
+  add(policies: Readonly<Record<string, PolicyCounts>>, nowMs: number): void {
+    this.endHour(nowMs);
+    for (const [policy, counts] of Object.entries(policies)) this.#top(policy).add(counts);
+  }
+
+  /** Notes the sealed name of a key that may be in no list, such as one of the tail. */
+  addSealed(policy: string, key: string, sealed: string | undefined, nowMs: number): void {
+    if (sealed === undefined) return;
+    this.endHour(nowMs);
+    this.#top(policy).addSealed(key, sealed);
+  }
+
+  /** Ends the current hour if it is over. */
+  endHour(nowMs: number): void {
+    const atMs = floorTo(hourMs, nowMs);
+    // An hour earlier than the current one comes from a clock that stepped back.
+    if (atMs <= this.#current.atMs) return;
+    if (this.#current.policies.size > 0) this.#ended.push(this.#current);
+    this.#current = { atMs, policies: new Map() };
+  }
+
+  /** Writes the rows of ended hours. Call `markStored` when the transaction is committed. */
+  write(): void {
+    for (const { atMs, policies } of this.#ended) {
+      for (const [policy, top] of policies) {
+        this.#sql.exec(
+          "INSERT OR REPLACE INTO top_keys (slot, policy, at, body) VALUES (?, ?, ?, ?)",
+          (atMs / hourMs) % hoursADay,
+          policy,
+          atMs,
+          JSON.stringify(top),
+        );
+      }
+    }
+  }
+
+  markStored(): void {
+    this.#ended = [];
+  }
+
+  /** The lists of the current hour. */
+  toJSON(): unknown {
+    return { atMs: this.#current.atMs, policies: Object.fromEntries(this.#current.policies) };
+  }
+
+  /** The most frequent keys of the last 24 hours: the current hour and the 23 before it. */
+  top({ policy, by, limit }: TopQuery, nowMs: number): readonly TopKey[] {
+    const hours = this.#hours(policy, nowMs);
+    const merged = new SpaceSaving(slots);
+    for (const hour of hours)
+      merged.merge((by === "denied" ? hour.denied : hour.spenders).top(slots));
+    return merged.top(limit).keys.map((each) => {
+      const sealed = sealedIn(hours, each.key);
+      return sealed === null ? each : { ...each, sealed };
+    });
+  }
+
+  sealedKey(policy: string, key: string, nowMs: number): string | null {
+    return sealedIn(this.#hours(policy, nowMs), key);
+  }
+
+  /** Deletes rows of hours that began a day ago or earlier. */
+  deleteOld(nowMs: number): void {
+    this.#sql.exec("DELETE FROM top_keys WHERE at <= ?", nowMs - dayMs);
+  }
+
+  /** When the first row will be too old; null when there is none. */
+  nextDeletionMs(): number | null {
+    const [first] = this.#sql
+      .exec<{ at: number | null }>("SELECT min(at) AS at FROM top_keys")
+      .toArray();
+    return first?.at == null ? null : first.at + dayMs;
+  }
+
+  /** The hours of the policy that began less than a day ago, the newest first. */
+  #hours(policy: string, nowMs: number): PolicyTop[] {
+    const fromMs = floorTo(hourMs, nowMs) - dayMs;
+    const rows = this.#sql
+      .exec<{
+        body: string;
+      }>("SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC", policy, fromMs)
+      .toArray();
+    const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
+    return [
+      ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
+      ...rows.map(({ body }) => PolicyTop.revived(parsedJson(body))),
+    ];
+  }
+
+  #top(policy: string): PolicyTop {
+    const top = this.#current.policies.get(policy) ?? new PolicyTop();
+    this.#current.policies.set(policy, top);
+    return top;
+  }
+}
+
+/** The newest sealed name. */
+const sealedIn = (hours: readonly PolicyTop[], key: string): string | null => {
+  for (const hour of hours) {
+    const sealed = hour.sealed(key);
+    if (sealed !== undefined) return sealed;
+  }
+  return null;
+};
