@@ -2,7 +2,7 @@
  * Exports finished minutes to Workers Analytics Engine: one data point for each policy and minute, never one for each decision. After
  * a crash of the object a minute may be exported twice, or not at all.
  */
-import { type OutcomeName, outcomeNames } from "../protocol.ts";
+import { outcomeNames } from "../protocol.ts";
 import { minuteMs } from "./statistics-rows.ts";
 import { decisionsIn, type Tally } from "./statistics-tally.ts";
 
@@ -24,7 +24,7 @@ export const exportedDoubles = [
   "near-limit",
   "latency-sum-ms",
   "latency-count",
-] as const satisfies readonly (OutcomeName | string)[];
+] as const;
 
 /** The platform accepts this number of points in one event. */
 const mostPoints = 25;

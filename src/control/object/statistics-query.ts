@@ -6,12 +6,12 @@ import {
   hoursKeptMs,
   minuteMs,
   minutesKeptMs,
-  type Period,
+  type StoredPeriod,
 } from "./statistics-rows.ts";
 import { Tally } from "./statistics-tally.ts";
 
 interface Steps {
-  readonly period: Period;
+  readonly period: StoredPeriod;
   readonly fromMs: number;
   readonly toMs: number;
   readonly stepMs: number;

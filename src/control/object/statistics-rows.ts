@@ -1,7 +1,7 @@
 /**
  * The stored rows of statistics: one for each finished minute of a day, one for each hour of 90 days, and the open state. Minutes
- * and hours are rings: a row takes the place of the row one day, or 90 days, before it. So nothing has to be deleted while
- * traffic lasts, and each row that would be deleted costs as much as one that is written.
+ * and hours are rings: a row takes the place of the row one day, or 90 days, before it. While traffic lasts, nothing has to be
+ * deleted, since a deletion costs as much as a write.
  */
 import type { Sql } from "./storage.ts";
 import { Tally } from "./statistics-tally.ts";
@@ -13,9 +13,9 @@ export const dayMs = 24 * hourMs;
 export const minutesKeptMs = dayMs;
 export const hoursKeptMs = 90 * dayMs;
 
-export type Period = "minutes" | "hours";
+export type StoredPeriod = "minutes" | "hours";
 
-const lengths: Readonly<Record<Period, { readonly ms: number; readonly slots: number }>> = {
+const lengths: Readonly<Record<StoredPeriod, { readonly ms: number; readonly slots: number }>> = {
   minutes: { ms: minuteMs, slots: minutesKeptMs / minuteMs },
   hours: { ms: hourMs, slots: hoursKeptMs / hourMs },
 };
@@ -50,7 +50,7 @@ export class StatisticsRows {
   }
 
   /** The rows of instants from `fromMs`, and before `toMs`, in their order. */
-  read(period: Period, fromMs: number, toMs: number): [atMs: number, tally: Tally][] {
+  read(period: StoredPeriod, fromMs: number, toMs: number): [atMs: number, tally: Tally][] {
     const rows = this.#sql
       .exec<{
         at: number;
@@ -61,13 +61,13 @@ export class StatisticsRows {
   }
 
   /** Writes the row of a minute or an hour. Adds to the row that it has, which it has when the clock stepped back. */
-  add(period: Period, atMs: number, tally: Tally): void {
+  add(period: StoredPeriod, atMs: number, tally: Tally): void {
     const [[, stored] = []] = this.read(period, atMs, atMs + 1);
     stored?.add(tally.toJSON());
     this.replace(period, atMs, stored ?? tally);
   }
 
-  replace(period: Period, atMs: number, tally: Tally): void {
+  replace(period: StoredPeriod, atMs: number, tally: Tally): void {
     const { ms, slots } = lengths[period];
     this.#sql.exec(
       `INSERT OR REPLACE INTO ${period} (slot, at, body) VALUES (?, ?, ?)`,

@@ -1,5 +1,5 @@
 /**
- * The statistics of all isolates. What is counted is open until it is written: the object may lose its memory at any time, and isolates
+ * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time, and isolates
  * send each batch again until a beat's answer says that it is stored. The open state is one row with the current minutes, the
  * numbers of the counted batches, the totals and the lists of the current hour, so that it is consistent after every crash.
  *

@@ -158,4 +158,8 @@ function sums(store: StatisticsStore, stepMs: number, nowMs: number): Record<str
 }
 
 const nonZero = (counted: ReadonlyMap<string, number>): Record<string, number> =>
-  Object.fromEntries([...counted].filter(([, count]) => count > 0).toSorted());
+  Object.fromEntries(
+    [...counted]
+      .filter(([, count]) => count > 0)
+      .toSorted(([one], [other]) => (one < other ? -1 : 1)),
+  );
