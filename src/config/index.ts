@@ -1,5 +1,6 @@
 /** Reads wrangler vars into a valid Config, or reports every problem at once. */
 import { type AdminSettings, readAdmin } from "./admin.ts";
+import { type AlertSettings, alertWarnings, readAlerts } from "./alerts.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
@@ -13,6 +14,7 @@ import { readCheckPath } from "./check-path.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 
 export type { AccessSettings, AdminSettings } from "./admin.ts";
+export { type AlertSettings, alertSettings } from "./alerts.ts";
 export { type Address, parseAddress, isWithin } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban } from "./ban.ts";
@@ -96,6 +98,8 @@ export interface Config extends Policies {
   readonly checkTokens: readonly CheckToken[];
   /** Null without credentials (`ADMIN_TOKENS`, `ACCESS_TEAM`): there is no admin API then. */
   readonly admin: AdminSettings | null;
+  /** Null when no alerts are sent. */
+  readonly alerts: AlertSettings | null;
   readonly keySecret: string;
   /** Null when no verification key is set. */
   readonly jwt: JwtSettings | null;
@@ -124,6 +128,7 @@ export function parseConfig(variables: Variables): Config {
     warnings: [
       ...warnings,
       ...jwtWarnings(jwt),
+      ...alertWarnings(env, isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM)),
       ...preflightWarnings(env.PREFLIGHT_LIMITS, policies),
     ],
     preflights: readPreflights(env.PREFLIGHT_LIMITS, policies, report),
@@ -134,6 +139,11 @@ export function parseConfig(variables: Variables): Config {
     isLookOpen: readCheckAuth(env.CHECK_AUTH, report),
     checkTokens: readCheckTokens(env.CHECK_TOKENS, report),
     admin: readAdmin(env, checkPath, report),
+    alerts: readAlerts(
+      env,
+      policies.map(({ name }) => name),
+      report,
+    ),
     keySecret: readKeySecret(env.KEY_SECRET, report),
   };
   if (problems.length > 0) throw new ConfigProblems(problems);

@@ -70,6 +70,13 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   ACCESS_TEAM: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]+(?:\.[A-Za-z.]+)?$/)),
   ACCESS_AUDIENCE: texts(),
   REVEAL: v.optional(v.picklist(["off", "admins"]), "off"),
+  ALERT_WEBHOOK: url("http", "https"),
+  ALERT_SECRET: v.string(),
+  ALERT_DENIED_SHARE: v.optional(
+    v.pipe(v.string(), v.regex(/^\s*\d{1,3}(?:\.\d+)?\s*%\s*$/)),
+    "20%",
+  ),
+  ALERT_KEYS: texts(),
   KEY_SECRET: v.string(),
   JWT_KEY: v.union([v.string(), v.record(v.string(), v.unknown())]),
   JWT_JWKS_URL: url("http", "https"),
