@@ -122,6 +122,8 @@ export interface BeatCall {
   readonly deployment: string;
   /** The policies of this deployment. Present in an isolate's first beat, and after a reply with `wantsPolicies`. */
   readonly policies?: readonly PolicyInfo[];
+  /** Identifies the isolate's `KEY_SECRET` without revealing it, such as a part of its HMAC of a constant. Default: unknown. */
+  readonly secretId?: string;
   /** Every batch that is not stored yet, the oldest first. */
   readonly batches: readonly StatisticsBatch[];
   /** At most 20. Empty unless the last reply had `isTailed`. */
@@ -172,6 +174,8 @@ export type RuleInput = RuleBody & {
   readonly note: string | null;
   /** Where the key's object is; null for a policy rule. */
   readonly objects: ObjectSettings | null;
+  /** Identifies the `KEY_SECRET` that `key` was made with, as in `BeatCall`. Default: unknown. */
+  readonly secretId?: string;
 };
 
 /** A rule as it is stored. */
@@ -186,7 +190,17 @@ export type Rule = RuleInput & {
   readonly actor: string;
   /** When the key's object confirmed the rule; null while the push is pending. For a policy rule: when it was made. */
   readonly appliedAtMs: number | null;
+  /** Absent in the audit. */
+  readonly state?: RuleState;
 };
+
+export type RuleState =
+  /** The key's object has confirmed the rule. For a policy rule: isolates get it with their next beat. */
+  | "applied"
+  /** The key's object has not confirmed the rule yet. The control plane repeats it. */
+  | "pending"
+  /** Without effect: no recent deployment has the policy, or its partition keys come from another `KEY_SECRET`. */
+  | "orphan";
 
 export interface AuditEntry {
   readonly seq: number;
@@ -195,6 +209,8 @@ export interface AuditEntry {
   readonly via: Actor["via"];
   readonly action: "create" | "replace" | "delete" | "expire" | "reset" | "reveal" | "rollback";
   readonly policy: string | null;
+  /** The partition key; null for a policy rule. Default: that of the rule. */
+  readonly key?: string | null;
   readonly rule: string | null;
   /** The rule before and after; null when there was or is none. */
   readonly before: Rule | null;

@@ -1,54 +1,71 @@
-/** The schema of the database, and single values: the epoch and the number of the last change. */
+/** The schema of the database, and single values: the epoch, and the progress of scheduled work. */
 import type { ControlStorage, Sql } from "./storage.ts";
 
-/** Raise this with each change of the schema, and migrate older databases in `createSchema`. */
+/** Raise this with each change of the schema, and migrate older databases in the constructor of `Meta`. */
 const schemaVersion = 1;
 
-type Name = "schema" | "epoch" | "change";
+/** Tables without a rowid have no hidden index, so a row costs one write. */
+const schema = [
+  "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+  // `key` is empty for a policy rule. `body` is the rule as JSON without `appliedAtMs` and `state`.
+  `CREATE TABLE IF NOT EXISTS rules (
+    id TEXT PRIMARY KEY, policy TEXT NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
+    expires_at INTEGER, applied_at INTEGER, body TEXT NOT NULL
+  ) WITHOUT ROWID`,
+  "CREATE INDEX IF NOT EXISTS rules_of_set ON rules (key, policy)",
+  // All rules of one policy and key, or of a policy alone. `confirmed` is the newest version that the key's object confirmed.
+  `CREATE TABLE IF NOT EXISTS rule_sets (
+    key TEXT NOT NULL, policy TEXT NOT NULL, version INTEGER NOT NULL, confirmed INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL, objects TEXT, PRIMARY KEY (key, policy)
+  ) WITHOUT ROWID`,
+  `CREATE TABLE IF NOT EXISTS audit (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT, body TEXT NOT NULL
+  )`,
+  `CREATE TABLE IF NOT EXISTS idempotency (
+    key TEXT PRIMARY KEY, at INTEGER NOT NULL, request_hash TEXT NOT NULL, rule TEXT NOT NULL
+  ) WITHOUT ROWID`,
+  `CREATE TABLE IF NOT EXISTS deployments (
+    id TEXT PRIMARY KEY, seen_at INTEGER NOT NULL, body TEXT NOT NULL
+  ) WITHOUT ROWID`,
+];
+
+type MetaName = "schema" | "epoch" | "resend" | "swept";
 
 export class Meta {
   readonly #sql: Sql;
-  #epoch: number;
+  #epoch = 0;
 
   /** Creates the schema and the epoch in an empty database. */
   constructor(storage: ControlStorage, nowMs: number) {
     this.#sql = storage.sql;
     storage.transactionSync(() => {
-      createSchema(storage.sql);
-      if (this.#read("epoch") === null) {
-        this.#write("epoch", nowMs);
-        this.#write("schema", schemaVersion);
-      }
+      for (const statement of schema) this.#sql.exec(statement);
+      const epoch = this.read("epoch");
+      this.#epoch = epoch === null ? nowMs : Number(epoch);
+      if (epoch !== null) return;
+      this.write("epoch", String(nowMs));
+      this.write("schema", String(schemaVersion));
     });
-    this.#epoch = this.#read("epoch") ?? nowMs;
   }
 
-  /** When the control plane was created, or a later instant after its storage was restored. */
+  /** When the control plane was created, or a later instant if its storage has been restored since. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Begins an epoch above `known`, which isolates or objects know although this database does not. */
-  beginEpochAbove(known: number, nowMs: number): void {
-    const epoch = Math.max(nowMs, known + 1);
-    this.#write("epoch", epoch);
+  set epoch(epoch: number) {
+    this.write("epoch", String(epoch));
     this.#epoch = epoch;
   }
 
-  #read(name: Name): number | null {
+  read(name: MetaName): string | null {
     const [row] = this.#sql
-      .exec<{ value: number }>("SELECT value FROM meta WHERE name = ?", name)
+      .exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name)
       .toArray();
     return row?.value ?? null;
   }
 
-  #write(name: Name, value: number): void {
+  write(name: MetaName, value: string): void {
     this.#sql.exec("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value);
   }
-}
-
-function createSchema(sql: Sql): void {
-  sql.exec(
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-  );
 }

@@ -1,0 +1,210 @@
+/** The control plane without the platform: beats, rules and their history. Statistics are a part of their own. */
+import type { Clock } from "../../limiter/clock.ts";
+import type { StaleRules } from "../../limiter/protocol.ts";
+import type {
+  AuditEntry,
+  BeatCall,
+  BeatReply,
+  Changed,
+  NotedAction,
+  Page,
+  PolicyPatch,
+  PolicyState,
+  Rollback,
+  Rule,
+  RuleCreation,
+  RuleDeletion,
+  RuleQuery,
+  RuleReplacement,
+} from "../protocol.ts";
+import { Deployments } from "./deployments.ts";
+import { Meta } from "./meta.ts";
+import { Outbox, type Push } from "./outbox.ts";
+import { Retention } from "./retention.ts";
+import { type Edited, RuleBook } from "./rule-book.ts";
+import { Scheduler, type Task } from "./scheduler.ts";
+import type { ControlStorage } from "./storage.ts";
+
+/** The part of a beat's reply that the statistics give. */
+export type Recorded = Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed">;
+
+/** The statistics of the control plane, as far as beats and the alarm concern them. */
+export interface Recorder {
+  /** Counts the batches of a beat, each once. */
+  recordBeat(call: BeatCall, nowMs: number): Recorded;
+  readonly tasks: readonly Task[];
+}
+
+export interface ControlParts {
+  readonly storage: ControlStorage;
+  readonly clock: Clock;
+  readonly push: Push;
+  readonly randomId: () => string;
+  readonly recorder: Recorder;
+}
+
+export class Control {
+  readonly #clock: Clock;
+  readonly #recorder: Recorder;
+  readonly #meta: Meta;
+  readonly #book: RuleBook;
+  readonly #deployments: Deployments;
+  readonly #outbox: Outbox;
+  readonly #scheduler: Scheduler;
+
+  constructor({ storage, clock, push, randomId, recorder }: ControlParts) {
+    const nowMs = clock.now();
+    this.#clock = clock;
+    this.#recorder = recorder;
+    const meta = new Meta(storage, nowMs);
+    const book = new RuleBook(storage, meta, randomId);
+    const deployments = new Deployments(storage.sql, nowMs);
+    this.#outbox = new Outbox({ book, meta, deployments, push, clock });
+    this.#meta = meta;
+    this.#book = book;
+    this.#deployments = deployments;
+    const expiry: Task = {
+      dueAtMs: () => book.rules.nextExpiryMs,
+      run: (atMs) => book.expire(atMs),
+    };
+    const tasks = [expiry, this.#outbox, new Retention(book, meta), ...recorder.tasks];
+    this.#scheduler = new Scheduler(storage, clock, tasks);
+  }
+
+  beat(call: BeatCall): BeatReply {
+    const nowMs = this.#tidied();
+    const recorded = this.#recorder.recordBeat(call, nowMs);
+    const wantsPolicies = this.#deployments.see(call, nowMs);
+    if (this.#deployments.hasChanged(nowMs)) this.#outbox.resendAll(nowMs);
+    if (this.#isAhead(call)) this.#outbox.beginEpochAbove(call.epoch);
+    void this.#scheduler.ensure();
+    return {
+      ...recorded,
+      epoch: this.#meta.epoch,
+      changed: this.#changedFor(call),
+      hasRules: this.#book.audit.lastSeq > 0,
+      wantsPolicies,
+    };
+  }
+
+  policyState(policy: string): PolicyState {
+    const nowMs = this.#tidied();
+    return this.#shownState(this.#book.policyState(policy), nowMs);
+  }
+
+  rules(query: RuleQuery): Page<Rule> {
+    const nowMs = this.#tidied();
+    const { items, cursor } = this.#book.rules.page(query);
+    return { items: items.map((rule) => this.#shown(rule, nowMs)), cursor };
+  }
+
+  rule(id: string): Rule | null {
+    const nowMs = this.#tidied();
+    const rule = this.#book.rules.get(id);
+    return rule && this.#shown(rule, nowMs);
+  }
+
+  async createRule(call: RuleCreation): Promise<Changed<Rule>> {
+    return this.#shownRule(await this.#delivered(this.#book.create(call, this.#tidied())));
+  }
+
+  async replaceRule(call: RuleReplacement): Promise<Changed<Rule>> {
+    return this.#shownRule(await this.#delivered(this.#book.replace(call, this.#tidied())));
+  }
+
+  deleteRule(call: RuleDeletion): Promise<Changed<null>> {
+    return this.#delivered(this.#book.delete(call, this.#tidied()));
+  }
+
+  changePolicy(patch: PolicyPatch): Changed<PolicyState> {
+    const nowMs = this.#tidied();
+    const { changed } = this.#book.changePolicy(patch, nowMs);
+    void this.#scheduler.ensure();
+    if (changed.kind !== "done") return changed;
+    return { ...changed, value: this.#shownState(changed.value, nowMs) };
+  }
+
+  async rollback(call: Rollback): Promise<Changed<readonly Rule[]>> {
+    const changed = await this.#delivered(this.#book.rollback(call, this.#tidied()));
+    if (changed.kind !== "done") return changed;
+    return { ...changed, value: changed.value.map((rule) => this.#current(rule)) };
+  }
+
+  note(action: NotedAction): void {
+    this.#book.note(action, this.#tidied());
+    void this.#scheduler.ensure();
+  }
+
+  audit({ cursor, limit }: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry> {
+    this.#tidied();
+    return this.#book.audit.page(cursor, limit);
+  }
+
+  /** The sealed name of a key in its rules; null when there is none. */
+  sealedKey(policy: string, key: string): string | null {
+    const rules = this.#book.rules.ofSet({ policy, key });
+    return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? null;
+  }
+
+  alarm(): Promise<void> {
+    return this.#scheduler.alarm();
+  }
+
+  /** Removes expired rules, so that no answer has them. */
+  #tidied(): number {
+    const nowMs = this.#clock.now();
+    this.#book.expire(nowMs);
+    return nowMs;
+  }
+
+  /** Pushes the key rules of a change, for up to a second. */
+  async #delivered<Value>({ changed, keySets }: Edited<Value>): Promise<Changed<Value>> {
+    if (changed.kind !== "done") return changed;
+    this.#outbox.add(keySets, this.#clock.now());
+    await this.#scheduler.ensure();
+    const isPending = keySets.length > 0 && !(await this.#outbox.deliver(keySets));
+    return isPending ? { ...changed, isPending } : changed;
+  }
+
+  /** Whether an isolate knows newer rules than this storage: it is a new one, or an older copy. */
+  #isAhead({ epoch, versions }: BeatCall): boolean {
+    if (epoch !== this.#meta.epoch) return epoch > this.#meta.epoch;
+    const { lastSeq } = this.#book.audit;
+    const { policyRules } = this.#book;
+    return Object.entries(versions).some(
+      ([policy, version]) => version > lastSeq || version > (policyRules.get(policy)?.version ?? 0),
+    );
+  }
+
+  /** The rules of the isolate's policies that differ from those that the isolate knows. */
+  #changedFor(call: BeatCall): StaleRules[] {
+    const known = call.epoch === this.#meta.epoch ? call.versions : {};
+    const policies = this.#deployments.policiesOf(call);
+    return [...this.#book.policyRules]
+      .filter(([policy, { version }]) => {
+        const isApplied = policies?.has(policy) ?? true;
+        return isApplied && known[policy] !== version;
+      })
+      .map(([policy, rules]) => ({ policy, ...rules }));
+  }
+
+  #shown(rule: Rule, nowMs: number): Rule {
+    if (this.#deployments.isOrphan(rule, nowMs)) return { ...rule, state: "orphan" };
+    return { ...rule, state: rule.appliedAtMs === null ? "pending" : "applied" };
+  }
+
+  #shownState(state: PolicyState, nowMs: number): PolicyState {
+    return { ...state, rules: state.rules.map((rule) => this.#shown(rule, nowMs)) };
+  }
+
+  #shownRule(changed: Changed<Rule>): Changed<Rule> {
+    return changed.kind === "done" ? { ...changed, value: this.#current(changed.value) } : changed;
+  }
+
+  /** A rule after its push, which may have been confirmed. */
+  #current(rule: Rule): Rule {
+    const current = this.#book.rules.get(rule.id);
+    const isSame = current !== null && current.revision === rule.revision;
+    return this.#shown(isSame ? current : rule, this.#clock.now());
+  }
+}

@@ -1,0 +1,45 @@
+/** The results of rule creations by `Idempotency-Key`: a repeated request creates no second rule. */
+import type { Actor, Rule, RuleCreation } from "../protocol.ts";
+import type { Sql } from "./storage.ts";
+
+const keptMs = 24 * 3_600_000;
+
+type Idempotency = NonNullable<RuleCreation["idempotency"]>;
+
+export class IdempotencyKeys {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** The rule that the same request has created; `key-reused` after another request; null after none. */
+  find(actor: Actor, { key, requestHash }: Idempotency, nowMs: number): Rule | "key-reused" | null {
+    const [row] = this.#sql
+      .exec<{ at: number; request_hash: string; rule: string }>(
+        "SELECT at, request_hash, rule FROM idempotency WHERE key = ?",
+        scoped(actor, key),
+      )
+      .toArray();
+    if (row === undefined || row.at <= nowMs - keptMs) return null;
+    const rule: Rule = JSON.parse(row.rule);
+    return row.request_hash === requestHash ? rule : "key-reused";
+  }
+
+  add(actor: Actor, { key, requestHash }: Idempotency, rule: Rule, nowMs: number): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO idempotency (key, at, request_hash, rule) VALUES (?, ?, ?, ?)",
+      scoped(actor, key),
+      nowMs,
+      requestHash,
+      JSON.stringify(rule),
+    );
+  }
+
+  sweep(nowMs: number): void {
+    this.#sql.exec("DELETE FROM idempotency WHERE at <= ?", nowMs - keptMs);
+  }
+}
+
+/** Actors choose their keys independently. */
+const scoped = ({ via, name }: Actor, key: string): string => JSON.stringify([via, name, key]);

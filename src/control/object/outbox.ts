@@ -1,0 +1,250 @@
+/**
+ * Pushes key rules to the objects of their keys, until these confirm them. A push has the whole set of rules of one policy and
+ * key with its version, so lost, late and repeated pushes do no harm: an object never replaces newer rules by older ones.
+ */
+import { compareVersions, type ObjectSettings, type RulesVersion } from "../../config/index.ts";
+import type { Clock } from "../../limiter/clock.ts";
+import { errorText, report } from "../../observability/events.ts";
+import { objectId, objectLocation, type ObjectLocation } from "../../limiter/object-location.ts";
+import type { KeyRule } from "../../limiter/protocol.ts";
+import type { Deployments } from "./deployments.ts";
+import type { Meta } from "./meta.ts";
+import type { RuleBook } from "./rule-book.ts";
+import { enforcedKeyRule, type SetName, type SetRow } from "./rule-table.ts";
+import type { Task } from "./scheduler.ts";
+
+/** Calls `setRules` of a key's object. Returns the version that the object then has. */
+export type Push = (
+  location: ObjectLocation,
+  key: string,
+  policy: string,
+  rules: readonly KeyRule[],
+  version: RulesVersion,
+) => Promise<RulesVersion>;
+
+/** How long the answer to a change waits for the objects. */
+const answeredWithinMs = 1_000;
+/** A push without an answer for so long is repeated. */
+const pushTimeoutMs = 5_000;
+const firstDelayMs = 1_000;
+const longestDelayMs = 60_000;
+/** How many sets one alarm pushes, and how soon the next one follows. */
+const pushedAtOnce = 200;
+const paceMs = 1_000;
+/**
+ * When all rules are pushed again after a change of deployments. An object of a version that does not know key rules drops
+ * them when it writes the key, and such objects run until the roll-out is complete.
+ */
+const resendAfterMs: readonly number[] = [0, 60_000, 600_000];
+/** Where the last change of a set expected the object counts as a placement for so long: its isolate may not have sent a beat. */
+const changeIsRecentMs = 600_000;
+
+interface Unconfirmed {
+  readonly set: SetName;
+  attempts: number;
+  dueAtMs: number;
+}
+
+/** A run over all sets, which is repeated at the instants of `atMs`. */
+interface Resend {
+  readonly atMs: readonly number[];
+  /** The last set that the current run has pushed; null before the first. */
+  readonly after: SetName | null;
+}
+
+interface Parts {
+  readonly book: RuleBook;
+  readonly meta: Meta;
+  readonly deployments: Deployments;
+  readonly push: Push;
+  readonly clock: Clock;
+}
+
+export class Outbox implements Task {
+  readonly #parts: Parts;
+  readonly #unconfirmed = new Map<string, Unconfirmed>();
+  #resend: Resend | null;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#resend = JSON.parse(parts.meta.read("resend") ?? "null");
+    this.#addAll(parts.clock.now());
+  }
+
+  dueAtMs(): number | null {
+    let dueAtMs = this.#resend?.atMs[0] ?? Number.POSITIVE_INFINITY;
+    for (const each of this.#unconfirmed.values()) dueAtMs = Math.min(dueAtMs, each.dueAtMs);
+    return dueAtMs === Number.POSITIVE_INFINITY ? null : dueAtMs;
+  }
+
+  async run(nowMs: number): Promise<void> {
+    const due = [...this.#unconfirmed.values()].filter(({ dueAtMs }) => dueAtMs <= nowMs);
+    await this.#pushAll(due.slice(0, pushedAtOnce).map(({ set }) => set));
+    await this.#continueResend(nowMs);
+  }
+
+  /** Whether the key's object has confirmed the rules of a set. */
+  isConfirmed(set: SetName): boolean {
+    return !this.#unconfirmed.has(idOf(set));
+  }
+
+  /** Notes that sets have changed. The alarm pushes those that `deliver` does not. */
+  add(sets: readonly SetName[], nowMs: number): void {
+    const dueAtMs = nowMs + firstDelayMs;
+    for (const set of sets) this.#unconfirmed.set(idOf(set), { set, attempts: 0, dueAtMs });
+  }
+
+  /**
+   * Pushes sets now.
+   * @returns whether their objects confirmed them within a second
+   */
+  async deliver(sets: readonly SetName[]): Promise<boolean> {
+    const first = sets.slice(0, pushedAtOnce);
+    await within(this.#parts.clock, answeredWithinMs, this.#pushAll(first));
+    return sets.every((set) => this.isConfirmed(set));
+  }
+
+  /** Pushes all rules again, now and twice later. */
+  resendAll(nowMs: number): void {
+    if (this.#parts.book.rules.keySetsAfter(null, 1).length === 0) return;
+    this.#keepResend({ atMs: resendAfterMs.map((afterMs) => nowMs + afterMs), after: null });
+  }
+
+  /** Pushes all rules in a new epoch. */
+  beginEpochAbove(known: number): void {
+    const nowMs = this.#parts.clock.now();
+    this.#parts.book.beginEpochAbove(known, nowMs);
+    this.#addAll(nowMs);
+  }
+
+  #addAll(nowMs: number): void {
+    for (const set of this.#parts.book.rules.unconfirmedSets()) {
+      this.#unconfirmed.set(idOf(set), { set, attempts: 0, dueAtMs: nowMs });
+    }
+  }
+
+  async #continueResend(nowMs: number): Promise<void> {
+    const resend = this.#resend;
+    if (resend === null || (resend.atMs[0] ?? 0) > nowMs) return;
+    const sets = this.#parts.book.rules.keySetsAfter(resend.after, pushedAtOnce);
+    const failed = await this.#pushAll(sets);
+    for (const set of failed) this.#parts.book.rules.unconfirm(set);
+    // Another change of deployments has begun a new run meanwhile.
+    if (this.#resend !== resend) return;
+    const later = resend.atMs.slice(1);
+    if (sets.length === pushedAtOnce) {
+      const after = sets.at(-1) ?? null;
+      this.#keepResend({ atMs: [this.#parts.clock.now() + paceMs, ...later], after });
+    } else {
+      this.#keepResend(later.length === 0 ? null : { atMs: later, after: null });
+    }
+  }
+
+  #keepResend(resend: Resend | null): void {
+    this.#resend = resend;
+    this.#parts.meta.write("resend", JSON.stringify(resend));
+  }
+
+  /** @returns the sets that were not confirmed */
+  async #pushAll(sets: readonly SetName[]): Promise<SetName[]> {
+    const results = await Promise.all(sets.map((set) => this.#pushSet(set)));
+    const failed = sets.filter((_, index) => results[index] !== null);
+    if (failed.length > 0) {
+      const policies = [...new Set(failed.map(({ policy }) => policy))];
+      const error = results.find((each) => each !== null) ?? "";
+      report({ event: "object-silent", call: "setRules", policies, error });
+    }
+    return failed;
+  }
+
+  /**
+   * Pushes a set to each place where its object may be. Never rejects.
+   * @returns why the set is not confirmed; null if it is
+   */
+  async #pushSet(set: SetName): Promise<string | null> {
+    const { book, meta, clock } = this.#parts;
+    const { policy, key } = set;
+    const row = book.rules.set(set);
+    if (key === null || row === null) {
+      this.#unconfirmed.delete(idOf(set));
+      return null;
+    }
+    this.#schedule(set);
+    const rules = book.rules
+      .ofSet(set)
+      .flatMap((rule) => (rule.scope === "key" ? enforcedKeyRule(rule) : []));
+    const version: RulesVersion = { epoch: meta.epoch, version: row.version };
+    const pushes = this.#locations(key, policy, row).map((location) =>
+      this.#parts.push(location, key, policy, rules, version),
+    );
+    try {
+      const replies = await within(clock, pushTimeoutMs, Promise.all(pushes));
+      if (replies === null) return `no answer within ${pushTimeoutMs} ms`;
+      return this.#take(replies, set, version);
+    } catch (error) {
+      return errorText(error);
+    }
+  }
+
+  /** @param replies the versions that the objects have after a push of `version` */
+  #take(replies: readonly RulesVersion[], set: SetName, version: RulesVersion): string | null {
+    const { book, meta, clock } = this.#parts;
+    const foreign = replies.find((reply) => this.#isForeign(reply));
+    if (foreign !== undefined) {
+      this.beginEpochAbove(foreign.epoch);
+      return "the object has newer rules than the control plane";
+    }
+    const isOlder = replies.some((reply) => compareVersions(reply, version) < 0);
+    if (replies.length === 0 || isOlder) return "the object has not taken the rules";
+    // A new epoch has begun meanwhile, and all rules are pushed again.
+    if (version.epoch !== meta.epoch) return null;
+    book.rules.confirm(set, version.version, clock.now());
+    const current = book.rules.set(set)?.version ?? version.version;
+    if (current <= version.version) this.#unconfirmed.delete(idOf(set));
+    return null;
+  }
+
+  /** Sets when an unconfirmed set is pushed next, should this push fail. */
+  #schedule(set: SetName): void {
+    const each = this.#unconfirmed.get(idOf(set)) ?? { set, attempts: 0, dueAtMs: 0 };
+    const delayMs = Math.min(longestDelayMs, firstDelayMs * 2 ** each.attempts);
+    each.attempts++;
+    each.dueAtMs = this.#parts.clock.now() + delayMs;
+    this.#unconfirmed.set(idOf(set), each);
+  }
+
+  /** Whether this storage has never assigned the version: it is a new one, or an older copy. */
+  #isForeign({ epoch, version }: RulesVersion): boolean {
+    const { meta, book } = this.#parts;
+    return epoch > meta.epoch || (epoch === meta.epoch && version > book.audit.lastSeq);
+  }
+
+  #locations(key: string, policy: string, row: SetRow): ObjectLocation[] {
+    const { deployments, clock } = this.#parts;
+    const nowMs = clock.now();
+    const placements: ObjectSettings[] = deployments.placements(policy, nowMs);
+    const isChangeRecent = nowMs - row.changedAtMs < changeIsRecentMs;
+    if (row.objects !== null && (isChangeRecent || placements.length === 0)) {
+      placements.push(row.objects);
+    }
+    const locations = placements.map((objects) => objectLocation(objects, key));
+    return [...new Map(locations.map((location) => [objectId(location), location])).values()];
+  }
+}
+
+const idOf = ({ policy, key }: SetName): string => JSON.stringify([policy, key]);
+
+/** The result of `work`; null if it takes longer than `ms`. */
+async function within<Result>(
+  { after }: Clock,
+  ms: number,
+  work: Promise<Result>,
+): Promise<Result | null> {
+  const { promise: timeout, resolve } = Promise.withResolvers<null>();
+  const cancel = after(ms, () => resolve(null));
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    cancel();
+  }
+}

@@ -1,0 +1,314 @@
+/**
+ * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of its set
+ * and the audit entry. A rule that has expired is removed before the next call is answered.
+ */
+import type { PolicyRules } from "../../config/index.ts";
+import { mostKeyRules } from "../../limiter/protocol.ts";
+import type {
+  Actor,
+  AuditEntry,
+  Changed,
+  NotedAction,
+  PolicyPatch,
+  PolicyState,
+  Rollback,
+  Rule,
+  RuleCreation,
+  RuleDeletion,
+  RuleInput,
+  RuleReplacement,
+} from "../protocol.ts";
+import { AuditLog, type ChangedRule } from "./audit-log.ts";
+import { IdempotencyKeys } from "./idempotency-keys.ts";
+import type { Meta } from "./meta.ts";
+import { enforcedPolicyRule, RuleTable, type SetName } from "./rule-table.ts";
+import type { ControlStorage } from "./storage.ts";
+
+export const mostRules = 20_000;
+/** How many expired rules one call removes. */
+const expiredAtOnce = 1_000;
+
+/** The outcome of a change, and the sets of key rules that must be pushed. */
+export interface Edited<Value> {
+  readonly changed: Changed<Value>;
+  readonly keySets: readonly SetName[];
+}
+
+/** Why a rule changes, for its audit entry. */
+interface Reason extends Pick<AuditEntry, "action" | "note"> {
+  readonly actor: Actor;
+  readonly nowMs: number;
+}
+
+const system: Actor = { name: "system", via: "system" };
+
+export class RuleBook {
+  readonly rules: RuleTable;
+  readonly audit: AuditLog;
+  readonly idempotency: IdempotencyKeys;
+  readonly #storage: ControlStorage;
+  readonly #meta: Meta;
+  readonly #randomId: () => string;
+  /** The rules of each policy that has or had any; null when they have to be read again. */
+  #policyRules: ReadonlyMap<string, PolicyRules> | null = null;
+
+  /** @param randomId makes ids that are unique even among those of a control plane that was deleted */
+  constructor(storage: ControlStorage, meta: Meta, randomId: () => string) {
+    this.rules = new RuleTable(storage.sql);
+    this.audit = new AuditLog(storage.sql);
+    this.idempotency = new IdempotencyKeys(storage.sql);
+    this.#storage = storage;
+    this.#meta = meta;
+    this.#randomId = randomId;
+  }
+
+  get policyRules(): ReadonlyMap<string, PolicyRules> {
+    this.#policyRules ??= new Map(
+      this.rules.policyVersions().map(({ policy, version }) => {
+        const rules = this.rules
+          .ofSet({ policy, key: null })
+          .flatMap((rule) => (rule.scope === "policy" ? enforcedPolicyRule(rule) : []));
+        return [policy, { epoch: this.#meta.epoch, version, text: JSON.stringify(rules) }];
+      }),
+    );
+    return this.#policyRules;
+  }
+
+  policyState(policy: string): PolicyState {
+    const none = { epoch: this.#meta.epoch, version: 0, text: "[]" };
+    const rules = this.rules.ofSet({ policy, key: null });
+    return { ...(this.policyRules.get(policy) ?? none), rules };
+  }
+
+  create({ input, actor, idempotency }: RuleCreation, nowMs: number): Edited<Rule> {
+    return this.#edit<Rule>((touched) => {
+      const known = idempotency && this.idempotency.find(actor, idempotency, nowMs);
+      if (known === "key-reused") return { kind: "key-reused" };
+      if (known !== null) {
+        const current = this.rules.get(known.id);
+        return { kind: "done", value: current?.revision === known.revision ? current : known };
+      }
+      const excess = this.#excess(input, 1);
+      if (excess !== null) return excess;
+      const reason: Reason = { actor, action: "create", note: input.note, nowMs };
+      const rule = this.#put(input, null, reason, touched);
+      if (idempotency !== null) this.idempotency.add(actor, idempotency, rule, nowMs);
+      return { kind: "done", value: rule };
+    });
+  }
+
+  replace({ id, revision, input, actor }: RuleReplacement, nowMs: number): Edited<Rule> {
+    return this.#edit<Rule>((touched) => {
+      const rule = this.rules.get(id);
+      if (rule === null) return { kind: "unknown" };
+      if (rule.revision !== revision) return outdated(rule);
+      const isMoved = rule.policy !== input.policy || rule.key !== input.key;
+      const excess = isMoved ? this.#excess(input, 1, 0) : null;
+      if (excess !== null) return excess;
+      const reason: Reason = { actor, action: "replace", note: input.note, nowMs };
+      const replaced = this.#put(input, rule, reason, touched);
+      if (isMoved) this.#touch(rule, replaced.version, nowMs, touched);
+      return { kind: "done", value: replaced };
+    });
+  }
+
+  delete({ id, revision, actor, note }: RuleDeletion, nowMs: number): Edited<null> {
+    return this.#edit<null>((touched) => {
+      const rule = this.rules.get(id);
+      if (rule === null) return { kind: "unknown" };
+      if (rule.revision !== revision) return outdated(rule);
+      this.#remove(rule, { actor, action: "delete", note, nowMs }, touched);
+      return { kind: "done", value: null };
+    });
+  }
+
+  /** Afterwards each named part has one rule or none. */
+  changePolicy(patch: PolicyPatch, nowMs: number): Edited<PolicyState> {
+    return this.#edit<PolicyState>((touched) => {
+      const { policy, parts, actor } = patch;
+      const state = this.policyState(policy);
+      if (state.epoch !== patch.epoch || state.version !== patch.version) {
+        return { kind: "outdated", revision: `${state.epoch}-${state.version}` };
+      }
+      const kinds = new Set(parts.map(({ kind }) => kind));
+      const named = state.rules.filter(
+        (rule) => rule.scope === "policy" && kinds.has(rule.rule.kind),
+      );
+      const added = parts.filter(({ rule }) => rule !== null).length - named.length;
+      const excess = this.#excess({ policy, key: null }, added);
+      if (excess !== null) return excess;
+      for (const { kind, rule: input } of parts) {
+        const [newest, ...others] = named.filter(({ rule }) => rule.kind === kind);
+        const note = patch.note ?? input?.note ?? null;
+        const removed = input === null && newest !== undefined ? [newest, ...others] : others;
+        for (const rule of removed) {
+          this.#remove(rule, { actor, action: "delete", note, nowMs }, touched);
+        }
+        const action = newest === undefined ? "create" : "replace";
+        if (input !== null)
+          this.#put(input, newest ?? null, { actor, action, note, nowMs }, touched);
+      }
+      this.#policyRules = null;
+      return { kind: "done", value: this.policyState(policy) };
+    });
+  }
+
+  /** Makes the rules what they were after an audit entry, except rules that have expired since. */
+  rollback({ toSeq, actor, note }: Rollback, nowMs: number): Edited<readonly Rule[]> {
+    return this.#edit<readonly Rule[]>((touched) => {
+      if (!this.audit.reaches(toSeq)) return { kind: "unknown" };
+      const reason: Reason = { actor, action: "rollback", note, nowMs };
+      const value = [...this.audit.changedSince(toSeq)].flatMap(
+        (change) => this.#restore(change, reason, touched) ?? [],
+      );
+      return { kind: "done", value };
+    });
+  }
+
+  #restore({ id, before, revision }: ChangedRule, reason: Reason, touched: SetName[]): Rule | null {
+    const current = this.rules.get(id);
+    const isOver = before !== null && (before.expiresAtMs ?? Infinity) <= reason.nowMs;
+    if (before === null || isOver) {
+      if (current !== null) this.#remove(current, reason, touched);
+      return null;
+    }
+    if (current !== null && isSameRule(current, before)) return null;
+    const rule = this.#put(before, { ...before, revision }, reason, touched, current);
+    const isMoved =
+      current !== null && (current.policy !== rule.policy || current.key !== rule.key);
+    if (isMoved) this.#touch(current, rule.version, reason.nowMs, touched);
+    return rule;
+  }
+
+  /** Records an action that changes no rule. */
+  note({ action, policy, key, actor, note }: NotedAction, nowMs: number): void {
+    const seq = this.audit.lastSeq + 1;
+    const { name, via } = actor;
+    const change = { rule: null, before: null, after: null, note };
+    this.audit.append({ seq, atMs: nowMs, actor: name, via, action, policy, key, ...change });
+  }
+
+  /** Removes rules that have expired. The objects drop expired key rules themselves, so these need no new version. */
+  expire(nowMs: number): void {
+    const { nextExpiryMs } = this.rules;
+    if (nextExpiryMs === null || nextExpiryMs > nowMs) return;
+    this.#edit((touched) => {
+      for (const rule of this.rules.expired(nowMs, expiredAtOnce)) {
+        const reason: Reason = { actor: system, action: "expire", note: null, nowMs };
+        this.#remove(rule, reason, rule.key === null ? touched : null);
+        this.rules.deleteIfEmpty(rule);
+      }
+      return { kind: "done", value: null };
+    });
+    this.rules.forgetNextExpiry();
+  }
+
+  /** Begins an epoch above one that isolates or objects know: this storage is a new one, or an older copy. */
+  beginEpochAbove(known: number, nowMs: number): void {
+    this.#policyRules = null;
+    this.#storage.transactionSync(() => {
+      this.rules.unconfirm(null);
+      this.#meta.epoch = Math.max(nowMs, known + 1);
+    });
+  }
+
+  #edit<Value>(act: (touched: SetName[]) => Changed<Value>): Edited<Value> {
+    const keySets: SetName[] = [];
+    try {
+      const changed = this.#storage.transactionSync(() => act(keySets));
+      return { changed, keySets };
+    } finally {
+      this.#policyRules = null;
+    }
+  }
+
+  /** The refusal of a change that adds rules to a full set, or to a full table; null if they fit. */
+  #excess(set: SetName, addedToSet: number, addedInTotal = addedToSet): Changed<never> | null {
+    if (addedInTotal > 0 && this.rules.count + addedInTotal > mostRules) {
+      return { kind: "too-many", most: mostRules };
+    }
+    const isFull = addedToSet > 0 && this.rules.ofSet(set).length + addedToSet > mostKeyRules;
+    return isFull ? { kind: "too-many", most: mostKeyRules } : null;
+  }
+
+  #put(
+    input: RuleInput,
+    before: Rule | null,
+    reason: Reason,
+    touched: SetName[],
+    current: Rule | null = before,
+  ): Rule {
+    const { actor, nowMs } = reason;
+    const seq = this.audit.lastSeq + 1;
+    const rule: Rule = {
+      ...input,
+      id: before?.id ?? newId(seq, this.#randomId()),
+      revision: (before?.revision ?? 0) + 1,
+      epoch: this.#meta.epoch,
+      version: seq,
+      startsAtMs: before?.startsAtMs ?? nowMs,
+      actor: actor.name,
+      appliedAtMs: input.key === null ? nowMs : null,
+    };
+    this.rules.put(rule);
+    this.#append(seq, current, rule, reason);
+    this.#touch(rule, seq, nowMs, touched);
+    return rule;
+  }
+
+  /** @param touched null when the set needs no new version */
+  #remove(rule: Rule, reason: Reason, touched: SetName[] | null): void {
+    const seq = this.audit.lastSeq + 1;
+    this.rules.delete(rule.id);
+    this.#append(seq, rule, null, reason);
+    if (touched !== null) this.#touch(rule, seq, reason.nowMs, touched);
+  }
+
+  /** Gives the set of a rule a new version. */
+  #touch(
+    { policy, key, objects }: SetName & Pick<Rule, "objects">,
+    version: number,
+    nowMs: number,
+    touched: SetName[],
+  ): void {
+    const set = { policy, key };
+    const confirmed = this.rules.set(set)?.confirmed ?? 0;
+    this.rules.putSet(set, { version, confirmed, changedAtMs: nowMs, objects });
+    if (key !== null) touched.push(set);
+  }
+
+  #append(seq: number, before: Rule | null, after: Rule | null, reason: Reason): void {
+    const { actor, action, note, nowMs } = reason;
+    const { id = null, policy = null, key = null } = after ?? before ?? {};
+    const who = { actor: actor.name, via: actor.via };
+    this.audit.append({
+      seq,
+      atMs: nowMs,
+      ...who,
+      action,
+      policy,
+      key,
+      rule: id,
+      before,
+      after,
+      note,
+    });
+  }
+}
+
+const digitsOfSeq = 8;
+
+/** Ids sort by the time of their creation. */
+const newId = (seq: number, random: string): string =>
+  `${seq.toString(36).padStart(digitsOfSeq, "0")}${random}`;
+
+const outdated = ({ revision }: Rule): Changed<never> => ({
+  kind: "outdated",
+  revision: String(revision),
+});
+
+/** Whether two states of a rule have the same effect and the same note. */
+const isSameRule = (one: Rule, other: Rule): boolean => contentOf(one) === contentOf(other);
+
+const contentOf = ({ policy, key, rule, expiresAtMs, note, written, objects }: Rule): string =>
+  JSON.stringify([policy, key, rule, expiresAtMs, note, written, objects]);
