@@ -53,7 +53,7 @@ interface PolicyKey {
   readonly mayHoldSecrets: boolean;
 }
 
-const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
+export const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];
 
 /** @param policy a written policy, whose other fields may be invalid */

@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { isQueue, type Limit } from "../strategies/index.ts";
 import type { JwtSettings } from "./jwt.ts";
-import { conditionParts, type Override, readKeyRules } from "./key-rules.ts";
+import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import {
   type PolicyMode,
@@ -239,7 +239,12 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
       return entries === null ? null : { kind, entries };
     }
     case "overrides": {
-      const read = reread(base, { overrides: input["overrides"] ?? null }, report);
+      const { overrides } = input;
+      if (isNothing(overrides)) {
+        report({ field: kind, value: overrides, accepted: acceptedOverrides });
+        return null;
+      }
+      const read = reread(base, { overrides }, report);
       return read === null ? null : { kind, overrides: read.keyRules.overrides };
     }
     default:
@@ -263,71 +268,63 @@ function entriesIn(
   entries: unknown,
   report: ReportField,
 ): readonly SubjectPattern[] | null {
+  if (isNothing(entries)) {
+    report({ field: fieldOf[kind], value: entries, accepted: acceptedList });
+    return null;
+  }
   let isValid = true;
-  const { overrides: _o, allow: _a, deny: _d, ...fields } = asRecord(base.written);
-  const read = readKeyRules({ ...fields, [kind]: entries ?? null }, {}, (problem) => {
+  const read = readKeyRules({ ...withoutEntries(base), [kind]: entries }, {}, (problem) => {
     isValid = false;
     report({ ...problem, field: problem.field.replace(kind, fieldOf[kind]) });
   });
-  if (isValid && read[kind].length === 0) {
-    isValid = false;
-    report({ field: fieldOf[kind], value: entries, accepted: acceptedList });
-  }
   return isValid ? read[kind] : null;
 }
 
-const asRecord = (value: unknown): RuleFields => (isRecord(value) ? value : {});
+/** Whether a rule with this list would have no effect. */
+const isNothing = (list: unknown): boolean =>
+  list === undefined || (Array.isArray(list) && list.length === 0);
 
-/** The written policy with other fields, and without the configured entries. */
-function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy | null {
-  const {
-    overrides: _o,
-    allow: _a,
-    deny: _d,
-    maxDelay,
-    ...fields
-  } = { ...asRecord(base.written), ...replaced };
-  const written = "overrides" in replaced ? { ...fields, ...replaced } : fields;
-  const policy = readPolicy("", "", written, report);
-  if (policy === null || maxDelay === undefined) return policy;
-  // A policy without a queue must not have the field.
-  const all = [policy.limits, ...policy.keyRules.overrides.map(({ limits }) => limits)];
-  if (!all.flat().some(isQueue)) return policy;
-  return readPolicy("", "", { ...written, maxDelay }, report);
+/** The written policy without the entries of the configuration, which need not fit a rule. */
+function withoutEntries({ written }: Policy): RuleFields {
+  const { overrides: _o, allow: _a, deny: _d, ...fields } = isRecord(written) ? written : {};
+  return fields;
 }
 
-/** Whether the rule fits the rest of the configuration. */
+/** The written policy with other fields. */
+function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy | null {
+  // A policy without a queue must not have the field `maxDelay`.
+  const { maxDelay, ...fields } = { ...withoutEntries(base), ...replaced };
+  const read = (written: RuleFields): Policy | null =>
+    readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
+  const policy = read(fields);
+  if (policy === null || maxDelay === undefined) return policy;
+  const all = [policy.limits, ...policy.keyRules.overrides.map(({ limits }) => limits)];
+  return all.flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;
+}
+
+/** Whether the rule fits the rest of the configuration. Otherwise, its problems are passed to `report`. */
 function isAccepted(
   policy: Policy,
   content: RuleContent | KeyRuleContent,
   { policies, jwt }: RuleContext,
   report: ReportField,
 ): boolean {
-  const lists =
-    content.kind === "limits"
-      ? [content.limits]
-      : content.kind === "overrides"
-        ? content.overrides.map(({ limits }) => limits)
-        : [];
-  const taken = namesOfOthers(policy, policies);
-  let isValid = true;
-  for (const { name } of lists.flat()) {
-    const owner = taken.get(name);
+  const problems: Parameters<ReportField>[0][] = [];
+  const overrides = content.kind === "overrides" ? content.overrides : [];
+  const own = content.kind === "limits" ? content.limits : [];
+  const owners = namesOfOthers(policy, policies);
+  for (const { name } of [...own, ...overrides.flatMap(({ limits }) => limits)]) {
+    const owner = owners.get(name);
     if (owner === undefined) continue;
     const accepted = `a name that no other policy or limit has; the policy "${owner}" has the same`;
-    report({ field: content.kind, value: name, accepted });
-    isValid = false;
+    problems.push({ field: content.kind, value: name, accepted });
   }
-  const claims =
-    content.kind === "overrides"
-      ? conditionParts(content.overrides).filter(({ kind }) => kind === "jwt")
-      : [];
-  if (jwt === null && claims.length > 0) {
+  if (jwt === null && conditionParts(overrides).some(({ kind }) => kind === "jwt")) {
     const accepted = "no condition on a claim, because no key that verifies tokens is configured";
-    report({ field: "overrides", value: "jwt:", accepted });
-    isValid = false;
+    problems.push({ field: content.kind, value: "jwt:", accepted });
   }
-  return isValid;
+  for (const problem of problems) report(problem);
+  return problems.length === 0;
 }
 
 /** The policy that has each name of a policy or limit, except for this policy's names. */

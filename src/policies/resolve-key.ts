@@ -73,29 +73,37 @@ export function resolveKey(
       }
     : null;
   const match = subject === null ? null : listMatch(policy, subject);
-  if (match?.kind === "blocked") return { ...match, kind: match.kind, policy, parts: key, values };
-  if (match?.kind === "exempt") return { ...match, kind: match.kind, policy };
-  const charged = chargedUnder(policy, subject);
+  if (match?.kind === "blocked") {
+    return { kind: match.kind, policy, source: match.source, parts: key, values };
+  }
+  if (match !== null) return { kind: "exempt", policy, source: match.source };
+  const { policy: charged, source } = chargedUnder(policy, subject);
   const missing = missingParts(key, values);
-  if (missing.length === 0) return { kind: "charge", ...charged, parts: key, values };
-  const source = { field: "onMissingKey", rule: null, index: null } as const;
+  if (missing.length === 0) return { kind: "charge", policy: charged, source, parts: key, values };
   switch (onMissingKey) {
     case "shared":
-      return { kind: "charge", ...charged, parts: key, values };
+      return { kind: "charge", policy: charged, source, parts: key, values };
     case "ip": {
       // The policy's other keys consist of other parts, so none of them equals this key.
       const parts = [{ kind: "ip" }] as const;
       const address = keyPartValue(parts[0], policy, request, claims);
-      return { kind: "charge", ...charged, parts, values: [address] };
+      return { kind: "charge", policy: charged, source, parts, values: [address] };
     }
     case "deny":
-      return { kind: "missing-key", policy, source, missing: missing.map(partName) };
+      return {
+        kind: "missing-key",
+        policy,
+        source: missingKeySource,
+        missing: missing.map(partName),
+      };
     case "skip":
-      return { kind: "exempt", policy, source };
+      return { kind: "exempt", policy, source: missingKeySource };
     default:
       return onMissingKey satisfies never;
   }
 }
+
+const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
 
 const offSource = ({ modeRule }: Policy): DecisionSource => ({
   field: "mode",

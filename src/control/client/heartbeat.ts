@@ -138,14 +138,17 @@ export class Heartbeat {
   }
 
   async #send(flight: Flight): Promise<void> {
-    const { clock, send } = this.#parts;
+    const { clock } = this.#parts;
     try {
-      const replying = this.#call().then(send);
-      const receiving = replying.then((reply) => this.#receive(flight, reply));
-      await withDeadline(clock, receiving, deadlineMs);
+      await withDeadline(clock, this.#exchange(flight), deadlineMs);
     } catch (error) {
       this.#fail(flight, clock.now(), errorText(error));
     }
+  }
+
+  async #exchange(flight: Flight): Promise<void> {
+    const call = await this.#call();
+    this.#receive(flight, call, await this.#parts.send(call));
   }
 
   async #call(): Promise<BeatCall> {
@@ -164,10 +167,11 @@ export class Heartbeat {
   }
 
   /** Handles a reply, also one after the deadline. */
-  #receive(flight: Flight, reply: BeatReply): void {
+  #receive(flight: Flight, call: BeatCall, reply: BeatReply): void {
     const { rules, statistics } = this.#parts;
     rules.adoptReply(reply);
     statistics.stored(reply.storedSeq);
+    this.#alerts = this.#alerts.filter((alert) => !call.alerts.includes(alert));
     // A later beat has newer answers.
     if (flight.number < this.#answered) return;
     this.#answered = flight.number;
@@ -178,7 +182,6 @@ export class Heartbeat {
     this.#isWatched = reply.isWatched;
     this.#isTailed = reply.isTailed;
     this.#wantsPolicies = reply.wantsPolicies;
-    this.#alerts = [];
     statistics.setTailed(reply.isTailed);
     if (this.#flight === flight) this.#flight = null;
   }
