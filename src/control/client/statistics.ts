@@ -1,0 +1,268 @@
+/**
+ * The statistics of an isolate: what its decisions came to, since its last batch. Requests record their outcomes here after
+ * they are decided; beats take the counts to the control plane in numbered batches. A batch that is not stored yet is sent
+ * again. When too many wait, the open batch takes all further counts, so that nothing is lost and memory is bounded.
+ */
+import { BoundedMap } from "../../limiter/bounded-map.ts";
+import { type Clock, platformClock } from "../../limiter/clock.ts";
+import type { Decision } from "../../strategies/index.ts";
+import type {
+  KeyAlert,
+  OutcomeName,
+  PolicyCounts,
+  StatisticsBatch,
+  TailEntry,
+} from "../protocol.ts";
+import { KeyAlerts } from "./key-alerts.ts";
+import { labelOf, type PlainKey } from "./key-label.ts";
+import type { KeySealer } from "./key-sealer.ts";
+import {
+  type DecidedKey,
+  type ListedKey,
+  type NamedList,
+  PolicyStatistics,
+} from "./statistics-of-policy.ts";
+import { type SampledDenial, TailSample } from "./tail-sample.ts";
+
+/** Per list, and in all lists of a batch: a batch has about 20 KB at most. */
+const mostListed = 20;
+const mostListedInBatch = 256;
+
+const mostWaiting = 12;
+/** In all waiting batches together: about 64 KB. */
+const mostWaitingKeys = 768;
+
+const mostSealed = 20;
+/** The control plane keeps a sealed key for a day. */
+const sealedForMs = 3_600_000;
+const mostSealedKnown = 4_096;
+
+export interface StatisticsOptions {
+  /** Null when `REVEAL` is off: plain keys are then never kept. */
+  readonly sealer: KeySealer | null;
+  /** The names of the policies in `ALERT_KEYS`. */
+  readonly alertedPolicies: ReadonlySet<string>;
+  readonly clock?: Pick<Clock, "now">;
+}
+
+interface WaitingBatch extends Omit<StatisticsBatch, "agoMs"> {
+  readonly closedAtMs: number;
+  /** In its lists. */
+  readonly keys: number;
+}
+
+interface Candidate {
+  readonly policy: string;
+  readonly listed: ListedKey;
+  readonly plain: PlainKey;
+}
+
+export class Statistics {
+  /** The data centre of the isolate, where all of its requests arrive; "" until one has stated it. */
+  colo = "";
+  readonly #sealer: KeySealer | null;
+  readonly #now: Clock["now"];
+  readonly #policies = new Map<string, PolicyStatistics>();
+  #originFailures = 0;
+  /** The oldest first. */
+  #waiting: WaitingBatch[] = [];
+  #lastSeq = 0;
+  readonly #alerts: KeyAlerts;
+  #tail: TailSample | null = null;
+  /** When a key was sealed last, by policy and key. */
+  readonly #sealedAtMs = new BoundedMap<number>(mostSealedKnown);
+
+  constructor({ sealer, alertedPolicies, clock = platformClock }: StatisticsOptions) {
+    this.#sealer = sealer;
+    this.#now = clock.now;
+    this.#alerts = new KeyAlerts(alertedPolicies);
+  }
+
+  /** Counts a decision without a key that could be listed. */
+  count(policy: string, outcome: OutcomeName): void {
+    this.#of(policy).count(outcome);
+  }
+
+  /**
+   * Counts a decision. Allocates nothing.
+   * @param decision null when no limit has decided
+   */
+  record(
+    policy: string,
+    outcome: OutcomeName,
+    key: DecidedKey,
+    decision: Decision | null,
+    plain: PlainKey | null,
+  ): void {
+    const counts = this.#of(policy);
+    counts.count(outcome);
+    const kept = this.#sealer === null ? null : plain;
+    const isAllowed = decision === null ? isAllowedByName(outcome) : decision.allowed;
+    // An exempt key is not charged, and without a decision nobody knows what was spent.
+    if (!isAllowed) this.#recordDenial(counts, policy, outcome, key, decision, kept);
+    else if (decision !== null && outcome !== "exempt") counts.countSpent(key, kept);
+    if (decision === null || !isByLimits(outcome)) return;
+    counts.countNearLimit(decision);
+    if (this.#alerts.isAlerted(policy)) {
+      this.#alerts.note(policy, key.partitionKey, decision, this.#now());
+    }
+  }
+
+  #recordDenial(
+    counts: PolicyStatistics,
+    policy: string,
+    outcome: OutcomeName,
+    { partitionKey, cost }: DecidedKey,
+    decision: Decision | null,
+    plain: PlainKey | null,
+  ): void {
+    // A key is not the cause of a denial by a failure.
+    if (outcome !== "fallback-closed") counts.countDenied(partitionKey, plain);
+    if (this.#tail?.wants(policy) !== true) return;
+    const limits = decision !== null && isByLimits(outcome) ? decision.limits : [];
+    this.#tail.add({
+      atMs: this.#now(),
+      policy,
+      outcome,
+      violated: limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
+      retryAfterMs: decision?.retryAfterMs ?? null,
+      cost,
+      colo: this.colo,
+      key: partitionKey,
+      plain,
+    });
+  }
+
+  /** Counts the time that a decision of these policies has waited for an object. */
+  answered(policies: readonly string[], latencyMs: number): void {
+    for (const policy of policies) this.#of(policy).countLatency(latencyMs);
+  }
+
+  originFailed(): void {
+    this.#originFailures++;
+  }
+
+  /** Closes the open batch, and returns every batch that is not stored yet, the oldest first. */
+  async batches(): Promise<readonly StatisticsBatch[]> {
+    await this.#close();
+    const nowMs = this.#now();
+    return this.#waiting.map(({ closedAtMs, keys: _keys, ...batch }) => ({
+      ...batch,
+      agoMs: Math.max(0, nowMs - closedAtMs),
+    }));
+  }
+
+  /** Discards the batches up to this number. */
+  stored(seq: number): void {
+    this.#waiting = this.#waiting.filter((batch) => batch.seq > seq);
+  }
+
+  /** Collects denials only while a tail is open. */
+  setTailed(isTailed: boolean): void {
+    if (!isTailed) this.#tail = null;
+    else this.#tail ??= new TailSample();
+  }
+
+  /** Removes and returns the sampled denials, at most 20. */
+  async tail(): Promise<readonly TailEntry[]> {
+    const nowMs = this.#now();
+    const denials = this.#tail?.drain() ?? [];
+    return Promise.all(denials.map((denial) => this.#tailEntry(denial, nowMs)));
+  }
+
+  /** Removes and returns the alerts since the last call. */
+  alerts(): readonly KeyAlert[] {
+    return this.#alerts.drain();
+  }
+
+  #of(policy: string): PolicyStatistics {
+    const known = this.#policies.get(policy);
+    if (known !== undefined) return known;
+    const created = new PolicyStatistics();
+    this.#policies.set(policy, created);
+    return created;
+  }
+
+  async #close(): Promise<void> {
+    const waitingKeys = this.#waiting.reduce((sum, { keys }) => sum + keys, 0);
+    if (this.#waiting.length >= mostWaiting || waitingKeys >= mostWaitingKeys) return;
+    const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
+    if (counted.length === 0 && this.#originFailures === 0) return;
+    const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
+    const share = Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists)));
+    const policies: Record<string, PolicyCounts> = {};
+    const named: (readonly [policy: string, list: NamedList])[] = [];
+    for (const [policy, each] of counted) {
+      const { counts, lists: own } = each.drain(Math.max(1, share));
+      policies[policy] = counts;
+      for (const list of own) named.push([policy, list]);
+    }
+    this.#lastSeq++;
+    this.#waiting.push({
+      seq: this.#lastSeq,
+      closedAtMs: this.#now(),
+      policies,
+      originFailures: this.#originFailures,
+      keys: named.reduce((sum, [, { keys }]) => sum + keys.length, 0),
+    });
+    this.#originFailures = 0;
+    await this.#seal(named);
+  }
+
+  /** Seals keys of the lists that were not sealed lately, the first of each list first. */
+  async #seal(named: readonly (readonly [policy: string, list: NamedList])[]): Promise<void> {
+    if (this.#sealer === null) return;
+    const nowMs = this.#now();
+    const chosen: Candidate[] = [];
+    for (let rank = 0; rank < mostListed && chosen.length < mostSealed; rank++) {
+      for (const [policy, { keys, plain }] of named) {
+        const candidate = candidateOf(policy, keys[rank], plain[rank]);
+        if (candidate === null || chosen.length >= mostSealed) continue;
+        if (this.#takeSeal(candidate, nowMs)) chosen.push(candidate);
+      }
+    }
+    await Promise.all(
+      chosen.map(async ({ policy, listed, plain }) => {
+        const sealed = await this.#sealed(policy, listed.key, plain);
+        if (sealed !== null) listed.sealed = sealed;
+      }),
+    );
+  }
+
+  /** Whether it is time to seal a key. Returns true once. */
+  #takeSeal({ policy, listed }: Candidate, nowMs: number): boolean {
+    const name = `${policy} ${listed.key}`;
+    const atMs = this.#sealedAtMs.get(name);
+    if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedForMs) return false;
+    this.#sealedAtMs.set(name, nowMs);
+    return true;
+  }
+
+  async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {
+    const { atMs, plain, ...entry } = denial;
+    const sealed = plain === null ? null : await this.#sealed(denial.policy, denial.key, plain);
+    const agoMs = Math.max(0, nowMs - atMs);
+    return { ...entry, agoMs, ...(sealed !== null && { sealed }) };
+  }
+
+  async #sealed(policy: string, key: string, plain: PlainKey): Promise<string | null> {
+    return this.#sealer?.seal(policy, key, labelOf(plain)) ?? null;
+  }
+}
+
+const candidateOf = (
+  policy: string,
+  listed: ListedKey | undefined,
+  plain: PlainKey | null | undefined,
+): Candidate | null =>
+  listed === undefined || plain === undefined || plain === null ? null : { policy, listed, plain };
+
+/** Whether the limits have decided. Otherwise a ban, a rule or a failure has. */
+const isByLimits = (outcome: OutcomeName): boolean =>
+  outcome === "allowed" ||
+  outcome === "denied" ||
+  outcome === "dry-run-denied" ||
+  outcome === "fallback-local";
+
+const isAllowedByName = (outcome: OutcomeName): boolean =>
+  outcome === "allowed" || outcome === "exempt" || outcome === "fallback-open";
