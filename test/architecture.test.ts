@@ -44,7 +44,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^cloudflare:workers$/,
   },
   "control/client": {
-    from: ["config", "control", "limiter", "observability"],
+    from: [...pure, "config", "control", "limiter", "observability"],
     packages: none,
   },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },

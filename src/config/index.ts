@@ -28,7 +28,14 @@ export {
 } from "./subject-pattern.ts";
 export { type Match, normalizedHost } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
-export { type AddressSettings, type KeyPart, mostKeyParts, partName, readKeyPart } from "./key.ts";
+export {
+  type AddressSettings,
+  type KeyPart,
+  mostKeyParts,
+  partName,
+  type PlainKey,
+  readKeyPart,
+} from "./key.ts";
 export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
 export {
   defaultShards,

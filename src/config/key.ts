@@ -49,6 +49,15 @@ export type KeyPart =
 export const traitsOf = ({ kind }: KeyPart): KeyPartTraits =>
   ({ ...plainParts, ...namedParts })[kind];
 
+/** A key before it becomes a partition key. */
+export interface PlainKey {
+  readonly parts: readonly KeyPart[];
+  /** One for each of `parts`; null for a missing one. */
+  readonly values: readonly (string | null)[];
+  /** The tenant that has the key. Default: none, the key is the proxy's. */
+  readonly tenant?: string | null;
+}
+
 /** How a request that lacks a part of the key is treated. */
 export type MissingKey = (typeof missingKeys)[number];
 export const missingKeys = ["shared", "ip", "deny", "skip"] as const;

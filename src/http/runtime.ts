@@ -7,6 +7,8 @@ import {
   type Policy,
 } from "../config/index.ts";
 import { ControlClient, type ControlPlaneObjects } from "../control/client/control-client.ts";
+import { KeySealer } from "../control/client/key-sealer.ts";
+import { IsolateStatistics } from "../control/client/statistics.ts";
 import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
@@ -20,6 +22,8 @@ import { type Failure, problemResponse } from "./wire/problems.ts";
 export interface Runtime {
   /** Null without a control plane: the configuration alone is in force. */
   readonly control: ControlClient | null;
+  /** Null without a control plane. */
+  readonly statistics: IsolateStatistics | null;
   /** The policies in force: a getter, whose value changes with the runtime rules. */
   readonly policies: readonly Policy[];
   /** Charged for CORS preflights instead of `policies`; empty when preflights have no limits. */
@@ -53,17 +57,20 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
   const selfNames = new Set(config.selfPolicies.map(({ name }) => name));
   let pseudonym: string | null = null;
   const limiter = new LimiterClient(env.RATE_LIMITER);
+  const statistics = statisticsOf(config, env);
   const control =
-    config.admin !== null && env.CONTROL_PLANE !== undefined
+    statistics !== null && env.CONTROL_PLANE !== undefined
       ? new ControlClient({
           policies: config.policies,
           objects: env.CONTROL_PLANE,
           codeVersion: document.info.version,
           hash: sign,
+          statistics,
         })
       : null;
   return {
     control,
+    statistics,
     get policies() {
       return control?.policies() ?? config.policies;
     },
@@ -83,6 +90,16 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
     hasLegacyHeaders: config.hasLegacyHeaders,
     denialLog: config.logsDenials ? new DenialLog() : null,
   };
+}
+
+/** Null without a control plane that stores them. */
+function statisticsOf(
+  { admin, alerts, keySecret }: Config,
+  env: Bindings,
+): IsolateStatistics | null {
+  if (admin === null || env.CONTROL_PLANE === undefined) return null;
+  const sealer = admin.reveal ? new KeySealer(keySecret) : null;
+  return new IsolateStatistics({ sealer, alertedPolicies: alerts?.keys ?? new Set() });
 }
 
 export function reportWarnings(warnings: readonly string[]): void {

@@ -18,22 +18,22 @@ import type { RulesInEffect } from "./rules-in-effect.ts";
 /** The statistics that beats carry. */
 export interface BeatSource {
   /** Every batch that is not stored yet, the oldest first. Closes the current batch. */
-  readonly batches: () => readonly StatisticsBatch[];
+  readonly batches: () => Promise<readonly StatisticsBatch[]>;
   /** Discards the batches up to this number. */
   readonly stored: (seq: number) => void;
   /** Whether a tail is open, after each reply. Entries need to be collected only then. */
   readonly setTailed: (isTailed: boolean) => void;
   /** Removes and returns the collected entries, at most 20. Called only while a tail is open. */
-  readonly tail: () => readonly TailEntry[];
+  readonly tail: () => Promise<readonly TailEntry[]>;
   /** Removes and returns the alerts since the last call. A beat that fails is repeated with its alerts. */
   readonly alerts: () => readonly KeyAlert[];
 }
 
 export const noStatistics: BeatSource = {
-  batches: () => [],
+  batches: async () => [],
   stored: () => undefined,
   setTailed: () => undefined,
-  tail: () => [],
+  tail: async () => [],
   alerts: () => [],
 };
 
@@ -160,8 +160,8 @@ export class Heartbeat {
       ...rules.known,
       deployment,
       ...(this.#wantsPolicies && { policies }),
-      batches: statistics.batches(),
-      tail: this.#isTailed ? statistics.tail() : [],
+      batches: await statistics.batches(),
+      tail: this.#isTailed ? await statistics.tail() : [],
       alerts: this.#alerts,
     };
   }

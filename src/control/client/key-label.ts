@@ -1,14 +1,5 @@
 /** Plain keys as operators read them: the parts with their values, without what is a secret in itself. */
-import { type KeyPart, partName } from "../../config/index.ts";
-
-/** The parts and values of a key, before they become a partition key. */
-export interface PlainKey {
-  readonly parts: readonly KeyPart[];
-  /** One for each of `parts`; null for a missing one. */
-  readonly values: readonly (string | null)[];
-  /** Whose key it is. Default: the proxy's. */
-  readonly tenant?: string | null;
-}
+import { type KeyPart, partName, type PlainKey } from "../../config/index.ts";
 
 const longestLabel = 256;
 
@@ -46,7 +37,7 @@ function isSecret(part: KeyPart): boolean {
 }
 
 const shownCharacters = 4;
-/** Of a shorter secret, four characters would be too large a part. */
+/** Four characters are too large a part of a shorter secret. */
 const shortestShown = 12;
 
 const lastCharacters = (secret: string): string =>

@@ -1,8 +1,9 @@
-/** What an isolate counts of one policy until its next batch. */
+/** The counts of one policy in an isolate since its last batch. */
+import type { PlainKey } from "../../config/index.ts";
 import type { Decision } from "../../strategies/index.ts";
 import { type OutcomeName, outcomeNames, type PolicyCounts } from "../protocol.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
-import { isTooLong, type PlainKey } from "./key-label.ts";
+import { isTooLong } from "./key-label.ts";
 import { LatencyHistogram } from "./latency-histogram.ts";
 
 const sketchSlots = 256;

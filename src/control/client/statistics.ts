@@ -1,8 +1,9 @@
 /**
- * The statistics of an isolate: what its decisions came to, since its last batch. Requests record their outcomes here after
+ * The statistics of an isolate: counts of its decisions since its last batch. Requests record their outcomes here after
  * they are decided; beats take the counts to the control plane in numbered batches. A batch that is not stored yet is sent
  * again. When too many wait, the open batch takes all further counts, so that nothing is lost and memory is bounded.
  */
+import type { PlainKey } from "../../config/index.ts";
 import { BoundedMap } from "../../limiter/bounded-map.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { Decision } from "../../strategies/index.ts";
@@ -14,7 +15,7 @@ import type {
   TailEntry,
 } from "../protocol.ts";
 import { KeyAlerts } from "./key-alerts.ts";
-import { labelOf, type PlainKey } from "./key-label.ts";
+import { labelOf } from "./key-label.ts";
 import type { KeySealer } from "./key-sealer.ts";
 import {
   type DecidedKey,
@@ -57,7 +58,7 @@ interface Candidate {
   readonly plain: PlainKey;
 }
 
-export class Statistics {
+export class IsolateStatistics {
   /** The data centre of the isolate, where all of its requests arrive; "" until one has stated it. */
   colo = "";
   readonly #sealer: KeySealer | null;

@@ -1,6 +1,6 @@
 /** A sample of the denials between two beats, for the live tail. */
+import type { PlainKey } from "../../config/index.ts";
 import type { TailEntry } from "../protocol.ts";
-import type { PlainKey } from "./key-label.ts";
 
 export interface SampledDenial extends Omit<TailEntry, "agoMs" | "sealed"> {
   readonly atMs: number;

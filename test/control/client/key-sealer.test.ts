@@ -1,8 +1,8 @@
 /** Sealed keys: who can open them, and what labels show of them. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readKey } from "../../../src/config/key.ts";
-import { isTooLong, labelOf, type PlainKey } from "../../../src/control/client/key-label.ts";
+import { type PlainKey, readKey } from "../../../src/config/key.ts";
+import { isTooLong, labelOf } from "../../../src/control/client/key-label.ts";
 import { KeySealer } from "../../../src/control/client/key-sealer.ts";
 import { forAll } from "../../for-all.ts";
 

@@ -2,7 +2,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { KeySealer } from "../../../src/control/client/key-sealer.ts";
-import { Statistics, type StatisticsOptions } from "../../../src/control/client/statistics.ts";
+import {
+  IsolateStatistics,
+  type StatisticsOptions,
+} from "../../../src/control/client/statistics.ts";
 import { outcomeNames, type StatisticsBatch } from "../../../src/control/protocol.ts";
 import { TestClock } from "../../fakes/isolate.ts";
 import { forAll } from "../../for-all.ts";
@@ -17,7 +20,7 @@ const sealer = new KeySealer("the secret");
 
 function statisticsWith(options: Partial<StatisticsOptions> = {}) {
   const clock = new TestClock();
-  const statistics = new Statistics({
+  const statistics = new IsolateStatistics({
     sealer: null,
     alertedPolicies: new Set(),
     clock,
@@ -28,10 +31,10 @@ function statisticsWith(options: Partial<StatisticsOptions> = {}) {
 
 const keyOf = (partitionKey: string, cost = 1) => ({ partitionKey, cost });
 
-const allow = (to: Statistics, key = "k", policy = "p", cost = 1): void =>
+const allow = (to: IsolateStatistics, key = "k", policy = "p", cost = 1): void =>
   to.record(policy, "allowed", keyOf(key, cost), decisionOf({}), null);
 
-const deny = (to: Statistics, key = "k", policy = "p"): void =>
+const deny = (to: IsolateStatistics, key = "k", policy = "p"): void =>
   to.record(policy, "denied", keyOf(key), denied, null);
 
 const countsOf = (batches: readonly StatisticsBatch[], policy = "p") =>
