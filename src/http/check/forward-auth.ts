@@ -31,7 +31,7 @@ export async function forwardAuth(
     return problemResponse(described);
   }
   const visitor = { ...described, cf: locationIn(attributes) };
-  return enforcePolicies(c.req.raw, applicablePolicies(runtime, visitor), {
+  return enforcePolicies(c.req.raw, () => applicablePolicies(runtime, visitor), {
     runtime,
     attributes: visitor,
     claims: claimsIn(attributes),

@@ -29,8 +29,8 @@ import {
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import { enforceSelfLimits } from "./self-limits.ts";
 import { validateBody, validateQuery } from "./read-request.ts";
+import type { CheckAnswer } from "./answers.ts";
 import {
-  type CheckAnswer,
   decideBatch,
   decideCheck,
   forgetKey,
@@ -90,7 +90,7 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateQuery<LookQuery, PolicyCheck>(readLookQuery),
       async (c) => {
         const check = c.req.valid("query");
-        return respond(check, await look(runtime, check, c.var.holder.tenant));
+        return respond(check, await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)));
       },
     )
     .post(

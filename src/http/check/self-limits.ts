@@ -1,5 +1,6 @@
 /** Limits the calls of `/check` themselves, by the policies whose path is at or below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
+import type { Policy } from "../../config/index.ts";
 import { matchingPolicies } from "../../policies/match.ts";
 import { enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
 import { reservationTtlMs } from "../proxy/in-flight.ts";
@@ -14,8 +15,9 @@ export function enforceSelfLimits(runtime: Runtime): MiddlewareHandler {
     runtime.control?.touch(waitUntil);
     if (runtime.selfPolicies.length === 0) return next();
     const attributes = attributesOf(c.req.raw);
-    const policies = matchingPolicies(runtime.selfPolicies, attributes);
-    const response = await enforcePolicies(c.req.raw, policies, {
+    const policiesInEffect = (): readonly Policy[] =>
+      matchingPolicies(runtime.selfPolicies, attributes);
+    const response = await enforcePolicies(c.req.raw, policiesInEffect, {
       runtime,
       attributes,
       tenant: null,

@@ -12,8 +12,8 @@ import {
   type ReserveInput,
   type SettleInput,
 } from "./input.ts";
+import type { CheckAnswer } from "./answers.ts";
 import {
-  type CheckAnswer,
   decideCheck,
   forgetKey,
   look,
@@ -49,7 +49,7 @@ export function createService(runtime: Runtime): Service {
         decideCheck(touched(waitUntil), check, tenant, waitUntil),
       ),
     look: (input, waitUntil) =>
-      perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant)),
+      perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant, waitUntil)),
     forget: async (input, waitUntil) => {
       await perform(
         readForget,

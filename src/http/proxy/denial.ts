@@ -1,17 +1,19 @@
 /** Denials: the response to the client, and the entries in the log of denials. */
+import type { Policy } from "../../config/index.ts";
 import type { Admission } from "../../limiter/client/admission.ts";
 import type { LoggedDenial } from "../../limiter/client/denial-log.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
   admits,
   denialReason,
+  isByKeyRule,
   type Outcome,
   type Spend,
   violatedLimits,
 } from "../../limiter/client/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { KeyResolution } from "../../policies/resolve-key.ts";
-import { windowMsAt } from "../../strategies/index.ts";
+import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import type { Runtime } from "../runtime.ts";
 import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
@@ -31,8 +33,8 @@ export interface DenialContext {
   readonly denyStatus?: number | undefined;
 }
 
-/** Spends that are denied, with the outcomes that deny them. */
-export interface DeniedSpends {
+/** The spends of a request, and their outcomes. */
+export interface DecidedSpends {
   readonly spends: readonly Spend[];
   readonly admission: Admission;
 }
@@ -43,19 +45,16 @@ export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "mis
 export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
   resolution.kind === "blocked" || resolution.kind === "missing-key";
 
-/** Logs key denials of dry runs, and returns the resolutions of the enforced policies. */
-export async function withoutDryRunDenials(
-  resolutions: readonly KeyResolution[],
+/** Logs key denials of dry runs. */
+export async function reportDryRunDenials(
+  denials: readonly KeyDenial[],
   context: Pick<DenialContext, "runtime" | "tenant">,
-): Promise<readonly KeyResolution[]> {
-  const denials = resolutions.filter(isKeyDenial).filter(({ policy }) => policy.isDryRun);
-  if (denials.length === 0) return resolutions;
+): Promise<void> {
   const keys = await Promise.all(denials.map((denial) => blockedKey(denial, context)));
   for (const [index, { kind, policy }] of denials.entries()) {
     const reason = kind === "blocked" ? "listed" : "key-missing";
     report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
   }
-  return resolutions.filter((each) => !(isKeyDenial(each) && each.policy.isDryRun));
 }
 
 /**
@@ -97,13 +96,19 @@ async function blockedKey(
   return { key: keyPseudonym(await runtime.partitions.partitionKey(parts, values, tenant)) };
 }
 
-/** Logs and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. */
-export function denyByLimits(denied: DeniedSpends, context: DenialContext): Response {
+/**
+ * Logs and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
+ * rule blocks gets the answer of the policy's blocklist: 403.
+ */
+export function denyByLimits(denied: DecidedSpends, context: DenialContext): Response {
   const { runtime, waitUntil, denyStatus } = context;
   const { denialLog, hasLegacyHeaders } = runtime;
   const denying = denied.admission.outcomes.filter((outcome) => !admits(outcome));
   if (denialLog !== null) {
     for (const each of loggedDenials(denied, denying)) denialLog.note(each, waitUntil);
+  }
+  if (denying.some((outcome) => isByKeyRule(outcome, "block"))) {
+    return problemResponse({ kind: "blocked" });
   }
   if (denying.some(({ kind }) => kind === "closed")) return problemResponse({ kind: "undecided" });
   if (denying.length === 0) return problemResponse({ kind: "in-flight-full" });
@@ -129,7 +134,7 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 /** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
 const fullRetryAfterMs = 1_000;
 
-function loggedDenials({ spends }: DeniedSpends, denying: readonly Outcome[]): LoggedDenial[] {
+function loggedDenials({ spends }: DecidedSpends, denying: readonly Outcome[]): LoggedDenial[] {
   if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
   const reserved = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
   if (reserved === undefined) return [];
@@ -153,7 +158,7 @@ function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[
     {
       policy: policy.name,
       reason: denialReason([outcome]),
-      violated: violatedLimits([decision]),
+      violated: isByKeyRule(outcome, "block") ? [] : violatedLimits([decision]),
       ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
       retryAfterMs: decision.retryAfterMs,
     },
@@ -167,22 +172,34 @@ export interface DecisionFields {
 }
 
 /**
- * The rate limit fields of a response: all enforced limits that apply to the request, and the decisions of objects.
+ * The rate limit fields of a response: all enforced limits that apply to the request, and the decisions of objects. A key
+ * rule's limits replace those of its policy; a policy that a key rule allows has none.
  * @returns null without such a decision: a local decision does not know the state of the key
  */
 export function decisionFields(
-  { spends, admission }: DeniedSpends,
+  { spends, admission }: DecidedSpends,
   hasLegacyHeaders: boolean,
 ): DecisionFields | null {
   const { outcomes, decidedAtMs } = admission;
   const decisions = outcomes.flatMap((outcome) =>
-    outcome.kind === "decided" && !outcome.policy.isDryRun ? [outcome.decision] : [],
+    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun
+      ? [outcome.decision]
+      : [],
   );
   if (decisions.length === 0) return null;
-  const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : policy.limits));
+  const limits = spends.flatMap(({ policy }) =>
+    policy.isDryRun ? [] : limitsInEffect(policy, outcomes),
+  );
   const current = limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, decidedAtMs) }));
   return {
     standard: rateLimitFields(current, decisions),
     legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,
   };
+}
+
+/** The limits of a policy's outcome; those of the policy when the request was denied before. */
+function limitsInEffect(policy: Policy, outcomes: readonly Outcome[]): readonly Limit[] {
+  const outcome = outcomes.find((each) => each.policy.name === policy.name);
+  if (outcome === undefined) return policy.limits;
+  return isByKeyRule(outcome, "allow") ? [] : outcome.policy.limits;
 }

@@ -1,6 +1,7 @@
 /** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
 import type { Context, Handler } from "hono";
 import type { Policy } from "../../config/index.ts";
+import { type Attempt, decideByNewestRules } from "../../limiter/client/attempt.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
@@ -17,9 +18,11 @@ import {
   type DecisionFields,
   type DenialContext,
   denyByKey,
+  type DecidedSpends,
   denyByLimits,
   isKeyDenial,
-  withoutDryRunDenials,
+  type KeyDenial,
+  reportDryRunDenials,
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
 import { InFlight, reservationTtlMs } from "./in-flight.ts";
@@ -31,7 +34,7 @@ export function enforce(runtime: Runtime, forward: Forward): Handler {
     const attributes = attributesOf(c.req.raw);
     const waitUntil = waitUntilFrom(c);
     runtime.control?.touch(waitUntil);
-    return enforcePolicies(c.req.raw, applicablePolicies(runtime, attributes), {
+    return enforcePolicies(c.req.raw, () => applicablePolicies(runtime, attributes), {
       runtime,
       attributes,
       tenant: null,
@@ -69,46 +72,81 @@ export interface EnforcementOptions extends DenialContext {
   readonly forward: Forward;
 }
 
-/** Charges `policies` and forwards the request, or denies it. */
+/**
+ * Charges policies and forwards the request, or denies it.
+ * @param policiesInEffect returns the policies that apply to the request; called again after newer rules were adopted
+ */
 export async function enforcePolicies(
   request: Request,
-  policies: readonly Policy[],
+  policiesInEffect: () => readonly Policy[],
   options: EnforcementOptions,
 ): Promise<Response> {
-  const { runtime, attributes, forward, waitUntil } = options;
-  const announced = await resolveAnnounced(options);
-  if (announced.blocked.length > 0) return denyByKey(announced.blocked, options);
-  const knownBans = runtime.bans.cached(announced.bannable);
-  if (knownBans !== null) return denyByLimits(knownBans, options);
-
-  const token = await readToken(policies, options);
-  if (isFailure(token)) return problemResponse(token);
-  const resolutions = await withoutDryRunDenials(
-    policies.map((policy) => resolveKey(policy, attributes, token.claims)),
-    options,
-  );
-  const keyDenials = resolutions.filter(isKeyDenial);
-  if (keyDenials.length > 0) return denyByKey(keyDenials, options);
-
-  const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
-  const admitting = runtime.limiter.admit(spends, waitUntil);
-  // If the client goes away meanwhile, what was spent is still refunded.
-  waitUntil(admitting);
-  const admission = await admitting;
-  if (admission.isRefused) return denyByLimits({ spends, admission }, options);
-  // The preflight's own limits come first: they bound how often objects are asked for bans.
-  const bans = await runtime.bans.find(announced.bannable);
-  if (bans !== null) {
-    waitUntil(admission.giveBack());
-    return denyByLimits(bans, options);
-  }
-
+  const { runtime, forward, waitUntil } = options;
+  let dryRunDenials: KeyDenial[] = [];
+  const charged = await decideByNewestRules(runtime.control, waitUntil, (attempt) => {
+    dryRunDenials = [];
+    return chargePolicies(policiesInEffect(), { ...options, attempt, dryRunDenials });
+  });
+  if (dryRunDenials.length > 0) await reportDryRunDenials(dryRunDenials, options);
+  if (charged instanceof Response) return charged;
+  const { spends, admission } = charged;
   const response = await new InFlight(spends, admission).answer(request, forward, waitUntil);
   if (options.hasFinalFields?.(response.headers) !== true) {
     addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
   }
   return response;
 }
+
+interface ChargeOptions extends EnforcementOptions {
+  readonly attempt: Attempt | null;
+  /** Receives the key denials of dry runs. */
+  readonly dryRunDenials: KeyDenial[];
+}
+
+/**
+ * Charges policies, all or none.
+ * @returns the denial; the spends when the request is admitted, or when the attempt is stale
+ */
+async function chargePolicies(
+  policies: readonly Policy[],
+  options: ChargeOptions,
+): Promise<DecidedSpends | Response> {
+  const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
+  const announced = await resolveAnnounced(options);
+  dryRunDenials.push(...announced.blocked.filter(isDryRunDenial));
+  const blocked = announced.blocked.filter((denial) => !isDryRunDenial(denial));
+  if (blocked.length > 0) return denyByKey(blocked, options);
+  const knownBans = runtime.bans.cached(announced.bannable);
+  if (knownBans !== null) return denyByLimits(knownBans, options);
+
+  const token = await readToken(policies, options);
+  if (isFailure(token)) return problemResponse(token);
+  const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims));
+  const keyDenials = resolutions.filter(isKeyDenial);
+  dryRunDenials.push(...keyDenials.filter(isDryRunDenial));
+  const denying = keyDenials.filter((denial) => !isDryRunDenial(denial));
+  if (denying.length > 0) return denyByKey(denying, options);
+
+  const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
+  const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
+  // If the client goes away meanwhile, what was spent is still refunded.
+  waitUntil(admitting);
+  const admission = await admitting;
+  const charged = { spends, admission };
+  if (attempt?.isStale() === true) return charged;
+  if (admission.isRefused) return denyByLimits(charged, options);
+  // The preflight's own limits come first: they bound how often objects are asked for bans.
+  const bans = await runtime.bans.find(announced.bannable, attempt);
+  const isStale = attempt?.isStale() === true;
+  if (bans === null && !isStale) return charged;
+  const givingBack = admission.giveBack();
+  waitUntil(givingBack);
+  // A second attempt must not be denied by what the first one has spent.
+  if (isStale) await givingBack;
+  return bans === null || isStale ? charged : denyByLimits(bans, options);
+}
+
+const isDryRunDenial = ({ policy }: KeyDenial): boolean => policy.isDryRun;
 
 /** Verifies the request's token if a policy uses claims. Dry runs ignore a token whose JSON is nested too deep. */
 async function readToken(

@@ -8,10 +8,11 @@ import { announcedPolicies } from "../../policies/match.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { resolveKey } from "../../policies/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
-import { isKeyDenial, type KeyDenial, withoutDryRunDenials } from "./denial.ts";
+import type { KeyDenial } from "./denial.ts";
 
 /** The keys of an announced request that may deny its preflight. */
 export interface AnnouncedRequest {
+  /** Includes those of dry runs. */
   readonly blocked: readonly KeyDenial[];
   /** The client's keys that a policy may have banned, with a cost of 0. */
   readonly bannable: readonly Spend[];
@@ -44,8 +45,5 @@ export async function resolveAnnounced(context: {
     const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
     bannable.push(partitionKey.then((key) => ({ policy, partitionKey: key, cost: 0 })));
   }
-  return {
-    blocked: (await withoutDryRunDenials(blocked, context)).filter(isKeyDenial),
-    bannable: await Promise.all(bannable),
-  };
+  return { blocked, bannable: await Promise.all(bannable) };
 }

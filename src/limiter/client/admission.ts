@@ -2,6 +2,7 @@
  * The outcomes of one request's spends, and what can still change about those spends. Either all are given back or each is
  * settled to its actual cost, once. This includes spends of calls that are answered after their deadline.
  */
+import type { Attempt } from "./attempt.ts";
 import type { WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
@@ -38,6 +39,8 @@ export interface DecisionContext {
   readonly waitUntil: WaitUntil;
   /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
   readonly provisionalMs: number;
+  /** Null where no policy has runtime rules. */
+  readonly attempt: Attempt | null;
 }
 
 export class Admission {

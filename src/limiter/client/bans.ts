@@ -1,16 +1,22 @@
-/** Finds out whether keys are banned, for requests that the banning policies do not charge. */
+/** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
 import type { Policy } from "../../config/index.ts";
 import { Admission } from "./admission.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
-import { policyKey } from "./key-group.ts";
-import { aged, type Outcome, type Spend } from "./outcome.ts";
+import type { Attempt } from "./attempt.ts";
+import { haveSameRules } from "./key-group.ts";
+import {
+  aged,
+  type DecidedOutcome,
+  isByKeyRule,
+  type Outcome,
+  policyKey,
+  type Spend,
+} from "./outcome.ts";
 
 const maximumKeys = 4_096;
-
-type Decided = Extract<Outcome, { readonly decision: unknown }>;
 
 /** The spends because of which a request is denied, and their outcomes. */
 export interface Refusal {
@@ -19,7 +25,7 @@ export interface Refusal {
 }
 
 interface CachedBan {
-  readonly outcome: Decided;
+  readonly outcome: DecidedOutcome;
   readonly times: ReplyTimes;
   readonly validMs: number;
 }
@@ -44,11 +50,13 @@ export class Bans {
   }
 
   /**
-   * The refusal by bans, which looks at each key's object. `onError = "closed"` refuses when the object does not answer.
-   * @returns null when no key is banned
+   * The refusal by bans and by rules that block a key, which looks at each key's object. `onError = "closed"` refuses when
+   * the object does not answer.
+   * @returns null when no key is banned or blocked
    */
-  async find(spends: readonly Spend[]): Promise<Refusal | null> {
-    return this.#refusalOf(spends, await Promise.all(spends.map((spend) => this.#look(spend))));
+  async find(spends: readonly Spend[], attempt: Attempt | null = null): Promise<Refusal | null> {
+    const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, attempt)));
+    return this.#refusalOf(spends, outcomes);
   }
 
   /** Drops the cached ban when the key's state for the policy is deleted. */
@@ -62,7 +70,7 @@ export class Bans {
     admission.decidedAtMs = this.#clock.now();
     const refused = spends.filter((_, index) => {
       const outcome = outcomes[index] ?? null;
-      const isRefused = outcome !== null && (isBan(outcome) || outcome.kind === "closed");
+      const isRefused = outcome !== null && (isBarred(outcome) || outcome.kind === "closed");
       if (isRefused) admission.outcomes.push(outcome);
       return isRefused;
     });
@@ -71,17 +79,18 @@ export class Bans {
 
   #recall(spend: Spend): Outcome | null {
     const ban = this.#cache.get(policyKey(spend));
-    if (ban === undefined) return null;
+    if (ban === undefined || !haveSameRules(ban.outcome.policy, spend.policy)) return null;
     const ageMs = cachedForMs(ban.times, ban.validMs, this.#clock.now());
     if (ageMs === null) return null;
     return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs) };
   }
 
-  async #look(spend: Spend): Promise<Outcome> {
+  async #look(spend: Spend, attempt: Attempt | null): Promise<Outcome> {
     const calledAtMs = this.#clock.now();
-    const outcome = await this.#limiter.look({ ...spend, cost: 0 });
-    if (isBan(outcome) && spend.policy.isDenyCached) {
-      const validMs = Math.min(longestCacheMs, outcome.decision.bannedForMs);
+    const outcome = await this.#limiter.look({ ...spend, cost: 0 }, attempt);
+    if (isBarred(outcome) && spend.policy.isDenyCached) {
+      const { bannedForMs } = outcome.decision;
+      const validMs = Math.min(longestCacheMs, bannedForMs > 0 ? bannedForMs : longestCacheMs);
       const times = { calledAtMs, answeredAtMs: this.#clock.now() };
       this.#cache.set(policyKey(spend), { outcome, times, validMs });
     }
@@ -89,5 +98,6 @@ export class Bans {
   }
 }
 
-const isBan = (outcome: Outcome): outcome is Decided =>
-  "decision" in outcome && outcome.decision.bannedForMs > 0;
+/** Whether an outcome is a ban or a block. */
+const isBarred = (outcome: Outcome): outcome is DecidedOutcome =>
+  "decision" in outcome && (outcome.decision.bannedForMs > 0 || isByKeyRule(outcome, "block"));

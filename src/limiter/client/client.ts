@@ -4,6 +4,7 @@
  */
 import type { Policy } from "../../config/index.ts";
 import { Admission, type DecisionContext } from "./admission.ts";
+import type { Attempt } from "./attempt.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LeasedDecider } from "./decide-leased.ts";
@@ -17,15 +18,19 @@ import {
   isDryRunOnly,
   isEventual,
   isLeased,
+  isStale,
   outcomesOf,
+  timeLeftOf,
   timeoutOf,
 } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
-import { ObjectCaller, type WaitUntil } from "./object-caller.ts";
+import { type LatencyObserver, ObjectCaller, type WaitUntil } from "./object-caller.ts";
+import { withDeadline } from "../object-calls.ts";
 import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
+import { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
@@ -47,16 +52,19 @@ export class LimiterClient {
   constructor(
     objects: ConstructorParameters<typeof ObjectCaller>[0],
     clock: Clock = platformClock,
+    observer: LatencyObserver | null = null,
   ) {
-    const caller = new ObjectCaller(objects, clock);
+    const caller = new ObjectCaller(objects, clock, observer);
     const localMeters = new LocalMeters(clock);
+    const seenKeyRules = new SeenKeyRules();
     this.#isolate = {
       clock,
       caller,
       denyCache: new DenyCache(),
       leases: new Leases(caller, clock),
       localMeters,
-      local: new LocalDecider(localMeters, clock),
+      seenKeyRules,
+      local: new LocalDecider(localMeters, clock, seenKeyRules),
     };
     this.#strict = new StrictDecider(this.#isolate);
     this.#leased = new LeasedDecider(this.#isolate, this.#strict);
@@ -66,9 +74,14 @@ export class LimiterClient {
   /**
    * Spends all or nothing. Each group's object is called only after the groups before have admitted the request.
    * After a denial, earlier spends are given back in the background. Dry runs on keys that no enforced policy charges
-   * also run in the background. A cached denial of any group answers before any object is called.
+   * also run in the background. A cached denial of any group answers before any object is called. A stale `attempt` is
+   * refused, after earlier spends have been given back.
    */
-  async admit(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Admission> {
+  async admit(
+    spends: readonly Spend[],
+    waitUntil: WaitUntil,
+    attempt: Attempt | null = null,
+  ): Promise<Admission> {
     const admission = new Admission();
     const groups = [...groupsOf(spends)];
     const enforced = groups.filter((group) => !isDryRunOnly(group));
@@ -81,8 +94,11 @@ export class LimiterClient {
       const provisionalMs = provisionalMsOf(enforced.slice(index));
       // Each object is called only after the one before has admitted the request.
       // oxlint-disable-next-line no-await-in-loop
-      const outcomes = await this.#decide(group, { admission, waitUntil, provisionalMs });
-      if (!outcomes.every(admits) || admission.fullForMs > 0) {
+      const outcomes = await this.#decide(group, { admission, waitUntil, provisionalMs, attempt });
+      const isStaleAttempt = attempt?.isStale() === true;
+      // oxlint-disable-next-line no-await-in-loop
+      if (isStaleAttempt) await this.#giveBackInTime(admission, attempt, waitUntil);
+      if (isStaleAttempt || !outcomes.every(admits) || admission.fullForMs > 0) {
         return this.#refuse(admission, outcomes, waitUntil);
       }
       admission.outcomes.push(...outcomes);
@@ -90,7 +106,8 @@ export class LimiterClient {
     if (enforced.length > 1) admission.finalize();
     admission.decidedAtMs = this.#isolate.clock.now();
     if (enforced.length < groups.length) {
-      const context = { admission, waitUntil, provisionalMs: 0 };
+      const inBackground = attempt?.inBackground() ?? null;
+      const context = { admission, waitUntil, provisionalMs: 0, attempt: inBackground };
       const dryRuns = groups.filter(isDryRunOnly);
       waitUntil(Promise.all(dryRuns.map((group) => this.#decide(group, context))));
     }
@@ -106,6 +123,18 @@ export class LimiterClient {
       if (outcomes !== null) return outcomes;
     }
     return null;
+  }
+
+  /** Gives spends back before a second attempt, which they might deny. Waits no longer than the attempt has time. */
+  async #giveBackInTime(
+    admission: Admission,
+    attempt: Attempt,
+    waitUntil: WaitUntil,
+  ): Promise<void> {
+    const { clock } = this.#isolate;
+    const givingBack = admission.giveBack();
+    waitUntil(givingBack);
+    await withDeadline(clock, givingBack, attempt.timeLeftMs(clock.now())).catch(() => undefined);
   }
 
   #refuse(admission: Admission, outcomes: readonly Outcome[], waitUntil: WaitUntil): Admission {
@@ -131,9 +160,13 @@ export class LimiterClient {
    * their objects, in their order, with one call for each object. A cost of 0 is a look.
    * @returns one outcome for each check, in their order
    */
-  async admitEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
+  async admitEach(
+    spends: readonly Spend[],
+    waitUntil: WaitUntil,
+    attempt: Attempt | null = null,
+  ): Promise<Outcome[]> {
     const checks = spends.map((spend) => {
-      const context = { admission: new Admission(), waitUntil, provisionalMs: 0 };
+      const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
       const outcomes =
         spend.cost === 0
           ? null
@@ -147,7 +180,7 @@ export class LimiterClient {
     );
     const calls = [...byObject.values()].map(async (open) => {
       const openSpends = open.map(({ spend }) => spend);
-      const outcomes = await this.#strict.decideEach(openSpends, waitUntil);
+      const outcomes = await this.#strict.decideEach(openSpends, waitUntil, attempt);
       for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
     });
     await Promise.all(calls);
@@ -155,16 +188,29 @@ export class LimiterClient {
   }
 
   /** The outcome that `admit` would have, without spending. */
-  async look(spend: Spend): Promise<Outcome> {
-    const { caller, local } = this.#isolate;
-    const reply = await callObject(caller, "look", [spend], (stub) => stub.look(callOf([spend])));
-    const [outcome] = reply === null ? [] : outcomesOf([spend], reply);
+  async look(spend: Spend, attempt: Attempt | null = null): Promise<Outcome> {
+    const { clock, caller, local, seenKeyRules } = this.#isolate;
+    const group = [spend];
+    const reply = await callObject(caller, group, {
+      name: "look",
+      timeoutMs: timeLeftOf(group, attempt, clock.now()),
+      send: (stub) => stub.look(callOf(group)),
+    });
+    if (reply === null) return local.look(spend);
+    if (isStale(reply)) attempt?.takeStale(group, reply.stale ?? []);
+    else seenKeyRules.note(group, reply.keyRules);
+    const [outcome] = outcomesOf(group, reply);
     return outcome ?? local.look(spend);
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */
-  async reserve(spend: Spend, ttlMs: number, waitUntil: WaitUntil): Promise<ReserveResult> {
-    const admission = await this.admit([{ ...spend, ttlMs }], waitUntil);
+  async reserve(
+    spend: Spend,
+    ttlMs: number,
+    waitUntil: WaitUntil,
+    attempt: Attempt | null = null,
+  ): Promise<ReserveResult> {
+    const admission = await this.admit([{ ...spend, ttlMs }], waitUntil, attempt);
     const { address, fullForMs, isRefused } = admission;
     const [outcome] = admission.outcomes;
     if (outcome === undefined) throw new TypeError("the object's reply has no decision");
@@ -193,9 +239,12 @@ export class LimiterClient {
     denyCache.forget(partitionKey);
     this.#eventual.forget(spend);
     leases.forget(partitionKey);
-    const isConfirmed = await callObject(caller, "forget", [spend], async (stub) => {
-      await stub.forget({ key: partitionKey, policy: policy.name });
-      return true;
+    const isConfirmed = await callObject(caller, [spend], {
+      name: "forget",
+      send: async (stub) => {
+        await stub.forget({ key: partitionKey, policy: policy.name });
+        return true;
+      },
     });
     return isConfirmed === true;
   }

@@ -8,7 +8,7 @@ import type { Clock } from "../clock.ts";
 import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { reportDryRuns } from "./key-group.ts";
 import { objectLocation } from "../object-location.ts";
-import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
+import { admits, allows, isByKeyRule, type Outcome, type Spend } from "./outcome.ts";
 import { Replica, replicaName } from "./replica.ts";
 import { SyncQueue } from "./sync-queue.ts";
 
@@ -39,7 +39,7 @@ export class EventualDecider {
     );
     const spent = group.filter((_, index) => {
       const outcome = outcomes[index];
-      return outcome !== undefined && allows(outcome);
+      return outcome !== undefined && allows(outcome) && !isByKeyRule(outcome, "allow");
     });
     if (!outcomes.every(admits)) return outcomes;
     reportDryRuns(group, outcomes);

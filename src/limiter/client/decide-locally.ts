@@ -5,13 +5,24 @@ import type { Clock } from "../clock.ts";
 import { reportDryRuns } from "./key-group.ts";
 import type { LocalMeters } from "./local-meters.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
+import type { KeyRule } from "../protocol.ts";
+import { ruledOutcome, ruledPolicy } from "./ruled-outcome.ts";
+import { SeenKeyRules } from "./seen-key-rules.ts";
+
+/** A spend with the limits in effect, and the key rule that the isolate knows for it. */
+interface RuledSpend {
+  readonly spend: Spend;
+  readonly rule: KeyRule | null;
+}
 
 export class LocalDecider {
   readonly #meters: LocalMeters;
+  readonly #seenKeyRules: SeenKeyRules;
   readonly #now: Clock["now"];
 
-  constructor(meters: LocalMeters, { now }: Clock) {
+  constructor(meters: LocalMeters, { now }: Clock, seenKeyRules = new SeenKeyRules()) {
     this.#meters = meters;
+    this.#seenKeyRules = seenKeyRules;
     this.#now = now;
   }
 
@@ -21,20 +32,23 @@ export class LocalDecider {
     { admission, provisionalMs }: Pick<DecisionContext, "admission" | "provisionalMs">,
   ): readonly Outcome[] {
     const nowMs = this.#now();
-    const look = (): Outcome[] =>
-      group.map((spend) => failureOutcome(spend, () => this.#meters.look(spend, nowMs)));
+    const ruled = group.map((spend) => this.#ruled(spend, nowMs));
+    const look = (): Outcome[] => ruled.map((each) => this.#look(each, nowMs));
     if (!look().every(admits)) {
       // If one policy denies the request, it counts as denied under all of them.
-      for (const spend of group.filter(isLocal)) this.#meters.deny(spend, nowMs);
+      for (const { spend } of ruled.filter(isMetered)) this.#meters.deny(spend, nowMs);
       return look();
     }
     const openForMs = group.reduce((ms, { ttlMs = 0 }) => Math.max(ms, ttlMs), provisionalMs);
-    const outcomes = group.map((spend) =>
-      failureOutcome(spend, () => this.#meters.spend(spend, openForMs, nowMs)),
+    const outcomes = ruled.map((each) =>
+      isMetered(each)
+        ? failureOutcome(each, () => this.#meters.spend(each.spend, openForMs, nowMs))
+        : this.#look(each, nowMs),
     );
-    const spent = group.filter((_, index) => {
+    const spent = ruled.flatMap((each, index) => {
       const outcome = outcomes[index];
-      return outcome?.kind === "local" && outcome.decision.allowed;
+      const isAllowed = outcome?.kind === "local" && outcome.decision.allowed;
+      return isAllowed && isMetered(each) ? each.spend : [];
     });
     if (spent.length > 0) {
       const settle = async (costOf: CostOf): Promise<void> => {
@@ -47,15 +61,27 @@ export class LocalDecider {
   }
 
   look(spend: Spend): Outcome {
-    return failureOutcome(spend, () => this.#meters.look(spend, this.#now()));
+    const nowMs = this.#now();
+    return this.#look(this.#ruled(spend, nowMs), nowMs);
+  }
+
+  #look(each: RuledSpend, nowMs: number): Outcome {
+    return failureOutcome(each, () => this.#meters.look(each.spend, nowMs));
+  }
+
+  #ruled(spend: Spend, nowMs: number): RuledSpend {
+    const rule = this.#seenKeyRules.ruleOf(spend, nowMs);
+    const policy = ruledPolicy(spend.policy, rule);
+    return { rule, spend: policy === spend.policy ? spend : { ...spend, policy } };
   }
 }
 
-const isLocal = ({ policy }: Spend): boolean => policy.onError === "local";
+/** Whether the isolate's own meters decide. */
+const isMetered = ({ spend: { policy }, rule }: RuledSpend): boolean =>
+  policy.onError === "local" && (rule === null || rule.kind === "limits");
 
-function failureOutcome(spend: Spend, decide: () => Decision): Outcome {
-  const { policy } = spend;
+function failureOutcome({ spend: { policy }, rule }: RuledSpend, decide: () => Decision): Outcome {
   return policy.onError === "local"
-    ? { kind: "local", policy, decision: decide() }
+    ? ruledOutcome("local", policy, decide(), rule)
     : { kind: policy.onError, policy };
 }

@@ -3,6 +3,8 @@
  * while a later object of the same request may still deny the request: until then it can be given back without a trace.
  */
 import { Admission, type DecisionContext, localSpend, type OpenSpend } from "./admission.ts";
+import { report } from "../../observability/events.ts";
+import type { Attempt } from "./attempt.ts";
 import type { Clock } from "../clock.ts";
 import type { LocalDecider } from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
@@ -12,9 +14,12 @@ import {
   callObject,
   callOf,
   type DecisionReply,
+  chargeOf,
   isLeased,
+  isStale,
   outcomesOf,
   reportDryRuns,
+  timeLeftOf,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
@@ -23,6 +28,8 @@ import { objectLocation } from "../object-location.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
+import { decidedSpend } from "./ruled-outcome.ts";
+import type { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** A settlement names no policy, so no policy's timeout applies. */
 const settleTimeoutMs = 1_000;
@@ -34,6 +41,7 @@ export interface IsolateParts {
   readonly denyCache: DenyCache;
   readonly leases: Leases;
   readonly localMeters: LocalMeters;
+  readonly seenKeyRules: SeenKeyRules;
   readonly local: LocalDecider;
 }
 
@@ -55,20 +63,20 @@ export class StrictDecider {
       return this.#reserve(group, address, context);
     }
     const { clock, caller, denyCache, leases, local } = this.#isolate;
-    const { waitUntil, provisionalMs } = context;
+    const { waitUntil, provisionalMs, attempt } = context;
     const open: Open = (booked, count) => this.#openCheck(booked, count, provisionalMs);
     const late = { waitUntil, settle: this.#lateReply(group, context, open) };
     const calledAtMs = clock.now();
     const reply = isLeased(group)
       ? await leases.check(group, context, late.settle)
-      : await callObject(
-          caller,
-          "check",
-          group,
-          (stub) => stub.check(callOf(group, provisionalMs)),
+      : await callObject(caller, group, {
+          name: "check",
+          timeoutMs: timeLeftOf(group, attempt, calledAtMs),
+          send: (stub) => stub.check(callOf(group, provisionalMs)),
           late,
-        );
+        });
     if (reply === null) return local.decide(group, context);
+    if (isStale(reply)) return this.#decideStale(group, reply, context);
     denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
     return this.#accept(group, reply, context, open);
   }
@@ -77,19 +85,29 @@ export class StrictDecider {
    * Decides independent spends of one object, in their order, with one call.
    * @returns one outcome for each spend, in their order
    */
-  async decideEach(spends: readonly Spend[], waitUntil: WaitUntil): Promise<Outcome[]> {
+  async decideEach(
+    spends: readonly Spend[],
+    waitUntil: WaitUntil,
+    attempt: Attempt | null,
+  ): Promise<Outcome[]> {
     const { clock, caller, denyCache, local } = this.#isolate;
     const calls = spends.map((spend) => callOf([spend]));
     const calledAtMs = clock.now();
-    const replies = await callObject(caller, "check", spends, (stub) => stub.batch({ calls }), {
-      waitUntil,
-      settle: (lateReplies) => this.#refundClosed(spends, lateReplies),
+    const replies = await callObject(caller, spends, {
+      name: "check",
+      timeoutMs: timeLeftOf(spends, attempt, calledAtMs),
+      send: (stub) => stub.batch({ calls }),
+      late: {
+        waitUntil,
+        settle: (lateReplies) => this.#refundClosed(spends, lateReplies),
+      },
     });
     const open: Open = (booked, count) => this.#openCheck(booked, count, 0);
     const outcomes = spends.map(async (spend, index) => {
-      const context = { admission: new Admission(), waitUntil, provisionalMs: 0 };
+      const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
       const reply = replies?.[index];
       if (reply === undefined) return local.decide([spend], context);
+      if (isStale(reply)) return this.#decideStale([spend], reply, context);
       denyCache.remember([spend], reply, { calledAtMs, answeredAtMs: clock.now() });
       return this.#accept([spend], reply, context, open);
     });
@@ -101,16 +119,22 @@ export class StrictDecider {
     address: ReservationAddress,
     context: DecisionContext,
   ): Promise<readonly Outcome[]> {
-    const { caller, local } = this.#isolate;
-    const { admission, waitUntil } = context;
+    const { clock, caller, local } = this.#isolate;
+    const { admission, waitUntil, attempt } = context;
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
     const open: Open = (booked, count) => this.#openReservation(booked, count, address);
     const late = { waitUntil, settle: this.#lateReply(group, context, open) };
     const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
-    const reply = await callObject(caller, "reserve", group, (stub) => stub.reserve(call), late);
+    const reply = await callObject(caller, group, {
+      name: "reserve",
+      timeoutMs: timeLeftOf(group, attempt, clock.now()),
+      send: (stub) => stub.reserve(call),
+      late,
+    });
     if (reply === null) return local.decide(group, context);
+    if (isStale(reply)) return this.#decideStale(group, reply, context);
     // A dry run denies no request, even when the key has no room for its reservation.
     if (reply.fullForMs > 0 && isDryRun) {
       return enforced.length === 0 ? [] : this.decide(enforced, context);
@@ -119,17 +143,38 @@ export class StrictDecider {
     return this.#accept(group, reply, context, open);
   }
 
+  /** Decides spends that an object has not decided, because it has newer policy rules. */
+  #decideStale(
+    group: readonly Spend[],
+    { stale = [] }: CheckReply,
+    context: DecisionContext,
+  ): readonly Outcome[] {
+    const { local } = this.#isolate;
+    if (context.attempt?.takeStale(group, stale) === true) {
+      return group.map((spend) => local.look(spend));
+    }
+    report({
+      event: "object-silent",
+      call: "check",
+      policies: stale.map(({ policy }) => policy),
+      error: "the object has newer policy rules than this isolate",
+    });
+    return local.decide(group, context);
+  }
+
   async #accept(
     group: readonly Spend[],
     reply: DecisionReply,
     context: DecisionContext,
     open: Open,
   ): Promise<readonly Outcome[]> {
+    const { localMeters, seenKeyRules } = this.#isolate;
+    seenKeyRules.note(group, reply.keyRules);
     const booked = bookedSpends(group, reply);
-    const count = this.#isolate.localMeters.count(booked.map(({ spend }) => spend));
+    const outcomes = outcomesOf(group, reply);
+    const count = localMeters.count(booked.map(({ spend }) => decidedSpend(spend, outcomes)));
     if (context.provisionalMs === 0) count.book();
     await this.#add(booked, open(booked, count), context);
-    const outcomes = outcomesOf(group, reply);
     reportDryRuns(group, outcomes);
     return outcomes;
   }
@@ -191,7 +236,8 @@ export class StrictDecider {
         const costs = spends.map(costOf);
         return end({ cost: Math.max(...costs), costs });
       },
-      renew: () => callObject(caller, "renew", spends, (stub) => stub.renew({ key, id })),
+      renew: () =>
+        callObject(caller, spends, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
     };
   }
 
@@ -213,12 +259,13 @@ export class StrictDecider {
   async refund(booked: readonly BookedSpend[], provisionalMs = 0): Promise<void> {
     const spends = booked.map(({ spend }) => spend);
     const call = callOf(spends, provisionalMs);
-    const charges = call.charges.map((charge, index) => ({
-      ...charge,
-      spentAtMs: booked[index]?.spentAtMs ?? 0,
-    }));
-    await callObject(this.#isolate.caller, "refund", spends, async (stub) => {
-      await stub.refund({ ...call, charges });
+    // A refund is never stale, and needs no rules.
+    const charges = booked.map(({ spend, spentAtMs }) => ({ ...chargeOf(spend), spentAtMs }));
+    await callObject(this.#isolate.caller, spends, {
+      name: "refund",
+      send: async (stub) => {
+        await stub.refund({ ...call, charges });
+      },
     });
     // A request that was denied meanwhile may fit now.
     if (spends.length > 0) this.#isolate.denyCache.forget(call.key);

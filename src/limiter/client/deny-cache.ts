@@ -7,6 +7,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
+import { ruleSizeBytes } from "./ruled-outcome.ts";
 
 export const longestCacheMs = 1_000;
 
@@ -75,7 +76,11 @@ export class DenyCache {
       costs: group.map(({ cost }) => cost),
       reply,
       times,
-      validMs: Math.min(reply.firmForMs ?? longestCacheMs, unchangedForMs(reply.decisions)),
+      validMs: Math.min(
+        reply.firmForMs ?? longestCacheMs,
+        unchangedForMs(reply.decisions),
+        ruledForMs(reply, times.answeredAtMs),
+      ),
     };
     const others = (this.#byKey.get(partitionKey) ?? []).filter((each) => !isOf(each, group));
     this.#byKey.set(partitionKey, [denial, ...others].slice(0, maximumDenialsPerKey));
@@ -90,7 +95,9 @@ export class DenyCache {
 function bytesOf(denials: readonly Denial[]): number {
   const decisions = denials.flatMap(({ reply }) => reply.decisions);
   const limits = decisions.reduce((sum, decision) => sum + decision.limits.length, 0);
-  return denials.length * denialBytes + limits * limitBytes;
+  const rules = denials.flatMap(({ reply }) => reply.keyRules ?? []);
+  const ruleBytes = rules.reduce((sum, rule) => sum + (rule === null ? 0 : ruleSizeBytes(rule)), 0);
+  return denials.length * denialBytes + limits * limitBytes + ruleBytes;
 }
 
 /**
@@ -100,10 +107,10 @@ function bytesOf(denials: readonly Denial[]): number {
 const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
-/** Whether the denial is for the same policies, limits and costs. */
+/** Whether the denial is for the same policies, limits, rules and costs. A mode that expires changes no version. */
 const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
   chargesPolicies(group, policies) &&
-  group.every(({ cost, ttlMs }, index) => cost === costs[index] && ttlMs === undefined);
+  group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
 
 /**
  * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change
@@ -116,4 +123,12 @@ function unchangedForMs(decisions: readonly Decision[]): number {
     ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
   ]);
   return Math.min(longestCacheMs, ...waits);
+}
+
+/** How long the key rules of a reply last, in milliseconds. */
+function ruledForMs({ keyRules = [] }: CheckReply, nowMs: number): number {
+  return keyRules.reduce(
+    (leastMs, rule) => Math.min(leastMs, (rule?.expiresAtMs ?? Number.POSITIVE_INFINITY) - nowMs),
+    Number.POSITIVE_INFINITY,
+  );
 }

@@ -1,10 +1,20 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
+import { compareVersions, type PolicyRules } from "../../config/index.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Limit } from "../../strategies/index.ts";
+import type { Attempt } from "./attempt.ts";
 import { internedLimits } from "../interned-limits.ts";
+import { ruledOutcome } from "./ruled-outcome.ts";
 import type { Call, ObjectCaller } from "./object-caller.ts";
 import { objectLocation } from "../object-location.ts";
-import { admits, allows, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
+import {
+  admits,
+  allows,
+  isByKeyRule,
+  type Outcome,
+  type Spend,
+  violatedLimits,
+} from "./outcome.ts";
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 
 export type DecisionReply = CheckReply & Partial<ReserveReply>;
@@ -15,37 +25,57 @@ export interface BookedSpend {
   readonly spentAtMs: number;
 }
 
-/** The spends that the object booked: none when one denies, else all except dry runs that would deny. */
+/**
+ * The spends that the object booked: none when one denies, else all except dry runs that would deny, and keys that a rule
+ * allows without charge.
+ */
 export function bookedSpends(
   group: readonly Spend[],
-  { decisions, spentAtMs, isOpen }: DecisionReply,
+  { decisions, spentAtMs, isOpen, keyRules }: DecisionReply,
 ): BookedSpend[] {
   const isAdmitted = group.every(
     ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
   );
   if (!isAdmitted || isOpen === false) return [];
-  return group.flatMap((spend, index) =>
-    decisions[index]?.allowed === true ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [],
-  );
+  return group.flatMap((spend, index) => {
+    const isBooked = decisions[index]?.allowed === true && keyRules?.[index]?.kind !== "allow";
+    return isBooked ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [];
+  });
 }
+
+/** Whether an object has decided nothing, because it has newer policy rules than the call. */
+export const isStale = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
 
 /** Whether the group cannot deny the request. */
 export const isDryRunOnly = (group: readonly Spend[]): boolean =>
   group.every(({ policy }) => policy.isDryRun);
 
-/** A policy and the limits that applied to it. Overrides and deployments change the limits of a policy. */
+/**
+ * A policy, and the limits and runtime rules that applied to it. Overrides, deployments and rules change the limits of a
+ * policy.
+ */
 export interface PolicyLimits {
   readonly policy: string;
+  readonly rules: PolicyRules | null;
   /** A list from `internedLimits`, comparable by identity. */
   readonly limits: readonly Limit[];
 }
 
 export const policyLimitsOf = ({ policy }: Spend): PolicyLimits => ({
   policy: policy.name,
+  rules: policy.rules,
   limits: internedLimits(policy.limits),
 });
 
-/** Whether the group charges exactly these policies, with these limits, in this order. */
+/** Whether the policies have runtime rules of the same version. */
+export const haveSameRules = (
+  one: Pick<PolicyLimits, "rules">,
+  other: Pick<PolicyLimits, "rules">,
+): boolean =>
+  one.rules === other.rules ||
+  (one.rules !== null && other.rules !== null && compareVersions(one.rules, other.rules) === 0);
+
+/** Whether the group charges exactly these policies, with these limits and rules, in this order. */
 export const chargesPolicies = (
   group: readonly Spend[],
   policies: readonly PolicyLimits[],
@@ -53,7 +83,11 @@ export const chargesPolicies = (
   policies.length === group.length &&
   group.every(({ policy }, index) => {
     const each = policies[index];
-    return each?.policy === policy.name && each.limits === internedLimits(policy.limits);
+    return (
+      each?.policy === policy.name &&
+      haveSameRules(each, policy) &&
+      each.limits === internedLimits(policy.limits)
+    );
   });
 
 /**
@@ -75,25 +109,22 @@ export const isEventual = (group: readonly Spend[]): boolean =>
   group.every(({ policy, ttlMs }) => policy.consistency.kind === "eventual" && ttlMs === undefined);
 
 /**
- * Calls the object of the group's key, with the shortest timeout of the group's policies.
+ * Calls the object of the group's key.
+ * @param call its timeout is by default the shortest of the group's policies
  * @returns null when the object does not answer in time, or when the group is empty
  */
 export async function callObject<Reply>(
   caller: ObjectCaller,
-  name: Call<Reply>["name"],
   group: readonly Spend[],
-  send: Call<Reply>["send"],
-  late?: Call<Reply>["late"],
+  call: Pick<Call<Reply>, "name" | "send" | "late"> & Partial<Pick<Call<Reply>, "timeoutMs">>,
 ): Promise<Reply | null> {
   const [first] = group;
   if (first === undefined) return null;
   return caller.call({
-    name,
     location: objectLocation(first.policy.objects, first.partitionKey),
     policies: group.map(({ policy }) => policy.name),
     timeoutMs: timeoutOf(group),
-    send,
-    ...(late !== undefined && { late }),
+    ...call,
   });
 }
 
@@ -104,11 +135,12 @@ export function timeoutOf(group: readonly Spend[]): number {
   return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
 }
 
-/** Identifies a key of a policy. */
-export const policyKey = ({
-  policy,
-  partitionKey,
-}: Pick<Spend, "policy" | "partitionKey">): string => `${policy.name} ${partitionKey}`;
+/** The timeout of a call for the group, in milliseconds: a second attempt has less. */
+export const timeLeftOf = (
+  group: readonly Spend[],
+  attempt: Attempt | null,
+  nowMs: number,
+): number => attempt?.timeoutMs(timeoutOf(group), nowMs) ?? timeoutOf(group);
 
 /** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
 export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
@@ -130,13 +162,20 @@ export function callOf(group: readonly Spend[], provisionalMs = 0): CheckCall {
   );
   return {
     key: group[0]?.partitionKey ?? "",
-    charges: group.map(chargeOf),
+    charges: group.map(ruledChargeOf),
     durability: isConfirmed ? "confirmed" : "relaxed",
     ...(provisionalMs > 0 && { provisionalMs }),
   };
 }
 
-const chargeOf = ({ policy, cost }: Spend): Charge => ({
+const ruledChargeOf = (spend: Spend): Charge => {
+  const { rules } = spend.policy;
+  const charge = chargeOf(spend);
+  if (rules !== null) charge.rules = rules;
+  return charge;
+};
+
+export const chargeOf = ({ policy, cost }: Spend): Charge => ({
   policy: policy.name,
   limits: policy.limits,
   cost,
@@ -149,7 +188,8 @@ const chargeOf = ({ policy, cost }: Spend): Charge => ({
 export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[] {
   return reply.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
-    return policy === undefined ? [] : [{ kind: "decided", policy, decision }];
+    const rule = reply.keyRules?.[index] ?? null;
+    return policy === undefined ? [] : ruledOutcome("decided", policy, decision, rule);
   });
 }
 
@@ -161,7 +201,9 @@ export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcom
   for (const outcome of outcomes) {
     const { policy } = outcome;
     if (!policy.isDryRun || allows(outcome)) continue;
-    const violated = violatedLimits("decision" in outcome ? [outcome.decision] : []);
-    report({ event: "dry-run-denied", policy: policy.name, violated, key });
+    const isBlocked = isByKeyRule(outcome, "block");
+    const violated = "decision" in outcome && !isBlocked ? violatedLimits([outcome.decision]) : [];
+    const listing = isBlocked ? ({ reason: "listed" } as const) : {};
+    report({ event: "dry-run-denied", policy: policy.name, violated, ...listing, key });
   }
 }

@@ -3,7 +3,8 @@ import type { Decision } from "../../strategies/index.ts";
 import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
 import { objectLocation, type ObjectLocation } from "../object-location.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
-import type { LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
+import { ruledOutcome } from "./ruled-outcome.ts";
+import type { KeyRule, LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 
 /** How long a slice is spent from, counted from the call that requests it. */
 export const spendableMs = 1_000;
@@ -51,6 +52,8 @@ export class Lease {
   /** The decisions that came with the last slice. Their waits are sufficient until the slice ends. */
   #decisions: readonly Decision[] = [];
   #decidedAtMs = 0;
+  /** The key rules that came with them, one for each policy. */
+  #keyRules: readonly (KeyRule | null)[] = [];
   #seenMs = 0;
   /** The units requested in the last whole period of `spendableMs`, and so far in the current period. */
   #lastDemand = 0;
@@ -80,10 +83,10 @@ export class Lease {
     const spareUnits = sum(this.#slices.slice(0, -1), leftOf) - (this.#slices.at(-1)?.used ?? 0);
     return group.flatMap(({ policy, cost }, index): Outcome[] => {
       const decision = this.#decisions[index];
+      const rule = this.#keyRules[index] ?? null;
       if (decision === undefined) return [];
-      return [
-        { kind: "decided", policy, decision: allowed(aged(decision, ageMs), cost, spareUnits) },
-      ];
+      const current = allowed(aged(decision, ageMs), cost, spareUnits);
+      return [ruledOutcome("decided", policy, current, rule)];
     });
   }
 
@@ -159,8 +162,9 @@ export class Lease {
     };
   }
 
-  add(slice: BorrowedSlice, { decisions }: LeaseReply, nowMs: number): void {
+  add(slice: BorrowedSlice, { decisions, keyRules = [] }: LeaseReply, nowMs: number): void {
     this.#decisions = decisions;
+    this.#keyRules = keyRules;
     this.#decidedAtMs = nowMs;
     this.#slices.push(slice);
   }

@@ -10,10 +10,11 @@
  * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
  *    refunds the spend.
  */
+import type { Attempt } from "./attempt.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import type { DecisionContext } from "./admission.ts";
-import { type BookedSpend, callOf, chargesPolicies, timeoutOf } from "./key-group.ts";
+import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
 import { type BorrowedSlice, closeSlices, Lease, provisionalGraceMs } from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
@@ -48,6 +49,9 @@ interface LeaseRequest {
   /** For how long the check's spend may be given back by law 10; 0 for a final spend. */
   readonly provisionalMs: number;
   readonly wanted: SliceWanted | null;
+  readonly attempt: Attempt | null;
+  /** Whether no request waits for the reply. */
+  readonly isBackground: boolean;
   readonly waitUntil: WaitUntil;
   /** Handles the check's spend when the reply arrives after the deadline. */
   readonly settleLate: (reply: CheckReply) => unknown;
@@ -139,12 +143,14 @@ export class Leases {
    */
   async check(
     group: readonly Spend[],
-    { waitUntil, provisionalMs }: DecisionContext,
+    { waitUntil, provisionalMs, attempt }: DecisionContext,
     settleLate: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
     const lease = this.#leaseOf(group, waitUntil);
     const wanted = lease.wantedSlice(group, this.#clock.now());
-    return this.#call(lease, { group, provisionalMs, wanted, waitUntil, settleLate });
+    const isBackground = false;
+    const request = { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate };
+    return this.#call(lease, request);
   }
 
   async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
@@ -152,13 +158,15 @@ export class Leases {
       group: group.map((spend) => ({ ...spend, cost: 0 })),
       provisionalMs: 0,
       wanted: lease.nextSlice(),
+      attempt: null,
+      isBackground: true,
       waitUntil,
       settleLate: () => undefined,
     });
   }
 
   async #call(lease: Lease, request: LeaseRequest): Promise<LeaseReply | null> {
-    const { group, provisionalMs, wanted, waitUntil, settleLate } = request;
+    const { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate } = request;
     const calledAtMs = this.#clock.now();
     const slices = lease.returnable(calledAtMs);
     if (wanted !== null) lease.requestedAtMs = calledAtMs;
@@ -167,7 +175,8 @@ export class Leases {
       name: "lease",
       location: lease.location,
       policies: group.map(({ policy }) => policy.name),
-      timeoutMs: timeoutOf(group),
+      timeoutMs: timeLeftOf(group, attempt, calledAtMs),
+      isBackground,
       send: (stub) => closeSlices(slices, stub.lease(call)),
       late: {
         waitUntil,

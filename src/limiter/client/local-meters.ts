@@ -7,8 +7,7 @@ import type { CostOf } from "./admission.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
-import { policyKey } from "./key-group.ts";
-import type { Spend } from "./outcome.ts";
+import { policyKey, type Spend } from "./outcome.ts";
 import { provisionalTtlMs } from "../protocol.ts";
 
 /** Bound the memory of an isolate. The meters least recently used are evicted first. */

@@ -35,41 +35,50 @@ export interface Call<Reply> {
   readonly send: (stub: Stub) => Promise<Reply>;
   /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
   readonly isRepeatable?: boolean;
+  /** Whether no decision waits for the reply. */
+  readonly isBackground?: boolean;
   /** Handles a reply that arrives after the deadline. */
   readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (reply: Reply) => unknown };
 }
 
 const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
 
+/** Receives how long objects take to answer the calls that decisions wait for. */
+export interface LatencyObserver {
+  answered(policies: readonly string[], latencyMs: number): void;
+}
+
 export class ObjectCaller {
   readonly #objects: Objects;
   readonly #clock: Clock;
+  readonly #observer: LatencyObserver | null;
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
 
-  constructor(objects: Objects, clock: Clock) {
+  constructor(objects: Objects, clock: Clock, observer: LatencyObserver | null = null) {
     this.#objects = objects;
     this.#clock = clock;
+    this.#observer = observer;
   }
 
   /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
   async call<Reply>(call: Call<Reply>): Promise<Reply | null> {
     const { name, location, policies, timeoutMs, send, late } = call;
     const id = objectId(location);
-    if (isDecision(name) && this.#cooldowns.get(id)?.isOn === true) {
-      report({
-        event: "object-silent",
-        call: name,
-        policies,
-        error: "skipped: the object failed less than a second ago",
-      });
+    const skipped = this.#skipReason(call, id);
+    if (skipped !== null) {
+      report({ event: "object-silent", call: name, policies, error: `skipped: ${skipped}` });
       return null;
     }
+    const calledAtMs = this.#observer === null ? 0 : this.#clock.now();
     let reply: Promise<Reply> | null = null;
     try {
       // A new stub for each call: a stub that has thrown stays broken.
       reply = send(this.#stubAt(location));
       const inTime = await withDeadline(this.#clock, reply, timeoutMs);
       this.#cooldowns.delete(id);
+      if (isDecision(name) && name !== "sync" && call.isBackground !== true) {
+        this.#observer?.answered(policies, this.#clock.now() - calledAtMs);
+      }
       return inTime;
     } catch (error) {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
@@ -78,6 +87,15 @@ export class ObjectCaller {
       const isRepeated = call.isRepeatable === true && isTransient(error);
       return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
     }
+  }
+
+  /** Why a decision call is not sent; null when it is. */
+  #skipReason({ name, timeoutMs }: Pick<Call<unknown>, "name" | "timeoutMs">, id: string) {
+    if (!isDecision(name)) return null;
+    if (timeoutMs <= 0) return "no time is left after newer rules were adopted";
+    return this.#cooldowns.get(id)?.isOn === true
+      ? "the object failed less than a second ago"
+      : null;
   }
 
   #startCooldown(id: string): void {

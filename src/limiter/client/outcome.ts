@@ -11,12 +11,28 @@ export interface Spend {
   readonly ttlMs?: number;
 }
 
+/** Identifies a key of a policy. */
+export const policyKey = ({
+  policy,
+  partitionKey,
+}: Pick<Spend, "policy" | "partitionKey">): string => `${policy.name} ${partitionKey}`;
+
+/** `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. */
+export interface DecidedOutcome {
+  readonly kind: "decided" | "local";
+  /** With the limits in effect for the key. */
+  readonly policy: Policy;
+  readonly decision: Decision;
+  /** The kind of the key rule that decided in place of the limits. `allow`: nothing is charged. */
+  readonly keyRule?: "allow" | "block";
+}
+
 /**
- * The outcome of one spend. `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters.
- * `open` and `closed`: by the failure mode without a decision, because the object gave no answer.
+ * The outcome of one spend. `open` and `closed`: by the failure mode without a decision, because the object gave no
+ * answer.
  */
 export type Outcome =
-  | { readonly kind: "decided" | "local"; readonly policy: Policy; readonly decision: Decision }
+  | DecidedOutcome
   | { readonly kind: "open" | "closed"; readonly policy: Policy };
 
 /** Whether the policy alone would allow the request. */
@@ -26,6 +42,13 @@ export const allows = (outcome: Outcome): boolean =>
 /** Whether the outcome lets the request pass: a dry run always does. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
 
+/** Whether a key rule decided in place of the limits. */
+export const isByKeyRule = (outcome: Outcome, kind: "allow" | "block"): boolean =>
+  "decision" in outcome && outcome.keyRule === kind;
+
+/** The parts of a decision that allows a request at once. */
+export const allowedNow = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
+
 export function violatedLimits(decisions: readonly Decision[]): string[] {
   return decisions.flatMap(({ limits }) =>
     limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
@@ -33,13 +56,13 @@ export function violatedLimits(decisions: readonly Decision[]): string[] {
 }
 
 /**
- * Why a request is denied. `deny`: the key is on the policy's `deny` list or lacks a required part. `cost`: the cost exceeds
+ * Why a request is denied. `deny`: the key is on the policy's `deny` list, blocked by a key rule, or lacks a required part. `cost`: the cost exceeds
  * the capacity. `reservations`: too many are open. `delay`: the request would wait longer than `maxDelay`.
  */
 export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
 
 /** When several reasons apply, the first in this list is reported. */
-const precedence = ["ban", "cost", "limit", "delay"] as const satisfies DenialReason[];
+const precedence = ["deny", "ban", "cost", "limit", "delay"] as const satisfies DenialReason[];
 
 /** The reason of a denial. At least one of the outcomes must deny. */
 export function denialReason(denying: readonly Outcome[]): DenialReason {
@@ -49,7 +72,8 @@ export function denialReason(denying: readonly Outcome[]): DenialReason {
 
 function reasonOf(outcome: Outcome): DenialReason {
   if (!("decision" in outcome)) return "limit";
-  const { policy, decision } = outcome;
+  const { policy, decision, keyRule } = outcome;
+  if (keyRule === "block") return "deny";
   if (decision.bannedForMs > 0) return "ban";
   if (decision.retryAfterMs === null) return "cost";
   const isDelay = decision.limits.every(({ allowed, capacity }, index) => {

@@ -8,6 +8,8 @@
  *    batch without an answer is sent again, unchanged.
  * 3. `finishSync` takes the snapshots of the reply, which include the batch. It adds the spends that are still unsent or
  *    provisional.
+ *
+ * Each reply also has the key rule of each policy, which applies until it expires by the object's clock.
  */
 import type { Policy } from "../../config/index.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
@@ -15,7 +17,8 @@ import { internedLimits, internedMeter } from "../interned-limits.ts";
 import type { BookedSpend } from "./key-group.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
-import type { KeySync, SyncReply } from "../protocol.ts";
+import type { KeyRule, KeySync, SyncReply } from "../protocol.ts";
+import { isLive, ruledOutcome, ruleSizeBytes } from "./ruled-outcome.ts";
 
 /**
  * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so
@@ -33,6 +36,10 @@ const instantBytes = 80;
 
 interface PolicyReplica {
   policy: Policy;
+  /** The key rule in effect; null without one. */
+  keyRule: KeyRule | null;
+  /** The limits of the meter: those in effect for the key. A list from `internedLimits`, comparable by identity. */
+  limits: readonly Limit[];
   meter: Meter;
   unsent: LimitSpends[];
   readonly provisional: LimitSpends[];
@@ -103,8 +110,9 @@ export class Replica {
 
   get sizeBytes(): number {
     let sizeBytes = replicaBytes;
-    for (const { meter, unsent, provisional } of this.#byPolicy.values()) {
+    for (const { meter, keyRule, unsent, provisional } of this.#byPolicy.values()) {
       sizeBytes += policyBytes + meter.sizeBytes();
+      if (keyRule !== null) sizeBytes += ruleSizeBytes(keyRule);
       for (const { units } of [...unsent, ...provisional]) sizeBytes += units.size * instantBytes;
     }
     for (const { spends } of this.#batch?.charges ?? []) sizeBytes += spends.length * instantBytes;
@@ -122,11 +130,17 @@ export class Replica {
    */
   decide(group: readonly Spend[], localMs: number, provisionalMs: number): readonly Outcome[] {
     const nowMs = localMs + this.#clockOffsetMs;
-    const charges = group.map(({ policy, cost }) => ({ each: this.#policyReplica(policy), cost }));
+    const charges = group.map(({ policy, cost }) => ({
+      each: this.#policyReplica(policy, nowMs),
+      cost,
+    }));
     const looks = charges.map(({ each, cost }) => outcomeOf(each, each.meter.look(cost, nowMs)));
     if (!looks.every(admits)) return looks;
     return charges.map(({ each, cost }) => {
-      const { meter, policy } = each;
+      const { meter, policy, keyRule } = each;
+      if (keyRule !== null && keyRule.kind !== "limits") {
+        return outcomeOf(each, meter.look(cost, nowMs));
+      }
       const isFinal = provisionalMs === 0;
       const decision = isFinal
         ? meter.consume(cost, nowMs)
@@ -144,7 +158,7 @@ export class Replica {
     const nowMs = localMs + this.#clockOffsetMs;
     const objectSpentAtMs = spentAtMs + this.#clockOffsetMs;
     for (const { policy, cost } of group) {
-      const each = this.#policyReplica(policy);
+      const each = this.#policyReplica(policy, nowMs);
       if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
         const settled = { cost, actualCost: cost, spentAtMs: objectSpentAtMs };
         each.meter.settle({ ...settled, ttlMs: longestRequestMs }, nowMs);
@@ -165,7 +179,7 @@ export class Replica {
     const objectSpentAtMs = spentAtMs + this.#clockOffsetMs;
     return group.flatMap((spend) => {
       const { policy, cost } = spend;
-      const each = this.#policyReplica(policy);
+      const each = this.#policyReplica(policy, nowMs);
       if (takeUnits(unitsUnder(each.provisional, policy), spentAtMs, cost)) {
         const settled = { cost, actualCost: 0, spentAtMs: objectSpentAtMs };
         each.meter.settle({ ...settled, ttlMs: longestRequestMs }, nowMs);
@@ -177,9 +191,14 @@ export class Replica {
     });
   }
 
-  /** Deletes a policy's state, also from the batch, so that a repeated sync does not restore it. */
+  /** Deletes a policy's state, but not its key rule. Also from the batch, so that a repeated sync does not restore it. */
   forget(policy: string): void {
+    const known = this.#byPolicy.get(policy);
     this.#byPolicy.delete(policy);
+    if (known !== undefined && known.keyRule !== null) {
+      const { keyRule } = known;
+      this.#byPolicy.set(policy, { ...newPolicyReplica(known.policy), keyRule });
+    }
     const batch = this.#batch;
     if (batch !== null) batch.charges = batch.charges.filter((each) => each.policy !== policy);
   }
@@ -253,6 +272,7 @@ export class Replica {
     // The object read its clock before the reply travelled, so the estimate of its clock is behind, and no unit is
     // freed too early.
     this.#clockOffsetMs = reply.atMs - localMs;
+    const keyRules = reply.keyRules?.slice(-policies.length) ?? [];
     for (const [index, snapshot] of reply.snapshots.slice(-policies.length).entries()) {
       const each = policies[index];
       // A policy that was forgotten during the sync must not come back.
@@ -260,40 +280,54 @@ export class Replica {
       let meter = createMeter([], JSON.parse(snapshot));
       if (meter.refused !== null) continue;
       for (const { units } of each.provisional) dropLost(units, localMs);
+      this.#applyRule(each, keyRules[index] ?? null, reply.atMs);
+      const { keyRule } = each;
       for (const { limits, units } of [...each.unsent, ...each.provisional]) {
-        meter = meter.withLimits(limits);
+        meter = meter.withLimits(keyRule?.kind === "limits" ? each.limits : limits);
         for (const [atMs, count] of units) {
           meter.book(count, atMs + this.#clockOffsetMs, reply.atMs);
         }
       }
-      each.meter = meter.withLimits(internedLimits(each.policy.limits));
+      each.meter = meter.withLimits(each.limits);
       each.hasSnapshot = true;
     }
   }
 
-  /** The policy's state, with the limits that the policy has now. */
-  #policyReplica(policy: Policy): PolicyReplica {
+  /** The policy's state, with the limits that are in effect for the key. */
+  #policyReplica(policy: Policy, nowMs: number): PolicyReplica {
     const known = this.#byPolicy.get(policy.name);
     if (known === undefined) {
-      const { meter } = internedMeter(policy.limits, undefined);
-      const each = { policy, meter, unsent: [], provisional: [], hasSnapshot: false };
+      const each = newPolicyReplica(policy);
       this.#byPolicy.set(policy.name, each);
       return each;
     }
-    if (known.policy.limits !== policy.limits) {
-      known.meter = known.meter.withLimits(internedLimits(policy.limits));
-    }
+    const isUnchanged = known.keyRule === null && known.policy.limits === policy.limits;
     known.policy = policy;
+    if (!isUnchanged) this.#applyRule(known, known.keyRule, nowMs);
     return known;
+  }
+
+  /** Puts the limits of a rule in effect, or those of the policy when the rule has none or has expired. */
+  #applyRule(each: PolicyReplica, rule: KeyRule | null, nowMs: number): void {
+    each.keyRule = rule !== null && isLive(rule, nowMs) ? rule : null;
+    const limits = internedLimits(ruledLimits(each));
+    if (limits !== each.limits) each.meter = each.meter.withLimits(limits);
+    each.limits = limits;
   }
 }
 
+function newPolicyReplica(policy: Policy): PolicyReplica {
+  const { meter, limits } = internedMeter(policy.limits, undefined);
+  const empty = { unsent: [], provisional: [], hasSnapshot: false };
+  return { policy, keyRule: null, limits, meter, ...empty };
+}
+
+const ruledLimits = ({ policy, keyRule }: PolicyReplica): readonly Limit[] =>
+  keyRule?.kind === "limits" ? keyRule.limits : policy.limits;
+
 /** Without a snapshot the decision is the isolate's own. */
-const outcomeOf = ({ policy, hasSnapshot }: PolicyReplica, decision: Decision): Outcome => ({
-  kind: hasSnapshot ? "decided" : "local",
-  policy,
-  decision,
-});
+const outcomeOf = ({ policy, hasSnapshot, keyRule }: PolicyReplica, decision: Decision): Outcome =>
+  ruledOutcome(hasSnapshot ? "decided" : "local", policy, decision, keyRule);
 
 function unitsUnder(lists: LimitSpends[], policy: Policy): Map<number, number> {
   const limits = internedLimits(policy.limits);

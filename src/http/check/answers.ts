@@ -1,0 +1,111 @@
+/** The answers of `/check` and of the service binding, and their entries in the log of denials. */
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import {
+  allowedNow,
+  denialReason,
+  type DenialReason,
+  isByKeyRule,
+  type Outcome,
+  violatedLimits,
+} from "../../limiter/client/outcome.ts";
+import { keyPseudonym, report } from "../../observability/events.ts";
+import { createMeter, type Decision } from "../../strategies/index.ts";
+import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
+import type { Runtime } from "../runtime.ts";
+import {
+  rateLimitFields,
+  type RateLimitFields,
+  retryAfterFieldOf,
+} from "../wire/rate-limit-fields.ts";
+import type { Failure } from "../wire/problems.ts";
+
+export interface CheckAnswer extends Decision {
+  policy: string;
+  /** Why the check is denied; if allowed, whether by the limits, the `allow` list, dry run or mode `off`. */
+  reason: DenialReason | "allow" | "dry-run" | "off";
+  /** The names of the limits that deny; empty when a ban or a `deny` list denies. */
+  violated: string[];
+  headers: RateLimitFields;
+}
+
+export interface DecidedCheck {
+  /** With the key rule that decided. */
+  readonly resolved: ResolvedCheck;
+  readonly answer: CheckAnswer | Failure;
+}
+
+/** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
+export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome): DecidedCheck {
+  const uncharged = resolved.uncharged ?? unchargedBy(outcome);
+  if (uncharged === null) return { resolved, answer: answerOf(outcome, resolved) };
+  const decision = "decision" in outcome ? outcome.decision : null;
+  return unchargedCheck({ ...resolved, uncharged }, decision);
+}
+
+function unchargedBy(outcome: Outcome): Uncharged | null {
+  if (isByKeyRule(outcome, "allow")) return "allow";
+  return isByKeyRule(outcome, "block") ? "deny" : null;
+}
+
+function answerOf(outcome: Outcome, { isDryRun }: ResolvedCheck): CheckAnswer | Failure {
+  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
+  if (!("decision" in outcome)) return { kind: "undecided" };
+  const { kind, policy, decision } = outcome;
+  const violated = violatedLimits([decision]);
+  if (isDryRun) {
+    const reason = decision.allowed ? "limit" : "dry-run";
+    return { ...decision, ...allowedNow, policy: policy.name, reason, violated, headers: {} };
+  }
+  const reason = decision.allowed ? "limit" : denialReason([outcome]);
+  const headers =
+    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
+  return { ...decision, policy: policy.name, reason, violated, headers };
+}
+
+/**
+ * The answer for a key that is not charged. The state of the limits is included, but does not decide.
+ * @param decision the state; null shows that of an unused key
+ */
+export function unchargedCheck(
+  resolved: ResolvedCheck & { readonly uncharged: Uncharged },
+  decision: Decision | null,
+): DecidedCheck {
+  const { spend, uncharged, isDryRun } = resolved;
+  const { policy, cost } = spend;
+  const isDenied = uncharged === "deny" && !isDryRun;
+  const answer: CheckAnswer = {
+    ...(decision ?? createMeter(policy.limits).look(0, 0)),
+    ...allowedNow,
+    ...(isDenied && { allowed: false, retryAfterMs: null }),
+    cost,
+    policy: policy.name,
+    reason: uncharged === "deny" && isDryRun ? "dry-run" : uncharged,
+    violated: [],
+    headers: {},
+  };
+  return { resolved, answer };
+}
+
+/** Logs the answer if it is a denial. @returns the answer */
+export function logDenial(
+  { denialLog }: Runtime,
+  { resolved: { spend, uncharged }, answer }: DecidedCheck,
+  waitUntil: WaitUntil,
+): CheckAnswer | Failure {
+  const key = keyPseudonym(spend.partitionKey);
+  const policy = spend.policy.name;
+  if ("kind" in answer) {
+    if (answer.kind !== "reservations-full") return answer;
+    const { retryAfterMs } = answer;
+    denialLog?.note({ policy, reason: "reservations", violated: [], key, retryAfterMs }, waitUntil);
+    return answer;
+  }
+  const { allowed, reason, violated, retryAfterMs } = answer;
+  if (reason === "dry-run") {
+    const listing = uncharged === null ? {} : ({ reason: "listed" } as const);
+    report({ event: "dry-run-denied", policy, violated, ...listing, key });
+  } else if (!allowed && reason !== "allow" && reason !== "off") {
+    denialLog?.note({ policy, reason, violated, key, retryAfterMs }, waitUntil);
+  }
+  return answer;
+}

@@ -1,0 +1,79 @@
+/** Resolves a check to the spend that it asks for: the policy, the partition key and the cost. */
+import { type CheckToken, partName, type Policy } from "../../config/index.ts";
+import type { Spend } from "../../limiter/client/outcome.ts";
+import { contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
+import { resolveCallerKey } from "../../policies/resolve-key.ts";
+import type { Check } from "./input.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Failure } from "../wire/problems.ts";
+
+/** The tenant whose keys are charged. Null: the keys of the proxy. */
+export type Tenant = CheckToken["tenant"];
+
+/** Why a key is not charged: it is on a list of the policy, a key rule allows or blocks it, or the policy is off. */
+export type Uncharged = "allow" | "deny" | "off";
+
+export interface ResolvedCheck {
+  readonly spend: Spend;
+  /** Null when the limits decide. */
+  readonly uncharged: Uncharged | null;
+  readonly isDryRun: boolean;
+}
+
+/** Finds the policy and the key of a check. */
+export async function resolveCheck(
+  { policies, partitions }: Runtime,
+  check: Check,
+  tenant: Tenant,
+): Promise<ResolvedCheck | Failure> {
+  const { cost } = check;
+  if ("adhoc" in check) {
+    const { adhoc, key } = check;
+    const partitionKey = await partitions.adhocPartitionKey(key, tenant);
+    return { spend: { policy: adhoc, partitionKey, cost }, uncharged: null, isDryRun: false };
+  }
+  const policy = policyNamed(check.policy, policies);
+  if ("kind" in policy) return policy;
+  const { key, attributes = noAttributes } = check;
+  const resolution = resolveCallerKey(policy, key, attributes);
+  if (resolution === null) return invalidKey(policy);
+  const contradicted = contradictedPart(policy, resolution.values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
+  const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
+  const { isDryRun, isOff } = policy;
+  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
+  const decided = isDryRun
+    ? { ...resolution.policy, isDryRun: false, ban: null }
+    : resolution.policy;
+  return {
+    spend: { policy: decided, partitionKey, cost },
+    uncharged: isOff ? "off" : reasons[resolution.kind],
+    isDryRun,
+  };
+}
+
+const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
+
+function policyNamed(name: string | undefined, policies: readonly Policy[]): Policy | Failure {
+  const [only, ...others] = policies;
+  if (name === undefined && only !== undefined && others.length === 0) return only;
+  if (name === undefined) {
+    const accepted = `one of ${policies.map((policy) => `"${policy.name}"`).join(", ")}`;
+    return { kind: "fields-invalid", errors: [{ field: "policy", accepted }] };
+  }
+  return policies.find((policy) => policy.name === name) ?? { kind: "unknown-policy" };
+}
+
+function invalidKey(policy: Policy): Failure {
+  const parts = policy.key.map(partName);
+  const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
+  const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
+  const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
+  return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
+}
+
+function contradiction(part: string): Failure {
+  const field = `attributes.${part}`;
+  const accepted = `no value, or the value that key has for ${part}`;
+  return { kind: "fields-invalid", errors: [{ field, accepted }] };
+}

@@ -1,0 +1,42 @@
+/** Outcomes by key rules: runtime rules for one policy and one key, which the key's object enforces and reports. */
+import type { Policy } from "../../config/index.ts";
+import type { Decision } from "../../strategies/index.ts";
+import type { KeyRule } from "../protocol.ts";
+import { allowedNow, type DecidedOutcome, type Outcome, type Spend } from "./outcome.ts";
+
+/** Approximate memory of a rule, and of each of its limits, in bytes. */
+const ruleBytes = 400;
+const limitBytes = 200;
+
+export const ruleSizeBytes = (rule: KeyRule): number =>
+  ruleBytes + (rule.kind === "limits" ? rule.limits.length * limitBytes : 0);
+
+/** Whether a rule has not expired at `nowMs`. */
+export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
+  expiresAtMs === undefined || nowMs < expiresAtMs;
+
+/** The policy with the limits in effect for the key. */
+export const ruledPolicy = (policy: Policy, rule: KeyRule | null): Policy =>
+  rule?.kind === "limits" ? { ...policy, limits: rule.limits } : policy;
+
+/** The outcome of a decision under a rule. A ban takes precedence over rules that allow or block. */
+export function ruledOutcome(
+  kind: DecidedOutcome["kind"],
+  policy: Policy,
+  decision: Decision,
+  rule: KeyRule | null,
+): DecidedOutcome {
+  if (rule === null) return { kind, policy, decision };
+  if (rule.kind === "limits" || decision.bannedForMs > 0) {
+    return { kind, policy: ruledPolicy(policy, rule), decision };
+  }
+  const change =
+    rule.kind === "allow" ? allowedNow : { allowed: false, delayMs: 0, retryAfterMs: null };
+  return { kind, policy, decision: { ...decision, ...change }, keyRule: rule.kind };
+}
+
+/** The spend with the limits that decided it. */
+export function decidedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend {
+  const policy = outcomes.find((outcome) => outcome.policy.name === spend.policy.name)?.policy;
+  return policy === undefined || policy === spend.policy ? spend : { ...spend, policy };
+}
