@@ -44,7 +44,10 @@ export interface CheckCall extends KeyCall {
 export interface CheckReply {
   /** One for each charge, in their order. */
   decisions: Decision[];
-  /** For each charge, the instant to which it is booked. A refund names it. */
+  /**
+   * For each charge, the instant to which it is booked. A refund names it. 0 for a charge that a key rule allows: nothing is
+   * spent, and a refund of it has no effect.
+   */
   spentAtMs: number[];
   /** Whether the denial lasts until its wait is over or the key is forgotten. Default: false. */
   isFirm?: boolean;
@@ -76,6 +79,42 @@ export type KeyRule = {
   /** The key is denied, as by the policy's `deny` list. */
   | { readonly kind: "block" }
 );
+
+/** Slices or reservations of one policy on a key. */
+export interface OpenUnits {
+  readonly count: number;
+  /** The units of all of them. */
+  readonly units: number;
+  /** When the first of them ends; null when there is none. */
+  readonly nextEndAtMs: number | null;
+}
+
+/** The state of a key that decides one charge. */
+export interface ExplainedCharge {
+  readonly policy: string;
+  /** The limits in effect: those of a key rule, or of the charge. */
+  readonly limits: readonly Limit[];
+  /** More than 0 while a ban denies the key. */
+  readonly bannedForMs: number;
+  /** The live key rules, the newest first. */
+  readonly keyRules: readonly KeyRule[];
+  /** The version of the key rules; null when the object knows none. */
+  readonly keyRulesVersion: RulesVersion | null;
+  /** The version of the policy rules that is stored with the key; null for none. */
+  readonly policyRulesVersion: RulesVersion | null;
+  /** Units that are lent to isolates. They count as spent until they are returned. */
+  readonly slices: OpenUnits;
+  readonly reservations: OpenUnits;
+}
+
+export interface ExplainReply {
+  /** The object's time, integer milliseconds since the Unix epoch. */
+  readonly atMs: number;
+  /** That of a look with the same charges. */
+  readonly reply: CheckReply;
+  /** One for each charge, in their order. */
+  readonly charges: readonly ExplainedCharge[];
+}
 
 /** The most rules of one policy and one key. `setRules` takes them with the newest first. */
 export const mostKeyRules = 16;
@@ -172,7 +211,7 @@ export interface SettleCall {
   id: string;
   /** The actual cost of each charge. */
   cost: number;
-  /** The actual costs where they differ: one for each charge that was spent, in their order. Default: `cost` for each. */
+  /** The actual costs where they differ: one for each charge that was allowed, in their order. Default: `cost` for each. */
   costs?: readonly number[];
 }
 

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
+import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { decodeIntegers } from "../../src/strategies/log/varint.ts";
 import { call, charge } from "../fakes/calls.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
@@ -28,6 +29,27 @@ test("the example row is the row that an object writes for the stated requests",
   expect(rows).toEqual([[name, value]]);
   // The name is as long as an HMAC-SHA-256 in base64url.
   expect(key).toHaveLength(43);
+});
+
+test("the example of runtime rules is stored in the row of a key with these rules", () => {
+  const [, written = ""] =
+    /## Runtime rules[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const [keyRules, policyRules] = JSON.parse(
+    `[${written.replaceAll("]]]\n", "]]],")}]`,
+  ) as unknown[][];
+  const object = new VirtualObject(new MemoryStorage(), 1_800_000_000_000);
+  const [[policy, epoch, version, , rules]] = keyRules as [
+    [string, number, number, number, KeyRule[]],
+  ];
+  object.limiter.setRules("k", policy, rules, { epoch, version });
+  const [[, , policyVersion, text]] = policyRules as [[string, number, number, string]];
+  const charged = {
+    ...charge("100/minute", 0, policy),
+    rules: { epoch, version: policyVersion, text },
+  };
+  object.limiter.look(call(charged));
+  const row = JSON.parse(object.storage.rows.get("k k") ?? "[]") as unknown[];
+  expect(row.slice(8)).toEqual([keyRules, policyRules]);
 });
 
 test("the table of integers is the content of the data in the example row", () => {

@@ -3,17 +3,11 @@
  * batch of each isolate, and its runtime rules. It knows which changes are not in storage yet. key-row.ts describes the row
  * it is stored as.
  */
-import {
-  attachSegments,
-  createMeter,
-  detachSegments,
-  type Limit,
-  type Meter,
-} from "../../strategies/index.ts";
-import type { Ban, PolicyRules, RulesVersion } from "../../config/index.ts";
+import { attachSegments, createMeter, detachSegments, type Meter } from "../../strategies/index.ts";
+import type { PolicyRules, RulesVersion } from "../../config/index.ts";
 import { report } from "../../observability/events.ts";
 import { SyncDedup } from "./sync-dedup.ts";
-import type { Charge, KeyRule, Settlement, SliceReturned } from "../protocol.ts";
+import type { Charge, KeyRule, OpenUnits, Settlement, SliceReturned } from "../protocol.ts";
 import { KeyMeters } from "./key-meters.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { KeyRuleSets } from "./key-rule-sets.ts";
@@ -25,6 +19,7 @@ import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 const bytesOfKey = 900;
 
 const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
+const nothingOpen: OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
 const noRules: readonly KeyRule[] = [];
 const noPolicyRules: RulesByPolicy = new Map();
 
@@ -38,7 +33,7 @@ export class KeyState {
   readonly key: string;
   /** When the key's row was first written. */
   bornAtMs: number;
-  readonly #meters = new KeyMeters();
+  readonly meters = new KeyMeters();
   #reservations = new Reservations();
   #batches = new SyncDedup();
   /** Null when nothing is lent, as for most keys. */
@@ -79,23 +74,23 @@ export class KeyState {
 
   /** The meter of a policy under these limits. Reports stored state that was refused. */
   meterOf({ policy, limits }: Pick<Charge, "policy" | "limits">): Meter {
-    const meter = this.#meters.named(policy, limits);
-    const { refused } = this.#meters;
+    const meter = this.meters.named(policy, limits);
+    const { refused } = this.meters;
     if (refused !== null) {
       report({ event: "state-refused", policy, reason: refused });
-      this.#meters.refused = null;
+      this.meters.refused = null;
     }
     return meter;
   }
 
   /** Grows with every change that must be written. */
   get changes(): number {
-    return this.#ownChanges + this.#meters.changes;
+    return this.#ownChanges + this.meters.changes;
   }
 
   /** Where a meter found a mis-set clock and booked its spends again, moves its reservations and slices likewise. */
   followClock(): void {
-    this.#meters.followClock((policy, seenMs) => {
+    this.meters.followClock((policy, seenMs) => {
       this.#reservations.rebook(policy, seenMs);
       this.#slices?.rebook(policy, seenMs);
     });
@@ -104,20 +99,6 @@ export class KeyState {
   /** See `Reservations.fullForMs`. */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
     return this.#reservations.fullForMs(charges, isDryRun, nowMs);
-  }
-
-  /** See `KeyMeters.bannedForMs`. */
-  bannedForMs(policy: string, ban: Ban, nowMs: number): number {
-    return this.#meters.bannedForMs(policy, ban, nowMs);
-  }
-
-  /** See `KeyMeters.strike`. */
-  strike(policy: string, ban: Ban, nowMs: number): number {
-    return this.#meters.strike(policy, ban, nowMs);
-  }
-
-  limitsOf(policy: string): readonly Limit[] {
-    return this.#meters.limitsOf(policy);
   }
 
   /** The live key rules of a policy, the newest first. */
@@ -161,7 +142,7 @@ export class KeyState {
   /** Whether the key's row has anything of a policy. */
   #stores(policy: string, nowMs: number): boolean {
     return (
-      this.#meters.isLive(policy, nowMs) ||
+      this.meters.isLive(policy, nowMs) ||
       this.rulesVersionOf(policy) !== null ||
       this.heldUnits(policy) > 0 ||
       this.#reservations.hasPolicy(policy)
@@ -177,6 +158,14 @@ export class KeyState {
     return this.#slices !== null;
   }
 
+  slicesOf(policy: string): OpenUnits {
+    return this.#slices?.openOf(policy) ?? nothingOpen;
+  }
+
+  reservationsOf(policy: string, nowMs: number): OpenUnits {
+    return this.#reservations.openOf(policy, nowMs);
+  }
+
   /** Units that a policy has lent. They count as spent at the instant of every decision. */
   heldUnits(policy: string): number {
     return this.#slices?.unitsOf(policy) ?? 0;
@@ -186,7 +175,7 @@ export class KeyState {
   endSlices(nowMs: number): void {
     if (this.#slices === null) return;
     for (const { policy, limits, units, endsAtMs } of this.#slices.takeEnded(nowMs)) {
-      const meter = this.#meters.named(policy, limits);
+      const meter = this.meters.named(policy, limits);
       // Decide at the slice's end: by now, the window in which it counts may be over.
       meter.book(units, endsAtMs, Math.min(nowMs, Math.max(endsAtMs, meter.seenMs)));
       this.#ownChanges++;
@@ -211,7 +200,7 @@ export class KeyState {
     const slice = this.#slices?.take(id) ?? null;
     if (slice === null) return [];
     const settled = slice.parts.map(({ policy, limits }) => {
-      const meter = this.#meters.named(policy, limits);
+      const meter = this.meters.named(policy, limits);
       meter.book(Math.min(used, slice.units), nowMs, nowMs);
       return { policy, atMs: Math.max(nowMs, meter.seenMs) };
     });
@@ -231,7 +220,7 @@ export class KeyState {
    */
   meterAfterSlices(policy: string): { meter: Meter; endsAtMs: number } {
     const { byLimits, endsAtMs } = this.#slices?.lentBy(policy) ?? nothingLent;
-    let meter = this.#meters.get(policy) ?? createMeter([]);
+    let meter = this.meters.get(policy) ?? createMeter([]);
     for (const [limits, units] of byLimits) {
       meter = meter.withLimits(limits);
       meter.book(units, endsAtMs, endsAtMs);
@@ -274,18 +263,18 @@ export class KeyState {
     this.#reservations.forget(policy);
     this.#slices?.forget(policy);
     this.#dropSlices();
-    this.#meters.forget(policy);
+    this.meters.forget(policy);
   }
 
   get isUnwritten(): boolean {
-    return this.#ownChanges !== this.#writtenOwnChanges || this.#meters.isUnwritten;
+    return this.#ownChanges !== this.#writtenOwnChanges || this.meters.isUnwritten;
   }
 
   /** Whether unwritten changes affect decisions for longer than an idle object stays in memory. */
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
     if (!this.#reservations.isEmpty || this.#slices !== null) return true;
-    return this.#meters.outlastsMemory(nowMs);
+    return this.meters.outlastsMemory(nowMs);
   }
 
   /**
@@ -293,7 +282,7 @@ export class KeyState {
    * in 30 days.
    */
   idleAtMs(nowMs: number): number {
-    let idleAtMs = Math.max(this.#reservations.idleAtMs(), this.#meters.idleAtMs());
+    let idleAtMs = Math.max(this.#reservations.idleAtMs(), this.meters.idleAtMs());
     if (this.#rules !== null) idleAtMs = Math.max(idleAtMs, this.#rules.idleAtMs(nowMs));
     for (const policy of this.#slices?.policies ?? []) {
       idleAtMs = Math.max(idleAtMs, this.meterAfterSlices(policy).meter.idleAtMs());
@@ -306,7 +295,7 @@ export class KeyState {
     sizeBytes += this.#apartBytes;
     sizeBytes += this.#slices?.sizeBytes ?? 0;
     sizeBytes += (this.#rules?.sizeBytes ?? 0) + (this.#policyRules?.sizeBytes ?? 0);
-    return sizeBytes + this.#meters.sizeBytes();
+    return sizeBytes + this.meters.sizeBytes();
   }
 
   /** The rows to store. Leaves out idle policies. */
@@ -319,7 +308,7 @@ export class KeyState {
       texts.set(text, number);
       return number;
     };
-    const meters = this.#meters
+    const meters = this.meters
       .snapshots(nowMs)
       .map(([name, snapshot]) => [name, detachSegments(snapshot, numberOf)] as const);
     const parts = {
@@ -340,7 +329,7 @@ export class KeyState {
   markWritten(stored: StoredRows | null): void {
     this.stored = stored;
     this.#writtenOwnChanges = this.#ownChanges;
-    this.#meters.markWritten();
+    this.meters.markWritten();
   }
 
   /** After a failed write, the next change writes all rows again. */
@@ -372,14 +361,14 @@ export class KeyState {
     };
     for (const [policy, snapshot] of parsed.meters) {
       const stored = attachSegments(snapshotAt(snapshot, notedTextOf), notedTextOf);
-      keyState.#meters.revive(policy, stored);
+      keyState.meters.revive(policy, stored);
     }
     const { reservations, slices, batches } = parsed;
     const rules = KeyRuleSets.revived(parsed.rules);
     const policyRules = KeyPolicyRules.revived(parsed.policyRules, notedTextOf);
     if (reservations.refusedCount > 0)
-      keyState.#meters.refused ??= "reservations are not of this version";
-    if (slices.refusedCount > 0) keyState.#meters.refused ??= "slices are not of this version";
+      keyState.meters.refused ??= "reservations are not of this version";
+    if (slices.refusedCount > 0) keyState.meters.refused ??= "slices are not of this version";
     keyState.#reservations = reservations;
     keyState.#batches = batches;
     keyState.#slices = slices.isEmpty ? null : slices;

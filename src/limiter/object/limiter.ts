@@ -9,7 +9,13 @@ import type { Durability, RulesVersion } from "../../config/index.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
-import { decide, type KeyTurn, lookAt, type TtlOf, withSliceWaits } from "./decide.ts";
+import type { KeyTurn, TtlOf } from "./charged-meter.ts";
+import { decide, isAdmitted, lookAt, withSliceWaits } from "./decide.ts";
+import { explain } from "./explain.ts";
+import { decidingRule, limitsUnder } from "./key-rule-sets.ts";
+import { lend } from "./lend.ts";
+import { reserve } from "./reserve.ts";
+import { SeenPolicyRules } from "./seen-policy-rules.ts";
 import { KeyCache } from "./key-cache.ts";
 import { type IsolateBudget, isolateBudget } from "./isolate-budget.ts";
 import { KeyStorage, type RowStorage } from "./key-storage.ts";
@@ -18,6 +24,7 @@ import {
   type Charge,
   type CheckCall,
   type CheckReply,
+  type ExplainReply,
   type ForgetCall,
   type KeyCall,
   type KeyRule,
@@ -36,7 +43,6 @@ import {
   type SettleCall,
   type SetRulesReply,
   type SettleReply,
-  type SliceWanted,
   type SyncCall,
   type SyncReply,
 } from "../protocol.ts";
@@ -58,14 +64,12 @@ interface Turn extends KeyTurn {
 /** The platform limits the reply of a call to 32 MiB. */
 const mostReplyBytes = 8 * 2 ** 20;
 
-/** A slice gets at most this part of what remains. Near the limit nothing is lent, and every request calls the object. */
-const lentPart = 8;
-
 export class Limiter {
   readonly #now: () => number;
   readonly #storage: KeyStorage;
   readonly #cache: KeyCache;
   readonly #writeBehind: WriteBehind;
+  readonly #seenRules = new SeenPolicyRules();
 
   constructor({ storage, now, after, isolate = isolateBudget }: Platform) {
     this.#now = now;
@@ -84,9 +88,11 @@ export class Limiter {
   /** Spends every charge if all enforced policies allow theirs; otherwise none. */
   check(call: CheckCall): CheckReply {
     return this.#turn(call, (turn) => {
+      const stale = this.#staleReply(turn, call.charges);
+      if (stale !== null) return stale;
       const reply = decide(turn, call.charges, provisionalTtlOf(call));
       noteProvisional(turn, call, reply);
-      return replyOf(turn, call, reply);
+      return withSliceWaits(turn, call.charges, reply);
     });
   }
 
@@ -95,13 +101,15 @@ export class Limiter {
     const { charges, wanted, returned = [] } = call;
     return this.#turn(call, (turn) => {
       const settled = returned.map((each) => turn.keyState.settleSlice(each, turn.nowMs));
+      const stale = this.#staleReply(turn, charges);
+      if (stale !== null) return { ...stale, lentUnits: 0, settled };
       const reply = hasCost(charges)
         ? decide(turn, charges, provisionalTtlOf(call))
         : lookAt(turn, charges);
       noteProvisional(turn, call, reply);
       const lentUnits = wanted === null ? 0 : lend(turn, charges, reply, wanted);
       if (lentUnits > 0) turn.durability = "confirmed";
-      return { ...replyOf(turn, call, reply), lentUnits, settled };
+      return { ...withSliceWaits(turn, charges, reply), lentUnits, settled };
     });
   }
 
@@ -116,20 +124,38 @@ export class Limiter {
     return calls.map((call) => (hasCost(call.charges) ? this.check(call) : this.look(call)));
   }
 
-  /** Returns what `check` would decide for each charge alone. Changes nothing. */
+  /** Returns what `check` would decide for each charge alone. Spends nothing. */
   look({ key, charges }: CheckCall): CheckReply {
-    const turn = this.#begin(key);
-    const reply = withSliceWaits(turn, charges, lookAt(turn, charges));
+    const turn: Turn = { ...this.#begin(key), durability: undefined };
+    const reply =
+      this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
+    // Only newer policy rules make a look write.
+    if (turn.durability === "confirmed") this.#write(turn);
     this.#remember(turn);
     return reply;
+  }
+
+  /** Returns everything that decides a call on the key. Changes nothing. */
+  explain({ key, charges }: CheckCall): ExplainReply {
+    const turn = this.#begin(key);
+    const stale = this.#seenRules.staleOf(charges);
+    const reply =
+      stale.length > 0
+        ? { decisions: [], spentAtMs: [], stale }
+        : withSliceWaits(turn, charges, lookAt(turn, charges));
+    this.#remember(turn);
+    return explain(turn, charges, reply);
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
   refund({ key, charges, durability, provisionalMs = 0 }: RefundCall): void {
     this.#turn({ key, durability }, ({ keyState, nowMs }) => {
       for (const charge of charges) {
-        const { cost, spentAtMs, limits } = charge;
-        const meter = keyState.meterOf(charge);
+        const { policy, cost, spentAtMs } = charge;
+        // A key rule allowed the charge, which spent nothing.
+        if (spentAtMs === 0) continue;
+        const limits = limitsUnder(keyState.rulesOf(policy), charge.limits);
+        const meter = keyState.meterOf({ policy, limits });
         if (provisionalMs === 0) meter.refund(cost, spentAtMs, nowMs);
         else {
           const ttlMs = provisionalTtlMs(limits, provisionalMs);
@@ -141,30 +167,9 @@ export class Limiter {
 
   /** Spends as `check` does, and opens a reservation so that `settle` can correct the cost. */
   reserve(call: ReserveCall): ReserveReply {
-    const { charges, id, ttlMs, isDryRun = false } = call;
     return this.#turn(call, (turn) => {
-      const { keyState, nowMs } = turn;
-      const fullForMs = keyState.fullForMs(charges, isDryRun, nowMs);
-      if (fullForMs > 0) {
-        const reply = withSliceWaits(turn, charges, lookAt(turn, charges));
-        return { ...reply, isOpen: false, fullForMs };
-      }
-      const reply = decide(turn, charges, () => ttlMs);
-      const { decisions } = reply;
-      const isSpent = isAdmitted(charges, reply);
-      const parts = charges.flatMap(({ policy, cost }, index) => {
-        if (!isSpent || decisions[index]?.allowed !== true) return [];
-        const spentAtMs = reply.spentAtMs[index] ?? nowMs;
-        const limits = keyState.limitsOf(policy);
-        return { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
-      });
-      const isOpen = parts.length > 0;
-      if (isOpen) {
-        const expiresAtMs = Math.max(nowMs, ...reply.spentAtMs) + ttlMs;
-        const isConfirmed = turn.durability === "confirmed";
-        keyState.openReservation({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, parts });
-      }
-      return { ...replyOf(turn, call, reply), isOpen, fullForMs: 0 };
+      const stale = this.#staleReply(turn, call.charges);
+      return stale === null ? reserve(turn, call) : { ...stale, isOpen: false, fullForMs: 0 };
     });
   }
 
@@ -192,14 +197,17 @@ export class Limiter {
   #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): SyncReply {
     return this.#turn({ key, durability }, ({ keyState, nowMs }) => {
       const isNew = batch > 0 && keyState.noteBatch(isolate, batch, nowMs);
-      const snapshots = charges.map((charge) => {
-        const meter = keyState.meterOf(charge);
+      const snapshots = charges.map(({ policy, ...charge }) => {
+        const limits = limitsUnder(keyState.rulesOf(policy), charge.limits);
+        const meter = keyState.meterOf({ policy, limits });
         for (const [agoMs, units] of isNew ? charge.spends : []) {
           meter.book(units, Math.max(0, nowMs - agoMs), nowMs);
         }
         return JSON.stringify(meter.snapshot());
       });
-      return { snapshots, atMs: nowMs };
+      const keyRules = charges.map(({ policy }) => decidingRule(keyState.rulesOf(policy), false));
+      const hasRules = keyRules.some((rule) => rule !== null);
+      return { snapshots, atMs: nowMs, ...(hasRules && { keyRules }) };
     });
   }
 
@@ -284,10 +292,32 @@ export class Limiter {
   /** Reads the clock, loads the state of a key, and ends its slices. */
   #begin(key: string): KeyTurn {
     const nowMs = this.#now();
-    const keyState = this.#cache.get(key) ?? this.#storage.read(key) ?? new KeyState(key, nowMs);
+    const keyState = this.#cache.get(key) ?? this.#read(key) ?? new KeyState(key, nowMs);
     keyState.endSlices(nowMs);
     keyState.endRules(nowMs);
     return { keyState, nowMs };
+  }
+
+  #read(key: string): KeyState | null {
+    const keyState = this.#storage.read(key);
+    for (const [policy, rules] of keyState?.policyRules ?? []) this.#seenRules.note(policy, rules);
+    return keyState;
+  }
+
+  /**
+   * Compares the policy rules of the charges with the newest that are known, and notes newer ones.
+   * @returns the reply to a call under older rules, which is not decided; null for other calls
+   */
+  #staleReply(turn: Turn, charges: readonly Charge[]): CheckReply | null {
+    const stale = this.#seenRules.staleOf(charges);
+    if (stale.length > 0) return { decisions: [], spentAtMs: [], stale };
+    for (const { policy, rules } of charges) {
+      if (rules === undefined) continue;
+      const newest = this.#seenRules.note(policy, rules);
+      // Without a confirmed write, a restarted object would decide calls under the older rules of its row.
+      if (turn.keyState.notePolicyRules(policy, newest, turn.nowMs)) turn.durability = "confirmed";
+    }
+    return null;
   }
 
   #write({ keyState, nowMs, durability }: Turn): void {
@@ -320,12 +350,9 @@ const bytesOf = ({ snapshots }: SyncReply): number =>
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 
-const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
-  decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
-
 /** A provisional spend keeps the data of a reservation, so that `refund` can undo it by law 10. */
 const provisionalTtlOf = ({ provisionalMs = 0 }: CheckCall): TtlOf =>
-  provisionalMs === 0 ? () => null : ({ limits }) => provisionalTtlMs(limits, provisionalMs);
+  provisionalMs === 0 ? () => null : (limits) => provisionalTtlMs(limits, provisionalMs);
 
 function noteProvisional(
   { keyState, nowMs }: KeyTurn,
@@ -333,30 +360,4 @@ function noteProvisional(
   reply: CheckReply,
 ): void {
   if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
-}
-
-/** The reply of a turn that is over except for its write: waits include the open slices. */
-function replyOf(turn: KeyTurn, { charges }: CheckCall, reply: CheckReply): CheckReply {
-  turn.keyState.followClock();
-  return withSliceWaits(turn, charges, reply);
-}
-
-/** Opens a slice. Returns the units that each policy lends; 0 when no slice is opened. */
-function lend(
-  { keyState, nowMs }: KeyTurn,
-  charges: readonly Charge[],
-  { decisions, spentAtMs }: CheckReply,
-  { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
-): number {
-  const isEnforced = charges.every(({ isDryRun }) => isDryRun !== true);
-  if (!isEnforced || !decisions.every(({ allowed }) => allowed)) return 0;
-  const remaining = decisions.flatMap(({ limits }) => limits.map((limit) => limit.remaining));
-  const units = Math.min(wantedUnits, Math.floor(Math.min(...remaining) / lentPart));
-  if (units < leastUnits) return 0;
-  const parts = charges.map(({ policy }, index) => ({
-    policy,
-    limits: keyState.limitsOf(policy),
-    endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
-  }));
-  return keyState.lend({ id, units, ttlMs, parts });
 }

@@ -9,6 +9,7 @@ import { Limiter } from "./limiter.ts";
 import type {
   BatchCall,
   CheckCall,
+  ExplainReply,
   ForgetCall,
   KeyRule,
   LeaseCall,
@@ -54,6 +55,10 @@ export class RateLimiter extends DurableObject<Env> {
 
   look(call: CheckCall): CheckReply {
     return this.#limiter.look(call);
+  }
+
+  explain(call: CheckCall): ExplainReply {
+    return this.#limiter.explain(call);
   }
 
   refund(call: RefundCall): void {

@@ -4,7 +4,7 @@
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
 import { mostReserved } from "../../config/index.ts";
-import type { Charge } from "../protocol.ts";
+import type { Charge, OpenUnits } from "../protocol.ts";
 import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 
 export interface Reservation extends OpenEntry {
@@ -23,8 +23,11 @@ export interface ReservedCharge extends OpenPart {
   readonly heldAtMs: number;
 }
 
-/** Marks a charge whose policy was forgotten. The charge stays, because `settle` lists its costs in the order of charges. */
-const forgottenLimits: readonly Limit[] = [];
+/**
+ * Marks a charge whose policy was forgotten, or that a key rule allowed without a spend. It has a part because `settle` lists
+ * its costs in the order of charges.
+ */
+export const forgottenLimits: readonly Limit[] = [];
 export const isForgotten = ({ limits }: ReservedCharge): boolean => limits.length === 0;
 
 /** All reservations of a key are stored in its row. */
@@ -95,6 +98,19 @@ export class Reservations extends OpenEntries<Reservation> {
         this.earliestEndMs = Math.min(this.earliestEndMs, expiresAtMs);
       }
     }
+  }
+
+  /** The open reservations of a policy. */
+  openOf(policy: string, nowMs: number): OpenUnits {
+    let [count, units, firstEndMs] = [0, 0, Number.POSITIVE_INFINITY];
+    for (const { parts, expiresAtMs } of this.entries.values()) {
+      const part = parts.find((each) => each.policy === policy && !isForgotten(each));
+      if (part === undefined || expiresAtMs <= nowMs) continue;
+      count++;
+      units += part.cost;
+      firstEndMs = Math.min(firstEndMs, expiresAtMs);
+    }
+    return { count, units, nextEndAtMs: count === 0 ? null : firstEndMs };
   }
 
   hasPolicy(policy: string): boolean {

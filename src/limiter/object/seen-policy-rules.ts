@@ -23,10 +23,9 @@ export class SeenPolicyRules {
   }
 
   /** Notes the rules of a policy. Returns the newest that are known. */
-  note(policy: string, { epoch, version, text }: PolicyRules): PolicyRules {
+  note(policy: string, rules: PolicyRules): PolicyRules {
     const known = this.#byPolicy.get(policy);
-    if (known !== undefined && compareVersions({ epoch, version }, known) <= 0) return known;
-    const rules = { epoch, version, text };
+    if (known !== undefined && compareVersions(rules, known) <= 0) return known;
     this.#byPolicy.set(policy, rules);
     return rules;
   }
@@ -40,7 +39,8 @@ export class SeenPolicyRules {
       // The same text decides the same: the version alone is news that the next beat brings.
       if (compareVersions(rules, newest) >= 0 || rules.text === newest.text) continue;
       stale ??= [];
-      stale.push({ policy, ...newest });
+      const { epoch, version, text } = newest;
+      stale.push({ policy, epoch, version, text });
     }
     return stale ?? none;
   }

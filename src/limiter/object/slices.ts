@@ -4,6 +4,7 @@
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
 import { internedLimits } from "../interned-limits.ts";
+import type { OpenUnits } from "../protocol.ts";
 import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 
 export interface OpenSlice extends OpenEntry {
@@ -64,6 +65,15 @@ export class Slices extends OpenEntries<OpenSlice> {
 
   unitsOf(policy: string): number {
     return this.#unitsOf.get(policy) ?? 0;
+  }
+
+  openOf(policy: string): OpenUnits {
+    const parts = [...this.entries.values()]
+      .flatMap((slice) => slice.parts)
+      .filter((part) => part.policy === policy);
+    const firstEndMs = Math.min(...parts.map(({ endsAtMs }) => endsAtMs));
+    const nextEndAtMs = parts.length === 0 ? null : firstEndMs;
+    return { count: parts.length, units: this.unitsOf(policy), nextEndAtMs };
   }
 
   lentBy(policy: string): LentUnits {

@@ -1,0 +1,200 @@
+/** Key rules: an object gives a key other limits, until the rule ends by the object's clock. */
+import { describe, expect, it } from "vitest";
+import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
+import { parseLimits } from "../../../src/strategies/index.ts";
+import { call, charge, confirmed, remainingOf } from "../../fakes/calls.ts";
+import {
+  allow,
+  allowedOf,
+  block,
+  check,
+  limits,
+  ruled,
+  setRules,
+  until,
+} from "../../fakes/ruled-object.ts";
+import { TestObject } from "../../fakes/test-object.ts";
+
+const perMinute = charge("10/minute");
+const other = charge("10/minute", 1, "q");
+
+describe("a limits rule", () => {
+  it("the limits of a rule replace those of the policy, keep the count, and are in the reply", () => {
+    const object = new TestObject();
+    check(object, { ...perMinute, cost: 8 });
+    const boost = limits("20/minute");
+    setRules(object, 1, boost);
+    const reply = check(object, { ...perMinute, cost: 8 });
+    expect([allowedOf(reply), reply.keyRules, remainingOf(reply.decisions)]).toEqual([
+      [true],
+      [boost],
+      4,
+    ]);
+    expect(reply.decisions[0]?.limits[0]?.limit).toBe(20);
+    setRules(object, 2);
+    expect(allowedOf(check(object, perMinute))).toEqual([false]);
+  });
+
+  it("a permanent rule applies again when a boost beside it expires", () => {
+    const object = ruled({ ...limits("20/minute", "boost"), ...until(30_000) }, limits("5/minute"));
+    check(object, { ...perMinute, cost: 12 });
+    object.at(29_999);
+    expect(object.remaining(perMinute)).toBe(8);
+    object.at(30_000);
+    expect(object.remaining(perMinute)).toBe(0);
+    object.at(60_000);
+    expect(object.remaining(perMinute)).toBe(5);
+  });
+
+  it("the wait of a denial includes the change when a boost expires", () => {
+    const object = ruled({ ...limits("20/minute", "l", "sliding-log"), ...until(30_000) });
+    const log = charge("10/minute", 1, "p", "sliding-log");
+    check(object, { ...log, cost: 15 });
+    object.at(10_000);
+    check(object, { ...log, cost: 5 });
+    // At 60 s, 5 units are left in the log: 6 more fit in 20, but not in 10.
+    const { decisions } = check(object, { ...log, cost: 6 });
+    expect(decisions[0]?.retryAfterMs).toBe(60_000);
+    object.at(69_999);
+    expect(allowedOf(check(object, { ...log, cost: 6 }))).toEqual([false]);
+    object.at(70_000);
+    expect(allowedOf(check(object, { ...log, cost: 6 }))).toEqual([true]);
+  });
+
+  it("a cost that only the policy's own limits can fit waits until the rule expires", () => {
+    const object = ruled({ ...limits("2/minute"), ...until(45_000) });
+    expect(check(object, { ...perMinute, cost: 5 }).decisions[0]?.retryAfterMs).toBe(45_000);
+    object.at(45_000);
+    expect(allowedOf(check(object, { ...perMinute, cost: 5 }))).toEqual([true]);
+  });
+
+  it("a firm denial does not outlast the rule", () => {
+    const object = ruled({ ...limits("2/minute"), ...until(45_000) });
+    check(object, { ...perMinute, cost: 2 });
+    expect(check(object, perMinute)).toMatchObject({ isFirm: true });
+    object.at(44_600);
+    expect(check(object, perMinute)).toMatchObject({ isFirm: true, firmForMs: 400 });
+    const slots = parseLimits("1/minute", { policy: "p", strategy: "concurrency" });
+    const rule: KeyRule = { id: "slots", kind: "limits", limits: slots };
+    setRules(object, 2, rule);
+    expect(check(object, { ...perMinute, cost: 2 }).isFirm).toBeUndefined();
+  });
+
+  it("a slice never outlives the rule that it was lent under", () => {
+    const object = ruled({ ...limits("1000/hour"), ...until(60_000) });
+    object.at(58_000);
+    expect(object.lease(charge("10/hour", 0), { ttlMs: 2_000 }).lentUnits).toBe(10);
+    object.at(58_001);
+    expect(object.lease(charge("10/hour", 0), { ttlMs: 2_000 }).lentUnits).toBe(0);
+  });
+
+  it("a refund of a check and a settlement apply to the limits in effect", () => {
+    const object = ruled(limits("7/hour"));
+    const { spentAtMs } = check(object, { ...perMinute, cost: 3 });
+    expect(object.remaining(perMinute)).toBe(4);
+    const charges = [{ ...perMinute, cost: 3, spentAtMs: spentAtMs[0] ?? 0 }];
+    object.limiter.refund({ key: "k", charges });
+    expect(object.remaining(perMinute)).toBe(7);
+    const provisional = { ...call({ ...perMinute, cost: 3 }), provisionalMs: 1_000 };
+    object.limiter.check(provisional);
+    object.limiter.refund({ key: "k", charges, provisionalMs: 1_000 });
+    object.limiter.reserve({ ...call({ ...perMinute, cost: 5 }), id: "r", ttlMs: 60_000 });
+    setRules(object, 2, limits("9/hour"));
+    object.limiter.settle({ key: "k", id: "r", cost: 1 });
+    expect(object.remaining(perMinute)).toBe(8);
+  });
+
+  it("waits suffice while slices are open under a rule that expires", () => {
+    const object = ruled({ ...limits("100/minute"), ...until(20_000) });
+    check(object, { ...perMinute, cost: 92 });
+    expect(object.lease({ ...perMinute, cost: 0 }, { units: 10, ttlMs: 5_000 }).lentUnits).toBe(1);
+    const waitOf = (cost: number) =>
+      check(object, { ...perMinute, cost }).decisions[0]?.retryAfterMs;
+    expect([waitOf(8), waitOf(15)]).toEqual([60_000, null]);
+    object.at(59_999);
+    expect(allowedOf(check(object, { ...perMinute, cost: 8 }))).toEqual([false]);
+    object.at(60_000);
+    expect(allowedOf(check(object, { ...perMinute, cost: 8 }))).toEqual([true]);
+  });
+});
+
+describe("a synced charge", () => {
+  it("a sync reply names the rule of each charge, and its snapshot is under the limits in effect", () => {
+    const boost = limits("20/minute");
+    const object = ruled(boost);
+    const sync = (charges: Charge[]) =>
+      object.limiter.sync({
+        isolate: "i",
+        key: "k",
+        batch: 0,
+        charges: charges.map((each) => ({ ...each, spends: [] })),
+      });
+    expect(sync([other, perMinute]).keyRules).toEqual([null, boost]);
+    setRules(object, 2, block, boost);
+    expect(sync([perMinute]).keyRules).toEqual([block]);
+    expect(sync([other]).keyRules).toBeUndefined();
+  });
+
+  it("synced spends count in the limits of a rule", () => {
+    const object = ruled(limits("20/hour"));
+    const spends = [[0, 15]] as const;
+    object.limiter.sync({ isolate: "i", key: "k", batch: 1, charges: [{ ...perMinute, spends }] });
+    expect(object.remaining(perMinute)).toBe(5);
+  });
+});
+
+describe("the clock and restarts", () => {
+  it("rules are enforced after the object has lost its memory", async () => {
+    const object = ruled({ ...block, ...until(3_600_000) });
+    object.crash();
+    expect(allowedOf(check(object, perMinute))).toEqual([false]);
+    await object.evict();
+    object.at(3_599_999);
+    expect(allowedOf(check(object, perMinute))).toEqual([false]);
+    await object.evict();
+    object.at(3_600_000);
+    expect(allowedOf(check(object, perMinute))).toEqual([true]);
+  });
+
+  it("a rule that has ended stays ended when the clock steps back", () => {
+    const object = ruled({ ...limits("20/minute"), ...until(10_000) });
+    object.at(10_000);
+    check(object, { ...perMinute, cost: 10 });
+    object.at(5_000);
+    expect(allowedOf(check(object, perMinute))).toEqual([false]);
+  });
+
+  it("repeated rules of the same version restore a rule that a wrong clock has ended", () => {
+    const object = ruled({ ...block, ...until(10_000) });
+    object.at(86_400_000);
+    object.limiter.check(confirmed(other));
+    object.at(1_000);
+    expect(allowedOf(check(object, perMinute))).toEqual([true]);
+    const rules = [{ ...block, ...until(10_000) }];
+    setRules(object, 1, ...rules);
+    expect(allowedOf(check(object, perMinute))).toEqual([false]);
+  });
+
+  it("a sharded object keeps the rules of each of its keys", async () => {
+    const object = new TestObject();
+    for (const key of ["k1", "k2", "k3"]) object.limiter.check(call(perMinute, key));
+    object.limiter.setRules("k1", "p", [block], { epoch: 1, version: 1 });
+    object.limiter.setRules("k2", "p", [limits("99/minute")], { epoch: 1, version: 2 });
+    await object.evict();
+    const reply = ["k1", "k2", "k3"].map((key) => object.limiter.check(call(perMinute, key)));
+    expect(reply.map(({ keyRules }) => keyRules?.[0]?.id)).toEqual(["b", "l", undefined]);
+    expect(reply.map(allowedOf)).toEqual([[false], [true], [true]]);
+    expect(reply.map(({ decisions }) => remainingOf(decisions))).toEqual([9, 97, 8]);
+  });
+
+  it("rules count in the estimate of an object's memory", () => {
+    const object = new TestObject();
+    check(object, perMinute);
+    const before = object.limiter.cachedBytes;
+    object.limiter.setRules("k", "p", [block, allow, limits("20/minute")], {
+      epoch: 1,
+      version: 1,
+    });
+    expect(object.limiter.cachedBytes - before).toBeGreaterThan(500);
+  });
+});
