@@ -35,7 +35,10 @@ export const ada: Actor = { name: "ada@example.com", via: "access" };
 export const key = "k".repeat(43);
 
 /** How far a test lets time pass at once while an alarm is running. */
-const stepMs = 100;
+const stepMs = 1_000;
+
+/** The answer to a call whose caller no longer exists. */
+const lostAnswer = new Promise<never>(() => undefined);
 
 export class TestPlane {
   readonly clock = new TestClock();
@@ -50,15 +53,18 @@ export class TestPlane {
   afterPush: () => Promise<unknown> = () => Promise.resolve();
   alarms = 0;
   #ids = 0;
+  /** How often the object has lost its memory. */
+  #losses = 0;
   #isAlarmRunning = false;
 
   constructor() {
     this.control = this.#newControl();
   }
 
-  /** Loses the object's memory. */
+  /** Loses the object's memory. Pushes that are under way still reach their objects. */
   restart(storage = this.storage): void {
     this.storage = storage;
+    this.#losses++;
     this.control = this.#newControl();
   }
 
@@ -112,10 +118,14 @@ export class TestPlane {
   }
 
   #newControl(): Control {
+    const losses = this.#losses;
     return new Control({
       storage: this.storage,
       clock: this.clock,
-      push: (...call) => this.#push(...call),
+      push: async (...call) => {
+        const version = await this.#push(...call);
+        return losses === this.#losses ? version : lostAnswer;
+      },
       randomId: () => `-${++this.#ids}`,
       recorder: {
         recordBeat: () => ({ storedSeq: 0, isWatched: false, isTailed: false }),
