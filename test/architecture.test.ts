@@ -50,6 +50,10 @@ const rules: Readonly<Record<string, Rule>> = {
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
   "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
+  "http/admin": {
+    from: [...belowHttp, "control", "limiter", "http", "http/check"],
+    packages: httpPackages,
+  },
   "http/wire": {
     // `http/wire` imports decisions and failures, and never a policy or a configuration.
     from: [...pure, "limiter/client/outcome.ts"],

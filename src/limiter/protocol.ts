@@ -6,7 +6,7 @@
  * meaning changes gets a new name.
  */
 import type { Ban, Durability, PolicyRules, RulesVersion } from "../config/index.ts";
-import { type Decision, holdsSlots, type Limit } from "../strategies/index.ts";
+import { type Decision, holdsSlots, type Limit, type LimitAccount } from "../strategies/index.ts";
 
 /** The cost that one policy charges to a key. */
 export interface Charge {
@@ -94,6 +94,8 @@ export interface ExplainedCharge {
   readonly policy: string;
   /** The limits in effect: those of a key rule, or of the charge. */
   readonly limits: readonly Limit[];
+  /** How each of these limits arrives at its used units, lent units included. */
+  readonly accounts: readonly LimitAccount[];
   /** More than 0 while a ban denies the key. */
   readonly bannedForMs: number;
   /** The live key rules, the newest first. */

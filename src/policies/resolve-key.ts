@@ -131,21 +131,30 @@ export function resolveCallerKey(
   texts: readonly string[] | undefined,
   attributes: CallerAttributes = noAttributes,
 ): CallerKeyResolution | null {
-  const { key } = policy;
   const values = callerKeyValues(policy, texts);
   if (values === null) return null;
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
   if (!hasEntries(policy)) return { kind: "charge", ...chargedUnder(policy, null), values };
+  const subject = callerSubject(policy, texts, values, attributes);
+  const charged = chargedUnder(policy, subject);
+  const match: ListMatch | null = listMatch(policy, subject);
+  return { kind: "charge", ...charged, ...match, values };
+}
+
+/** The client that a caller describes by its key and attributes. */
+export function callerSubject(
+  { key }: Policy,
+  texts: readonly KeyValue[] | undefined,
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+): Subject {
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
-  const subject: Subject = {
+  return {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
     key,
     values,
     textsOf: (part) => statedTexts(part, key, values, attributes),
   };
-  const charged = chargedUnder(policy, subject);
-  const match: ListMatch | null = listMatch(policy, subject);
-  return { kind: "charge", ...charged, ...match, values };
 }
 
 /** Whether the result depends on more than the policy's key. */

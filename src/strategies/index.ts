@@ -7,6 +7,8 @@ export {
   strategies,
   windowMsAt,
 } from "./compiled-limit.ts";
+export type { AccountTerms, LimitAccount } from "./account.ts";
+export { limitSentence, waitText } from "./account-text.ts";
 export { isCount } from "./integers.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export {

@@ -29,6 +29,7 @@ describe("the check of commands", () => {
     "npm run deploy -- --env=staging --var LOG_DENIALS:true",
     "npm start -- --port=8788 -e staging",
     "npm run check-config -- --secrets-deployed",
+    "npm run explain -- --policy login --key 203.0.113.7",
     "npm run bench -- cost --write",
     "npm run bench -- fuzz --help",
     "npx wrangler secret put KEY_SECRET --env staging",

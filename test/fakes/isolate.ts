@@ -21,6 +21,7 @@ export interface Call {
 const methods = [
   "check",
   "look",
+  "explain",
   "batch",
   "forget",
   "reserve",

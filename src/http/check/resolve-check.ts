@@ -64,7 +64,7 @@ function policyNamed(name: string | undefined, policies: readonly Policy[]): Pol
   return policies.find((policy) => policy.name === name) ?? { kind: "unknown-policy" };
 }
 
-function invalidKey(policy: Policy): Failure {
+export function invalidKey(policy: Policy): Failure {
   const parts = policy.key.map(partName);
   const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
   const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
@@ -72,7 +72,7 @@ function invalidKey(policy: Policy): Failure {
   return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
 }
 
-function contradiction(part: string): Failure {
+export function contradiction(part: string): Failure {
   const field = `attributes.${part}`;
   const accepted = `no value, or the value that key has for ${part}`;
   return { kind: "fields-invalid", errors: [{ field, accepted }] };

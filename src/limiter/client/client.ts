@@ -29,11 +29,15 @@ import { type LatencyObserver, ObjectCaller, type WaitUntil } from "./object-cal
 import { withDeadline } from "../object-calls.ts";
 import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
+import type { ExplainReply } from "../protocol.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 import { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
+
+/** A person waits for an explanation, whatever the timeout of decisions is. */
+const explainTimeoutMs = 2_000;
 
 export interface ReserveResult {
   readonly outcome: Outcome;
@@ -201,6 +205,20 @@ export class LimiterClient {
     else seenKeyRules.note(group, reply.keyRules);
     const [outcome] = outcomesOf(group, reply);
     return outcome ?? local.look(spend);
+  }
+
+  /**
+   * Everything that the key's object knows about a spend. Nothing is spent.
+   * @returns null when the object does not answer, or is of a version that cannot explain
+   */
+  async explain(spend: Spend): Promise<ExplainReply | null> {
+    const group = [spend];
+    return callObject(this.#isolate.caller, group, {
+      name: "explain",
+      timeoutMs: explainTimeoutMs,
+      // An object of the previous version rejects the call: that must not begin its cooldown, which affects decisions.
+      send: (stub) => stub.explain(callOf(group)).catch(() => null),
+    });
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */

@@ -25,10 +25,11 @@ export type { WaitUntil };
 
 const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
 type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
+type AdminCall = "explain";
 
 export interface Call<Reply> {
-  /** Appears in the log. Decision calls are skipped during an object's cooldown; corrections are always sent. */
-  readonly name: (typeof decisionCalls)[number] | CorrectionCall;
+  /** Appears in the log. Decision calls are skipped during an object's cooldown; the others are always sent. */
+  readonly name: (typeof decisionCalls)[number] | CorrectionCall | AdminCall;
   readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;

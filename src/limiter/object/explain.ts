@@ -21,6 +21,7 @@ function explained({ keyState, nowMs }: KeyTurn, charge: Charge): ExplainedCharg
   return {
     policy,
     limits,
+    accounts: keyState.meterOf({ policy, limits }).account(nowMs, keyState.heldUnits(policy)),
     bannedForMs: ban === undefined ? 0 : keyState.meters.bannedForMs(policy, ban, nowMs),
     keyRules,
     keyRulesVersion: keyState.rulesVersionOf(policy),

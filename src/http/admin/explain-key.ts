@@ -1,0 +1,146 @@
+/** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
+import type { Policy } from "../../config/index.ts";
+import {
+  type CallerAttributes,
+  contradictedPart,
+  noAttributes,
+} from "../../policies/caller-attributes.ts";
+import { type KeyValue, callerKeyPartValue, missingParts } from "../../policies/key.ts";
+import {
+  type DecisionSource,
+  limitsFor,
+  listMatch,
+  type Subject,
+} from "../../policies/key-rules.ts";
+import type { PartitionKeys } from "../../policies/partition-key.ts";
+import { callerSubject } from "../../policies/resolve-key.ts";
+import { contradiction, invalidKey } from "../check/resolve-check.ts";
+import type { Failure } from "../wire/problems.ts";
+import type { StepName, StepResult } from "./explain-answer.ts";
+
+/** The key by its parts, or by its id alone. */
+export interface ExplainInput {
+  readonly policy: string;
+  /** One text for each part of the policy's key; null for a part that the request does not have. */
+  readonly key?: readonly (string | null)[] | undefined;
+  /** The partition key. */
+  readonly id?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly attributes?: CallerAttributes | undefined;
+}
+
+export interface IsolateView {
+  readonly id: string;
+  /** With the limits of the override that applies to this key. */
+  readonly policy: Policy;
+  readonly isKeyKnown: boolean;
+  /** The steps of the isolate. The steps of the key's object are absent. */
+  readonly results: Partial<Record<StepName, StepResult>>;
+}
+
+export async function isolateView(
+  policy: Policy,
+  input: ExplainInput,
+  partitions: PartitionKeys,
+): Promise<IsolateView | Failure> {
+  const { id, key, tenant = null, attributes = noAttributes } = input;
+  if (id !== undefined) {
+    return { id, policy, isKeyKnown: false, results: resultsOf(policy, null, []) };
+  }
+  const texts = textsOf(policy, key);
+  const values = texts === null ? null : valuesOf(policy, texts);
+  if (texts === null || values === null) return invalidKey(policy);
+  const contradicted = contradictedPart(policy, values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
+  const subject = callerSubject(policy, texts, values, attributes);
+  const missing = missingParts(policy.key, values);
+  const charged = missing.length > 0 && policy.onMissingKey === "ip" ? addressKey : policy;
+  const chargedValues = charged === policy ? values : [addressOf(policy, attributes)];
+  return {
+    id: await partitions.partitionKey(charged.key, chargedValues, tenant),
+    policy: { ...policy, limits: limitsFor(policy, subject).limits },
+    isKeyKnown: true,
+    results: resultsOf(policy, subject, missing),
+  };
+}
+
+/** The key that `onMissingKey = "ip"` charges. */
+const addressKey = { key: [{ kind: "ip" }] } as const;
+
+function addressOf(policy: Policy, attributes: CallerAttributes): KeyValue {
+  const [text] = attributes.get("ip") ?? [];
+  return text === undefined ? null : callerKeyPartValue({ kind: "ip" }, policy, text);
+}
+
+/** One text for each part; null when their number is wrong. A key of `global` alone needs none. */
+function textsOf(
+  { key: parts }: Policy,
+  key: ExplainInput["key"],
+): readonly (string | null)[] | null {
+  if (key === undefined) return parts.every(({ kind }) => kind === "global") ? [null] : null;
+  return key.length === parts.length ? key : null;
+}
+
+/** Null when a text is not valid for its part. */
+function valuesOf(policy: Policy, texts: readonly (string | null)[]): KeyValue[] | null {
+  const values = policy.key.map((part, index) => {
+    const text = texts[index] ?? null;
+    return text === null ? null : callerKeyPartValue(part, policy, text);
+  });
+  const isValid = policy.key.every(
+    ({ kind }, index) =>
+      kind === "global" || values[index] !== null || (texts[index] ?? null) === null,
+  );
+  return isValid ? values : null;
+}
+
+const none = { overrides: [], allow: [], deny: [] } as const;
+
+/** @param subject null when only the id of the key is known */
+function resultsOf(
+  policy: Policy,
+  subject: Subject | null,
+  missing: readonly unknown[],
+): IsolateView["results"] {
+  const { ruleLists, keyRules, isOff, modeRule, limitsRule, onMissingKey } = policy;
+  /** The result of one list alone. */
+  const listResult = (
+    place: "ruleLists" | "keyRules",
+    field: "overrides" | "allow" | "deny",
+  ): StepResult => {
+    const list = (place === "ruleLists" ? ruleLists : keyRules)[field];
+    if (list.length === 0) return noMatch;
+    if (subject === null) return unknown;
+    const alone = {
+      ...policy,
+      ruleLists: none,
+      keyRules: none,
+      [place]: { ...none, [field]: list },
+    };
+    const found = field === "overrides" ? limitsFor(alone, subject) : listMatch(alone, subject);
+    return found?.source.field === field ? matchOf(found.source) : noMatch;
+  };
+  const endsRequest = onMissingKey === "deny" || onMissingKey === "skip";
+  return {
+    mode: isOff ? { ...matched, rule: modeRule } : noMatch,
+    "policy-rule-deny": listResult("ruleLists", "deny"),
+    "policy-rule-allow": listResult("ruleLists", "allow"),
+    "configured-deny": listResult("keyRules", "deny"),
+    "configured-allow": listResult("keyRules", "allow"),
+    "missing-key": missing.length > 0 && endsRequest ? matched : noMatch,
+    "policy-rule-overrides": listResult("ruleLists", "overrides"),
+    "configured-overrides": listResult("keyRules", "overrides"),
+    "policy-rule-limits": limitsRule === null ? noMatch : { ...matched, rule: limitsRule },
+    "configured-limits": matched,
+  };
+}
+
+const matched: StepResult = { matches: true, rule: null, entry: null };
+export const noMatch: StepResult = { matches: false, rule: null, entry: null };
+export const unknown: StepResult = { matches: null, rule: null, entry: null };
+
+const matchOf = ({ rule, index }: DecisionSource): StepResult => ({
+  matches: true,
+  rule,
+  entry: index,
+});

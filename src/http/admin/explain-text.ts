@@ -1,0 +1,190 @@
+/** The lines of an explanation, for a terminal or a console. The first line is the outcome. */
+import { waitText } from "../../strategies/index.ts";
+import {
+  type ExplainedRule,
+  type ExplainedStep,
+  type ExplainedUnits,
+  type Explanation,
+  type StepName,
+  stepNames,
+} from "./explain-answer.ts";
+
+type Explained = Omit<Explanation, "text">;
+
+export function explanationText(explained: Explained): readonly string[] {
+  const { policy, mode, id, nextChangeInMs } = explained;
+  return [
+    headline(explained),
+    `Policy ${policy} (${mode}), key ${id}.`,
+    ...(nextChangeInMs === null
+      ? []
+      : [`Without further requests, this changes in ${waitText(nextChangeInMs)}.`]),
+    ...section(`Limits, from the ${placeText(explained.limitsFrom)}`, limitLines(explained)),
+    ...section("Rules of this key", explained.keyRules.map(ruleLine)),
+    ...section("Rules of this policy", explained.policyRules.map(ruleLine)),
+    ...section("Open", openLines(explained)),
+    ...section("Steps; the first that matches decides", explained.steps.map(stepLine)),
+    ...section("Versions of the rules", versionLines(explained)),
+    ...section("Notes", notesOf(explained)),
+  ];
+}
+
+const section = (title: string, lines: readonly string[]): string[] =>
+  lines.length === 0 ? [] : [`${title}:`, ...lines.map((line) => `  ${line}`)];
+
+function headline(explained: Explained): string {
+  const { allowed, reason, retryAfterMs, onError } = explained;
+  if (reason === "off") return "Allowed, not charged: the policy is off.";
+  if (reason === "allow") return `Allowed, not charged: ${decidingText(explained)}.`;
+  if (reason === "dry-run") {
+    return `Allowed, because the policy is in dry run. Enforced, it would deny: ${denialText(explained)}.`;
+  }
+  if (reason === "object-silent") {
+    return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}": the key's object does not answer.`;
+  }
+  if (allowed) return "Allowed: every limit has room.";
+  const time = retryAfterMs === null ? "" : ` for ${waitText(retryAfterMs)}`;
+  return `Denied${time}: ${denialText(explained)}.`;
+}
+
+function denialText(explained: Explained): string {
+  const { steps, limits } = explained;
+  const deciding = steps.find(({ decides }) => decides);
+  if (deciding === undefined || !givesLimits(deciding.step)) return decidingText(explained);
+  const names = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
+  return names.length === 1
+    ? `the limit ${names.join("")} is exceeded`
+    : `the limits ${names.join(", ")} are exceeded`;
+}
+
+const givesLimits = (step: StepName): boolean =>
+  stepNames.indexOf(step) >= stepNames.indexOf("key-rule-limits");
+
+function decidingText({ steps }: Explained): string {
+  const deciding = steps.find(({ decides }) => decides);
+  if (deciding === undefined) return "no step decides";
+  return `${reasons[deciding.step]}${sourceText(deciding)}`;
+}
+
+/** Why a step decides. */
+const reasons: Readonly<Record<StepName, string>> = {
+  mode: "the policy is off",
+  "policy-rule-deny": "the key matches a deny entry of a policy rule",
+  "policy-rule-allow": "the key matches an allow entry of a policy rule",
+  "configured-deny": "the key is on the deny list of the configuration",
+  "configured-allow": "the key is on the allow list of the configuration",
+  "missing-key": "a part of the key is missing, and onMissingKey applies",
+  ban: "the key is banned",
+  "key-rule-block": "a rule blocks the key",
+  "key-rule-allow": "a rule allows the key",
+  "key-rule-limits": "a rule gives the limits of the key",
+  "policy-rule-overrides": "an override of a policy rule gives the limits",
+  "configured-overrides": "an override of the configuration gives the limits",
+  "policy-rule-limits": "a policy rule gives the limits",
+  "configured-limits": "the configuration gives the limits",
+};
+
+/** The places of the steps, as the list of steps names them. */
+const places: Readonly<Record<StepName, string>> = {
+  mode: "mode off",
+  "policy-rule-deny": "deny entries of policy rules",
+  "policy-rule-allow": "allow entries of policy rules",
+  "configured-deny": "deny list of the configuration",
+  "configured-allow": "allow list of the configuration",
+  "missing-key": "missing key part",
+  ban: "ban",
+  "key-rule-block": "key rule block",
+  "key-rule-allow": "key rule allow",
+  "key-rule-limits": "limits of a key rule",
+  "policy-rule-overrides": "overrides of policy rules",
+  "configured-overrides": "overrides of the configuration",
+  "policy-rule-limits": "limits of a policy rule",
+  "configured-limits": "limits of the configuration",
+};
+
+const placeText = (step: StepName): string => places[step];
+
+/** The rule and the entry, counted from 1 as people do; "" without either. */
+function sourceText({ rule, entry }: Pick<ExplainedStep, "rule" | "entry">): string {
+  const parts = [
+    ...(rule === null ? [] : [`rule ${rule}`]),
+    ...(entry === null ? [] : [`entry ${entry + 1}`]),
+  ];
+  return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
+}
+
+const stepColumns = 34;
+
+function stepLine(step: ExplainedStep, index: number): string {
+  const number = String(index + 1).padStart(2);
+  const place = placeText(step.step).padEnd(stepColumns);
+  if (step.decides) return `${number}. ${place} decides${sourceText(step)}`;
+  if (step.matches === null) return `${number}. ${place} not known`;
+  return `${number}. ${place} ${step.matches ? `matches${sourceText(step)}` : "no match"}`;
+}
+
+const limitLines = ({ limits }: Explained): string[] =>
+  limits.map(({ name, sentence, remaining, capacity }) =>
+    sentence === null
+      ? `${name}: ${remaining} of ${capacity} remain in this isolate's estimate.`
+      : `${name}: ${sentence}`,
+  );
+
+function ruleLine({ id, kind, expiresInMs, state, actor, note }: ExplainedRule): string {
+  const end = expiresInMs === null ? "no expiry" : `expires in ${waitText(expiresInMs)}`;
+  const author = actor === null ? "" : `, by ${actor}`;
+  const reason = note === null ? "" : `: ${note}`;
+  return `${kind} (rule ${id}), ${state === "pending" ? "not in effect yet, " : ""}${end}${author}${reason}`;
+}
+
+function openLines({ bannedForMs, reservations, slices }: Explained): string[] {
+  return [
+    ...(bannedForMs === 0 ? [] : [`A ban, which ends in ${waitText(bannedForMs)}.`]),
+    ...unitLines("reservation", "reservations", reservations),
+    ...unitLines("slice lent to an isolate", "slices lent to isolates", slices),
+  ];
+}
+
+function unitLines(one: string, several: string, open: ExplainedUnits | null): string[] {
+  if (open === null || open.count === 0) return [];
+  const { count, units, nextEndInMs } = open;
+  const named = count === 1 ? `1 ${one}` : `${count} ${several}`;
+  const end = nextEndInMs === null ? "" : `; the first ends in ${waitText(nextEndInMs)}`;
+  return [`${named}, ${units} ${units === 1 ? "unit" : "units"}${end}.`];
+}
+
+function versionLines({ versions }: Explained): string[] {
+  const { isolate, controlPlane, object, key } = versions;
+  const named = [
+    ["this isolate", isolate],
+    ["control plane", controlPlane],
+    ["object of the key", object],
+    ["rules of the key", key],
+  ] as const;
+  return named.flatMap(([name, version]) =>
+    version === null ? [] : [`${name}: ${version.version} (epoch ${version.epoch})`],
+  );
+}
+
+function notesOf({ isKeyKnown, hasObjectAnswered, versions, steps }: Explained): string[] {
+  const { isolate, controlPlane } = versions;
+  const isBehind =
+    isolate !== null &&
+    controlPlane !== null &&
+    (isolate.epoch !== controlPlane.epoch || isolate.version < controlPlane.version);
+  const isOpen = steps.some(({ matches }) => matches === null);
+  return [
+    ...(!isKeyKnown && isOpen
+      ? [
+          "Only the id of the key is given, so entries of lists and overrides could not be compared. Give the key to compare them.",
+        ]
+      : []),
+    ...(hasObjectAnswered
+      ? []
+      : ["The key's object does not answer: its bans, rules and counts are not known."]),
+    ...(isolate !== null && controlPlane === null
+      ? ["The control plane does not answer: authors and notes of rules are not known."]
+      : []),
+    ...(isBehind ? ["This isolate does not have the newest rules of the policy yet."] : []),
+  ];
+}

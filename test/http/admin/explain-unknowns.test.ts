@@ -1,0 +1,131 @@
+/** Explanations when only the id is known, when an object or the control plane is silent, and with stored rules. */
+import { describe, expect, it } from "vitest";
+import type { PolicyState, Rule } from "../../../src/control/protocol.ts";
+import { startMs } from "../../fakes/isolate.ts";
+import {
+  callerAddress,
+  decidingStep,
+  ExplainedPolicy,
+  idOf,
+  outcomeOf,
+} from "./explained-policy.ts";
+
+describe("an explanation that knows only a part", () => {
+  it("an unknown policy is a failure", async () => {
+    const login = new ExplainedPolicy();
+    expect(await login.answer({ policy: "logn" })).toEqual({ kind: "unknown-policy" });
+  });
+
+  it("with the id alone, entries are not known, and the key's own rules still decide", async () => {
+    const login = new ExplainedPolicy({
+      deny: ["192.0.2.1"],
+      overrides: [{ key: "192.0.2.2", limits: "1/minute" }],
+    });
+    await login.setKeyRules({ id: "kb", kind: "block" });
+    const explained = await login.explain({ id: await idOf(callerAddress) });
+    expect(explained.isKeyKnown).toBe(false);
+    expect(decidingStep(explained)).toEqual(["key-rule-block"]);
+    const notKnown = explained.steps.filter(({ matches }) => matches === null);
+    expect(notKnown.map(({ step }) => step)).toEqual(["configured-deny", "configured-overrides"]);
+    expect(explained.text.at(-1)).toMatch(/^ {2}Only the id of the key is given, so entries/);
+  });
+
+  it.each([
+    ["local", true],
+    ["open", true],
+    ["closed", false],
+  ])(
+    "when the key's object does not answer, onError = %s decides as for a request",
+    async (onError, allowed) => {
+      const login = new ExplainedPolicy({ onError });
+      login.isolate.before = () => Promise.reject(new Error("unreachable"));
+      const explained = await login.explain();
+      expect(explained).toMatchObject({ allowed, reason: "object-silent" });
+      expect(explained.hasObjectAnswered).toBe(false);
+      expect(explained.steps.find(({ step }) => step === "ban")?.matches).toBeNull();
+      expect(explained.text[0]).toBe(
+        `${allowed ? "Allowed" : "Denied"} by onError = "${onError}": the key's object does not answer.`,
+      );
+    },
+  );
+
+  it("an object that cannot explain is still asked for decisions", async () => {
+    const login = new ExplainedPolicy();
+    await login.spend(5);
+    login.isolate.before = ({ name }) =>
+      name === "explain" ? Promise.reject(new TypeError("no method explain")) : Promise.resolve();
+    login.isolate.callNames();
+    const explained = await login.explain();
+    expect(explained).toMatchObject({ allowed: false, hasObjectAnswered: false });
+    expect(explained.limits).toMatchObject([{ used: null, sentence: null, remaining: 0 }]);
+    expect(login.isolate.callNames()).toEqual(["explain", "look"]);
+  });
+
+  it("the isolate's own steps decide without the object", async () => {
+    const login = new ExplainedPolicy({ deny: [callerAddress], onError: "open" });
+    login.isolate.before = () => Promise.reject(new Error("unreachable"));
+    const explained = await login.explain();
+    expect(outcomeOf(explained)).toEqual([false, "deny", null]);
+    expect(decidingStep(explained)).toEqual(["configured-deny"]);
+  });
+
+  it("the answer does not contain the key that the request had", async () => {
+    const login = new ExplainedPolicy({ deny: [callerAddress] }, [
+      { id: "d", kind: "deny", entries: [callerAddress] },
+      { id: "o", kind: "overrides", overrides: [{ key: callerAddress, limits: "9/minute" }] },
+    ]);
+    expect(JSON.stringify(await login.explain())).not.toContain(callerAddress);
+  });
+});
+
+describe("an explanation with the rules of the control plane", () => {
+  const stored = (id: string, fields: Partial<Rule> = {}): Rule =>
+    ({
+      id,
+      policy: "login",
+      scope: "key",
+      rule: { kind: "block" },
+      expiresAtMs: null,
+      actor: "alice",
+      note: "abuse",
+      appliedAtMs: startMs,
+      ...fields,
+    }) as Rule;
+  const state: PolicyState = { epoch: 7, version: 4, text: "[]", rules: [] };
+
+  it("rules have their author and note, and one that the object does not have yet is pending", async () => {
+    const login = new ExplainedPolicy();
+    await login.setKeyRules({ id: "k1", kind: "block" });
+    login.known = {
+      keyRules: [
+        stored("k2", { appliedAtMs: null, note: null }),
+        stored("k1"),
+        stored("k0", { expiresAtMs: startMs }),
+      ],
+      policy: state,
+    };
+    const explained = await login.explain();
+    const rule = { kind: "block", expiresInMs: null, actor: "alice" };
+    expect(explained.keyRules).toEqual([
+      { ...rule, id: "k1", state: "in-effect", note: "abuse" },
+      { ...rule, id: "k2", state: "pending", note: null },
+    ]);
+    expect(explained.text).toContain("  block (rule k1), no expiry, by alice: abuse");
+    expect(explained.text).toContain("  block (rule k2), not in effect yet, no expiry, by alice");
+  });
+
+  it("an isolate with older rules than the control plane says so", async () => {
+    const login = new ExplainedPolicy({}, [{ id: "l", kind: "limits", limits: "9/minute" }]);
+    login.known = { keyRules: [], policy: state };
+    const explained = await login.explain();
+    expect(explained.versions).toEqual({
+      isolate: { epoch: 7, version: 1 },
+      controlPlane: { epoch: 7, version: 4 },
+      object: null,
+      key: null,
+    });
+    expect(explained.text.at(-1)).toBe(
+      "  This isolate does not have the newest rules of the policy yet.",
+    );
+  });
+});
