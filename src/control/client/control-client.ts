@@ -21,7 +21,7 @@ export interface ControlClientOptions {
   readonly objects: ControlPlaneObjects;
   /** The version of the code. */
   readonly codeVersion: string;
-  /** A hash that differs when `KEY_SECRET` does, since key rules of another secret have no effect. */
+  /** The HMAC with `KEY_SECRET`. */
   readonly hash: (text: string) => Promise<string>;
   readonly statistics?: BeatSource;
   readonly clock?: Clock;
@@ -32,16 +32,19 @@ export class ControlClient {
   readonly #rules: RulesInEffect;
   readonly #heartbeat: Heartbeat;
   readonly #clock: Clock;
+  /** Identifies `KEY_SECRET` in rules and beats, without revealing it. */
+  readonly secretId: () => Promise<string>;
 
   constructor(options: ControlClientOptions) {
     const { policies, objects, statistics = noStatistics, clock = platformClock, random } = options;
     this.#clock = clock;
+    this.secretId = secretIdBy(options.hash);
     this.#rules = new RulesInEffect(policies);
     this.#heartbeat = new Heartbeat({
       isolate: crypto.randomUUID(),
       rules: this.#rules,
       statistics,
-      describe: describer(options),
+      describe: describer(options, this.secretId),
       // A new stub for each call: a stub that has thrown stays broken.
       send: (call) => objects.getByName(controlPlaneName, { retry: platformRetries }).beat(call),
       clock,
@@ -68,15 +71,27 @@ export class ControlClient {
 
 const hashLength = 16;
 
+/*
+ * The values below are kept, and not their promises: the platform may cancel the request that computes one.
+ */
+
+function secretIdBy(hash: ControlClientOptions["hash"]): () => Promise<string> {
+  let id: string | null = null;
+  return async () => (id ??= (await hash(JSON.stringify({ secret: "id" }))).slice(0, hashLength));
+}
+
 /** Describes the deployment, as configured. */
-function describer({ policies, codeVersion, hash }: ControlClientOptions) {
-  // The value is kept, and not its promise: the platform may cancel the request that computes it.
+function describer(
+  { policies, codeVersion, hash }: ControlClientOptions,
+  secretId: () => Promise<string>,
+) {
   let described: Deployment | null = null;
   return async (): Promise<Deployment> => {
     if (described !== null) return described;
     const infos = policies.map(infoOf);
     const whole = await hash(JSON.stringify({ deployment: [codeVersion, infos] }));
-    described = { deployment: whole.slice(0, hashLength), policies: infos };
+    const deployment = whole.slice(0, hashLength);
+    described = { deployment, secretId: await secretId(), policies: infos };
     return described;
   };
 }

@@ -39,6 +39,7 @@ export const noStatistics: BeatSource = {
 
 export interface Deployment {
   readonly deployment: string;
+  readonly secretId: string;
   readonly policies: readonly PolicyInfo[];
 }
 
@@ -153,12 +154,13 @@ export class Heartbeat {
 
   async #call(): Promise<BeatCall> {
     const { isolate, rules, statistics, describe } = this.#parts;
-    const { deployment, policies } = await describe();
+    const { deployment, secretId, policies } = await describe();
     this.#alerts = [...this.#alerts, ...statistics.alerts()].slice(-mostAlerts);
     return {
       isolate,
       ...rules.known,
       deployment,
+      secretId,
       ...(this.#wantsPolicies && { policies }),
       batches: await statistics.batches(),
       tail: this.#isTailed ? await statistics.tail() : [],

@@ -1,0 +1,432 @@
+/** When an isolate sends beats, and what it does when they fail. */
+import { describe, expect, it, vi } from "vitest";
+import type { BeatSource } from "../../../src/control/client/heartbeat.ts";
+import type { StatisticsBatch } from "../../../src/control/protocol.ts";
+import { configured, Network } from "./network.ts";
+
+const off = { kind: "mode", mode: "off" } as const;
+
+/** The events reported while `act` runs. */
+async function eventsOf(act: () => Promise<unknown>): Promise<unknown[]> {
+  const logged = vi.spyOn(console, "error").mockReturnValue(undefined);
+  await act();
+  const events = logged.mock.calls.map(([line]): unknown => JSON.parse(String(line)));
+  logged.mockRestore();
+  return events;
+}
+
+/** Requests at an interval, and the times of the beats that they start, in ms after now. */
+async function beatTimes(network: Network, forMs: number, stepMs: number, request: () => unknown) {
+  const startMs = network.nowMs;
+  const times: number[] = [];
+  let known = network.calls.length;
+  while (network.nowMs - startMs < forMs) {
+    const atMs = network.nowMs - startMs;
+    request();
+    // oxlint-disable-next-line no-await-in-loop
+    await network.pass(stepMs);
+    if (network.calls.length > known) times.push(atMs);
+    known = network.calls.length;
+  }
+  return times;
+}
+
+describe("when a beat is due", () => {
+  it("the first request of an isolate starts a beat, and the creation of an isolate starts none", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await network.pass(60_000);
+    expect(network.beats).toBe(0);
+    await isolate.settledRequest();
+    expect(network.beats).toBe(1);
+  });
+
+  it("where no rule was ever made, a beat follows after 20 requests or 30 s, whichever is later", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    const requests = (count: number): void =>
+      Array.from({ length: count }).forEach(() => isolate.request());
+    requests(100);
+    await network.pass(29_999);
+    requests(1);
+    await network.pass(0);
+    expect(network.beats).toBe(1);
+    await network.pass(1);
+    requests(1);
+    await network.pass(0);
+    expect(network.beats).toBe(1);
+    await network.pass(60_000);
+    requests(19);
+    await network.pass(0);
+    expect(network.beats).toBe(0);
+    requests(1);
+    await network.pass(0);
+    expect(network.beats).toBe(1);
+  });
+
+  it("where rules were made, a request starts a beat after 5 s, and 4,999 ms are too early", async () => {
+    const network = new Network();
+    await network.make(off);
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    await network.pass(4_999);
+    await isolate.settledRequest();
+    expect(network.beats).toBe(1);
+    await network.pass(1);
+    await isolate.settledRequest();
+    expect(network.beats).toBe(1);
+  });
+
+  it("while a console is open, a request starts a beat after 1 s, with rules and without", async () => {
+    for (const hasRules of [false, true]) {
+      const network = new Network();
+      // oxlint-disable-next-line no-await-in-loop
+      if (hasRules) await network.make(off);
+      network.isWatched = true;
+      const isolate = network.isolate();
+      // oxlint-disable-next-line no-await-in-loop
+      const times = await beatTimes(network, 3_000, 250, () => isolate.request());
+      expect(times).toEqual([0, 1_000, 2_000]);
+    }
+  });
+
+  it("without requests there are no beats, however old the rules are", async () => {
+    const network = new Network();
+    await network.make(off);
+    await network.isolate().settledRequest();
+    await network.pass(3_600_000);
+    expect(network.beats).toBe(1);
+  });
+
+  it("many requests while a beat is in flight start no second one", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    network.before = () => new Promise(() => undefined);
+    for (let count = 0; count < 100; count++) isolate.request();
+    await network.pass(4_000);
+    isolate.request();
+    expect(network.beats).toBe(1);
+  });
+
+  it("a clock that steps back delays no beat", async () => {
+    const network = new Network();
+    await network.make(off);
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    network.plane.clock.nowMs -= 3_600_000;
+    await isolate.settledRequest();
+    await isolate.settledRequest();
+    expect(network.beats).toBe(2);
+  });
+});
+
+describe("stale replies of objects", () => {
+  /** What an object replies that has seen the newest rules. */
+  const newest = (network: Network) => [{ policy: "p", ...network.plane.control.policyState("p") }];
+
+  it("newer rules of an object are in force at once, and start a beat at most once a second", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    const beats: number[] = [];
+    for (let limit = 1; limit <= 5; limit++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await network.make({ kind: "limits", limits: `${limit}/s` });
+      isolate.client.adopt(newest(network), isolate.waitUntil);
+      expect(isolate.limit()).toBe(limit);
+      network.calls.splice(0);
+      // oxlint-disable-next-line no-await-in-loop
+      await network.pass(0);
+      beats.push(network.beats);
+      // oxlint-disable-next-line no-await-in-loop
+      await network.pass(400);
+    }
+    expect(beats).toEqual([1, 0, 0, 1, 0]);
+  });
+
+  it("a stale reply starts no beat while one is in flight, or soon after a failure", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    const { promise, reject } = Promise.withResolvers<never>();
+    network.before = () => promise;
+    isolate.request();
+    await network.make(off);
+    isolate.client.adopt(newest(network), isolate.waitUntil);
+    await eventsOf(() => {
+      reject(new Error("down"));
+      return network.pass(999);
+    });
+    isolate.client.adopt(newest(network), isolate.waitUntil);
+    await network.pass(0);
+    expect(network.beats).toBe(1);
+    expect(isolate.policy()?.isOff).toBe(true);
+  });
+});
+
+describe("beats that fail", () => {
+  it("a failed beat is repeated after 1, 2, 4 and then every 5 s, and reported once until one succeeds", async () => {
+    const network = new Network();
+    await network.make(off);
+    network.before = () => Promise.reject(new Error("down"));
+    const isolate = network.isolate();
+    let times: number[] = [];
+    const events = await eventsOf(async () => {
+      times = await beatTimes(network, 23_000, 500, () => isolate.request());
+    });
+    expect(times).toEqual([0, 1_000, 3_000, 7_000, 12_000, 17_000, 22_000]);
+    expect(events).toEqual([{ event: "control-plane-silent", error: "Error: down" }]);
+    network.before = () => Promise.resolve();
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    network.before = () => Promise.reject(new Error("down again"));
+    await network.pass(5_000);
+    expect(await eventsOf(() => isolate.settledRequest())).toHaveLength(1);
+  });
+
+  it("where no rule was ever made, failed beats are repeated after up to 30 s", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    await network.pass(30_000);
+    network.before = () => Promise.reject(new Error("down"));
+    network.calls.splice(0);
+    const twentyRequests = (): unknown => Array.from({ length: 20 }, () => isolate.request());
+    let times: number[] = [];
+    await eventsOf(async () => {
+      times = await beatTimes(network, 95_000, 1_000, twentyRequests);
+    });
+    const seconds = [0, 1, 3, 7, 15, 31, 61, 91];
+    expect(times).toEqual(seconds.map((each) => each * 1_000));
+  });
+
+  it("an injected random number shortens the delay by up to half", async () => {
+    const network = new Network();
+    network.before = () => Promise.reject(new Error("down"));
+    const isolate = network.isolate({ random: () => 0 });
+    let times: number[] = [];
+    await eventsOf(async () => {
+      times = await beatTimes(network, 4_000, 500, () => isolate.request());
+    });
+    expect(times).toEqual([0, 500, 1_500, 3_500]);
+  });
+
+  it("a beat without an answer fails after 5 s, and the work after the response ends", async () => {
+    const network = new Network();
+    await network.make(off);
+    network.before = () => new Promise(() => undefined);
+    const isolate = network.isolate();
+    isolate.request();
+    const events = await eventsOf(() => network.pass(5_000));
+    expect(events).toEqual([
+      { event: "control-plane-silent", error: "DeadlineExceeded: no answer within 5000 ms" },
+    ]);
+    await Promise.all(isolate.work);
+    network.before = () => Promise.resolve();
+    await network.pass(1_000);
+    await isolate.settledRequest();
+    expect(isolate.policy()?.isOff).toBe(true);
+  });
+
+  it("a beat whose request the platform cancels, with its timers, is repeated after its deadline", async () => {
+    const network = new Network();
+    network.before = () => new Promise(() => undefined);
+    const isolate = network.isolate();
+    const { clock } = network.plane;
+    const { after } = clock;
+    Object.assign(clock, { after: () => () => undefined });
+    isolate.request();
+    await network.pass(5_000);
+    Object.assign(clock, { after });
+    const events = await eventsOf(() => isolate.settledRequest());
+    expect(events).toMatchObject([{ event: "control-plane-silent" }]);
+    await network.pass(1_000);
+    await isolate.settledRequest();
+    expect(network.beats).toBe(2);
+  });
+
+  it("the reply to a beat that has failed is applied when it arrives late", async () => {
+    const network = new Network();
+    await network.make(off);
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    network.before = () => promise;
+    const isolate = network.isolate();
+    isolate.request();
+    await eventsOf(() => network.pass(5_000));
+    expect(isolate.policy()?.isOff).toBe(false);
+    resolve(undefined);
+    await network.pass(0);
+    expect(isolate.policy()?.isOff).toBe(true);
+  });
+
+  it("a control plane that throws at once, or answers nonsense, fails no request", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    network.after = () => Promise.resolve({} as never);
+    const events = await eventsOf(() => isolate.settledRequest());
+    expect(events).toMatchObject([{ event: "control-plane-silent" }]);
+    expect(isolate.limit()).toBe(10);
+    await expect(Promise.all(isolate.work)).resolves.toHaveLength(1);
+  });
+
+  it("rules are in force within 10 s after a control plane returns that was down or hung", async () => {
+    for (const fault of [
+      () => Promise.reject(new Error("down")),
+      () => new Promise(() => undefined),
+    ]) {
+      const network = new Network();
+      await network.make({ kind: "limits", limits: "1/s" });
+      const isolate = network.isolate();
+      await isolate.settledRequest();
+      network.before = fault;
+      await eventsOf(() => beatTimes(network, 40_000, 1_000, () => isolate.request()));
+      await network.make({ kind: "limits", limits: "2/s" });
+      network.before = () => Promise.resolve();
+      const startMs = network.nowMs;
+      await eventsOf(async () => {
+        while (isolate.limit() !== 2) {
+          isolate.request();
+          // oxlint-disable-next-line no-await-in-loop
+          await network.pass(250);
+        }
+      });
+      expect(network.nowMs - startMs).toBeLessThanOrEqual(10_000);
+    }
+  });
+});
+
+describe("the content of beats", () => {
+  it("the first beat describes the policies, and later ones only when the control plane asks", async () => {
+    const network = new Network();
+    await network.make(off);
+    const isolate = network.isolate({ policies: configured({ dryRun: true, objects: "sharded" }) });
+    await isolate.settledRequest();
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    const [first, second] = network.calls;
+    expect(first?.policies).toEqual([
+      {
+        name: "p",
+        mode: "dry-run",
+        objects: { shards: 32, locationHint: null, jurisdiction: null },
+        limits: [{ name: "p", limit: 10, windowMs: 60_000 }],
+      },
+      expect.objectContaining({ name: "q", mode: "enforce" }),
+    ]);
+    expect(second).not.toHaveProperty("policies");
+    network.after = (reply) => Promise.resolve({ ...reply, wantsPolicies: true });
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    expect(network.calls[3]?.policies).toEqual(first?.policies);
+  });
+
+  it("a first beat that fails is followed by one that describes the policies", async () => {
+    const network = new Network();
+    network.before = () => Promise.reject(new Error("down"));
+    const isolate = network.isolate();
+    await eventsOf(() => isolate.settledRequest());
+    await network.pass(1_000);
+    await eventsOf(() => isolate.settledRequest());
+    expect(network.calls.map(({ policies }) => policies?.length)).toEqual([2, 2]);
+  });
+
+  it("isolates of one deployment have its id in common, and differ in their own", async () => {
+    const network = new Network();
+    const changes = [
+      {},
+      {},
+      { codeVersion: "2" },
+      { policies: configured({ limits: "11/minute" }) },
+      { policies: configured({ objects: "sharded" }) },
+      { policies: configured().slice(1) },
+    ];
+    for (const options of changes) {
+      // oxlint-disable-next-line no-await-in-loop
+      await network.isolate(options).settledRequest();
+    }
+    const deployments = network.calls.map(({ deployment }) => deployment);
+    expect(new Set(deployments).size).toBe(changes.length - 1);
+    expect(deployments[0]).toBe(deployments[1]);
+    expect(new Set(network.calls.map(({ isolate }) => isolate)).size).toBe(changes.length);
+    expect(new Set(network.calls.map(({ secretId }) => secretId)).size).toBe(1);
+  });
+
+  const source = (): BeatSource & { kept: StatisticsBatch[]; stored: BeatSource["stored"] } => {
+    const kept: StatisticsBatch[] = [];
+    let seq = 0;
+    return {
+      kept,
+      batches: () => {
+        kept.push({ seq: ++seq, agoMs: 0, policies: {}, originFailures: 0 });
+        return [...kept];
+      },
+      stored: (upTo) => void kept.splice(0, kept.filter((each) => each.seq <= upTo).length),
+      setTailed: () => undefined,
+      tail: () => [],
+      alerts: () => [],
+    };
+  };
+
+  it("batches that are not stored are sent again, and stored ones are not", async () => {
+    const network = new Network();
+    await network.make(off);
+    const isolate = network.isolate({ statistics: source() });
+    const sent = async (): Promise<unknown> => {
+      await isolate.settledRequest();
+      await network.pass(5_000);
+      return network.calls.at(-1)?.batches.map(({ seq }) => seq);
+    };
+    expect(await sent()).toEqual([1]);
+    network.after = (reply) => Promise.resolve({ ...reply, storedSeq: 1 });
+    expect(await sent()).toEqual([1, 2]);
+    expect(await sent()).toEqual([2, 3]);
+  });
+
+  it("a tail is collected only after a reply that asks for it", async () => {
+    const network = new Network();
+    await network.make(off);
+    const tailed: boolean[] = [];
+    const entry = { policy: "p" } as never;
+    const statistics = {
+      ...source(),
+      setTailed: (isTailed: boolean) => void tailed.push(isTailed),
+      tail: () => [entry],
+    };
+    const isolate = network.isolate({ statistics });
+    for (const isTailed of [true, false, false]) {
+      network.isTailed = isTailed;
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.settledRequest();
+      // oxlint-disable-next-line no-await-in-loop
+      await network.pass(5_000);
+    }
+    expect(tailed).toEqual([true, false, false]);
+    expect(network.calls.map(({ tail }) => tail)).toEqual([[], [entry], []]);
+  });
+
+  it("the alerts of a beat that fails are sent again, at most 64, and those of a stored one are not", async () => {
+    const network = new Network();
+    await network.make(off);
+    let count = 0;
+    const statistics = { ...source(), alerts: () => [{ key: `k${count++}` } as never] };
+    const isolate = network.isolate({ statistics });
+    network.before = () => Promise.reject(new Error("down"));
+    await eventsOf(() => beatTimes(network, 8_000, 1_000, () => isolate.request()));
+    expect(network.calls.map(({ alerts }) => alerts.map(({ key }) => key))).toEqual([
+      ["k0"],
+      ["k0", "k1"],
+      ["k0", "k1", "k2"],
+      ["k0", "k1", "k2", "k3"],
+    ]);
+    await eventsOf(() => beatTimes(network, 400_000, 5_000, () => isolate.request()));
+    expect(network.calls.at(-1)?.alerts).toHaveLength(64);
+    network.before = () => Promise.resolve();
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    await network.pass(5_000);
+    await isolate.settledRequest();
+    expect(network.calls.at(-1)?.alerts).toHaveLength(1);
+  });
+});
