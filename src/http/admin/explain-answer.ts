@@ -62,8 +62,8 @@ export interface ExplainedRule {
   readonly kind: string;
   /** Null: the rule does not expire. */
   readonly expiresInMs: number | null;
-  /** Whether it is in effect here, or only stored by the control plane. */
-  readonly state: "in-effect" | "pending";
+  /** `pending`: stored by the control plane, and not in effect yet. `orphan`: without effect. */
+  readonly state: "in-effect" | "pending" | "orphan";
   /** Null when the control plane did not answer. */
   readonly actor: string | null;
   readonly note: string | null;

@@ -33,11 +33,16 @@ export function explainedRules(
   const others = (known ?? [])
     .filter(({ id, expiresAtMs }) => !ids.has(id) && (expiresAtMs ?? nowMs + 1) > nowMs)
     .map((each) => {
-      const isApplied = live === null && each.appliedAtMs !== null;
-      const kind = each.rule.kind;
-      return rowOf({ ...each, kind }, each, isApplied ? "in-effect" : "pending", nowMs);
+      const { kind } = each.rule;
+      return rowOf({ ...each, kind }, each, stateOf(each, live !== null), nowMs);
     });
   return [...inEffect, ...others];
+}
+
+/** The state of a rule that is not known to be in effect. @param isKnown whether the rules in effect are known */
+function stateOf({ state, appliedAtMs }: Rule, isKnown: boolean): ExplainedRule["state"] {
+  if (state === "orphan") return state;
+  return isKnown || appliedAtMs === null ? "pending" : "in-effect";
 }
 
 const rowOf = (

@@ -130,11 +130,17 @@ const limitLines = ({ limits }: Explained): string[] =>
       : `${name}: ${sentence}`,
   );
 
+const stateTexts: Readonly<Record<ExplainedRule["state"], string>> = {
+  "in-effect": "",
+  pending: "not in effect yet, ",
+  orphan: "without effect, ",
+};
+
 function ruleLine({ id, kind, expiresInMs, state, actor, note }: ExplainedRule): string {
   const end = expiresInMs === null ? "no expiry" : `expires in ${waitText(expiresInMs)}`;
   const author = actor === null ? "" : `, by ${actor}`;
   const reason = note === null ? "" : `: ${note}`;
-  return `${kind} (rule ${id}), ${state === "pending" ? "not in effect yet, " : ""}${end}${author}${reason}`;
+  return `${kind} (rule ${id}), ${stateTexts[state]}${end}${author}${reason}`;
 }
 
 function openLines({ bannedForMs, reservations, slices }: Explained): string[] {

@@ -6,7 +6,7 @@ import {
   type PolicyRule,
   policyWithRules,
 } from "../../../src/config/index.ts";
-import { explainKey } from "../../../src/http/admin/explain.ts";
+import { explainedKey } from "../../../src/http/admin/explain-result.ts";
 import type { Explanation, StepName } from "../../../src/http/admin/explain-answer.ts";
 import type { ExplainInput } from "../../../src/http/admin/explain-key.ts";
 import type { KnownRules } from "../../../src/http/admin/explain-rules.ts";
@@ -51,7 +51,7 @@ export class ExplainedPolicy {
       waitUntil: () => undefined,
     };
     const key = input.id === undefined ? [callerAddress] : undefined;
-    return explainKey(context, { policy: "login", key, ...input });
+    return explainedKey(context, { policy: "login", key, ...input });
   }
 
   async explain(input: Partial<ExplainInput> = {}): Promise<Explanation> {

@@ -53,7 +53,7 @@ interface ObjectView {
   readonly reply: ExplainReply | null;
 }
 
-export async function explainKey(
+export async function explainedKey(
   context: ExplainContext,
   input: ExplainInput,
   isSecondAttempt = false,
@@ -72,7 +72,7 @@ export async function explainKey(
   if (stale.length > 0 && !isSecondAttempt) {
     // The object has seen newer rules than this isolate: a request would be decided by them.
     runtime.control?.adopt(stale, waitUntil);
-    return explainKey(context, input, true);
+    return explainedKey(context, input, true);
   }
   const reply = stale.length > 0 ? null : explained;
   const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
