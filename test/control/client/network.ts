@@ -1,5 +1,6 @@
 /** Isolates and a control plane, connected by calls that a test can delay, lose and repeat. */
 import { createHash } from "node:crypto";
+import { vi } from "vitest";
 import type { Policy, PolicyRule } from "../../../src/config/index.ts";
 import { ControlClient } from "../../../src/control/client/control-client.ts";
 import type { BeatSource } from "../../../src/control/client/heartbeat.ts";
@@ -126,4 +127,34 @@ export class ControlledIsolate {
   policy(name = "p"): Policy | undefined {
     return this.client.policies().find((policy) => policy.name === name);
   }
+}
+
+/** The events reported while `act` runs. */
+export async function eventsOf(act: () => Promise<unknown>): Promise<unknown[]> {
+  const logged = vi.spyOn(console, "error").mockReturnValue(undefined);
+  await act();
+  const events = logged.mock.calls.map(([line]): unknown => JSON.parse(String(line)));
+  logged.mockRestore();
+  return events;
+}
+
+/** Requests at an interval, and the times of the beats that they start, in ms after now. */
+export async function beatTimes(
+  network: Network,
+  forMs: number,
+  stepMs: number,
+  request: () => unknown,
+) {
+  const startMs = network.nowMs;
+  const times: number[] = [];
+  let known = network.calls.length;
+  while (network.nowMs - startMs < forMs) {
+    const atMs = network.nowMs - startMs;
+    request();
+    // oxlint-disable-next-line no-await-in-loop
+    await network.pass(stepMs);
+    if (network.calls.length > known) times.push(atMs);
+    known = network.calls.length;
+  }
+  return times;
 }
