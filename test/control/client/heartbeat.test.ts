@@ -95,7 +95,7 @@ describe("when a beat is due", () => {
 });
 
 describe("stale replies of objects", () => {
-  /** What an object replies that has seen the newest rules. */
+  /** The reply of an object that has seen the newest rules. */
   const newest = (network: Network) => [{ policy: "p", ...network.plane.control.policyState("p") }];
 
   it("newer rules of an object are in force at once, and start a beat at most once a second", async () => {
