@@ -53,7 +53,10 @@ function routes(config: Config, runtime: Runtime): Hono {
     "*",
     proxyStatusAndCors(config.corsOrigins, pseudonym),
     rejectUnforwardable(config, pseudonym),
-    enforce(runtime, forwardTo(config, pseudonym)),
+    enforce(
+      runtime,
+      forwardTo(config, pseudonym, () => runtime.statistics?.originFailed()),
+    ),
   );
   app.onError(answerInternalError);
   return app;

@@ -17,6 +17,7 @@ const belowHttp = [
   "policies",
   "observability",
   "limiter/client",
+  "control",
   "control/client",
   "http/wire",
 ];

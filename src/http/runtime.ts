@@ -56,8 +56,8 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
   const selfNames = new Set(config.selfPolicies.map(({ name }) => name));
   let pseudonym: string | null = null;
-  const limiter = new LimiterClient(env.RATE_LIMITER);
   const statistics = statisticsOf(config, env);
+  const limiter = new LimiterClient(env.RATE_LIMITER, undefined, statistics);
   const control =
     statistics !== null && env.CONTROL_PLANE !== undefined
       ? new ControlClient({

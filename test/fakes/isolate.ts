@@ -85,6 +85,11 @@ export class TestIsolate {
 
   /** A second isolate that calls the same objects. */
   newClient(): LimiterClient {
+    return new LimiterClient(this.namespace(), this.clock);
+  }
+
+  /** The binding of the objects. */
+  namespace(): Namespace {
     const getByName = (object: string): object =>
       Object.fromEntries(
         methods.map((name) => [
@@ -92,7 +97,7 @@ export class TestIsolate {
           (argument: unknown) => this.#take({ name, object, argument }),
         ]),
       );
-    return new LimiterClient({ getByName } as unknown as Namespace, this.clock);
+    return { getByName } as unknown as Namespace;
   }
 
   /** Returns the object of this name, and creates it on first use. */

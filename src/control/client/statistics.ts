@@ -59,9 +59,9 @@ interface Candidate {
 }
 
 export class IsolateStatistics {
-  /** The data centre of the isolate, where all of its requests arrive; "" until one has stated it. */
-  colo = "";
   readonly #sealer: KeySealer | null;
+  /** The data center of the isolate, where all of its requests arrive; "" until one has stated it. */
+  #colo = "";
   readonly #now: Clock["now"];
   readonly #policies = new Map<string, PolicyStatistics>();
   #originFailures = 0;
@@ -77,6 +77,18 @@ export class IsolateStatistics {
     this.#sealer = sealer;
     this.#now = clock.now;
     this.#alerts = new KeyAlerts(alertedPolicies);
+  }
+
+  /** Whether plain keys are sealed and sent. Otherwise they need not be passed. */
+  get revealsKeys(): boolean {
+    return this.#sealer !== null;
+  }
+
+  /** Takes the data center from the `cf` object of a request. */
+  locate(cf: unknown): void {
+    if (this.#colo !== "" || typeof cf !== "object" || cf === null) return;
+    const colo: unknown = Reflect.get(cf, "colo");
+    if (typeof colo === "string") this.#colo = colo;
   }
 
   /** Counts a decision without a key that could be listed. */
@@ -128,7 +140,7 @@ export class IsolateStatistics {
       violated: limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
       retryAfterMs: decision?.retryAfterMs ?? null,
       cost,
-      colo: this.colo,
+      colo: this.#colo,
       key: partitionKey,
       plain,
     });

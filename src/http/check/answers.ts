@@ -11,6 +11,7 @@ import {
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
 import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
+import { recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import {
   rateLimitFields,
@@ -32,12 +33,14 @@ export interface DecidedCheck {
   /** With the key rule that decided. */
   readonly resolved: ResolvedCheck;
   readonly answer: CheckAnswer | Failure;
+  /** Null when neither an object nor the isolate has decided. */
+  readonly outcome: Outcome | null;
 }
 
 /** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
 export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome): DecidedCheck {
   const uncharged = resolved.uncharged ?? unchargedBy(outcome);
-  if (uncharged === null) return { resolved, answer: answerOf(outcome, resolved) };
+  if (uncharged === null) return { resolved, answer: answerOf(outcome, resolved), outcome };
   const decision = "decision" in outcome ? outcome.decision : null;
   return unchargedCheck({ ...resolved, uncharged }, decision);
 }
@@ -83,15 +86,21 @@ export function unchargedCheck(
     violated: [],
     headers: {},
   };
-  return { resolved, answer };
+  return { resolved, answer, outcome: null };
 }
 
-/** Logs the answer if it is a denial. @returns the answer */
-export function logDenial(
-  { denialLog }: Runtime,
-  { resolved: { spend, uncharged }, answer }: DecidedCheck,
+/** Counts the check, and logs the answer if it is a denial. @returns the answer */
+export function reportCheck(
+  runtime: Runtime,
+  decided: DecidedCheck,
   waitUntil: WaitUntil,
 ): CheckAnswer | Failure {
+  const { denialLog } = runtime;
+  const {
+    resolved: { spend, uncharged },
+    answer,
+  } = decided;
+  recordCheck(decided, runtime);
   const key = keyPseudonym(spend.partitionKey);
   const policy = spend.policy.name;
   if ("kind" in answer) {

@@ -7,7 +7,7 @@ import {
   type CheckAnswer,
   type DecidedCheck,
   decidedCheck,
-  logDenial,
+  reportCheck,
   unchargedCheck,
 } from "./answers.ts";
 import type { Check, KeyReference, ReservationRequest, SettleInput } from "./input.ts";
@@ -42,7 +42,7 @@ export async function decideCheck(
     const [outcome] = outcomes;
     return outcome === undefined ? internal : decidedCheck(resolved, outcome);
   });
-  return "kind" in decided ? decided : logDenial(runtime, decided, waitUntil);
+  return "kind" in decided ? decided : reportCheck(runtime, decided, waitUntil);
 }
 
 /** Decides without spending. */
@@ -75,7 +75,7 @@ export async function decideBatch(
   return batch.map(({ check, decided }) => {
     if (decided === null) return internal;
     if ("kind" in decided) return decided;
-    return check.cost === 0 ? decided.answer : logDenial(runtime, decided, waitUntil);
+    return check.cost === 0 ? decided.answer : reportCheck(runtime, decided, waitUntil);
   });
 }
 
@@ -155,12 +155,12 @@ export async function openReservation(
     // help.
     if (fullForMs > 0 && admits(outcome)) {
       const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
-      return { resolved, answer, address };
+      return { resolved, answer, outcome: null, address };
     }
     return { ...decidedCheck(resolved, outcome), address };
   });
   if ("kind" in decided) return decided;
-  const answer = logDenial(runtime, decided, waitUntil);
+  const answer = reportCheck(runtime, decided, waitUntil);
   if ("kind" in answer) return answer;
   const { address } = decided;
   return {

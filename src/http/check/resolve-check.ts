@@ -22,7 +22,7 @@ export interface ResolvedCheck {
 
 /** Finds the policy and the key of a check. */
 export async function resolveCheck(
-  { policies, partitions }: Runtime,
+  { policies, partitions, statistics }: Runtime,
   check: Check,
   tenant: Tenant,
 ): Promise<ResolvedCheck | Failure> {
@@ -39,14 +39,17 @@ export async function resolveCheck(
   if (resolution === null) return invalidKey(policy);
   const contradicted = contradictedPart(policy, resolution.values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
-  const partitionKey = await partitions.partitionKey(policy.key, resolution.values, tenant);
+  const { values } = resolution;
+  const partitionKey = await partitions.partitionKey(policy.key, values, tenant);
+  const plain =
+    statistics?.revealsKeys === true ? { plain: { parts: policy.key, values, tenant } } : {};
   const { isDryRun, isOff } = policy;
   // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
   const decided = isDryRun
     ? { ...resolution.policy, isDryRun: false, ban: null }
     : resolution.policy;
   return {
-    spend: { policy: decided, partitionKey, cost },
+    spend: { policy: decided, partitionKey, cost, ...plain },
     uncharged: isOff ? "off" : reasons[resolution.kind],
     isDryRun,
   };

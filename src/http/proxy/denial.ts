@@ -1,6 +1,5 @@
 /** Denials: the response to the client, and the entries in the log of denials. */
 import type { Policy } from "../../config/index.ts";
-import type { Admission } from "../../limiter/client/admission.ts";
 import type { LoggedDenial } from "../../limiter/client/denial-log.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { KeyResolution } from "../../policies/resolve-key.ts";
 import { type Limit, windowMsAt } from "../../strategies/index.ts";
+import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, problemResponse } from "../wire/problems.ts";
@@ -33,24 +33,19 @@ export interface DenialContext {
   readonly denyStatus?: number | undefined;
 }
 
-/** The spends of a request, and their outcomes. */
-export interface DecidedSpends {
-  readonly spends: readonly Spend[];
-  readonly admission: Admission;
-}
-
 /** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
 export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "missing-key" }>;
 
 export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
   resolution.kind === "blocked" || resolution.kind === "missing-key";
 
-/** Logs key denials of dry runs. */
+/** Logs and counts key denials of dry runs. */
 export async function reportDryRunDenials(
   denials: readonly KeyDenial[],
   context: Pick<DenialContext, "runtime" | "tenant">,
 ): Promise<void> {
   const keys = await Promise.all(denials.map((denial) => blockedKey(denial, context)));
+  await recordKeyDenials(denials, context);
   for (const [index, { kind, policy }] of denials.entries()) {
     const reason = kind === "blocked" ? "listed" : "key-missing";
     report({ event: "dry-run-denied", policy: policy.name, violated: [], reason, ...keys[index] });
@@ -58,7 +53,7 @@ export async function reportDryRunDenials(
 }
 
 /**
- * Logs and answers key denials: 403.
+ * Logs, counts and answers key denials: 403.
  * @param denials at least one
  */
 export async function denyByKey(
@@ -66,6 +61,7 @@ export async function denyByKey(
   context: DenialContext,
 ): Promise<Response> {
   const { denialLog } = context.runtime;
+  await recordKeyDenials(denials, context);
   if (denialLog !== null) {
     const logged = await Promise.all(denials.map((denial) => loggedKeyDenial(denial, context)));
     for (const each of logged) denialLog.note(each, context.waitUntil);
@@ -97,12 +93,13 @@ async function blockedKey(
 }
 
 /**
- * Logs and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
+ * Logs, counts and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
  * rule blocks gets the answer of the policy's blocklist: 403.
  */
-export function denyByLimits(denied: DecidedSpends, context: DenialContext): Response {
+export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response {
   const { runtime, waitUntil, denyStatus } = context;
   const { denialLog, hasLegacyHeaders } = runtime;
+  recordOutcomes(denied, runtime);
   const denying = denied.admission.outcomes.filter((outcome) => !admits(outcome));
   if (denialLog !== null) {
     for (const each of loggedDenials(denied, denying)) denialLog.note(each, waitUntil);
@@ -134,7 +131,7 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 /** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
 const fullRetryAfterMs = 1_000;
 
-function loggedDenials({ spends }: DecidedSpends, denying: readonly Outcome[]): LoggedDenial[] {
+function loggedDenials({ spends }: ChargedRequest, denying: readonly Outcome[]): LoggedDenial[] {
   if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
   const reserved = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
   if (reserved === undefined) return [];
@@ -177,7 +174,7 @@ export interface DecisionFields {
  * @returns null without such a decision: a local decision does not know the state of the key
  */
 export function decisionFields(
-  { spends, admission }: DecidedSpends,
+  { spends, admission }: ChargedRequest,
   hasLegacyHeaders: boolean,
 ): DecisionFields | null {
   const { outcomes, decidedAtMs } = admission;

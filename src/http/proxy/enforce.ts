@@ -9,6 +9,7 @@ import { matchingPolicies } from "../../policies/match.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import { attributesOf } from "../attributes.ts";
+import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
@@ -18,7 +19,6 @@ import {
   type DecisionFields,
   type DenialContext,
   denyByKey,
-  type DecidedSpends,
   denyByLimits,
   isKeyDenial,
   type KeyDenial,
@@ -82,6 +82,7 @@ export async function enforcePolicies(
   options: EnforcementOptions,
 ): Promise<Response> {
   const { runtime, forward, waitUntil } = options;
+  runtime.statistics?.locate(request.cf);
   let dryRunDenials: KeyDenial[] = [];
   const charged = await decideByNewestRules(runtime.control, waitUntil, (attempt) => {
     dryRunDenials = [];
@@ -89,6 +90,7 @@ export async function enforcePolicies(
   });
   if (dryRunDenials.length > 0) await reportDryRunDenials(dryRunDenials, options);
   if (charged instanceof Response) return charged;
+  recordOutcomes(charged, runtime);
   const { spends, admission } = charged;
   const response = await new InFlight(spends, admission).answer(request, forward, waitUntil);
   if (options.hasFinalFields?.(response.headers) !== true) {
@@ -110,7 +112,7 @@ interface ChargeOptions extends EnforcementOptions {
 async function chargePolicies(
   policies: readonly Policy[],
   options: ChargeOptions,
-): Promise<DecidedSpends | Response> {
+): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
   const announced = await resolveAnnounced(options);
   dryRunDenials.push(...announced.blocked.filter(isDryRunDenial));
@@ -132,7 +134,7 @@ async function chargePolicies(
   // If the client goes away meanwhile, what was spent is still refunded.
   waitUntil(admitting);
   const admission = await admitting;
-  const charged = { spends, admission };
+  const charged = { spends, admission, resolutions };
   if (attempt?.isStale() === true) return charged;
   if (admission.isRefused) return denyByLimits(charged, options);
   // The preflight's own limits come first: they bound how often objects are asked for bans.
@@ -175,6 +177,7 @@ function spendFor(
       partitionKey: key,
       cost,
       ...(ttlMs !== null && { ttlMs }),
+      ...(runtime.statistics?.revealsKeys === true && { plain: plainKeyOf(resolution, tenant) }),
     })),
   ];
 }

@@ -61,7 +61,12 @@ const isForwardable = (method: string): boolean => method !== "TRACE" && method 
  */
 export type Forward = (request: Request, clientGone?: AbortSignal) => Promise<Response>;
 
-export function forwardTo(config: Config, pseudonym: () => Promise<string>): Forward {
+/** @param originFailed called for each request that the origin does not answer */
+export function forwardTo(
+  config: Config,
+  pseudonym: () => Promise<string>,
+  originFailed: () => void = () => undefined,
+): Forward {
   return async function forwarded(received, clientGone) {
     const request = originRequest(config, received, await pseudonym());
     const timeout = new AbortController();
@@ -73,15 +78,23 @@ export function forwardTo(config: Config, pseudonym: () => Promise<string>): For
         signal:
           clientGone === undefined ? timeout.signal : AbortSignal.any([timeout.signal, clientGone]),
       });
+      if (!hasValidStatus(fetched)) {
+        originFailed();
+        return invalidResponse(fetched);
+      }
       return clientResponse(fetched);
     } catch (error) {
       if (timeout.signal.aborted) {
+        originFailed();
         report({ event: "origin-too-slow", timeoutMs: config.originTimeoutMs });
         return problemResponse({ kind: "origin-too-slow" });
       }
       // workerd reports failures to connect by texts alone, so they cannot be distinguished.
       const isClientGone = clientGone?.aborted === true || received.signal.aborted;
-      if (!isClientGone) report({ event: "origin-unreachable", error: errorText(error) });
+      if (!isClientGone) {
+        originFailed();
+        report({ event: "origin-unreachable", error: errorText(error) });
+      }
       return problemResponse({ kind: "origin-unreachable" });
     } finally {
       clearTimeout(timer);
@@ -124,13 +137,16 @@ function originUrl(origin: Origin, received: URL): URL {
   return url;
 }
 
-/** A copy for the client, since the headers of a fetched response are immutable; 502 when its status is invalid. */
+const hasValidStatus = ({ status }: Response): boolean =>
+  status === 101 || (status >= 200 && status <= 599);
+
+function invalidResponse({ status }: Response): Response {
+  report({ event: "origin-response-invalid", status });
+  return problemResponse({ kind: "origin-response-invalid" });
+}
+
+/** A copy for the client, since the headers of a fetched response are immutable. */
 function clientResponse(fetched: Response): Response {
-  const { status } = fetched;
-  if (status !== 101 && (status < 200 || status > 599)) {
-    report({ event: "origin-response-invalid", status });
-    return problemResponse({ kind: "origin-response-invalid" });
-  }
   const response = new Response(fetched.body, fetched);
   removeHopByHop(response.headers);
   return response;

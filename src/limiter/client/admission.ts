@@ -45,13 +45,15 @@ export interface DecisionContext {
 
 export class Admission {
   /**
-   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges have no
-   * outcome.
+   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges are not among
+   * them.
    */
   readonly outcomes: Outcome[] = [];
   /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;
   isRefused = false;
+  /** The outcomes of dry runs that are decided in the background; null when there are none. */
+  dryRuns: Promise<readonly (readonly Outcome[])[]> | null = null;
   /** The time of the decision, in milliseconds since the Unix epoch. Waits count from then. */
   decidedAtMs = 0;
   readonly #open: OpenSpend[] = [];

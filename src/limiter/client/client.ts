@@ -113,7 +113,8 @@ export class LimiterClient {
       const inBackground = attempt?.inBackground() ?? null;
       const context = { admission, waitUntil, provisionalMs: 0, attempt: inBackground };
       const dryRuns = groups.filter(isDryRunOnly);
-      waitUntil(Promise.all(dryRuns.map((group) => this.#decide(group, context))));
+      admission.dryRuns = Promise.all(dryRuns.map((group) => this.#decide(group, context)));
+      waitUntil(admission.dryRuns);
     }
     return admission;
   }

@@ -1,5 +1,5 @@
 /** The limiter's input and output: what a policy charges to a key, and the outcome. */
-import type { Policy } from "../../config/index.ts";
+import type { PlainKey, Policy } from "../../config/index.ts";
 import { type Decision, isBoundByDelay } from "../../strategies/index.ts";
 
 /** A cost that a policy charges to a key. */
@@ -9,6 +9,8 @@ export interface Spend {
   readonly cost: number;
   /** Makes the spend a reservation that can be settled for this long. Without it the spend is final. */
   readonly ttlMs?: number;
+  /** The key that `partitionKey` stands for. Only for statistics that reveal keys. */
+  readonly plain?: PlainKey;
 }
 
 /** Identifies a key of a policy. */

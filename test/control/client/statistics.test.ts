@@ -346,7 +346,8 @@ describe("the tail and alerts", () => {
     deny(statistics);
     expect(await statistics.tail()).toEqual([]);
     statistics.setTailed(true);
-    statistics.colo = "FRA";
+    statistics.locate({ colo: "FRA" });
+    statistics.locate({ colo: "AMS" });
     deny(statistics);
     allow(statistics);
     statistics.record("p", "blocked", keyOf("b", 3), null, null);

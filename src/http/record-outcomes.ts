@@ -1,0 +1,149 @@
+/**
+ * Records outcomes in the statistics of the isolate, after they are decided. Nothing else counts decisions, and nothing that
+ * decides knows of statistics.
+ */
+import type { PlainKey } from "../config/index.ts";
+import type { IsolateStatistics } from "../control/client/statistics.ts";
+import type { OutcomeName } from "../control/protocol.ts";
+import type { Admission } from "../limiter/client/admission.ts";
+import {
+  admits,
+  allows,
+  isByKeyRule,
+  type Outcome,
+  type Spend,
+} from "../limiter/client/outcome.ts";
+import type { KeyResolution } from "../policies/resolve-key.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** A request with its spends, after the limits have decided. */
+export interface ChargedRequest {
+  readonly spends: readonly Spend[];
+  readonly admission: Admission;
+  /** The resolutions of all policies. Default: only those of the spends matter. */
+  readonly resolutions?: readonly KeyResolution[];
+}
+
+/**
+ * Records the outcomes of a request, or of its refusal. A refused request is charged by no policy, so only the policies that
+ * deny it count it.
+ */
+export function recordOutcomes(
+  { spends, admission, resolutions = [] }: ChargedRequest,
+  { statistics }: Pick<Runtime, "statistics">,
+): void {
+  if (statistics === null) return;
+  const { outcomes, isRefused, dryRuns } = admission;
+  for (const outcome of outcomes) {
+    if (!isRefused || !allows(outcome)) recordOutcome(statistics, outcome, spends);
+  }
+  if (isRefused && outcomes.every(admits)) recordFull(statistics, spends);
+  if (isRefused) return;
+  for (const { kind, policy } of resolutions) {
+    if (kind === "exempt" && !policy.isOff) statistics.count(policy.name, "exempt");
+  }
+  if (dryRuns !== null) void recordLater(statistics, dryRuns, spends);
+}
+
+/** Records dry runs when they are decided in the background. */
+async function recordLater(
+  statistics: IsolateStatistics,
+  dryRuns: NonNullable<Admission["dryRuns"]>,
+  spends: readonly Spend[],
+): Promise<void> {
+  // The failure of a decision is reported where its work is passed to `waitUntil`.
+  const outcomes = await dryRuns.catch(() => []);
+  for (const outcome of outcomes.flat()) recordOutcome(statistics, outcome, spends);
+}
+
+function recordOutcome(
+  statistics: IsolateStatistics,
+  outcome: Outcome,
+  spends: readonly Spend[],
+): void {
+  const { name, isDryRun } = outcome.policy;
+  const spend = spends.find(({ policy }) => policy.name === name);
+  if (spend === undefined) return;
+  const decision = "decision" in outcome ? outcome.decision : null;
+  statistics.record(name, nameOf(outcome, isDryRun), spend, decision, spend.plain ?? null);
+}
+
+/** A key with the maximum of open reservations denies the request, although its limits allow it. */
+function recordFull(statistics: IsolateStatistics, spends: readonly Spend[]): void {
+  const full = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
+  if (full === undefined) return;
+  statistics.record(full.policy.name, "denied", full, null, full.plain ?? null);
+}
+
+function nameOf(outcome: Outcome, isDryRun: boolean): OutcomeName {
+  if (!("decision" in outcome)) {
+    return outcome.kind === "open" ? "fallback-open" : "fallback-closed";
+  }
+  const { kind, policy, decision } = outcome;
+  if (isByKeyRule(outcome, "allow")) return "exempt";
+  if (isByKeyRule(outcome, "block")) return isDryRun ? "dry-run-denied" : "blocked";
+  // Under eventual consistency, an isolate always decides by itself.
+  if (kind === "local" && policy.consistency.kind !== "eventual") return "fallback-local";
+  if (decision.allowed) return "allowed";
+  if (isDryRun) return "dry-run-denied";
+  return decision.bannedForMs > 0 ? "banned" : "denied";
+}
+
+/** Records denials because of the key alone, for which no limit was charged. */
+export async function recordKeyDenials(
+  denials: readonly KeyResolution[],
+  { runtime: { statistics, partitions }, tenant }: { runtime: Runtime; tenant: string | null },
+): Promise<void> {
+  if (statistics === null) return;
+  await Promise.all(
+    denials.map(async (denial) => {
+      const { kind, policy } = denial;
+      const outcome = policy.isDryRun ? "dry-run-denied" : "blocked";
+      if (kind !== "blocked") {
+        statistics.count(policy.name, outcome);
+        return;
+      }
+      const partitionKey = await partitions.partitionKey(denial.parts, denial.values, tenant);
+      const plain = plainKeyOf(denial, tenant);
+      statistics.record(policy.name, outcome, { partitionKey, cost: 0 }, null, plain);
+    }),
+  );
+}
+
+/** A check that was decided or answered otherwise. */
+export interface FinishedCheck {
+  readonly resolved: {
+    readonly spend: Spend;
+    readonly uncharged: "allow" | "deny" | "off" | null;
+    readonly isDryRun: boolean;
+  };
+  /** Null when the limits have not decided. */
+  readonly outcome: Outcome | null;
+}
+
+/** Records a check. Looks are not recorded. */
+export function recordCheck(
+  { resolved, outcome }: FinishedCheck,
+  { statistics }: Pick<Runtime, "statistics">,
+): void {
+  const { spend, uncharged, isDryRun } = resolved;
+  if (statistics === null || uncharged === "off") return;
+  const name =
+    uncharged === null ? chargedName(outcome, isDryRun) : unchargedName(uncharged, isDryRun);
+  const isByLimits = uncharged === null && outcome !== null && "decision" in outcome;
+  const decision = isByLimits ? outcome.decision : null;
+  statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);
+}
+
+/** Without an outcome, the key has the maximum of open reservations. */
+const chargedName = (outcome: Outcome | null, isDryRun: boolean): OutcomeName =>
+  outcome === null ? "denied" : nameOf(outcome, isDryRun);
+
+function unchargedName(uncharged: "allow" | "deny", isDryRun: boolean): OutcomeName {
+  if (uncharged === "allow") return "exempt";
+  return isDryRun ? "dry-run-denied" : "blocked";
+}
+
+/** The parts of a key, for statistics that reveal keys. */
+export const plainKeyOf = (plain: PlainKey, tenant: string | null): PlainKey =>
+  tenant === null ? plain : { parts: plain.parts, values: plain.values, tenant };

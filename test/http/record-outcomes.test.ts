@@ -1,0 +1,349 @@
+/** The outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseConfig } from "../../src/config/index.ts";
+import { KeySealer } from "../../src/control/client/key-sealer.ts";
+import type { PolicyCounts } from "../../src/control/protocol.ts";
+import { attributesOf } from "../../src/http/attributes.ts";
+import {
+  decideBatch,
+  decideCheck,
+  look,
+  openReservation,
+} from "../../src/http/check/operations.ts";
+import { applicablePolicies, enforcePolicies } from "../../src/http/proxy/enforce.ts";
+import { forwardTo } from "../../src/http/proxy/forward.ts";
+import { reservationTtlMs } from "../../src/http/proxy/in-flight.ts";
+import { createRuntime, type Runtime } from "../../src/http/runtime.ts";
+import { objectLocation } from "../../src/limiter/object-location.ts";
+import type { KeyRule } from "../../src/limiter/protocol.ts";
+import { TestIsolate } from "../fakes/isolate.ts";
+
+beforeEach(() => {
+  vi.spyOn(console, "error").mockReturnValue(undefined);
+  vi.spyOn(console, "warn").mockReturnValue(undefined);
+});
+afterEach(() => void vi.restoreAllMocks());
+
+const secret = "a secret of at least 32 characters";
+const common = { strategy: "fixed-window", denyCache: false };
+
+class Site {
+  readonly isolate = new TestIsolate();
+  readonly runtime: Runtime;
+  readonly #config: ReturnType<typeof parseConfig>;
+  readonly #work: Promise<unknown>[] = [];
+
+  constructor(policies: readonly object[], variables: object = {}) {
+    this.#config = parseConfig({
+      KEY_SECRET: secret,
+      ADMIN_TOKENS: JSON.stringify([{ name: "ops", token: "0123456789abcdef", may: ["read"] }]),
+      ORIGIN: "https://origin.example",
+      POLICIES: policies.map((policy, index) => ({ name: `p${index}`, ...common, ...policy })),
+      ...variables,
+    });
+    const beat = (): never => {
+      throw new Error("no beat is expected");
+    };
+    this.runtime = createRuntime(this.#config, {
+      RATE_LIMITER: this.isolate.namespace(),
+      CONTROL_PLANE: { getByName: () => ({ beat }) },
+    });
+  }
+
+  readonly waitUntil = (work: Promise<unknown>): void => void this.#work.push(work);
+
+  /** Sends a request through the proxy. */
+  async request(
+    headers: Readonly<Record<string, string>> = {},
+    init: RequestInit = {},
+    tenant: string | null = null,
+  ): Promise<number> {
+    const request = new Request("https://site.example/", {
+      ...init,
+      headers: { "CF-Connecting-IP": "192.0.2.1", ...headers },
+    });
+    const attributes = attributesOf(request);
+    const { runtime, waitUntil } = this;
+    const options = { runtime, attributes, tenant, reservationTtlMs, waitUntil };
+    const response = await enforcePolicies(request, () => applicablePolicies(runtime, attributes), {
+      ...options,
+      forward: async () => new Response("answered"),
+    });
+    await response.text();
+    return response.status;
+  }
+
+  /** Sends a request to the origin. */
+  async forward(): Promise<number> {
+    const failed = (): void => this.runtime.statistics?.originFailed();
+    const forward = forwardTo(this.#config, async () => "headgate", failed);
+    return (await forward(new Request("https://site.example/"))).status;
+  }
+
+  async setKeyRule(rule: KeyRule, address = "192.0.2.1"): Promise<void> {
+    const [policy] = this.runtime.policies;
+    if (policy === undefined) throw new Error("a policy was configured");
+    const key = await this.runtime.partitions.partitionKey(policy.key, [address]);
+    const object = this.isolate.object(objectLocation(policy.objects, key).name);
+    object.setRules(key, policy.name, [rule], { epoch: 1, version: 1 });
+  }
+
+  /** The counts of a policy since the last call. */
+  async counts(policy = "p0"): Promise<PolicyCounts | undefined> {
+    return (await this.#drain())[policy];
+  }
+
+  async #drain(): Promise<Readonly<Record<string, PolicyCounts>>> {
+    await Promise.all(this.#work.splice(0));
+    const batch = (await this.runtime.statistics?.batches())?.at(-1);
+    this.runtime.statistics?.stored(batch?.seq ?? 0);
+    return batch?.policies ?? {};
+  }
+
+  async outcomes(policy = "p0"): Promise<PolicyCounts["outcomes"] | undefined> {
+    return (await this.allOutcomes())[policy];
+  }
+
+  /** By policy. */
+  async allOutcomes(): Promise<Record<string, PolicyCounts["outcomes"]>> {
+    const policies = Object.entries(await this.#drain());
+    return Object.fromEntries(policies.map(([name, { outcomes }]) => [name, outcomes]));
+  }
+}
+
+describe("requests through the proxy", () => {
+  it("an allowed request counts its key and cost, a denied one its key", async () => {
+    const site = new Site([{ limits: "10/minute", cost: 5 }]);
+    for (let times = 0; times < 3; times++) await site.request();
+    const counts = await site.counts();
+    expect(counts).toMatchObject({ outcomes: { allowed: 2, denied: 1 }, nearLimit: 2 });
+    expect(counts?.topSpenders).toMatchObject([{ count: 10 }]);
+    expect(counts?.topDenied).toMatchObject([{ count: 1 }]);
+    expect(counts?.topDenied[0]?.key).toBe(counts?.topSpenders[0]?.key);
+  });
+
+  it("a request counts the latency of its call of an object", async () => {
+    const site = new Site([{ limits: "10/minute" }]);
+    await site.request();
+    const latency = (await site.counts())?.latency ?? [];
+    expect(latency.reduce((sum, [, decisions]) => sum + decisions, 0)).toBe(1);
+  });
+
+  it("a refused request counts for the policies that deny it, and for no other", async () => {
+    const site = new Site([
+      { limits: "10/minute" },
+      { limits: "1/minute", key: "global" },
+      { limits: "10/minute", key: "host" },
+    ]);
+    await site.request();
+    await site.request();
+    expect(await site.allOutcomes()).toEqual({
+      p0: { allowed: 1 },
+      p1: { allowed: 1, denied: 1 },
+      p2: { allowed: 1 },
+    });
+  });
+
+  it("banned keys count as banned", async () => {
+    const ban = { after: 1, within: "1m", for: "1h" };
+    const site = new Site([{ limits: "1/minute", ban }]);
+    for (let times = 0; times < 4; times++) await site.request();
+    expect(await site.outcomes()).toMatchObject({ allowed: 1, banned: expect.any(Number) });
+  });
+
+  it("keys on lists count as exempt or blocked, and a blocked key is listed", async () => {
+    const site = new Site([{ limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] }]);
+    await site.request();
+    expect(await site.outcomes()).toEqual({ exempt: 1 });
+    expect(await site.request({ "CF-Connecting-IP": "192.0.2.2" })).toBe(403);
+    const counts = await site.counts();
+    expect(counts).toMatchObject({ outcomes: { blocked: 1 }, topDenied: [{ count: 1 }] });
+  });
+
+  it("a request without a required key part counts as blocked, without a key", async () => {
+    const site = new Site([{ limits: "1/minute", key: "header:x-user", onMissingKey: "deny" }]);
+    expect(await site.request()).toBe(403);
+    expect(await site.counts()).toMatchObject({ outcomes: { blocked: 1 }, topDenied: [] });
+  });
+
+  it("key rules count as exempt or blocked, and an exempt key spends nothing", async () => {
+    const site = new Site([{ limits: "1/minute" }]);
+    await site.setKeyRule({ id: "r1", kind: "allow" });
+    await site.request();
+    expect(await site.counts()).toMatchObject({ outcomes: { exempt: 1 }, topSpenders: [] });
+    await site.setKeyRule({ id: "r2", kind: "block" }, "192.0.2.2");
+    expect(await site.request({ "CF-Connecting-IP": "192.0.2.2" })).toBe(403);
+    expect(await site.counts()).toMatchObject({ outcomes: { blocked: 1 }, nearLimit: 0 });
+  });
+
+  it("dry runs count what they would have denied, beside an enforced policy of the same key and alone", async () => {
+    const dryRun = { limits: "1/minute", dryRun: true };
+    const site = new Site([
+      { limits: "10/minute" },
+      dryRun,
+      { ...dryRun, key: "host" },
+      { ...dryRun, deny: ["192.0.2.1"] },
+      { ...dryRun, key: "header:x-user", onMissingKey: "deny" },
+    ]);
+    for (let times = 0; times < 3; times++) expect(await site.request()).toBe(200);
+    const outcomes = await site.allOutcomes();
+    expect(outcomes).toEqual({
+      p0: { allowed: 3 },
+      p1: { allowed: 1, "dry-run-denied": 2 },
+      p2: { allowed: 1, "dry-run-denied": 2 },
+      p3: { "dry-run-denied": 3 },
+      p4: { "dry-run-denied": 3 },
+    });
+  });
+
+  it.each([
+    ["local", 200, "fallback-local"],
+    ["open", 200, "fallback-open"],
+    ["closed", 503, "fallback-closed"],
+  ])(
+    "without an answer of the object, onError = %j counts %d as %s",
+    async (onError, status, name) => {
+      const site = new Site([{ limits: "10/minute", onError }]);
+      site.isolate.before = () => Promise.reject(new Error("unreachable"));
+      expect(await site.request()).toBe(status);
+      expect(await site.outcomes()).toEqual({ [name]: 1 });
+    },
+  );
+
+  it("an isolate that decides by itself under eventual consistency is no fallback", async () => {
+    const site = new Site([{ limits: "1/minute", consistency: "eventual" }]);
+    await site.request();
+    await site.request();
+    expect(await site.outcomes()).toEqual({ allowed: 1, denied: 1 });
+  });
+
+  it("a policy that does not apply to a request counts nothing", async () => {
+    const site = new Site([{ limits: "1/minute", match: { path: "/elsewhere" } }]);
+    await site.request();
+    expect(await site.counts()).toBeUndefined();
+  });
+
+  it("a preflight counts for the limits on preflights, or for the policy that blocks it", async () => {
+    const site = new Site([{ limits: "1/minute", deny: ["192.0.2.2"] }], {
+      PREFLIGHTS: "10/minute",
+    });
+    const headers = { Origin: "https://other.example", "Access-Control-Request-Method": "POST" };
+    await site.request(headers, { method: "OPTIONS" });
+    expect(await site.outcomes("headgate.preflights")).toEqual({ allowed: 1 });
+    await site.request({ ...headers, "CF-Connecting-IP": "192.0.2.2" }, { method: "OPTIONS" });
+    expect(await site.outcomes()).toEqual({ blocked: 1 });
+  });
+
+  it("a request that is decided again under newer rules counts once", async () => {
+    const site = new Site([{ limits: "10/minute" }]);
+    const [policy] = site.runtime.policies;
+    if (policy === undefined) throw new Error("a policy was configured");
+    const key = await site.runtime.partitions.partitionKey(policy.key, ["192.0.2.1"]);
+    const object = site.isolate.object(objectLocation(policy.objects, key).name);
+    const text = JSON.stringify([{ id: "r", kind: "limits", limits: "20/minute" }]);
+    const rules = { epoch: 5, version: 7, text };
+    object.check({ key, charges: [{ policy: "p0", limits: policy.limits, cost: 1, rules }] });
+    await site.request();
+    expect(site.isolate.callNames()).toEqual(["check", "check"]);
+    expect(await site.outcomes()).toEqual({ allowed: 1 });
+  });
+
+  it("the origin's failures count, and its own error responses do not", async () => {
+    const site = new Site([{ limits: "1/minute" }]);
+    const fetched = vi.spyOn(globalThis, "fetch");
+    fetched.mockRejectedValueOnce(new TypeError("refused"));
+    expect(await site.forward()).toBe(502);
+    fetched.mockResolvedValueOnce(new Response(null, { status: 500 }));
+    expect(await site.forward()).toBe(500);
+    expect((await site.runtime.statistics?.batches())?.[0]?.originFailures).toBe(1);
+  });
+});
+
+describe("checks", () => {
+  const check = { policy: "p0", key: ["192.0.2.1"], cost: 1 };
+
+  it("a check and each check of a batch count once, and looks do not count", async () => {
+    const site = new Site([{ limits: "2/minute" }]);
+    const { runtime, waitUntil } = site;
+    await decideCheck(runtime, check, null, waitUntil);
+    await look(runtime, { ...check, cost: 0 }, null, waitUntil);
+    await decideCheck(runtime, { ...check, cost: 0 }, null, waitUntil);
+    await decideBatch(runtime, [check, check, { ...check, cost: 0 }], null, waitUntil);
+    const counts = await site.counts();
+    expect(counts).toMatchObject({ outcomes: { allowed: 2, denied: 1 } });
+    expect(counts?.topSpenders).toMatchObject([{ count: 2 }]);
+  });
+
+  it("listed keys, key rules, dry runs and failures have the names that they have in the proxy", async () => {
+    const lists = { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] };
+    const site = new Site([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
+    const { runtime, waitUntil } = site;
+    const decide = (policy: string, address: string) =>
+      decideCheck(runtime, { policy, key: [address], cost: 1 }, null, waitUntil);
+    await decide("p0", "192.0.2.1");
+    await decide("p0", "192.0.2.2");
+    await decide("p0", "192.0.2.3");
+    await site.setKeyRule({ id: "r", kind: "block" }, "192.0.2.4");
+    await decide("p0", "192.0.2.4");
+    expect(await site.outcomes("p0")).toEqual({ exempt: 1, blocked: 2, allowed: 1 });
+    for (let times = 0; times < 3; times++) await decide("p1", "192.0.2.1");
+    expect(await site.outcomes("p1")).toEqual({ allowed: 1, "dry-run-denied": 2 });
+    site.isolate.before = () => Promise.reject(new Error("unreachable"));
+    await decide("p2", "192.0.2.9");
+    expect(await site.outcomes("p2")).toEqual({ "fallback-local": 1 });
+  });
+
+  it("a reservation counts once, also when the key has the maximum of open reservations", async () => {
+    const site = new Site([{ limits: "1000000/minute" }]);
+    const { runtime, waitUntil } = site;
+    let denied = 0;
+    let opened = 0;
+    while (denied === 0 && opened < 20_000) {
+      const answer = await openReservation(runtime, { ...check, ttlMs: 60_000 }, null, waitUntil);
+      if ("kind" in answer) denied++;
+      else opened++;
+    }
+    expect(await site.outcomes()).toEqual({ allowed: opened, denied: 1 });
+  });
+
+  it("checks with ad hoc limits count under the name adhoc", async () => {
+    const site = new Site([{ limits: "1/minute" }]);
+    const { runtime, waitUntil } = site;
+    const [adhoc] = runtime.policies;
+    if (adhoc === undefined) throw new Error("a policy was configured");
+    const own = { adhoc: { ...adhoc, name: "adhoc" }, key: ["anything"], cost: 1 };
+    await decideCheck(runtime, own, null, waitUntil);
+    expect(await site.outcomes("adhoc")).toEqual({ allowed: 1 });
+  });
+});
+
+describe("plain keys", () => {
+  const policies = [{ limits: "1/minute", key: "ip, header:x-user" }];
+
+  it("without REVEAL, spends have no plain key", async () => {
+    const site = new Site(policies);
+    const admit = vi.spyOn(site.runtime.limiter, "admit");
+    await site.request({ "X-User": "a" });
+    expect(JSON.stringify(await site.counts())).not.toContain("sealed");
+    expect(JSON.stringify(admit.mock.calls)).not.toContain("192.0.2.1");
+  });
+
+  it("with REVEAL, the keys of requests and checks are sealed with their tenant", async () => {
+    const site = new Site(policies, { REVEAL: "admins" });
+    const { runtime, waitUntil } = site;
+    const sealer = new KeySealer(secret);
+    const labels = async (): Promise<(string | null)[]> =>
+      Promise.all(
+        ((await site.counts())?.topSpenders ?? []).map(({ key, sealed = "" }) =>
+          sealer.open("p0", key, sealed),
+        ),
+      );
+    await site.request({ "X-User": "a" });
+    expect(await labels()).toEqual(["ip=192.0.2.1, header:x-user=a"]);
+    await site.request({ "X-User": "a" }, {}, "acme");
+    expect(await labels()).toEqual(["tenant=acme, ip=192.0.2.1, header:x-user=a"]);
+    const check = { policy: "p0", key: ["192.0.2.7", "b"], cost: 1 };
+    await decideCheck(runtime, check, null, waitUntil);
+    expect(await labels()).toEqual(["ip=192.0.2.7, header:x-user=b"]);
+  });
+});
