@@ -213,7 +213,7 @@ export interface SettleCall {
   id: string;
   /** The actual cost of each charge. */
   cost: number;
-  /** The actual costs where they differ: one for each charge that was allowed, in their order. Default: `cost` for each. */
+  /** The actual costs where they differ: one for each charge that was spent, in their order. Default: `cost` for each. */
   costs?: readonly number[];
 }
 

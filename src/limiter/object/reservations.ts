@@ -23,11 +23,8 @@ export interface ReservedCharge extends OpenPart {
   readonly heldAtMs: number;
 }
 
-/**
- * Marks a charge whose policy was forgotten, or that a key rule allowed without a spend. It has a part because `settle` lists
- * its costs in the order of charges.
- */
-export const forgottenLimits: readonly Limit[] = [];
+/** Marks a charge whose policy was forgotten. The charge stays, because `settle` lists its costs in the order of charges. */
+const forgottenLimits: readonly Limit[] = [];
 export const isForgotten = ({ limits }: ReservedCharge): boolean => limits.length === 0;
 
 /** All reservations of a key are stored in its row. */

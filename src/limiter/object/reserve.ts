@@ -2,7 +2,6 @@
 import type { ReserveCall, ReserveReply } from "../protocol.ts";
 import { chargedMeters, isBlocked, isExempt, type KeyTurn } from "./charged-meter.ts";
 import { decide, isAdmitted, lookAt, withSliceWaits } from "./decide.ts";
-import { forgottenLimits, isForgotten } from "./reservations.ts";
 
 export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
   const { charges, id, ttlMs, isDryRun = false } = call;
@@ -16,14 +15,13 @@ export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
   const { decisions, keyRules } = reply;
   const isSpent = isAdmitted(charges, reply);
   const parts = charges.flatMap(({ policy, cost }, index) => {
-    if (!isSpent || decisions[index]?.allowed !== true) return [];
-    const spentAtMs = reply.spentAtMs[index] ?? nowMs;
-    // A charge that a rule allowed has a part too, because `settle` has a cost for each charge that was allowed.
     const isUncharged = keyRules?.[index]?.kind === "allow";
-    const limits = isUncharged ? forgottenLimits : keyState.meters.limitsOf(policy);
+    if (!isSpent || isUncharged || decisions[index]?.allowed !== true) return [];
+    const spentAtMs = reply.spentAtMs[index] ?? nowMs;
+    const limits = keyState.meters.limitsOf(policy);
     return { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
   });
-  const isOpen = !parts.every(isForgotten);
+  const isOpen = parts.length > 0;
   if (isOpen) {
     const expiresAtMs = Math.max(nowMs, ...reply.spentAtMs) + ttlMs;
     const isConfirmed = call.durability === "confirmed";

@@ -186,7 +186,7 @@ describe("an allow rule", () => {
     expect(object.remaining(perMinute)).toBe(6);
   });
 
-  it("a reservation leaves out the uncharged policies, and settles the others in their order", async () => {
+  it("a reservation leaves out the uncharged policies, and settles the others", async () => {
     const object = ruled(allow);
     const { isOpen } = object.limiter.reserve({
       ...confirmed([perMinute, { ...other, cost: 3 }]),
@@ -195,7 +195,7 @@ describe("an allow rule", () => {
     });
     expect(isOpen).toBe(true);
     await object.evict();
-    expect(object.limiter.settle({ key: "k", id: "r", cost: 5, costs: [5, 1] }).settled).toBe(true);
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 5, costs: [1] }).settled).toBe(true);
     expect([object.remaining(perMinute), object.remaining(other)]).toEqual([10, 9]);
   });
 
