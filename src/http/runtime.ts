@@ -66,6 +66,7 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
           codeVersion: document.info.version,
           hash: sign,
           statistics,
+          random: () => Math.random(),
         })
       : null;
   return {
