@@ -3,6 +3,7 @@ import { vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
 import type { Admission } from "../../src/limiter/client/admission.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { LatencyObserver } from "../../src/limiter/client/object-caller.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
@@ -76,6 +77,8 @@ export class TestIsolate {
   readonly calls: Call[] = [];
   /** Delays a call until this resolves, and fails it when this rejects. */
   before: (call: Call) => Promise<unknown> = () => Promise.resolve();
+  /** Replies in place of the object when it returns a value. */
+  instead: (call: Call) => unknown = () => undefined;
   readonly #objects = new Map<string, Limiter>();
   readonly #work: Promise<unknown>[] = [];
 
@@ -84,8 +87,8 @@ export class TestIsolate {
   }
 
   /** A second isolate that calls the same objects. */
-  newClient(): LimiterClient {
-    return new LimiterClient(this.namespace(), this.clock);
+  newClient(...observer: [LatencyObserver?]): LimiterClient {
+    return new LimiterClient(this.namespace(), this.clock, ...observer);
   }
 
   /** The binding of the objects. */
@@ -118,6 +121,8 @@ export class TestIsolate {
   async #take(call: Call): Promise<unknown> {
     this.calls.push(call);
     await this.before(call);
+    const reply = this.instead(call);
+    if (reply !== undefined) return structuredClone(reply);
     const object = this.object(call.object);
     const method = (object as unknown as Record<string, (argument: unknown) => unknown>)[call.name];
     return structuredClone(method?.call(object, structuredClone(call.argument)));

@@ -28,7 +28,7 @@ import { objectLocation } from "../object-location.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
-import { decidedSpend } from "./ruled-outcome.ts";
+import { chargedSpend } from "./ruled-outcome.ts";
 import type { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** A settlement names no policy, so no policy's timeout applies. */
@@ -172,7 +172,7 @@ export class StrictDecider {
     seenKeyRules.note(group, reply.keyRules);
     const booked = bookedSpends(group, reply);
     const outcomes = outcomesOf(group, reply);
-    const count = localMeters.count(booked.map(({ spend }) => decidedSpend(spend, outcomes)));
+    const count = localMeters.count(booked.flatMap(({ spend }) => chargedSpend(spend, outcomes)));
     if (context.provisionalMs === 0) count.book();
     await this.#add(booked, open(booked, count), context);
     reportDryRuns(group, outcomes);

@@ -76,11 +76,7 @@ export class DenyCache {
       costs: group.map(({ cost }) => cost),
       reply,
       times,
-      validMs: Math.min(
-        reply.firmForMs ?? longestCacheMs,
-        unchangedForMs(reply.decisions),
-        ruledForMs(reply, times.answeredAtMs),
-      ),
+      validMs: Math.min(reply.firmForMs ?? longestCacheMs, unchangedForMs(reply.decisions)),
     };
     const others = (this.#byKey.get(partitionKey) ?? []).filter((each) => !isOf(each, group));
     this.#byKey.set(partitionKey, [denial, ...others].slice(0, maximumDenialsPerKey));
@@ -123,12 +119,4 @@ function unchangedForMs(decisions: readonly Decision[]): number {
     ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
   ]);
   return Math.min(longestCacheMs, ...waits);
-}
-
-/** How long the key rules of a reply last, in milliseconds. */
-function ruledForMs({ keyRules = [] }: CheckReply, nowMs: number): number {
-  return keyRules.reduce(
-    (leastMs, rule) => Math.min(leastMs, (rule?.expiresAtMs ?? Number.POSITIVE_INFINITY) - nowMs),
-    Number.POSITIVE_INFINITY,
-  );
 }

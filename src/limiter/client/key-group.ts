@@ -38,8 +38,10 @@ export function bookedSpends(
   );
   if (!isAdmitted || isOpen === false) return [];
   return group.flatMap((spend, index) => {
-    const isBooked = decisions[index]?.allowed === true && keyRules?.[index]?.kind !== "allow";
-    return isBooked ? { spend, spentAtMs: spentAtMs[index] ?? 0 } : [];
+    const isCharged = keyRules?.[index]?.kind !== "allow";
+    return isCharged && decisions[index]?.allowed === true
+      ? { spend, spentAtMs: spentAtMs[index] ?? 0 }
+      : [];
   });
 }
 

@@ -2,7 +2,13 @@
 import type { Policy } from "../../config/index.ts";
 import type { Decision } from "../../strategies/index.ts";
 import type { KeyRule } from "../protocol.ts";
-import { allowedNow, type DecidedOutcome, type Outcome, type Spend } from "./outcome.ts";
+import {
+  allowedNow,
+  type DecidedOutcome,
+  isByKeyRule,
+  type Outcome,
+  type Spend,
+} from "./outcome.ts";
 
 /** Approximate memory of a rule, and of each of its limits, in bytes. */
 const ruleBytes = 400;
@@ -35,8 +41,10 @@ export function ruledOutcome(
   return { kind, policy, decision: { ...decision, ...change }, keyRule: rule.kind };
 }
 
-/** The spend with the limits that decided it. */
-export function decidedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend {
-  const policy = outcomes.find((outcome) => outcome.policy.name === spend.policy.name)?.policy;
-  return policy === undefined || policy === spend.policy ? spend : { ...spend, policy };
+/** The spend with the limits that decided it; empty when a key rule allowed it without charge. */
+export function chargedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend | [] {
+  const outcome = outcomes.find(({ policy }) => policy.name === spend.policy.name);
+  if (outcome === undefined) return spend;
+  if (isByKeyRule(outcome, "allow")) return [];
+  return outcome.policy === spend.policy ? spend : { ...spend, policy: outcome.policy };
 }

@@ -1,0 +1,120 @@
+/** A Worker in plain Node: its app with objects in memory, and a control plane whose beats bring no rules. */
+import { timingSafeEqual } from "node:crypto";
+import { onTestFinished, vi } from "vitest";
+import { createApp } from "../../src/app.ts";
+import type { BeatReply } from "../../src/control/protocol.ts";
+import type { KeyRule } from "../../src/limiter/protocol.ts";
+import { TestIsolate } from "../fakes/isolate.ts";
+import { expectContract } from "./contract.ts";
+
+const token = "the-tests-token";
+
+const emptyBeat: BeatReply = {
+  epoch: 1,
+  changed: [],
+  storedSeq: 0,
+  isWatched: false,
+  isTailed: false,
+  hasRules: true,
+  wantsPolicies: false,
+};
+
+/** Node has no such method on `crypto.subtle`. */
+Object.assign(crypto.subtle, { timingSafeEqual });
+
+/** All policies are in one object. */
+const object = "0-of-1";
+
+export class TestApp {
+  readonly isolate = new TestIsolate();
+  /** The paths that reached the origin. */
+  readonly forwarded: string[] = [];
+  readonly #app: ReturnType<typeof createApp>;
+  readonly #work: Promise<unknown>[] = [];
+  #version = 0;
+
+  /** @param variables in addition to an origin, tokens and a control plane; a variable that is undefined is not set */
+  constructor(policies: readonly object[], variables: Record<string, unknown> = {}) {
+    const sharded = { objects: "sharded", shards: 1, strategy: "fixed-window", key: "ip" };
+    const env = {
+      KEY_SECRET: "s",
+      ORIGIN: "https://origin.example",
+      CHECK_TOKENS: token,
+      ADMIN_TOKENS: JSON.stringify([{ name: "admin", token: "a".repeat(32), may: ["write"] }]),
+      CONTROL_PLANE: { getByName: () => ({ beat: () => Promise.resolve(emptyBeat) }) },
+      RATE_LIMITER: this.isolate.namespace(),
+      POLICIES: policies.map((policy) => ({ ...sharded, ...policy })),
+      ...variables,
+    };
+    const set = Object.entries(env).filter(([, value]) => value !== undefined);
+    const silent = (["warn", "error", "log"] as const).map((level) =>
+      vi.spyOn(console, level).mockReturnValue(undefined),
+    );
+    const origin = vi.spyOn(globalThis, "fetch").mockImplementation(async (input) => {
+      this.forwarded.push(new URL(input instanceof Request ? input.url : input).pathname);
+      return new Response("from the origin");
+    });
+    onTestFinished(() => {
+      for (const spy of [...silent, origin]) spy.mockRestore();
+    });
+    this.#app = createApp(Object.fromEntries(set) as unknown as Env);
+  }
+
+  get service() {
+    return this.#app.service;
+  }
+
+  readonly waitUntil = (work: Promise<unknown>): void => void this.#work.push(work);
+
+  /** Sends a request, and waits for the work after its response. */
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
+    const url = new URL(path, "https://headgate.example");
+    const request = new Request(url, init);
+    request.headers.set("CF-Connecting-IP", "203.0.113.7");
+    const context = { waitUntil: this.waitUntil, passThroughOnException: () => undefined };
+    const { method } = request;
+    const response = await this.#app.routes.fetch(request, {}, context as never);
+    await Promise.all(this.#work.splice(0));
+    await expectContract("/check", { method, url, body: init.body }, response);
+    return response;
+  }
+
+  /** Sends a request to `/check`, and returns the body of the answer. */
+  async check(method: string, path: string, body?: unknown): Promise<unknown> {
+    const response = await this.send(path, {
+      method,
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return response.status === 204 ? null : response.json();
+  }
+
+  /** Makes the object know newer rules of a policy, as the call of an isolate that has them does. */
+  setPolicyRules(policy: string, rules: readonly object[]): void {
+    this.#version += 1;
+    const text = JSON.stringify(rules.map((rule, index) => ({ id: `r${index}`, ...rule })));
+    const newer = { epoch: 1, version: this.#version, text };
+    const charges = [{ policy, limits: [], cost: 0, rules: newer }];
+    this.isolate.object(object).check({ key: "another key", charges });
+  }
+
+  /** Sets the rules of the key that the last call to an object named. */
+  setKeyRules(policy: string, rules: readonly object[]): void {
+    this.#version += 1;
+    const all = rules.map((rule, index) => ({ id: `r${index}`, ...rule }) as KeyRule);
+    const version = { epoch: 1, version: this.#version };
+    this.isolate.object(object).setRules(this.#lastKey(), policy, all, version);
+  }
+
+  #lastKey(): string {
+    const keys = this.isolate.calls.map(({ argument }) => (argument as { key?: string }).key);
+    const key = keys.findLast((each) => each !== undefined);
+    if (key === undefined) throw new Error("a call to an object was expected");
+    return key;
+  }
+
+  /** The names of the calls to the object since this method was last called. */
+  callNames(): string[] {
+    return this.isolate.callNames();
+  }
+}
