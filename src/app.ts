@@ -1,6 +1,10 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
+import type { MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
+import { isOnHost } from "./http/admin/authenticate.ts";
+import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
+import { adminRoutes } from "./http/admin/routes.ts";
 import { checkRoutes } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { enforce } from "./http/proxy/enforce.ts";
@@ -33,7 +37,7 @@ export function createApp(env: Env): App {
     const config = parseConfig(variables);
     reportWarnings([...config.warnings, ...deploymentWarnings]);
     const runtime = createRuntime(config, env);
-    return { routes: routes(config, runtime), service: createService(runtime) };
+    return { routes: routes(config, runtime, env), service: createService(runtime) };
   } catch (error) {
     reportWarnings(deploymentWarnings);
     const failure = reportStartError(error);
@@ -44,11 +48,19 @@ export function createApp(env: Env): App {
   }
 }
 
-function routes(config: Config, runtime: Runtime): Hono {
+function routes(config: Config, runtime: Runtime, env: Env): Hono {
   const { pseudonym } = runtime;
   const app = new Hono({ getPath: routedPath });
   app.use("*", rejectMalformedUrl);
   app.route(config.checkPath, checkRoutes(runtime));
+  if (config.admin !== null) {
+    const { path, host } = config.admin;
+    app.route(
+      path,
+      adminRoutes({ config, settings: config.admin, runtime, objects: bindingOf(env) }),
+    );
+    app.use("*", neverProxied(host));
+  }
   app.all(
     "*",
     proxyStatusAndCors(config.corsOrigins, pseudonym),
@@ -61,3 +73,14 @@ function routes(config: Config, runtime: Runtime): Hono {
   app.onError(answerInternalError);
   return app;
 }
+
+/** The type of the binding has the methods of the object's class, and promises that can also be disposed of. */
+const bindingOf = ({ CONTROL_PLANE: objects }: Partial<Env>): ControlPlaneBinding | undefined =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  objects as unknown as ControlPlaneBinding | undefined;
+
+/** On `ADMIN_HOST`, a page of the origin would have the web origin of the admin API. */
+const neverProxied =
+  (host: string | null): MiddlewareHandler =>
+  async (c, next) =>
+    isOnHost(c.req.raw, host) ? problemResponse({ kind: "unknown-path" }) : next();

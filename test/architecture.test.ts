@@ -52,7 +52,7 @@ const rules: Readonly<Record<string, Rule>> = {
   "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
   "http/admin": {
-    from: [...belowHttp, "control", "limiter", "http", "http/check"],
+    from: [...belowHttp, "control", "limiter", "http", "http/check", "http/proxy"],
     packages: httpPackages,
   },
   "http/wire": {
@@ -61,8 +61,8 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
   },
   "app.ts": {
-    from: ["http", "http/proxy", "http/check", "http/wire", "config"],
-    packages: /^hono\/tiny$/,
+    from: ["http", "http/proxy", "http/check", "http/admin", "http/wire", "config"],
+    packages: /^hono(?:\/tiny)?$/,
   },
   "index.ts": {
     from: ["app.ts", "http/check", "limiter/object", "control/object"],

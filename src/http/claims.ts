@@ -1,14 +1,5 @@
 /** The claims of a request's bearer token, once its signature, times, issuer and audience are verified. */
-import {
-  base64url,
-  createRemoteJWKSet,
-  customFetch,
-  errors,
-  type JWTPayload,
-  jwtVerify,
-  type JWTVerifyGetKey,
-  type JWTVerifyOptions,
-} from "jose";
+import { base64url, errors, type JWTVerifyOptions } from "jose";
 import type { JwtKey, JwtSettings } from "../config/index.ts";
 import { Cooldown } from "../limiter/client/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
@@ -16,6 +7,7 @@ import { bearerIn } from "../policies/header-lists.ts";
 import type { Claims } from "../policies/request-attributes.ts";
 import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
+import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "./key-set.ts";
 import type { Failure } from "./wire/problems.ts";
 
 /** Without a valid token there are no claims. An invalid token is not logged; an unavailable verification key is. */
@@ -23,18 +15,9 @@ export type ReadClaims = (headers: Headers) => Promise<{ readonly claims: Claims
 
 const noClaims = { claims: {} } as const;
 
-const keySetTimeoutMs = 2_000;
-/** After a failed fetch of the key set, no request fetches it again for this time. */
-const cooldownMs = 5_000;
-
-/** The verification key cannot be obtained, and the token is not the cause. */
-class KeyUnavailable extends Error {
-  override readonly name = "KeyUnavailable";
-}
-
 export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadClaims {
-  const keyCooldown = new Cooldown(cooldownMs);
-  const reportCooldown = new Cooldown(cooldownMs);
+  const keyCooldown = new Cooldown(keyCooldownMs);
+  const reportCooldown = new Cooldown(keyCooldownMs);
   const reportInexactNumber = (): void => {
     if (reportCooldown.isOn) return;
     reportCooldown.begin();
@@ -69,42 +52,6 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
   };
 }
 
-async function verifiedPayload(
-  token: string,
-  key: JWTVerifyGetKey,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload> {
-  try {
-    return (await jwtVerify(token, key, options)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    // Without a `kid`, any key of the set may have signed the token.
-    for await (const each of error) {
-      const result = await jwtVerify(token, each, options).catch(nullForOtherKey);
-      if (result !== null) return result.payload;
-    }
-    throw new errors.JWSSignatureVerificationFailed();
-  }
-}
-
-function nullForOtherKey(error: unknown): null {
-  if (error instanceof errors.JWSSignatureVerificationFailed) return null;
-  throw error;
-}
-
-function fetchedKeys(url: URL, cooldown: Cooldown): JWTVerifyGetKey {
-  return createRemoteJWKSet(url, {
-    timeoutDuration: keySetTimeoutMs,
-    [customFetch]: async (from, init) => {
-      if (cooldown.isOn)
-        throw new Error(
-          `skipped: the last fetch of the key set failed less than ${cooldownMs / 1_000} seconds ago`,
-        );
-      return fetch(from, init);
-    },
-  });
-}
-
 const parameters = {
   RS256: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
   ES256: { name: "ECDSA", namedCurve: "P-256" },
@@ -120,20 +67,6 @@ function configuredKey(key: JwtKey): () => Promise<CryptoKey> {
         ? await crypto.subtle.importKey("jwk", key.material, algorithm, false, ["verify"])
         : await crypto.subtle.importKey(key.format, key.material, algorithm, false, ["verify"]);
     return imported;
-  };
-}
-
-/** Throws `KeyUnavailable` for every error that the token did not cause. */
-function withKeyErrors(key: JWTVerifyGetKey): JWTVerifyGetKey {
-  return async (header, token) => {
-    try {
-      return await key(header, token);
-    } catch (error) {
-      const isTokenError =
-        error instanceof errors.JWKSNoMatchingKey ||
-        error instanceof errors.JWKSMultipleMatchingKeys;
-      throw isTokenError ? error : new KeyUnavailable(errorText(error));
-    }
   };
 }
 

@@ -61,6 +61,8 @@ export type Event =
     }
   /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
+  /** The keys of Cloudflare Access could not be fetched; its callers of the admin API got 503. */
+  | { readonly event: "access-keys-unavailable"; readonly error: string }
   /** The runtime does not provide the digits of a number beyond 2^53 in a token; the claim counts as missing. */
   | { readonly event: "token-number-inexact" }
   /** The origin could not be reached; the client got 502. */

@@ -1,4 +1,4 @@
-/** docs/reference/errors.md shows every problem document of Headgate as it is sent. */
+/** The pages of errors show every problem document of Headgate as it is sent. */
 import { expect, it } from "vitest";
 import {
   type Failure,
@@ -52,14 +52,33 @@ const failures: readonly Failure[] = [
   { kind: "body-too-large", limitBytes: 16_384 },
   { kind: "body-of-other-type" },
   { kind: "fields-invalid", errors: [{ field: "cost", accepted: "an integer from 0 to 1000000" }] },
+  { kind: "operator-unknown", hasTokens: true, isGiven: false },
+  { kind: "operator-unknown", hasTokens: true, isGiven: true },
+  { kind: "operator-unknown", hasTokens: false, isGiven: false },
+  { kind: "operator-not-permitted", right: "write", via: "token" },
+  { kind: "operator-not-permitted", right: "reveal", via: "access" },
+  { kind: "cross-site" },
+  { kind: "attempts-exceeded", retryAfterMs: 6_000 },
+  { kind: "access-unavailable" },
+  { kind: "control-plane-missing" },
+  { kind: "control-plane-silent" },
+  { kind: "unknown-rule" },
+  { kind: "unknown-key" },
+  { kind: "precondition-required" },
+  { kind: "precondition-failed", etag: '"2"' },
+  { kind: "idempotency-key-reused" },
+  { kind: "rules-full", most: 16 },
+  { kind: "upgrade-required" },
+  { kind: "ticket-invalid" },
 ];
 
 const page = readPage(path);
-const shown = page.blocks
+const shown = [page, readPage("docs/reference/admin-api-errors.md")]
+  .flatMap(({ blocks }) => blocks)
   .filter(({ language, info }) => language === "json" && info[0] === "problem")
   .map(({ text }) => JSON.parse(text) as unknown);
 
-it("the page of errors shows every problem document, and no other", () => {
+it("the pages of errors show every problem document, and no other", () => {
   expect(shown).toEqual(failures.map(problemDetails));
 });
 

@@ -1,7 +1,8 @@
-/** Compares requests and responses at and below `CHECK_PATH` with the OpenAPI document. */
+/** Compares requests and responses of an API with its OpenAPI document. */
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { normalizedPath } from "../../src/config/index.ts";
-import document from "../../src/http/wire/openapi.json" with { type: "json" };
+import adminDocument from "../../src/http/wire/admin-openapi.json" with { type: "json" };
+import checkDocument from "../../src/http/wire/openapi.json" with { type: "json" };
 
 interface Field {
   readonly required?: boolean;
@@ -29,29 +30,60 @@ interface Operation {
 /** Headers that every response with a body has, and the document does not list. */
 const bodyHeaders = new Set(["content-type", "content-length"]);
 
-const paths = document.paths as Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+type Document = Contract["document"];
+type Operations = Readonly<Record<string, Operation>>;
 
-const problem: DocumentedResponse = {
-  headers: (resolved(document.components.responses.Forbidden) as DocumentedResponse).headers ?? {},
-  content: document.components.responses.Forbidden.content,
-};
+/** An OpenAPI document, and the paths in it. */
+interface Contract {
+  readonly document: { readonly components: object };
+  readonly paths: readonly { readonly pattern: RegExp; readonly operations: Operations }[];
+  /** The response to requests that the document does not list. */
+  readonly rejection: DocumentedResponse;
+}
 
-/** @throws Error that lists every difference from the document; nothing for a path outside `checkPath` */
+function contractOf(document: {
+  readonly paths: object;
+  readonly components: { readonly responses: { readonly Forbidden: object } };
+}): Contract {
+  const { Forbidden } = document.components.responses;
+  const paths = Object.entries(document.paths as Readonly<Record<string, Operations>>);
+  return {
+    document,
+    // Fixed paths come before those with parameters.
+    paths: paths
+      .toSorted(([a], [b]) => Number(a.includes("{")) - Number(b.includes("{")))
+      .map(([path, operations]) => ({
+        pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+        operations,
+      })),
+    rejection: Forbidden,
+  };
+}
+
+export const checkContract = contractOf(checkDocument);
+export const adminContract = contractOf(adminDocument);
+
+/** @throws Error that lists every difference from the document; nothing for a path outside `basePath` */
 export async function expectContract(
-  checkPath: string,
+  basePath: string,
   { method, url, body }: { method: string; url: URL; body: unknown },
   response: Response,
+  contract = checkContract,
 ): Promise<void> {
   const path = normalizedPath(url.pathname);
-  if (path !== checkPath && !path.startsWith(`${checkPath}/`)) return;
-  const operations = paths[path.slice(checkPath.length) || "/"];
+  if (path !== basePath && !path.startsWith(`${basePath}/`)) return;
+  const { document } = contract;
+  const within = path.slice(basePath.length) || "/";
+  const operations = contract.paths.find(({ pattern }) => pattern.test(within))?.operations;
   const documentedMethod = method === "HEAD" ? "get" : method.toLowerCase();
   const operation = operations?.[documentedMethod];
   const differences = [
     ...(operation === undefined
-      ? await differencesInRejection(operations, method, response)
-      : await differencesInResponse(operation, method, response)),
-    ...(operation !== undefined && response.ok ? differencesInRequest(operation, url, body) : []),
+      ? await differencesInRejection(contract, operations, method, response)
+      : await differencesInResponse(document, operation, method, response)),
+    ...(operation !== undefined && response.ok
+      ? differencesInRequest(document, operation, url, body)
+      : []),
   ];
   if (differences.length === 0) return;
   throw new Error(`${method} ${url.pathname} ${response.status}:\n${differences.join("\n")}`);
@@ -59,13 +91,15 @@ export async function expectContract(
 
 /** For a path or a method that the document does not list. */
 async function differencesInRejection(
-  operations: Readonly<Record<string, Operation>> | undefined,
+  { document, rejection }: Contract,
+  operations: Operations | undefined,
   method: string,
   response: Response,
 ): Promise<string[]> {
   const { status, headers } = response;
-  // With an invalid configuration, every path is answered with 500.
-  const expected = status === 500 ? 500 : operations === undefined ? 404 : 405;
+  // With an invalid configuration, every path is answered with 500; without a token, some with 401.
+  const usual = operations === undefined ? 404 : 405;
+  const expected = status === 500 || status === 401 ? status : usual;
   const methods = Object.keys(operations ?? {}).flatMap((name) =>
     name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()],
   );
@@ -73,12 +107,13 @@ async function differencesInRejection(
   return [
     ...(status === expected ? [] : [`status: ${expected} expected`]),
     ...(headers.get("Allow") === allow ? [] : [`Allow: ${allow} expected`]),
-    ...differencesInHeaders({ ...problem.headers, Allow: { schema: {} } }, headers),
-    ...(await differencesInBody(problem.content, method, response)),
+    ...differencesInHeaders(document, { ...rejection.headers, Allow: { schema: {} } }, headers),
+    ...(await differencesInBody(document, rejection.content, method, response)),
   ];
 }
 
 async function differencesInResponse(
+  document: Document,
   { responses }: Operation,
   method: string,
   response: Response,
@@ -86,14 +121,15 @@ async function differencesInResponse(
   const { status, headers } = response;
   const documented = responses[status] ?? responses[`${String(status)[0]}XX`];
   if (documented === undefined) return ["status: not in the document"];
-  const expected = resolved(documented) as DocumentedResponse;
+  const expected = resolved(document, documented) as DocumentedResponse;
   return [
-    ...differencesInHeaders(expected.headers ?? {}, headers),
-    ...(await differencesInBody(expected.content, method, response)),
+    ...differencesInHeaders(document, expected.headers ?? {}, headers),
+    ...(await differencesInBody(document, expected.content, method, response)),
   ];
 }
 
 function differencesInHeaders(
+  document: Document,
   fields: Readonly<Record<string, object>>,
   headers: Headers,
 ): string[] {
@@ -102,15 +138,18 @@ function differencesInHeaders(
   return [
     ...others.map((name) => `${name}: not in the document`),
     ...Object.entries(fields).flatMap(([name, field]) => {
-      const { required, schema } = resolved(field) as Field;
+      const { required, schema } = resolved(document, field) as Field;
       const text = headers.get(name);
       if (text === null) return required === true ? [`${name}: missing`] : [];
-      return differencesInValue(schema, valueOf(schema, text)).map((each) => `${name}: ${each}`);
+      return differencesInValue(document, schema, valueOf(document, schema, text)).map(
+        (each) => `${name}: ${each}`,
+      );
     }),
   ];
 }
 
 async function differencesInBody(
+  document: Document,
   content: Content | undefined,
   method: string,
   response: Response,
@@ -128,7 +167,7 @@ async function differencesInBody(
   const value: unknown = /[/+]json$/.test(type) ? JSON.parse(text) : text;
   const hasStatus = type !== "application/problem+json" || statusIn(value) === response.status;
   return [
-    ...differencesInValue(schema, value),
+    ...differencesInValue(document, schema, value),
     ...(hasStatus ? [] : ["status: differs in the body"]),
   ];
 }
@@ -137,8 +176,15 @@ const statusIn = (value: unknown): unknown =>
   typeof value === "object" && value !== null && "status" in value ? value.status : undefined;
 
 /** An accepted request must match the document. */
-function differencesInRequest(operation: Operation, url: URL, body: unknown): string[] {
-  const parameters = (operation.parameters ?? []).map((each) => resolved(each) as Parameter);
+function differencesInRequest(
+  document: Document,
+  operation: Operation,
+  url: URL,
+  body: unknown,
+): string[] {
+  const parameters = (operation.parameters ?? []).map(
+    (each) => resolved(document, each) as Parameter,
+  );
   const queryParameters = parameters.filter((each) => each.in === "query");
   const names = new Set(queryParameters.map(({ name }) => name));
   const schema = operation.requestBody?.content["application/json"]?.schema;
@@ -149,29 +195,33 @@ function differencesInRequest(operation: Operation, url: URL, body: unknown): st
     ...queryParameters.flatMap(({ name, schema: parameter }) => {
       const texts = url.searchParams.getAll(name);
       if (texts.length === 0) return [];
-      const isList = (resolved(parameter) as Schema).type === "array";
-      const value = isList ? texts : valueOf(parameter, texts[0] ?? "");
-      return differencesInValue(parameter, value).map((each) => `query ${name}: ${each}`);
+      const isList = (resolved(document, parameter) as Schema).type === "array";
+      const value = isList ? texts : valueOf(document, parameter, texts[0] ?? "");
+      return differencesInValue(document, parameter, value).map((each) => `query ${name}: ${each}`);
     }),
     ...(schema === undefined || typeof body !== "string"
       ? []
-      : differencesInValue(schema, JSON.parse(body)).map((each) => `request body: ${each}`)),
+      : differencesInValue(document, schema, JSON.parse(body)).map(
+          (each) => `request body: ${each}`,
+        )),
   ];
 }
 
 /** Converts a text to an integer where the schema expects one. */
-const valueOf = (schema: Schema, text: string): unknown =>
-  (resolved(schema) as Schema).type === "integer" && /^\d+$/.test(text) ? Number(text) : text;
+const valueOf = (document: Document, schema: Schema, text: string): unknown =>
+  (resolved(document, schema) as Schema).type === "integer" && /^\d+$/.test(text)
+    ? Number(text)
+    : text;
 
 /** Passes `components` along, since schemas refer to each other by `$ref`. */
-function differencesInValue(schema: Schema, value: unknown): string[] {
+function differencesInValue(document: Document, schema: Schema, value: unknown): string[] {
   const withComponents = { ...schema, components: document.components };
   const { valid, errors } = new Validator(withComponents, "2020-12", false).validate(value);
   return valid ? [] : errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
 }
 
 /** Follows a `$ref`. */
-function resolved(node: object): unknown {
+function resolved(document: Document, node: object): unknown {
   if (!("$ref" in node)) return node;
   const names = String(node.$ref).split("/").slice(1);
   return names.reduce<unknown>((value, name) => Reflect.get(Object(value), name), document);

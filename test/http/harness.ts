@@ -1,6 +1,6 @@
 /**
- * A Worker with the variables and keys of one test. Each response at or below its `CHECK_PATH` is compared with the OpenAPI
- * document.
+ * A Worker with the variables and keys of one test. Each response at or below its `CHECK_PATH`, and of its
+ * admin API, is compared with the OpenAPI document.
  */
 import {
   createExecutionContext,
@@ -10,7 +10,7 @@ import {
 import { env } from "cloudflare:workers";
 import worker, { type RateLimiter } from "../../src/index.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
-import { expectContract } from "./contract.ts";
+import { adminContract, expectContract } from "./contract.ts";
 
 export const token = "the-tests-token";
 
@@ -40,15 +40,18 @@ export function headgate(variables: Record<string, unknown>): Headgate {
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
-  const configuredPath = variables["CHECK_PATH"];
-  const checkPath = typeof configuredPath === "string" ? configuredPath : "/check";
+  const checkPath = textIn(variables, "CHECK_PATH") ?? "/check";
+  const adminPath = textIn(variables, "ADMIN_PATH") ?? "/_headgate";
+  const hasAdmin = "ADMIN_TOKENS" in variables || "ACCESS_TEAM" in variables;
   const begin = (path: string, init?: Init): StartedRequest => {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
     const fetchAndCompare = async (): Promise<Response> => {
       const response = await worker.fetch(request, testEnv, ctx);
-      await expectContract(checkPath, { method: request.method, url, body: init?.body }, response);
+      const sent = { method: request.method, url, body: init?.body };
+      await expectContract(checkPath, sent, response);
+      if (hasAdmin) await expectContract(`${adminPath}/api`, sent, response, adminContract);
       return response;
     };
     return { response: fetchAndCompare(), finished: () => waitOnExecutionContext(ctx) };
@@ -66,6 +69,11 @@ export function headgate(variables: Record<string, unknown>): Headgate {
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
   return { begin, send, check };
+}
+
+function textIn(variables: Record<string, unknown>, name: string): string | null {
+  const value = variables[name];
+  return typeof value === "string" ? value : null;
 }
 
 /** The init of a request from this address. */

@@ -1,4 +1,4 @@
-/** The lines of an explanation, for a terminal or a console. The first line is the outcome. */
+/** The lines of an explanation, for a terminal or a web page. The first line is the outcome. */
 import { waitText } from "../../strategies/index.ts";
 import {
   type ExplainedRule,

@@ -87,7 +87,7 @@ const acceptedCost = `an integer from 0 to ${greatestCost}`;
 const acceptedDeny = '"403" or "429"';
 
 // UTF-8 cannot encode lone surrogates: two keys that differ only there would be one key.
-const keyText = v.pipe(
+export const keyText = v.pipe(
   v.string(acceptedKey),
   v.check((text) => text.isWellFormed() && text !== "", acceptedKey),
   v.maxBytes(longestKeyBytes, acceptedKey),
@@ -255,7 +255,7 @@ function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[
 
 const identityOf = ({ field, accepted }: FieldError): string => JSON.stringify([field, accepted]);
 
-function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
+export function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] {
   return problemsFromIssues("", "", issues).map(({ field, accepted }) => ({
     field: field === "" ? "body" : field,
     accepted,

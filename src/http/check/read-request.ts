@@ -1,8 +1,9 @@
 /** Middleware that validates the query and the body of `/check`, and answers with a problem when either is invalid. */
 import type { Context, MiddlewareHandler } from "hono";
-import { JsonTooDeep, parseJson, refuseDeepJson } from "../../validation/json.ts";
+import { refuseDeepJson } from "../../validation/json.ts";
 import type { Authorized } from "./auth.ts";
 import type { Reader } from "./input.ts";
+import { readJson, tooDeepFailure } from "../json-body.ts";
 import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "../wire/problems.ts";
 import { isRecord } from "../../validation/problems.ts";
 
@@ -23,7 +24,7 @@ export const validateQuery = <Input extends object, Output extends object>(
   };
 
 /** Hono leaves invalid percent-encoding undecoded: two different queries would name the same key. */
-function isDecodable(url: string): boolean {
+export function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url);
     return true;
@@ -49,10 +50,6 @@ function depthProblem(texts: readonly string[] = []): Failure | null {
     return tooDeepFailure("query", error);
   }
 }
-
-/** @returns null for any error other than `JsonTooDeep` */
-const tooDeepFailure = (place: string, error: unknown): Failure | null =>
-  error instanceof JsonTooDeep ? { kind: "json-too-deep", place, position: error.position } : null;
 
 /** Validates a body, and the query beside it, for `c.req.valid("json")`. */
 // The type parameter `Input` gives Hono's typed client the type of its requests. It is not used here.
@@ -98,44 +95,4 @@ function hasLimits(json: unknown): boolean {
   if (!isRecord(json)) return false;
   const { limits, checks } = json;
   return limits !== undefined || (Array.isArray(checks) && checks.some(hasLimits));
-}
-
-/** Fatal: replacement characters would make different keys equal. */
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
-
-async function readJson(
-  request: Request,
-  limitBytes: number,
-): Promise<{ readonly json: unknown } | Failure> {
-  const tooLarge = { kind: "body-too-large", limitBytes } as const;
-  if (Number(request.headers.get("Content-Length")) > limitBytes) return tooLarge;
-  const type = request.headers.get("Content-Type") ?? "";
-  if (!/^application\/json\s*(?:;|$)/i.test(type)) return { kind: "body-of-other-type" };
-  try {
-    // The size is checked again below: Content-Length may be wrong.
-    const bytes =
-      request.headers.has("Content-Length") || request.body === null
-        ? await request.arrayBuffer()
-        : await readBytes(request.body, limitBytes);
-    if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
-    return { json: parseJson(utf8.decode(bytes)) };
-  } catch (error) {
-    // Any other error: invalid JSON, invalid UTF-8 or a closed connection.
-    return tooDeepFailure("body", error) ?? { kind: "body-malformed" };
-  }
-}
-
-/** Stops reading at the limit. @returns null when the body is larger */
-async function readBytes(
-  body: AsyncIterable<Uint8Array>,
-  limitBytes: number,
-): Promise<BufferSource | null> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of body) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > limitBytes) return null;
-    chunks.push(chunk);
-  }
-  return new Blob(chunks).arrayBuffer();
 }

@@ -7,6 +7,7 @@ import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/ht
 import { mostJsonDepth } from "../../validation/json.ts";
 import type { ConfigProblem } from "../../validation/problems.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
+import { type AdminFailures, adminProblems } from "./admin-problems.ts";
 import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
 /** An invalid field of a request, and what is accepted there. */
@@ -15,7 +16,7 @@ export interface FieldError {
   readonly accepted: string;
 }
 
-interface Failures {
+interface Failures extends AdminFailures {
   "quota-exceeded": {
     readonly reason: DenialReason;
     readonly violated: readonly string[];
@@ -46,7 +47,8 @@ interface Failures {
   "body-malformed": object;
   "json-too-deep": { readonly place: string; readonly position: number };
   "body-too-large": { readonly limitBytes: number };
-  "body-of-other-type": object;
+  /** Default of `types`: `application/json`. */
+  "body-of-other-type": { readonly types?: readonly string[] };
   "fields-invalid": { readonly errors: readonly FieldError[] };
   internal: object;
 }
@@ -82,7 +84,7 @@ export interface ProblemDetails extends Members {
 export type ProblemResponse = Response &
   TypedResponse<ProblemDetails, ClientErrorStatusCode | ServerErrorStatusCode, "json">;
 
-interface Problem {
+export interface Problem {
   readonly status: number;
   readonly title: string;
   readonly detail: string;
@@ -190,6 +192,8 @@ const fullKey = (detail: string, retryAfterMs: number): Problem => ({
 });
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
+  ...adminProblems,
+
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
     const names = violated.map((name) => `"${name}"`).join(", ");
     const outlook =
@@ -361,11 +365,11 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     detail: `The body is larger than ${limitBytes} bytes.`,
   }),
 
-  "body-of-other-type": () => ({
+  "body-of-other-type": ({ types = ["application/json"] }) => ({
     status: 415,
     title: "Unsupported Media Type",
-    detail: "The Content-Type of the body must be application/json.",
-    headers: { Accept: "application/json" },
+    detail: `The Content-Type of the body must be ${types.join(" or ")}.`,
+    headers: { Accept: types.join(", ") },
   }),
 
   "fields-invalid": ({ errors }) => {

@@ -1,0 +1,70 @@
+/** Calls the control plane object for the admin API, with a deadline. */
+import type { Clock } from "../../limiter/clock.ts";
+import { platformRetries, withDeadline } from "../../limiter/object-calls.ts";
+import { errorText, report } from "../../observability/events.ts";
+import {
+  type Changed,
+  controlPlaneName,
+  type ControlPlaneMethods,
+} from "../../control/protocol.ts";
+import { CallRefused } from "./refusal.ts";
+
+/** The methods of the object as they are called from outside of it. */
+export type ControlPlaneStub = {
+  readonly [Name in keyof ControlPlaneMethods]: (
+    ...parameters: Parameters<ControlPlaneMethods[Name]>
+  ) => Promise<Awaited<ReturnType<ControlPlaneMethods[Name]>>>;
+} & { readonly fetch: (request: Request) => Promise<Response> };
+
+/** The binding of the object. */
+export interface ControlPlaneBinding {
+  readonly getByName: (
+    name: string,
+    options: { readonly retry: typeof platformRetries },
+  ) => ControlPlaneStub;
+}
+
+const deadlineMs = 2_000;
+
+export class ControlPlaneCaller {
+  readonly #objects: ControlPlaneBinding;
+  readonly #clock: Clock;
+
+  constructor(objects: ControlPlaneBinding, clock: Clock) {
+    this.#objects = objects;
+    this.#clock = clock;
+  }
+
+  /** @throws CallRefused when the object fails or does not answer in time */
+  async call<Reply>(send: (stub: ControlPlaneStub) => Promise<Reply>): Promise<Reply> {
+    try {
+      // A new stub for each call: a stub that has thrown stays broken.
+      const stub = this.#objects.getByName(controlPlaneName, { retry: platformRetries });
+      return await withDeadline(this.#clock, send(stub), deadlineMs);
+    } catch (error) {
+      report({ event: "control-plane-silent", error: errorText(error) });
+      throw new CallRefused({ kind: "control-plane-silent" });
+    }
+  }
+
+  /** @throws CallRefused also when the object refuses the change */
+  async change<Value>(
+    send: (stub: ControlPlaneStub) => Promise<Changed<Value>>,
+  ): Promise<{ readonly value: Value; readonly isPending: boolean }> {
+    const changed = await this.call(send);
+    switch (changed.kind) {
+      case "done":
+        return { value: changed.value, isPending: changed.isPending ?? false };
+      case "unknown":
+        throw new CallRefused({ kind: "unknown-rule" });
+      case "outdated":
+        throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
+      case "key-reused":
+        throw new CallRefused({ kind: "idempotency-key-reused" });
+      case "too-many":
+        throw new CallRefused({ kind: "rules-full", most: changed.most });
+      default:
+        return changed satisfies never;
+    }
+  }
+}

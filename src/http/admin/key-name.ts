@@ -1,0 +1,102 @@
+/** The key that an operator names: by its parts, as in `/check`, or by its id. */
+import * as v from "valibot";
+import { mostKeyParts, type Policy } from "../../config/index.ts";
+import { labelOf } from "../../control/client/key-label.ts";
+import { callerKeyPartValue, type KeyValue } from "../../policies/key.ts";
+import { keyText } from "../check/input.ts";
+import { invalidKey } from "../check/resolve-check.ts";
+import { type AdminContext, isKeyId } from "./context.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+
+const acceptedKey =
+  "a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts, with null for a missing part";
+const acceptedTenant = "the name of a tenant, of up to 128 characters";
+
+export const keyNameEntries = {
+  key: v.optional(
+    v.union(
+      [
+        v.pipe(
+          keyText,
+          v.transform((text) => [text]),
+        ),
+        v.pipe(
+          v.array(v.nullable(keyText), acceptedKey),
+          v.minLength(1, acceptedKey),
+          v.maxLength(mostKeyParts, `at most ${mostKeyParts} texts`),
+        ),
+      ],
+      acceptedKey,
+    ),
+  ),
+  id: v.optional(v.string("the id of a key, which explain returns")),
+  tenant: v.optional(
+    v.pipe(
+      v.string(acceptedTenant),
+      v.check((text) => text.trim() !== "" && text.isWellFormed(), acceptedTenant),
+      v.maxLength(128, acceptedTenant),
+    ),
+  ),
+};
+
+export interface KeyName {
+  readonly key?: readonly (string | null)[] | undefined;
+  readonly id?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+/** A key of a policy. */
+export interface NamedKey {
+  /** The partition key. */
+  readonly id: string;
+  /** As operators read it; null when only the id is known. */
+  readonly label: string | null;
+}
+
+/** @throws CallRefused when a key is named by its id and by its parts */
+export function refuseSecondName({ key, id, tenant }: KeyName): void {
+  if (id === undefined || (key === undefined && tenant === undefined)) return;
+  const field = key === undefined ? "tenant" : "key";
+  throw fieldsRefused([{ field, accepted: "no value together with id" }]);
+}
+
+/** @throws CallRefused when the name does not fit the policy's key */
+export async function namedKey(
+  { runtime }: Pick<AdminContext, "runtime">,
+  policy: Policy,
+  { key, id, tenant }: KeyName,
+): Promise<NamedKey> {
+  refuseSecondName({ key, id, tenant });
+  if (id !== undefined) {
+    if (!isKeyId(id)) throw new CallRefused({ kind: "unknown-key" });
+    return { id, label: null };
+  }
+  const parts = policy.key;
+  const values = keyValues(policy, key);
+  const partitionKey = await runtime.partitions.partitionKey(parts, values, tenant ?? null);
+  return { id: partitionKey, label: labelOf({ parts, values, tenant: tenant ?? null }) };
+}
+
+/** One value for each part of the policy's key. */
+function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
+  const { key: parts, onMissingKey } = policy;
+  const isGlobal = parts.every(({ kind }) => kind === "global");
+  const given = texts ?? (isGlobal ? parts.map(() => null) : []);
+  const values = parts.map((part, index) => {
+    const text = given[index] ?? null;
+    return text === null ? null : callerKeyPartValue(part, policy, text);
+  });
+  const isInvalid = values.some(
+    (value, index) =>
+      value === null && (given[index] ?? null) !== null && parts[index]?.kind !== "global",
+  );
+  const isMissing = values.some(
+    (value, index) => value === null && parts[index]?.kind !== "global",
+  );
+  if (given.length !== parts.length || isInvalid) throw new CallRefused(invalidKey(policy));
+  if (isMissing && onMissingKey !== "shared") {
+    const accepted = `a text for every part, because onMissingKey is "${onMissingKey}"`;
+    throw fieldsRefused([{ field: "key", accepted }]);
+  }
+  return values;
+}

@@ -1,0 +1,141 @@
+/** The routes of the admin API. Each requires a valid token or Access JWT, and the right of its call. */
+import { type MiddlewareHandler } from "hono";
+import { Hono } from "hono/tiny";
+import type { AdminRight, AdminSettings, Config } from "../../config/index.ts";
+import { KeySealer } from "../../control/client/key-sealer.ts";
+import { type Clock, platformClock } from "../../limiter/clock.ts";
+import { waitUntilFrom } from "../proxy/enforce.ts";
+import type { Runtime } from "../runtime.ts";
+import document from "../wire/admin-openapi.json" with { type: "json" };
+import { problemResponse } from "../wire/problems.ts";
+import { authenticator } from "./authenticate.ts";
+import {
+  type AuthorizedCall,
+  type AdminContext,
+  answer,
+  type Authenticated,
+  requireRight,
+} from "./context.ts";
+import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
+import { explainKey } from "./explain.ts";
+import { FailedAttempts } from "./failed-attempts.ts";
+import { readTop, resetKey, revealKey } from "./key-routes.ts";
+import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
+import { answerRefusal } from "./refusal.ts";
+import {
+  createRule,
+  deleteRule,
+  listRules,
+  readAudit,
+  readOneRule,
+  replaceRule,
+  rollBack,
+} from "./rule-routes.ts";
+import { createTicket, openTail, readMetrics, readStatistics } from "./statistics-routes.ts";
+
+type Methods = "get" | "post" | "put" | "patch" | "delete";
+type Handle = (context: AdminContext, c: AuthorizedCall) => Promise<Response>;
+
+interface Operation {
+  /** Null: every operator. */
+  readonly right: AdminRight | null;
+  readonly handle: Handle;
+}
+
+/** Every call by path and method. */
+const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>>>>> = {
+  "/openapi.json": { get: { right: null, handle: readDocument } },
+  "/policies": { get: { right: "read", handle: listPolicies } },
+  "/policies/:name": {
+    get: { right: "read", handle: readOnePolicy },
+    patch: { right: "write", handle: patchPolicy },
+  },
+  "/keys/explain": {
+    post: {
+      right: "read",
+      handle: explainKey,
+    },
+  },
+  "/keys/reveal": { post: { right: "reveal", handle: revealKey } },
+  "/keys/:policy/:id/usage": { delete: { right: "write", handle: resetKey } },
+  "/rules": {
+    get: { right: "read", handle: listRules },
+    post: { right: "write", handle: createRule },
+  },
+  "/rules/:id": {
+    get: { right: "read", handle: readOneRule },
+    put: { right: "write", handle: replaceRule },
+    delete: { right: "write", handle: deleteRule },
+  },
+  "/audit": { get: { right: "read", handle: readAudit } },
+  "/rollback": { post: { right: "write", handle: rollBack } },
+  "/stats": { get: { right: "read", handle: readStatistics } },
+  "/top": { get: { right: "read", handle: readTop } },
+  "/tail/ticket": { post: { right: "read", handle: createTicket } },
+  "/metrics": { get: { right: "read", handle: readMetrics } },
+};
+
+export interface AdminParts {
+  readonly config: Config;
+  readonly settings: AdminSettings;
+  readonly runtime: Runtime;
+  /** Undefined when the binding is missing. */
+  readonly objects: ControlPlaneBinding | undefined;
+  readonly clock?: Clock;
+}
+
+/** All routes below `ADMIN_PATH`. Nothing below it is forwarded. */
+export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
+  const { config, settings, runtime, objects, clock = platformClock } = parts;
+  const attempts = new FailedAttempts(clock);
+  const authenticate = authenticator(settings, attempts);
+  const routes = new Hono<Authenticated>();
+  routes.onError(answerRefusal);
+  const { control } = runtime;
+  if (objects === undefined || control === null) {
+    return routes.all("*", () => problemResponse({ kind: "control-plane-missing" }));
+  }
+  const context: AdminContext = {
+    runtime,
+    control,
+    policies: config.policies,
+    jwt: config.jwt,
+    controlPlane: new ControlPlaneCaller(objects, clock),
+    sealer: new KeySealer(config.keySecret),
+    clock,
+  };
+  routes.get("/api/tail", (c) => openTail(context, c, attempts));
+  routes.use("/api/*", async (c, next) => {
+    c.set("operator", await authenticate(c.req.raw));
+    // A beat describes this deployment to the control plane, which otherwise takes rules for new policies as orphans.
+    control.touch(waitUntilFrom(c));
+    return next();
+  });
+  for (const [path, methods] of Object.entries(calls)) {
+    for (const [method, { right, handle }] of Object.entries(methods)) {
+      routes.on(method.toUpperCase(), `/api${path}`, may(right), (c) => handle(context, c));
+    }
+    routes.all(`/api${path}`, () => methodNotAllowed(Object.keys(methods)));
+  }
+  routes.all("/api/tail", () => methodNotAllowed(["get"]));
+  return routes.all("*", () => problemResponse({ kind: "unknown-path" }));
+}
+
+const may =
+  (right: AdminRight | null): MiddlewareHandler<Authenticated> =>
+  async (c, next) => {
+    if (right !== null) requireRight(c.var.operator, right);
+    return next();
+  };
+
+const methodNotAllowed = (methods: readonly string[]): Response =>
+  problemResponse({
+    kind: "method-not-allowed",
+    allowed: methods.flatMap((name) => (name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()])),
+  });
+
+/** The OpenAPI document with the path of this deployment. */
+async function readDocument(_: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const url = c.req.path.slice(0, -"/openapi.json".length);
+  return answer({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
+}

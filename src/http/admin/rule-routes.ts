@@ -1,0 +1,238 @@
+/** `/api/rules`, `/api/audit` and `/api/rollback`. */
+import * as v from "valibot";
+import type { Policy } from "../../config/index.ts";
+import type { Rule, RuleInput, RuleKind } from "../../control/protocol.ts";
+import { fields } from "../../validation/problems.ts";
+import {
+  type AuthorizedCall,
+  type AdminContext,
+  answer,
+  policyOf,
+  requireRight,
+} from "./context.ts";
+import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
+import { requireMatch } from "./preconditions.ts";
+import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+import { revealed } from "./reveal.ts";
+import {
+  contentEntries,
+  endEntries,
+  Errors,
+  keyKinds,
+  policyKinds,
+  readEnd,
+  readRule,
+} from "./rule-input.ts";
+import { auditView, ruleTag, ruleView } from "./rule-view.ts";
+
+const kinds = [...new Set([...keyKinds, ...policyKinds])];
+const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
+const kind = v.picklist(kinds, acceptedKind);
+const policyName = text("the name of a policy");
+
+const ruleQuery = {
+  policy: v.optional(policyName),
+  kind: v.optional(kind),
+  id: v.optional(text("the id of a key")),
+  reveal: flagText,
+  ...pageEntries,
+};
+
+export async function listRules(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { id, reveal, cursor, limit, policy, kind: only } = queryIn(c, ruleQuery);
+  if (reveal) requireRight(c.var.operator, "reveal");
+  const page = await context.controlPlane.call((stub) =>
+    stub.rules({
+      limit,
+      ...(policy !== undefined && { policy }),
+      ...(only !== undefined && { kind: only }),
+      ...(id !== undefined && { key: id }),
+      ...(cursor !== undefined && { cursor }),
+    }),
+  );
+  const rules = await Promise.all(
+    page.items.map(async (rule) => ruleView(rule, await plainKey(context, c, rule, reveal))),
+  );
+  return answer({ rules, next: page.cursor }, 200, nextLink(c, page.cursor));
+}
+
+/** Undefined for a caller that does not reveal keys, and for rules without a key. */
+async function plainKey(
+  context: AdminContext,
+  c: AuthorizedCall,
+  { policy, key, sealedKey }: Rule,
+  reveal: boolean,
+): Promise<string | null | undefined> {
+  if (!reveal || key === null) return undefined;
+  if (sealedKey === null) return null;
+  return revealed(context, { policy, key, sealed: sealedKey }, c.var.operator);
+}
+
+const creationSchema = fields({
+  policy: policyName,
+  ...keyNameEntries,
+  scope: v.optional(v.picklist(["key", "policy"], '"key" or "policy"')),
+  kind,
+  ...contentEntries,
+  ...endEntries,
+});
+type Creation = v.InferOutput<typeof creationSchema>;
+
+const acceptedIdempotencyKey = "1 to 255 visible ASCII characters";
+const idempotencyKey = v.optional(
+  v.pipe(v.string(acceptedIdempotencyKey), v.regex(/^[\x21-\x7e]{1,255}$/, acceptedIdempotencyKey)),
+);
+
+export async function createRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const body = await bodyOf(c);
+  const { "Idempotency-Key": key } = parsed(v.object({ "Idempotency-Key": idempotencyKey }), {
+    "Idempotency-Key": c.req.header("Idempotency-Key"),
+  });
+  const creation = parsed(creationSchema, body);
+  const policy = policyOf(context, creation.policy);
+  const named = await keyOf(context, policy, creation);
+  const input = await ruleInput(context, policy, named, creation);
+  const idempotency =
+    key === undefined
+      ? null
+      : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
+  const { actor } = c.var.operator;
+  const { value: rule } = await context.controlPlane.change((stub) =>
+    stub.createRule({ input, actor, idempotency }),
+  );
+  const location = `${new URL(c.req.url).pathname.replace(/\/+$/, "")}/${rule.id}`;
+  return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
+}
+
+/** Null for a rule of the whole policy. */
+async function keyOf(
+  context: AdminContext,
+  policy: Policy,
+  creation: Creation,
+): Promise<NamedKey | null> {
+  const { scope, key, id, tenant } = creation;
+  if (scope !== "policy") return namedKey(context, policy, { key, id, tenant });
+  const errors = Object.entries({ key, id, tenant })
+    .filter(([, value]) => value !== undefined)
+    .map(([field]) => ({ field, accepted: 'no value with the scope "policy"' }));
+  if (errors.length > 0) throw fieldsRefused(errors);
+  return null;
+}
+
+type WrittenContent = Pick<Creation, keyof typeof contentEntries | keyof typeof endEntries> & {
+  readonly kind: RuleKind;
+};
+
+/** @throws CallRefused with every error in the content */
+async function ruleInput(
+  context: AdminContext,
+  policy: Policy,
+  key: NamedKey | null,
+  content: WrittenContent,
+  sealedBefore: string | null = null,
+): Promise<RuleInput> {
+  const { kind: ownKind, limits, strategy, mode, entries, overrides } = content;
+  const errors = new Errors();
+  const rule = readRule(
+    key === null ? "policy" : "key",
+    ownKind,
+    { limits, strategy, mode, entries, overrides },
+    policy,
+    context,
+    errors,
+  );
+  const end = readEnd(content, [ownKind], context.clock.now(), errors);
+  if (rule === null || errors.list.length > 0) throw fieldsRefused(errors.list);
+  const { id = null, label = null } = key ?? {};
+  const sealedKey =
+    id === null || label === null
+      ? sealedBefore
+      : await context.sealer.seal(policy.name, id, label);
+  return {
+    ...rule,
+    ...end,
+    policy: policy.name,
+    key: id,
+    sealedKey,
+    objects: key === null ? null : policy.objects,
+    ...(key !== null && { secretId: await context.control.secretId() }),
+  };
+}
+
+/** @throws CallRefused when there is no such rule */
+async function ruleOf({ controlPlane }: AdminContext, c: AuthorizedCall): Promise<Rule> {
+  const id = c.req.param("id") ?? "";
+  const rule = await controlPlane.call((stub) => stub.rule(id));
+  if (rule === null) throw new CallRefused({ kind: "unknown-rule" });
+  return rule;
+}
+
+export async function readOneRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { reveal } = queryIn(c, { reveal: flagText });
+  if (reveal) requireRight(c.var.operator, "reveal");
+  const rule = await ruleOf(context, c);
+  return answer(ruleView(rule, await plainKey(context, c, rule, reveal)), 200, {
+    ETag: ruleTag(rule),
+  });
+}
+
+const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
+
+/** The policy and the key of the rule stay. */
+export async function replaceRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const replacement = parsed(replacementSchema, await bodyOf(c));
+  const rule = await ruleOf(context, c);
+  requireMatch(c.req.raw, ruleTag(rule));
+  const policy = policyOf(context, rule.policy);
+  const key = rule.key === null ? null : { id: rule.key, label: null };
+  const input = await ruleInput(context, policy, key, replacement, rule.sealedKey);
+  const { id, revision } = rule;
+  const { actor } = c.var.operator;
+  const { value } = await context.controlPlane.change((stub) =>
+    stub.replaceRule({ id, revision, input, actor }),
+  );
+  return answer(ruleView(value), 200, { ETag: ruleTag(value) });
+}
+
+/** 202 while the key's object has not confirmed it yet. */
+export async function deleteRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const rule = await ruleOf(context, c);
+  requireMatch(c.req.raw, ruleTag(rule));
+  const { id, revision } = rule;
+  const { actor } = c.var.operator;
+  const { isPending } = await context.controlPlane.change((stub) =>
+    stub.deleteRule({ id, revision, actor, note: null }),
+  );
+  if (isPending) return answer({ state: "pending" }, 202);
+  return new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
+}
+
+export async function readAudit(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { cursor, limit } = queryIn(c, pageEntries);
+  const page = await context.controlPlane.call((stub) =>
+    stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
+  );
+  const entries = page.items.map(auditView);
+  return answer({ entries, next: page.cursor }, 200, nextLink(c, page.cursor));
+}
+
+const acceptedTo = "the seq of an entry of the audit, or 0 for the state before the first one";
+const rollbackSchema = fields({
+  to: v.pipe(v.number(acceptedTo), v.safeInteger(acceptedTo), v.minValue(0, acceptedTo)),
+  note: endEntries.note,
+});
+
+export async function rollBack(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { to: toSeq, note: written } = parsed(rollbackSchema, await bodyOf(c));
+  const errors = new Errors();
+  const { note } = readEnd({ note: written }, [], context.clock.now(), errors);
+  if (errors.list.length > 0) throw fieldsRefused(errors.list);
+  const { actor } = c.var.operator;
+  const changed = context.controlPlane.change((stub) => stub.rollback({ toSeq, actor, note }));
+  const { value } = await changed.catch((error: unknown) => {
+    const isUnknown = error instanceof CallRefused && error.failure.kind === "unknown-rule";
+    throw isUnknown ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
+  });
+  return answer({ rules: value.map((rule) => ruleView(rule)) });
+}

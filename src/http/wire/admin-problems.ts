@@ -1,0 +1,139 @@
+/** The problems of the admin API. Like those of `problems.ts`, none contains a key, a token or an address. */
+import type { Problem } from "./problems.ts";
+import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
+
+export interface AdminFailures {
+  /** Neither a valid token nor a valid Access JWT. */
+  "operator-unknown": { readonly hasTokens: boolean; readonly isGiven: boolean };
+  "operator-not-permitted": { readonly right: string; readonly via: "token" | "access" };
+  "cross-site": object;
+  "attempts-exceeded": { readonly retryAfterMs: number };
+  "access-unavailable": object;
+  "control-plane-missing": object;
+  "control-plane-silent": object;
+  "unknown-rule": object;
+  "unknown-key": object;
+  "precondition-required": object;
+  /** `etag` is that of the current state. */
+  "precondition-failed": { readonly etag: string };
+  "idempotency-key-reused": object;
+  "rules-full": { readonly most: number };
+  "upgrade-required": object;
+  "ticket-invalid": object;
+}
+
+/** `WWW-Authenticate` (RFC 6750, section 3). */
+const challenge = (error: string): Readonly<Record<string, string>> => ({
+  "WWW-Authenticate": `Bearer realm="headgate admin"${error}`,
+});
+
+const invalid = ', error="invalid_token"';
+
+const unauthorized = (detail: string, error: string): Problem => ({
+  status: 401,
+  title: "Unauthorized",
+  detail,
+  headers: challenge(error),
+});
+
+const forbidden = (detail: string): Problem => ({ status: 403, title: "Forbidden", detail });
+const notFound = (detail: string): Problem => ({ status: 404, title: "Not Found", detail });
+
+const unavailable = (detail: string, headers: Problem["headers"] = {}): Problem => ({
+  status: 503,
+  title: "Service Unavailable",
+  detail,
+  headers,
+});
+
+export const adminProblems: {
+  readonly [Kind in keyof AdminFailures]: (failure: AdminFailures[Kind]) => Problem;
+} = {
+  "operator-unknown": ({ hasTokens, isGiven }) =>
+    unauthorized(
+      hasTokens
+        ? `The bearer token is ${isGiven ? "invalid" : "missing"}. Send a token from ADMIN_TOKENS: Authorization: Bearer <token>.`
+        : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.",
+      isGiven ? invalid : "",
+    ),
+
+  "operator-not-permitted": ({ right, via }) => ({
+    ...forbidden(
+      via === "token"
+        ? `The token lacks the right "${right}": its "may" in ADMIN_TOKENS does not list it.`
+        : `Access identities have the right "${right}" only if REVEAL is "admins".`,
+    ),
+    headers: challenge(', error="insufficient_scope"'),
+  }),
+
+  "cross-site": () =>
+    forbidden(
+      "With Cloudflare Access, requests that change something and WebSockets must have Sec-Fetch-Site: same-origin.",
+    ),
+
+  "attempts-exceeded": ({ retryAfterMs }) => ({
+    status: 429,
+    title: "Too Many Requests",
+    detail: `Too many requests with invalid credentials from this address. Retry in ${retryAfterSeconds(retryAfterMs)} s.`,
+    headers: retryAfterField(retryAfterMs),
+  }),
+
+  "access-unavailable": () =>
+    unavailable("The keys of Cloudflare Access could not be fetched. Retry in 5 seconds.", {
+      "Retry-After": "5",
+    }),
+
+  "control-plane-missing": () =>
+    unavailable(
+      "The admin API has credentials, but the binding CONTROL_PLANE is missing in wrangler.toml.",
+    ),
+
+  "control-plane-silent": () =>
+    unavailable(
+      "The control plane did not answer in time. A change may have been made. Retry in 2 seconds.",
+      { "Retry-After": "2" },
+    ),
+
+  "unknown-rule": () => notFound("There is no rule with this id."),
+
+  "unknown-key": () =>
+    notFound("There is no key with this id. An id has 43 characters of base64url."),
+
+  "precondition-required": () => ({
+    status: 428,
+    title: "Precondition Required",
+    detail: "The request must have If-Match with the ETag of the state that it changes.",
+  }),
+
+  "precondition-failed": ({ etag }) => ({
+    status: 412,
+    title: "Precondition Failed",
+    detail: "The state has changed since it was read. Read it again, then repeat the change.",
+    headers: { ETag: etag },
+  }),
+
+  "idempotency-key-reused": () => ({
+    status: 422,
+    title: "Unprocessable Content",
+    detail: "This Idempotency-Key was used for a request with another body.",
+  }),
+
+  "rules-full": ({ most }) => ({
+    status: 409,
+    title: "Conflict",
+    detail: `There are ${most} rules already, which is the maximum. Delete a rule first.`,
+  }),
+
+  "upgrade-required": () => ({
+    status: 426,
+    title: "Upgrade Required",
+    detail: "The tail is a WebSocket.",
+    headers: { Connection: "Upgrade", Upgrade: "websocket" },
+  }),
+
+  "ticket-invalid": () =>
+    unauthorized(
+      "The ticket is unknown, used or expired. Get a new one with POST /api/tail/ticket.",
+      invalid,
+    ),
+};
