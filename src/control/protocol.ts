@@ -355,6 +355,8 @@ export interface ControlPlaneMethods {
   sealedKey(policy: string, key: string): string | null;
   /** Prometheus text exposition format. */
   metrics(): string;
+  /** Notes that a console is open: for 15 s, beats are due every second. */
+  watch(): void;
   /** A ticket for one WebSocket of the tail, valid for 30 s. */
   ticket(actor: Actor): { readonly ticket: string; readonly expiresAtMs: number };
 }

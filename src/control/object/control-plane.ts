@@ -3,8 +3,10 @@
  * control.ts, which tests also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
+import { alertSettings } from "../../config/index.ts";
 import { platformClock } from "../../limiter/clock.ts";
 import type {
+  Actor,
   AuditEntry,
   BeatCall,
   BeatReply,
@@ -20,27 +22,37 @@ import type {
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
+  Statistics,
+  StatisticsQuery,
+  TopKey,
+  TopQuery,
 } from "../protocol.ts";
 import { Control } from "./control.ts";
 import { pushTo } from "./push.ts";
+import type { Dataset } from "./statistics-export.ts";
+import { StatisticsIntake } from "./statistics-intake.ts";
+import { hibernatingSockets } from "./tail.ts";
 
-export class ControlPlane
-  extends DurableObject<Env>
-  implements Omit<ControlPlaneMethods, "statistics" | "top" | "metrics" | "ticket">
-{
+export class ControlPlane extends DurableObject<Env> implements ControlPlaneMethods {
   readonly #control: Control;
+  readonly #intake: StatisticsIntake;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
+    const bindings: Env & { readonly ANALYTICS?: Dataset } = env;
+    const intake = {
+      alerts: alertSettings({ ...env }),
+      dataset: bindings.ANALYTICS ?? null,
+      sockets: hibernatingSockets(ctx),
+      waitUntil: (work: Promise<unknown>) => ctx.waitUntil(work),
+    };
+    this.#intake = new StatisticsIntake(ctx.storage, intake, platformClock.now());
     this.#control = new Control({
       storage: ctx.storage,
       clock: platformClock,
       push: pushTo(env.RATE_LIMITER),
       randomId: () => crypto.randomUUID().slice(0, 8),
-      recorder: {
-        recordBeat: () => ({ storedSeq: 0, isWatched: false, isTailed: false }),
-        tasks: [],
-      },
+      recorder: this.#intake,
     });
   }
 
@@ -89,7 +101,42 @@ export class ControlPlane
   }
 
   sealedKey(policy: string, key: string): string | null {
-    return this.#control.sealedKey(policy, key);
+    const { statistics } = this.#intake;
+    const sealed = this.#control.sealedKey(policy, key);
+    return sealed ?? statistics.sealedKey(policy, key, platformClock.now());
+  }
+
+  statistics(query: StatisticsQuery): Statistics {
+    return this.#intake.statistics.statistics(query, platformClock.now());
+  }
+
+  top(query: TopQuery): readonly TopKey[] {
+    return this.#intake.statistics.top(query, platformClock.now());
+  }
+
+  metrics(): string {
+    return this.#intake.metrics(this.#control.rulesMetrics(), platformClock.now());
+  }
+
+  watch(): void {
+    this.#intake.tail.watch(platformClock.now());
+  }
+
+  ticket(_actor: Actor): ReturnType<ControlPlaneMethods["ticket"]> {
+    return this.#intake.tail.ticket(platformClock.now());
+  }
+
+  /** Opens a WebSocket of the tail. */
+  override fetch(request: Request): Response {
+    return this.#intake.tail.open(request, platformClock.now());
+  }
+
+  override webSocketMessage(socket: WebSocket): void {
+    this.#intake.tail.received(socket);
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): void {
+    this.#intake.tail.closed(socket, code);
   }
 
   override alarm(): Promise<void> {

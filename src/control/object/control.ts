@@ -19,6 +19,7 @@ import type {
 } from "../protocol.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
+import type { RulesMetrics } from "./metrics.ts";
 import { Outbox, type Push } from "./outbox.ts";
 import { Retention } from "./retention.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
@@ -51,6 +52,7 @@ export class Control {
   readonly #deployments: Deployments;
   readonly #outbox: Outbox;
   readonly #scheduler: Scheduler;
+  #counted: Pick<RulesMetrics, "version" | "rules" | "pendingRules"> | null = null;
 
   constructor({ storage, clock, push, randomId, recorder }: ControlParts) {
     const nowMs = clock.now();
@@ -144,6 +146,23 @@ export class Control {
   sealedKey(policy: string, key: string): string | null {
     const rules = this.#book.rules.ofSet({ policy, key });
     return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? null;
+  }
+
+  /** The part of the metrics that concerns rules and deployments. */
+  rulesMetrics(): RulesMetrics {
+    const nowMs = this.#tidied();
+    const version = this.#book.audit.lastSeq;
+    // Counting reads every rule, and reads cost: a scrape counts again only after a change.
+    if (this.#counted?.version !== version || this.#counted.pendingRules > 0) {
+      const counts = this.#book.rules.counts();
+      this.#counted = {
+        version,
+        rules: counts.map(({ policy, kind, rules: count }) => ({ policy, kind, count })),
+        pendingRules: counts.reduce((sum, { pending }) => sum + pending, 0),
+      };
+    }
+    const policies = this.#deployments.policies(nowMs);
+    return { ...this.#counted, policies, epochMs: this.#meta.epoch };
   }
 
   alarm(): Promise<void> {

@@ -85,6 +85,12 @@ export class Deployments {
     return this.#recent(nowMs).flatMap(([, { policies }]) => policies.get(policy)?.objects ?? []);
   }
 
+  /** The policies of recent deployments. One that several have is that of the deployment that sent the last beat. */
+  policies(nowMs: number): PolicyInfo[] {
+    const recent = this.#recent(nowMs).toSorted(([, a], [, b]) => a.seenAtMs - b.seenAtMs);
+    return [...new Map(recent.flatMap(([, { policies }]) => [...policies])).values()];
+  }
+
   /** Whether no recent deployment applies the rule. */
   isOrphan({ policy, secretId }: Rule, nowMs: number): boolean {
     const recent = this.#recent(nowMs);

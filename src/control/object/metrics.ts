@@ -2,9 +2,7 @@
 import { latencyBoundsMs, outcomeNames, type PolicyInfo } from "../protocol.ts";
 import type { Tally } from "./statistics-tally.ts";
 
-export interface MetricsInput {
-  /** Counts that never decrease. */
-  readonly totals: Tally;
+export interface RulesMetrics {
   readonly policies: readonly PolicyInfo[];
   /** Live rules by policy and kind. */
   readonly rules: readonly {
@@ -16,6 +14,11 @@ export interface MetricsInput {
   readonly epochMs: number;
   /** The number of the last change. */
   readonly version: number;
+}
+
+export interface MetricsInput extends RulesMetrics {
+  /** Counts that never decrease. */
+  readonly totals: Tally;
   /** Null before the first beat. */
   readonly lastBeatMs: number | null;
 }

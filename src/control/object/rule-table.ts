@@ -48,6 +48,15 @@ export class RuleTable {
     return row?.rules ?? 0;
   }
 
+  /** The number of rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
+  counts(): { policy: string; kind: string; rules: number; pending: number }[] {
+    return this.#sql
+      .exec<{ policy: string; kind: string; rules: number; pending: number }>(
+        "SELECT policy, kind, COUNT(*) AS rules, SUM(applied_at IS NULL) AS pending FROM rules GROUP BY policy, kind",
+      )
+      .toArray();
+  }
+
   /** When the first rule expires, or earlier; null when none does. */
   get nextExpiryMs(): number | null {
     if (this.#nextExpiryMs === undefined) {

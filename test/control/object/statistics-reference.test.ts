@@ -3,7 +3,7 @@
  * moment and the storage fails at times.
  */
 import * as fc from "fast-check";
-import { expect, it, vi } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import {
   outcomeNames,
@@ -13,6 +13,8 @@ import {
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { forAll } from "../../for-all.ts";
 import { beat, counts } from "./batches.ts";
+
+afterEach(() => vi.restoreAllMocks());
 
 const startMs = Date.UTC(2026, 10, 22, 10, 58);
 const hourMs = 3_600_000;

@@ -1,0 +1,86 @@
+/** Statistics, metrics and the tail of the control plane object on the platform, over hibernation and restarts. */
+import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import type { TailMessage } from "../../../src/control/protocol.ts";
+import { batch, beat, denial } from "./batches.ts";
+
+let objects = 0;
+const controlPlane = () => env.CONTROL_PLANE.getByName(`statistics ${objects++}`);
+
+const actor = { name: "alice", via: "token" } as const;
+
+const policies = [
+  {
+    name: "api",
+    mode: "enforce",
+    objects: { shards: null, locationHint: null, jurisdiction: null },
+    limits: [{ name: "api", limit: 100, windowMs: 60_000 }],
+  },
+] as const;
+
+type Stub = ReturnType<typeof controlPlane>;
+
+const openTail = async (stub: Stub, ticket: string): Promise<Response> =>
+  stub.fetch(`https://control-plane/tail?ticket=${ticket}`, { headers: { Upgrade: "websocket" } });
+
+it("counts are stored in rows, and metrics and queries show them after a restart", async () => {
+  const stub = controlPlane();
+  const reply = await stub.beat(beat([batch(1, 5)], { policies }));
+  expect(reply).toMatchObject({ storedSeq: 1, isWatched: false, isTailed: false });
+  await evictDurableObject(stub);
+  const metrics = await stub.metrics();
+  expect(metrics).toContain('headgate_decisions_total{policy="api",outcome="allowed"} 5\n');
+  expect(metrics).toContain('headgate_limit{policy="api",limit="api"} 100\n');
+  const nowMs = Date.now();
+  const { points } = await stub.statistics({
+    fromMs: nowMs - 120_000,
+    toMs: nowMs + 1,
+    stepMs: 60_000,
+  });
+  expect(points).toMatchObject([{ policy: "api", outcomes: { allowed: 5 } }]);
+});
+
+it("a ticket opens one WebSocket, which receives the denials of beats after hibernation", async () => {
+  const stub = controlPlane();
+  const { ticket } = await stub.ticket(actor);
+  const { status, webSocket: socket } = await openTail(stub, ticket);
+  expect(status).toBe(101);
+  const second = await openTail(stub, ticket);
+  expect([second.status, await second.text()]).toEqual([
+    403,
+    "the ticket is unknown, used or expired",
+  ]);
+  const messages: string[] = [];
+  const received = (count: number): Promise<void> =>
+    new Promise((resolve) => {
+      socket?.addEventListener("message", ({ data }) => {
+        messages.push(String(data));
+        if (messages.length === count) resolve();
+      });
+    });
+  const both = received(2);
+  socket?.accept();
+  await evictDurableObject(stub);
+  expect(await stub.beat(beat([], { tail: [denial()] }))).toMatchObject({
+    isWatched: true,
+    isTailed: true,
+  });
+  socket?.send("ping");
+  await both;
+  const message = JSON.parse(messages.find((text) => text !== "pong") ?? "") as TailMessage;
+  expect(message.entries).toMatchObject([{ policy: "api", outcome: "denied", key: "key" }]);
+  expect(messages).toContain("pong");
+  const closed = new Promise<number>((resolve) => {
+    socket?.addEventListener("close", ({ code }) => resolve(code));
+  });
+  socket?.close(1_000);
+  expect(await closed).toBe(1_000);
+  expect(await stub.beat(beat([]))).toMatchObject({ isWatched: false, isTailed: false });
+});
+
+it("a console that reads gets beats every second", async () => {
+  const stub = controlPlane();
+  await stub.watch();
+  expect(await stub.beat(beat([]))).toMatchObject({ isWatched: true, isTailed: false });
+});

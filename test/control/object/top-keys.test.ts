@@ -1,0 +1,119 @@
+/** The most denied keys and the greatest spenders of the last day, and their sealed names. */
+import { expect, it } from "vitest";
+import { StatisticsStore } from "../../../src/control/object/statistics.ts";
+import type { PolicyCounts, TopKey } from "../../../src/control/protocol.ts";
+import { MemorySql } from "../../fakes/memory-sql.ts";
+import { beat, counts, denial } from "./batches.ts";
+
+const startMs = Date.UTC(2026, 10, 22, 10);
+const hourMs = 3_600_000;
+
+function world(storage = new MemorySql()) {
+  const store = new StatisticsStore(storage, startMs);
+  let seq = 0;
+  const record = (nowMs: number, policies: Record<string, Partial<PolicyCounts>>): void => {
+    const all = Object.entries(policies).map(([policy, each]) => [policy, counts(each)] as const);
+    const batch = { seq: ++seq, agoMs: 0, policies: Object.fromEntries(all), originFailures: 0 };
+    store.record(beat([batch], { isolate: String(startMs) }), nowMs);
+  };
+  return { storage, store, record };
+}
+
+const key = (name: string, count: number, others: Partial<TopKey> = {}): TopKey => ({
+  key: name,
+  count,
+  error: 0,
+  ...others,
+});
+
+const denied = { policy: "api", by: "denied", limit: 10 } as const;
+
+it("denied keys and spenders of each policy are lists of their own", () => {
+  const { store, record } = world();
+  record(startMs, {
+    api: { topDenied: [key("a", 3)], topSpenders: [key("b", 40), key("a", 5)] },
+    login: { topDenied: [key("c", 1)] },
+  });
+  expect(store.top(denied, startMs)).toEqual([key("a", 3)]);
+  expect(store.top({ ...denied, by: "cost" }, startMs)).toEqual([key("b", 40), key("a", 5)]);
+  expect(store.top({ ...denied, by: "cost", limit: 1 }, startMs)).toEqual([key("b", 40)]);
+  expect(store.top({ ...denied, policy: "login" }, startMs)).toEqual([key("c", 1)]);
+  expect(store.top({ ...denied, policy: "none" }, startMs)).toEqual([]);
+});
+
+it("the lists are those of the last 24 hours, also after a restart", () => {
+  const { storage, record } = world();
+  for (let hour = 0; hour <= 30; hour++) {
+    record(startMs + hour * hourMs, { api: { topDenied: [key("all", 1), key(`at ${hour}`, 1)] } });
+  }
+  const { store } = world(storage);
+  const [first, ...others] = store.top({ ...denied, limit: 100 }, startMs + 30 * hourMs);
+  expect(first).toEqual(key("all", 24));
+  expect(others.map(({ key: name }) => name).toSorted()).toEqual(
+    Array.from({ length: 24 }, (_, index) => `at ${index + 7}`).toSorted(),
+  );
+});
+
+it("an hour and a policy take one row, which is overwritten a day later", () => {
+  const { storage, record } = world();
+  for (let hour = 0; hour <= 50; hour++) {
+    record(startMs + hour * hourMs, { api: { topDenied: [key("a", 1)] }, login: {} });
+  }
+  expect(storage.sql.exec("SELECT * FROM top_keys").toArray()).toHaveLength(2 * 24);
+});
+
+it("the error of a key covers what the lists of isolates left out", () => {
+  const { store, record } = world();
+  record(startMs, { api: { topDenied: [key("a", 100)], mostOtherDenied: 7 } });
+  record(startMs + 1, { api: { topDenied: [key("b", 50, { error: 2 })] } });
+  expect(store.top(denied, startMs)).toEqual([key("a", 100), key("b", 57, { error: 9 })]);
+});
+
+it("the newest sealed name of a key is shown, and kept over a restart", () => {
+  const { storage, record } = world();
+  record(startMs, { api: { topDenied: [key("a", 3, { sealed: "old" }), key("b", 1)] } });
+  record(startMs + hourMs, { api: { topSpenders: [key("a", 3, { sealed: "new" })] } });
+  const { store } = world(storage);
+  const nowMs = startMs + hourMs;
+  expect(store.top(denied, nowMs)).toEqual([key("a", 3, { sealed: "new" }), key("b", 1)]);
+  expect(store.sealedKey("api", "a", nowMs)).toBe("new");
+  expect([store.sealedKey("api", "b", nowMs), store.sealedKey("login", "a", nowMs)]).toEqual([
+    null,
+    null,
+  ]);
+});
+
+it("a sealed name is gone from queries and from storage within 24 hours", () => {
+  const { storage, store, record } = world();
+  record(startMs, { api: { topDenied: [key("a", 3, { sealed: "a secret name" })] } });
+  expect(store.sealedKey("api", "a", startMs + 23 * hourMs)).toBe("a secret name");
+  expect(store.sealedKey("api", "a", startMs + 24 * hourMs)).toBeNull();
+  for (let due = store.dueAtMs(); due !== null && due <= startMs + 24 * hourMs;) {
+    store.run(due);
+    due = store.dueAtMs();
+  }
+  const rows = ["statistics", "top_keys", "minutes", "hours"].flatMap((table) =>
+    storage.sql.exec(`SELECT * FROM ${table}`).toArray(),
+  );
+  expect(JSON.stringify(rows)).not.toContain("a secret name");
+});
+
+it("the sealed name of a key in the tail is known without any list", () => {
+  const { store } = world();
+  const tail = [denial({ key: "t", sealed: "of the tail" }), denial({ key: "u" })];
+  store.record(beat([], { tail }), startMs);
+  expect(store.sealedKey("api", "t", startMs)).toBe("of the tail");
+  expect(store.sealedKey("api", "u", startMs)).toBeNull();
+});
+
+it("at most 512 sealed names of an hour and policy are kept, and none that is too long", () => {
+  const { store, record } = world();
+  const topDenied = Array.from({ length: 600 }, (_, index) =>
+    key(`k${index}`, 1, { sealed: index === 599 ? "x".repeat(1_025) : `s${index}` }),
+  );
+  record(startMs, { api: { topDenied } });
+  const known = topDenied.filter(({ key: name }) => store.sealedKey("api", name, startMs) !== null);
+  expect(known).toHaveLength(512);
+  expect(store.sealedKey("api", "k598", startMs)).toBe("s598");
+  expect(store.sealedKey("api", "k599", startMs)).toBeNull();
+});
