@@ -35,6 +35,10 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "New keys per second, with one object per key and with shards.",
     run: () => import("./first-seen.ts"),
   },
+  overhead: {
+    about: "Time that statistics add to a decision. Fails at 1 µs or more.",
+    run: () => import("./overhead.ts"),
+  },
   memory: {
     about: "Heap of one isolate with 32 busy shards. Fails above 128 MB.",
     run: () => import("./memory.ts"),

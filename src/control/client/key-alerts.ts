@@ -6,6 +6,7 @@ import type { KeyAlert } from "../protocol.ts";
 /** The greatest first. */
 const percents = [100, 90, 80] as const;
 
+/** For each limit. */
 const mostPassed = 1_024;
 const mostAlerts = 64;
 
@@ -17,8 +18,8 @@ interface Passed {
 
 export class KeyAlerts {
   readonly #policies: ReadonlySet<string>;
-  /** By policy, key and limit. */
-  readonly #passed = new BoundedMap<Passed>(mostPassed);
+  /** By policy and limit, then by key: a name of all three would have to be built for each decision. */
+  readonly #passed = new Map<string, Map<string, BoundedMap<Passed>>>();
   #alerts: KeyAlert[] = [];
 
   constructor(policies: ReadonlySet<string>) {
@@ -29,21 +30,31 @@ export class KeyAlerts {
     return this.#policies.has(policy);
   }
 
-  /** Notes the greatest percentage that a key has newly passed of each limit: once until its usage has gone. */
+  /**
+   * Notes the greatest percentage that a key has newly passed of each limit: once until its usage has gone. While the next
+   * beat is full, nothing is noted, so that the key's next decision can note it for a later beat.
+   */
   note(policy: string, key: string, { limits }: Decision, nowMs: number): void {
     for (const limit of limits) {
+      if (this.#alerts.length >= mostAlerts) return;
       const percent = passedPercent(limit);
       if (percent === null) continue;
-      const name = `${policy} ${key} ${limit.name}`;
-      const known = this.#passed.get(name);
+      const passed = this.#passedOf(policy, limit.name);
+      const known = passed.get(key);
       const isNew = known === undefined || nowMs >= known.untilMs;
       if (!isNew && known.percent >= percent) continue;
       const untilMs = isNew ? nowMs + limit.resetAfterMs : known.untilMs;
-      this.#passed.set(name, { percent, untilMs });
-      if (this.#alerts.length < mostAlerts) {
-        this.#alerts.push({ policy, key, limit: limit.name, percent });
-      }
+      passed.set(key, { percent, untilMs });
+      this.#alerts.push({ policy, key, limit: limit.name, percent });
     }
+  }
+
+  #passedOf(policy: string, limit: string): BoundedMap<Passed> {
+    const limits = this.#passed.get(policy) ?? new Map<string, BoundedMap<Passed>>();
+    const passed = limits.get(limit) ?? new BoundedMap<Passed>(mostPassed);
+    if (limits.size === 0) this.#passed.set(policy, limits);
+    if (!limits.has(limit)) limits.set(limit, passed);
+    return passed;
   }
 
   /** Removes and returns the alerts since the last call, at most 64. */

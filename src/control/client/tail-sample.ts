@@ -17,23 +17,21 @@ const mostSampled = 20;
 export class TailSample {
   #denials: SampledDenial[] = [];
   readonly #counts = new Map<string, number>();
+  /** The greatest of `#counts`. */
+  #most = 0;
 
   /** Whether `add` would change the sample: in a flood, most denials need not be described. */
   wants(policy: string): boolean {
-    return this.#denials.length < mostSampled || this.#crowded(policy) !== null;
+    return this.#denials.length < mostSampled || this.#most > (this.#counts.get(policy) ?? 0) + 1;
   }
 
   add(denial: SampledDenial): void {
     const { policy } = denial;
-    if (this.#denials.length >= mostSampled) {
-      const crowded = this.#crowded(policy);
-      if (crowded === null) return;
-      const last = this.#denials.findLastIndex((each) => each.policy === crowded);
-      this.#denials.splice(last, 1);
-      this.#counts.set(crowded, (this.#counts.get(crowded) ?? 0) - 1);
-    }
+    if (!this.wants(policy)) return;
+    if (this.#denials.length >= mostSampled) this.#dropCrowded();
     this.#denials.push(denial);
     this.#counts.set(policy, (this.#counts.get(policy) ?? 0) + 1);
+    this.#most = Math.max(...this.#counts.values());
   }
 
   /** Removes and returns the sample. */
@@ -41,19 +39,16 @@ export class TailSample {
     const denials = this.#denials;
     this.#denials = [];
     this.#counts.clear();
+    this.#most = 0;
     return denials;
   }
 
-  /** The policy with the most denials, if it has at least two more than this one. */
-  #crowded(policy: string): string | null {
-    const own = this.#counts.get(policy) ?? 0;
-    let most = own + 1;
-    let crowded: string | null = null;
-    for (const [name, count] of this.#counts) {
-      if (count <= most) continue;
-      most = count;
-      crowded = name;
-    }
-    return crowded;
+  /** Drops the last denial of the policy with the most. */
+  #dropCrowded(): void {
+    const last = this.#denials.findLastIndex(
+      ({ policy }) => this.#counts.get(policy) === this.#most,
+    );
+    const [dropped] = this.#denials.splice(last, 1);
+    if (dropped !== undefined) this.#counts.set(dropped.policy, this.#most - 1);
   }
 }

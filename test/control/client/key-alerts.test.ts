@@ -65,4 +65,13 @@ describe("key alerts", () => {
     for (let number = 0; number < 10_000; number++) note(each, 0, 0, 100, `k${number}`);
     expect(each.drain()).toHaveLength(64);
   });
+
+  it("a key that found the beat full has its alert in a later beat", () => {
+    const each = alerts();
+    for (let number = 0; number < 64; number++) note(each, 0, 0, 100, `k${number}`);
+    note(each, 0, 0, 100, "late");
+    expect(each.drain().map(({ key }) => key)).not.toContain("late");
+    note(each, 0, 0, 100, "late");
+    expect(each.drain().map(({ key }) => key)).toEqual(["late"]);
+  });
 });

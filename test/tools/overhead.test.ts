@@ -1,0 +1,31 @@
+/** The figures of `npm run bench -- overhead`. */
+import { expect, it } from "vitest";
+import type { MeasuredOverhead } from "./overhead/loads.ts";
+import { medianOf, overheadOf, overheadRow } from "./overhead/table.ts";
+
+const measured: MeasuredOverhead = {
+  roundNs: {
+    off: [100, 200, 900],
+    "off again": [110, 190, 900],
+    on: [150, 250, 930],
+    all: [400, 500, 1_200],
+  },
+  deniedShare: 0.25,
+  batchMs: [1],
+};
+
+it("the median is the value in the middle", () => {
+  expect(medianOf([3, 1, 2])).toBe(2);
+  expect(medianOf([5])).toBe(5);
+});
+
+it("the overhead is the median of the differences within a round, so slow rounds do not count twice", () => {
+  expect(overheadOf(measured, "on")).toBe(50);
+  expect(overheadOf(measured, "all")).toBe(300);
+  expect(overheadOf(measured, "off again")).toBe(0);
+});
+
+it("a row has the load, the share of denials, the medians and the differences", () => {
+  const figures = ["200", "190", "250", "500", "0", "50", "300"];
+  expect(overheadRow("mixed", measured)).toEqual(["mixed", "25.00 %", ...figures]);
+});
