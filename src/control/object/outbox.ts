@@ -5,6 +5,7 @@
 import { compareVersions, type ObjectSettings, type RulesVersion } from "../../config/index.ts";
 import type { Clock } from "../../limiter/clock.ts";
 import { errorText, report } from "../../observability/events.ts";
+import { withDeadline } from "../../limiter/object-calls.ts";
 import { objectId, objectLocation, type ObjectLocation } from "../../limiter/object-location.ts";
 import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
@@ -100,7 +101,8 @@ export class Outbox implements Task {
    */
   async deliver(sets: readonly SetName[]): Promise<boolean> {
     const first = sets.slice(0, pushedAtOnce);
-    await within(this.#parts.clock, answeredWithinMs, this.#pushAll(first));
+    // Pushes that take longer go on, and the answer says that they are pending.
+    await withDeadline(this.#parts.clock, this.#pushAll(first), answeredWithinMs).catch(() => null);
     return sets.every((set) => this.isConfirmed(set));
   }
 
@@ -178,8 +180,7 @@ export class Outbox implements Task {
       this.#parts.push(location, key, policy, rules, version),
     );
     try {
-      const replies = await within(clock, pushTimeoutMs, Promise.all(pushes));
-      if (replies === null) return `no answer within ${pushTimeoutMs} ms`;
+      const replies = await withDeadline(clock, Promise.all(pushes), pushTimeoutMs);
       return this.#take(replies, set, version);
     } catch (error) {
       return errorText(error);
@@ -233,18 +234,3 @@ export class Outbox implements Task {
 }
 
 const idOf = ({ policy, key }: SetName): string => JSON.stringify([policy, key]);
-
-/** The result of `work`; null if it takes longer than `ms`. */
-async function within<Result>(
-  { after }: Clock,
-  ms: number,
-  work: Promise<Result>,
-): Promise<Result | null> {
-  const { promise: timeout, resolve } = Promise.withResolvers<null>();
-  const cancel = after(ms, () => resolve(null));
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    cancel();
-  }
-}

@@ -18,6 +18,8 @@ export interface Task {
 const afterFailureMs = 60_000;
 /** The platform may lose an alarm that its handler sets for the present instant. */
 const leastDelayMs = 1;
+/** An alarm that is overdue for so long is set again. */
+const lostAfterMs = 60_000;
 
 export class Scheduler {
   readonly #storage: ControlStorage;
@@ -36,13 +38,19 @@ export class Scheduler {
 
   /** Ensures that the alarm comes when the next work is due. Call this after each change that may make work due. */
   async ensure(): Promise<void> {
-    const dueAtMs = this.#nextDueAtMs();
-    if (dueAtMs === null) return;
+    if (this.#nextDueAtMs() === null) return;
     try {
-      this.#alarmAtMs ??= await this.#storage.getAlarm();
+      if (this.#alarmAtMs === undefined) {
+        const storedMs = await this.#storage.getAlarm();
+        // Another call may have set the alarm meanwhile.
+        this.#alarmAtMs ??= storedMs;
+      }
+      const nowMs = this.#clock.now();
+      const dueAtMs = this.#nextDueAtMs();
       const known = this.#alarmAtMs;
-      if (known !== null && known <= dueAtMs) return;
-      const alarmAtMs = Math.max(dueAtMs, this.#clock.now() + leastDelayMs);
+      const isSet = known !== null && known > nowMs - lostAfterMs;
+      if (dueAtMs === null || (isSet && known <= dueAtMs)) return;
+      const alarmAtMs = Math.max(dueAtMs, nowMs + leastDelayMs);
       this.#alarmAtMs = alarmAtMs;
       await this.#storage.setAlarm(alarmAtMs);
     } catch (error) {
