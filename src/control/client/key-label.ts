@@ -1,7 +1,8 @@
 /** Plain keys as operators read them: the parts with their values, without what is a secret in itself. */
 import { type KeyPart, partName, type PlainKey } from "../../config/index.ts";
 
-const longestLabel = 256;
+/** Sealed, it has at most 1,024 characters, which is as much as the control plane stores. */
+const longestLabel = 240;
 
 /** Such as `ip=203.0.113.7, header:x-user=a`. */
 export function labelOf({ parts, values, tenant = null }: PlainKey): string {

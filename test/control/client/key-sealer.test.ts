@@ -81,10 +81,12 @@ describe("the label of a key", () => {
     expect(labelOf(plain)).toBe("tenant=acme, ip=203.0.113.7");
   });
 
-  it("a label has at most 256 characters", () => {
+  it("a label has at most 240 characters, and at most 1,024 when it is sealed", async () => {
     const label = labelOf(plainKey("header:x-user", "a".repeat(1_000)));
-    expect(label).toHaveLength(256);
+    expect(label).toHaveLength(240);
     expect(label.endsWith("a…")).toBe(true);
+    const wide = labelOf(plainKey("header:x-user", "あ".repeat(1_000)));
+    expect((await sealer.seal("p", "k", wide)).length).toBeLessThanOrEqual(1_024);
   });
 
   it("a key of more than 1,024 characters is too long to be kept", () => {
