@@ -30,9 +30,6 @@ type MetricType = "counter" | "gauge" | "histogram";
 /** The modes of `headgate_fallback_decisions_total`, which are those of `onError`. */
 const fallbackModes = ["local", "open", "closed"] as const;
 
-/** The content type of `metricsText`. */
-export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
-
 export function metricsText(input: MetricsInput): string {
   const { totals, policies, rules, pendingRules, epochMs, version, lastBeatMs } = input;
   const names = [...new Set([...policies.map(({ name }) => name), ...totals.policies])].toSorted();
