@@ -75,6 +75,18 @@ describe("policy rules that an object knows and the isolate does not", () => {
     expect(app.forwarded).toEqual([]);
   });
 
+  it("a preflight is decided again when the look for a ban is stale, and charged once", async () => {
+    const app = new TestApp([
+      { name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } },
+    ]);
+    app.setPolicyRules("p", [{ kind: "limits", limits: "1/minute" }]);
+    const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
+    const response = await app.send("/", { method: "OPTIONS", headers });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("RateLimit")).toMatch(/^"headgate.preflights";r=599;/);
+    expect(app.callNames()).toEqual(["check", "look", "refund", "check", "look"]);
+  });
+
   it("the limits of /check on its own calls follow the rules", async () => {
     const app = new TestApp([
       { name: "p", limits: "9/minute" },

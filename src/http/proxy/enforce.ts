@@ -115,8 +115,7 @@ async function chargePolicies(
 ): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
   const announced = await resolveAnnounced(options);
-  dryRunDenials.push(...announced.blocked.filter(isDryRunDenial));
-  const blocked = announced.blocked.filter((denial) => !isDryRunDenial(denial));
+  const blocked = enforcedDenials(announced.blocked, dryRunDenials);
   if (blocked.length > 0) return denyByKey(blocked, options);
   const knownBans = runtime.bans.cached(announced.bannable);
   if (knownBans !== null) return denyByLimits(knownBans, options);
@@ -124,10 +123,8 @@ async function chargePolicies(
   const token = await readToken(policies, options);
   if (isFailure(token)) return problemResponse(token);
   const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims));
-  const keyDenials = resolutions.filter(isKeyDenial);
-  dryRunDenials.push(...keyDenials.filter(isDryRunDenial));
-  const denying = keyDenials.filter((denial) => !isDryRunDenial(denial));
-  if (denying.length > 0) return denyByKey(denying, options);
+  const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
+  if (keyDenials.length > 0) return denyByKey(keyDenials, options);
 
   const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
   const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
@@ -148,7 +145,15 @@ async function chargePolicies(
   return bans === null || isStale ? charged : denyByLimits(bans, options);
 }
 
-const isDryRunDenial = ({ policy }: KeyDenial): boolean => policy.isDryRun;
+/** The denials of enforced policies. Adds those of dry runs to `dryRunDenials`. */
+function enforcedDenials(
+  denials: readonly KeyDenial[],
+  dryRunDenials: KeyDenial[],
+): readonly KeyDenial[] {
+  if (denials.length === 0) return denials;
+  dryRunDenials.push(...denials.filter(({ policy }) => policy.isDryRun));
+  return denials.filter(({ policy }) => !policy.isDryRun);
+}
 
 /** Verifies the request's token if a policy uses claims. Dry runs ignore a token whose JSON is nested too deep. */
 async function readToken(

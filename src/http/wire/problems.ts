@@ -25,7 +25,7 @@ interface Failures extends AdminFailures {
   "key-missing": { readonly parts: readonly string[] };
   /** The key is banned. `violated` lists limits that are exceeded as well. */
   "abnormal-usage": { readonly violated: readonly string[]; readonly retryAfterMs: number | null };
-  /** The key is on a `deny` list. */
+  /** The key is on a `deny` list, or a key rule blocks it. */
   blocked: object;
   "reservations-full": { readonly retryAfterMs: number };
   "in-flight-full": object;

@@ -198,7 +198,7 @@ export class LimiterClient {
     const group = [spend];
     const reply = await callObject(caller, group, {
       name: "look",
-      timeoutMs: timeLeftOf(group, attempt, clock.now()),
+      ...timeLeftOf(group, attempt, clock.now()),
       send: (stub) => stub.look(callOf(group)),
     });
     if (reply === null) return local.look(spend);

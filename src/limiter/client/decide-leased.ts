@@ -2,7 +2,7 @@
 import { type DecisionContext, localSpend } from "./admission.ts";
 import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import { chargedSpend } from "./ruled-outcome.ts";
+import { chargedSpends } from "./ruled-outcome.ts";
 
 export class LeasedDecider {
   readonly #isolate: IsolateParts;
@@ -21,7 +21,7 @@ export class LeasedDecider {
     const { leases, localMeters } = this.#isolate;
     const spent = leases.spend(group, context);
     if (spent === null) return null;
-    const count = localMeters.count(group.flatMap((spend) => chargedSpend(spend, spent.outcomes)));
+    const count = localMeters.count(chargedSpends(group, spent.outcomes));
     if (context.provisionalMs === 0) count.book();
     void context.admission.add(
       localSpend({

@@ -28,7 +28,7 @@ import { objectLocation } from "../object-location.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
-import { chargedSpend } from "./ruled-outcome.ts";
+import { chargedSpends } from "./ruled-outcome.ts";
 import type { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** A settlement names no policy, so no policy's timeout applies. */
@@ -71,7 +71,7 @@ export class StrictDecider {
       ? await leases.check(group, context, late.settle)
       : await callObject(caller, group, {
           name: "check",
-          timeoutMs: timeLeftOf(group, attempt, calledAtMs),
+          ...timeLeftOf(group, attempt, calledAtMs),
           send: (stub) => stub.check(callOf(group, provisionalMs)),
           late,
         });
@@ -95,7 +95,7 @@ export class StrictDecider {
     const calledAtMs = clock.now();
     const replies = await callObject(caller, spends, {
       name: "check",
-      timeoutMs: timeLeftOf(spends, attempt, calledAtMs),
+      ...timeLeftOf(spends, attempt, calledAtMs),
       send: (stub) => stub.batch({ calls }),
       late: {
         waitUntil,
@@ -129,7 +129,7 @@ export class StrictDecider {
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
     const reply = await callObject(caller, group, {
       name: "reserve",
-      timeoutMs: timeLeftOf(group, attempt, clock.now()),
+      ...timeLeftOf(group, attempt, clock.now()),
       send: (stub) => stub.reserve(call),
       late,
     });
@@ -172,7 +172,8 @@ export class StrictDecider {
     seenKeyRules.note(group, reply.keyRules);
     const booked = bookedSpends(group, reply);
     const outcomes = outcomesOf(group, reply);
-    const count = localMeters.count(booked.flatMap(({ spend }) => chargedSpend(spend, outcomes)));
+    const spends = booked.map(({ spend }) => spend);
+    const count = localMeters.count(chargedSpends(spends, outcomes));
     if (context.provisionalMs === 0) count.book();
     await this.#add(booked, open(booked, count), context);
     reportDryRuns(group, outcomes);

@@ -118,7 +118,7 @@ export const isEventual = (group: readonly Spend[]): boolean =>
 export async function callObject<Reply>(
   caller: ObjectCaller,
   group: readonly Spend[],
-  call: Pick<Call<Reply>, "name" | "send" | "late"> & Partial<Pick<Call<Reply>, "timeoutMs">>,
+  call: Pick<Call<Reply>, "name" | "send" | "late"> & Partial<CallTime>,
 ): Promise<Reply | null> {
   const [first] = group;
   if (first === undefined) return null;
@@ -137,12 +137,18 @@ export function timeoutOf(group: readonly Spend[]): number {
   return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
 }
 
-/** The timeout of a call for the group, in milliseconds: a second attempt has less. */
-export const timeLeftOf = (
+/** The timeout of a call for the group: a second attempt has less time. */
+export function timeLeftOf(
   group: readonly Spend[],
   attempt: Attempt | null,
   nowMs: number,
-): number => attempt?.timeoutMs(timeoutOf(group), nowMs) ?? timeoutOf(group);
+): CallTime {
+  const wholeMs = timeoutOf(group);
+  const timeoutMs = attempt?.timeoutMs(wholeMs, nowMs) ?? wholeMs;
+  return { timeoutMs, isShortened: timeoutMs < wholeMs };
+}
+
+type CallTime = Pick<Call<unknown>, "timeoutMs" | "isShortened">;
 
 /** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
 export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {

@@ -175,7 +175,7 @@ export class Leases {
       name: "lease",
       location: lease.location,
       policies: group.map(({ policy }) => policy.name),
-      timeoutMs: timeLeftOf(group, attempt, calledAtMs),
+      ...timeLeftOf(group, attempt, calledAtMs),
       isBackground,
       send: (stub) => closeSlices(slices, stub.lease(call)),
       late: {

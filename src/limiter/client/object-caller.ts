@@ -36,6 +36,8 @@ export interface Call<Reply> {
   readonly send: (stub: Stub) => Promise<Reply>;
   /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
   readonly isRepeatable?: boolean;
+  /** Whether the timeout is shorter than that of the policies, so that a missed deadline is no sign of a fault. */
+  readonly isShortened?: boolean;
   /** Whether no decision waits for the reply. */
   readonly isBackground?: boolean;
   /** Handles a reply that arrives after the deadline. */
@@ -83,7 +85,8 @@ export class ObjectCaller {
       return inTime;
     } catch (error) {
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
-      this.#startCooldown(id);
+      const isTooLate = error instanceof DeadlineExceeded;
+      if (!isTooLate || call.isShortened !== true) this.#startCooldown(id);
       if (reply !== null) late?.waitUntil(reply.then(late.settle, () => undefined));
       const isRepeated = call.isRepeatable === true && isTransient(error);
       return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;

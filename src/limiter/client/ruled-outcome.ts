@@ -41,8 +41,19 @@ export function ruledOutcome(
   return { kind, policy, decision: { ...decision, ...change }, keyRule: rule.kind };
 }
 
-/** The spend with the limits that decided it; empty when a key rule allowed it without charge. */
-export function chargedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend | [] {
+/**
+ * The spends with the limits that decided them, without those that a key rule allowed without charge. Without rules they
+ * are the same list.
+ */
+export const chargedSpends = (
+  spends: readonly Spend[],
+  outcomes: readonly Outcome[],
+): readonly Spend[] =>
+  spends.every((spend) => chargedSpend(spend, outcomes) === spend)
+    ? spends
+    : spends.flatMap((spend) => chargedSpend(spend, outcomes));
+
+function chargedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend | readonly [] {
   const outcome = outcomes.find(({ policy }) => policy.name === spend.policy.name);
   if (outcome === undefined) return spend;
   if (isByKeyRule(outcome, "allow")) return [];
