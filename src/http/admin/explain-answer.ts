@@ -1,5 +1,5 @@
 /** The answer of `POST /api/keys/explain`: what would happen to a request of cost 1 now, and why. Plain data. */
-import type { FailureMode, PolicyMode, RulesVersion } from "../../config/index.ts";
+import type { FailureMode, Policy, PolicyMode, RulesVersion } from "../../config/index.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
 import type { AccountTerms, LimitDecision } from "../../strategies/index.ts";
 
@@ -88,6 +88,8 @@ export interface Explanation {
   /** Whether the key's object answered. If not, `onError` decides. */
   readonly hasObjectAnswered: boolean;
   readonly onError: FailureMode;
+  /** Unless it is strict, isolates decide some requests by themselves, and the object learns of them later. */
+  readonly consistency: Policy["consistency"]["kind"];
   /** The outcome of a request of cost 1. */
   readonly allowed: boolean;
   readonly reason: ExplainedReason;

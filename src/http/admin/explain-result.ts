@@ -4,6 +4,7 @@
  * outcome is that of `onError`, as for a request.
  */
 import type { Policy } from "../../config/index.ts";
+import type { RulesAdopter } from "../../limiter/client/attempt.ts";
 import { outcomesOf } from "../../limiter/client/key-group.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import { allows, denialReason, type Outcome } from "../../limiter/client/outcome.ts";
@@ -39,7 +40,9 @@ import {
 import { explanationText } from "./explain-text.ts";
 
 export interface ExplainContext {
-  readonly runtime: Pick<Runtime, "policies" | "partitions" | "limiter" | "control">;
+  readonly runtime: Pick<Runtime, "policies" | "partitions" | "limiter"> & {
+    readonly control: RulesAdopter | null;
+  };
   readonly nowMs: number;
   /** The control plane's rules; null when it does not answer. The explanation does not depend on them. */
   readonly knownRules: (policy: string, key: string) => Promise<KnownRules | null>;
@@ -111,6 +114,7 @@ function explanationOf(
     isKeyKnown,
     hasObjectAnswered: reply !== null,
     onError: policy.onError,
+    consistency: policy.consistency.kind,
     ...decided,
     nextChangeInMs: nextChangeOf(steps, policy, outcome, rules),
     bannedForMs: charge?.bannedForMs ?? 0,
@@ -227,12 +231,18 @@ function nextChangeOf(
 ): number | null {
   const deciding = steps.find(({ decides }) => decides);
   const isByObject = deciding !== undefined && stepNames.indexOf(deciding.step) >= firstObjectStep;
-  const waitMs = isByObject && !allows(outcome) ? waitOf(outcome) : null;
+  const waitMs = isByObject && !allows(outcome) ? reasonEndsInMs(outcome) : null;
   const ends = rules
     .filter(({ id }) => id === deciding?.rule || id === modeRule)
     .map(({ expiresInMs }) => expiresInMs);
   const changes = [waitMs, ...ends].filter((each) => each !== null);
   return changes.length === 0 ? null : Math.min(...changes);
+}
+
+/** A ban may end before the limits allow the request again. */
+function reasonEndsInMs(outcome: Outcome): number | null {
+  const bannedForMs = "decision" in outcome ? outcome.decision.bannedForMs : 0;
+  return bannedForMs > 0 ? bannedForMs : waitOf(outcome);
 }
 
 const firstObjectStep = stepNames.indexOf("ban");

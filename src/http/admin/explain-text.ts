@@ -172,7 +172,14 @@ function versionLines({ versions }: Explained): string[] {
   );
 }
 
-function notesOf({ isKeyKnown, hasObjectAnswered, versions, steps }: Explained): string[] {
+const consistencyNotes = {
+  leased: "With consistency = leased, isolates decide by the units that are lent to them.",
+  eventual:
+    "With consistency = eventual, isolates may have spends that the object does not count yet.",
+} as const;
+
+function notesOf(explained: Explained): string[] {
+  const { isKeyKnown, hasObjectAnswered, consistency, versions, steps } = explained;
   const { isolate, controlPlane } = versions;
   const isBehind =
     isolate !== null &&
@@ -188,6 +195,7 @@ function notesOf({ isKeyKnown, hasObjectAnswered, versions, steps }: Explained):
     ...(hasObjectAnswered
       ? []
       : ["The key's object does not answer: its bans, rules and counts are not known."]),
+    ...(consistency === "strict" ? [] : [consistencyNotes[consistency]]),
     ...(isolate !== null && controlPlane === null
       ? ["The control plane does not answer: authors and notes of rules are not known."]
       : []),

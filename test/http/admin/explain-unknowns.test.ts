@@ -1,5 +1,5 @@
 /** Explanations when only the id is known, when an object or the control plane is silent, and with stored rules. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { PolicyState, Rule } from "../../../src/control/protocol.ts";
 import { startMs } from "../../fakes/isolate.ts";
 import {
@@ -61,6 +61,11 @@ describe("an explanation that knows only a part", () => {
     expect(login.isolate.callNames()).toEqual(["explain", "look"]);
   });
 
+  it("spends that isolates do not report at once are mentioned", async () => {
+    const { text } = await new ExplainedPolicy({ consistency: "eventual" }).explain();
+    expect(text.at(-1)).toMatch(/^ {2}With consistency = eventual, isolates may have spends/);
+  });
+
   it("the isolate's own steps decide without the object", async () => {
     const login = new ExplainedPolicy({ deny: [callerAddress], onError: "open" });
     login.isolate.before = () => Promise.reject(new Error("unreachable"));
@@ -112,6 +117,39 @@ describe("an explanation with the rules of the control plane", () => {
     ]);
     expect(explained.text).toContain("  block (rule k1), no expiry, by alice: abuse");
     expect(explained.text).toContain("  block (rule k2), not in effect yet, no expiry, by alice");
+  });
+
+  it("an isolate adopts the newer rules that the object has seen, and explains under them", async () => {
+    const login = new ExplainedPolicy({}, [{ id: "old", kind: "limits", limits: "9/minute" }]);
+    const { policy } = login;
+    const newest = {
+      epoch: 7,
+      version: 2,
+      text: JSON.stringify([{ id: "new", kind: "limits", limits: "3/minute" }]),
+    };
+    login.adopt(newest);
+    await login.spend(1);
+    login.policy = policy;
+    const explained = await login.explain();
+    expect(explained.versions).toMatchObject({
+      isolate: { epoch: 7, version: 2 },
+      object: { epoch: 7, version: 2 },
+    });
+    expect(explained.limits).toMatchObject([{ capacity: 3, used: 1 }]);
+    expect(explained.policyRules).toMatchObject([{ id: "new", state: "in-effect" }]);
+  });
+
+  it("an isolate that cannot adopt newer rules explains by onError, as it decides", async () => {
+    const login = new ExplainedPolicy({ onError: "closed" }, [
+      { id: "old", kind: "limits", limits: "9/minute" },
+    ]);
+    const { policy } = login;
+    login.adopt({ epoch: 7, version: 2, text: "[ ]" });
+    await login.spend(1);
+    login.policy = policy;
+    vi.spyOn(login, "adopt").mockReturnValue(undefined);
+    const explained = await login.explain();
+    expect(explained).toMatchObject({ allowed: false, reason: "object-silent" });
   });
 
   it("an isolate with older rules than the control plane says so", async () => {

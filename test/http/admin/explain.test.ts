@@ -77,6 +77,18 @@ describe("the outcome that an explanation states", () => {
     expect(explained.text).toContain("  A ban, which ends in 10 min.");
   });
 
+  it("a ban that ends before the limits allow the key is the next change", async () => {
+    const login = new ExplainedPolicy({
+      limits: "1/hour",
+      ban: { after: 1, within: "1m", for: "10m" },
+    });
+    await login.spend(1);
+    await login.spend(1);
+    const explained = await login.explain();
+    expect(outcomeOf(explained)).toEqual([false, "ban", 3_600_000]);
+    expect(explained.nextChangeInMs).toBe(600_000);
+  });
+
   it("a dry run allows, and states what it would deny", async () => {
     const login = new ExplainedPolicy({ dryRun: true });
     await login.spend(5);

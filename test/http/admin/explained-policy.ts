@@ -4,6 +4,7 @@ import {
   parseConfig,
   type Policy,
   type PolicyRule,
+  type PolicyRules,
   policyWithRules,
 } from "../../../src/config/index.ts";
 import { explainedKey } from "../../../src/http/admin/explain-result.ts";
@@ -28,7 +29,8 @@ export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
 
 export class ExplainedPolicy {
   readonly isolate = new TestIsolate();
-  readonly policy: Policy;
+  /** In force in the isolate. */
+  policy: Policy;
   /** The rules of the control plane; null when it does not answer. */
   known: KnownRules | null = null;
 
@@ -42,10 +44,23 @@ export class ExplainedPolicy {
     this.policy = rules.length === 0 ? read : policyWithRules(read, state, startMs).policy;
   }
 
+  /** Puts rules in force in the isolate. */
+  adopt(rules: PolicyRules): void {
+    this.policy = policyWithRules(this.policy, rules, startMs).policy;
+  }
+
   answer(input: Partial<ExplainInput> = {}) {
-    const { isolate, policy } = this;
+    const { isolate } = this;
+    const policyNow = (): readonly Policy[] => [this.policy];
     const context = {
-      runtime: { policies: [policy], partitions, limiter: isolate.client, control: null },
+      runtime: {
+        get policies() {
+          return policyNow();
+        },
+        partitions,
+        limiter: isolate.client,
+        control: { adopt: ([newest]: readonly PolicyRules[]) => newest && this.adopt(newest) },
+      },
       nowMs: isolate.clock.now(),
       knownRules: () => Promise.resolve(this.known),
       waitUntil: () => undefined,
