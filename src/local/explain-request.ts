@@ -168,10 +168,9 @@ async function unknownPolicyText(api: AdminApi, body: object): Promise<string | 
   return `--policy: expected ${expected}, got "${name}"${didYouMean(name, names)}`;
 }
 
-/** The names in a list of policies, or in an object that has such a list. */
+/** The names in the answer of `GET /api/policies`; none in any other answer. */
 function policyNames(json: unknown): string[] {
-  const lists = isRecord(json) ? Object.values(json).filter((each) => Array.isArray(each)) : [json];
-  const [list] = lists;
+  const list: unknown = isRecord(json) ? json["policies"] : [];
   return (Array.isArray(list) ? list : []).flatMap((each: unknown) =>
     isRecord(each) && typeof each["name"] === "string" ? [each["name"]] : [],
   );

@@ -111,7 +111,7 @@ describe("the answer to npm run explain", () => {
   it("an unknown policy is reported with those that exist, and the nearest of them", async () => {
     const message = await messageFor(({ url }) =>
       url?.endsWith("/policies") === true
-        ? [200, "application/json", { items: [{ name: "login" }, { name: "search" }] }]
+        ? [200, "application/json", { policies: [{ name: "login" }, { name: "search" }] }]
         : [404, problem, { status: 404, title: "Not Found", detail: "no such policy" }],
     );
     expect(message).toBe(
