@@ -41,6 +41,21 @@ describe("RPC", () => {
     expect(await remaining(object, each)).toBe(100);
   });
 
+  it("rules are written before the reply, apply to the next check, and survive an eviction", async () => {
+    const object = newObject();
+    const block = { id: "b", kind: "block" } as const;
+    const written = await countWrites(object);
+    const version = { epoch: 1, version: 2 };
+    expect(await object.setRules(key, "p", [block], version)).toEqual({ version });
+    expect(written).toMatchObject({ puts: [1], confirmedPuts: 1, alarms: 1 });
+    const denied = { decisions: [{ allowed: false }], keyRules: [block], isFirm: true };
+    expect(await object.check(call(charge("9/hour")))).toMatchObject(denied);
+    await evictDurableObject(object);
+    expect(await object.check(call(charge("9/hour")))).toMatchObject(denied);
+    const { charges } = await object.explain(call(charge("9/hour")));
+    expect(charges).toMatchObject([{ keyRules: [block], keyRulesVersion: version }]);
+  });
+
   it("concurrent checks are decided one after the other", async () => {
     const object = newObject();
     const checks = Array.from({ length: 30 }, () => object.check(call(charge("20/hour"))));
