@@ -55,6 +55,15 @@ it("the version of removed rules is kept for an hour, so that a late call does n
   expect([...object.storage.rows.keys()]).toEqual([]);
 });
 
+it("the version of removed rules leaves the row of its key after the hour", async () => {
+  const object = new TestObject();
+  object.limiter.setRules("k", "p", [], version(3));
+  object.limiter.check(confirmed(charge("10/day", 1, "q")));
+  await object.pass(3_600_000);
+  object.limiter.check(confirmed(charge("10/day", 1, "q")));
+  expect(storedRules(object)).toBeUndefined();
+});
+
 it("more than 16 rules of one policy are refused", () => {
   const object = new TestObject();
   const rules = Array.from({ length: 17 }, (_, index) => ({ ...block, id: `r${index}` }));

@@ -131,6 +131,13 @@ describe("a block rule", () => {
     expect([object.remaining(perMinute), object.remaining(other)]).toEqual([10, 9]);
   });
 
+  it("a blocked dry run brings no ban", () => {
+    const object = ruled(block);
+    for (let count = 0; count < 5; count++) check(object, { ...bannable, isDryRun: true }, other);
+    setRules(object, 2);
+    expect(check(object, bannable).decisions[0]?.bannedForMs).toBe(0);
+  });
+
   it("a blocked key gets no reservation and no slice, and keeps its open ones", () => {
     const object = new TestObject();
     const hour = charge("100/hour");
@@ -166,6 +173,32 @@ describe("an allow rule", () => {
     const object = ruled(allow);
     const reply = check(object, perMinute, { ...other, cost: 11 });
     expect([allowedOf(reply), reply.isFirm]).toEqual([[true, false], true]);
+  });
+
+  it("an allowed key has no wait, even when it owes units and slices are open", () => {
+    const object = ruled(limits("100/minute"));
+    check(object, { ...perMinute, cost: 50 });
+    expect(object.lease({ ...perMinute, cost: 0 }).lentUnits).toBe(6);
+    setRules(object, 2, allow);
+    expect(check(object, perMinute).decisions[0]).toMatchObject({ allowed: true, retryAfterMs: 0 });
+  });
+
+  it("an allowed request whose cost never fits has no denying limit", () => {
+    const { decisions } = check(ruled(allow), { ...perMinute, cost: 11 });
+    expect(decisions[0]?.limits.map(({ allowed }) => allowed)).toEqual([true]);
+  });
+
+  it("a denial by another policy restarts no elastic window of an allowed key, and is firm whatever limits the key has", () => {
+    const object = new TestObject();
+    const ruledElastic = { ...elastic, policy: "p" };
+    check(object, ruledElastic);
+    setRules(object, 1, allow);
+    object.at(30_000);
+    const denial = check(object, ruledElastic, { ...other, cost: 11 });
+    expect([allowedOf(denial), denial.isFirm]).toEqual([[true, false], true]);
+    setRules(object, 2);
+    object.at(60_000);
+    expect(allowedOf(check(object, ruledElastic))).toEqual([true]);
   });
 
   it("an allowed key collects no strikes towards a ban", () => {

@@ -80,6 +80,22 @@ describe("a limits rule", () => {
     expect(check(object, { ...perMinute, cost: 2 }).isFirm).toBeUndefined();
   });
 
+  it("a firm denial ends with the rule, even sooner than a provisional spend requires", () => {
+    const object = ruled({ ...limits("2/minute"), ...until(45_000) });
+    object.at(44_950);
+    object.limiter.check({ ...call({ ...perMinute, cost: 2 }), provisionalMs: 1_000 });
+    expect(check(object, perMinute)).toMatchObject({ isFirm: true, firmForMs: 50 });
+  });
+
+  it("a provisional spend of slots that a rule gives holds them for the whole window", () => {
+    const object = ruled(limits("5/minute", "slots", "concurrency"));
+    object.limiter.check({ ...call(perMinute), provisionalMs: 1_000 });
+    object.at(59_999);
+    expect(object.remaining(perMinute)).toBe(4);
+    object.at(60_000);
+    expect(object.remaining(perMinute)).toBe(5);
+  });
+
   it("a slice never outlives the rule that it was lent under", () => {
     const object = ruled({ ...limits("1000/hour"), ...until(60_000) });
     object.at(58_000);

@@ -173,7 +173,9 @@ describe("the rules that a key stores", () => {
     const object = new TestObject();
     object.limiter.look(call(under(2)));
     object.limiter.check(call({ ...under(3), cost: 11 }));
-    object.limiter.check(call({ ...charge("10/s"), rules: rules(4) }));
+    for (const version of [4, 5]) {
+      object.limiter.check(call({ ...charge("10/s"), rules: rules(version) }));
+    }
     await object.evict();
     expect(object.storage.written.rows).toBe(0);
   });
@@ -201,6 +203,19 @@ describe("the rules that a key stores", () => {
     object.crash();
     const older = call([under(2), under(2, "10/s", "q")]);
     object.limiter.look({ key: "k", charges: [] });
+    expect(object.limiter.check(older).stale?.map(({ policy }) => policy)).toEqual(["p", "q"]);
+  });
+
+  it("rules are stored with a slice or a reservation, even when the counts of their policy are over", () => {
+    const object = new TestObject();
+    const log = { ...charge("10/s", 1, "q", "sliding-log"), rules: rules(3) };
+    object.limiter.reserve({ ...call(log), id: "r", ttlMs: 60_000 });
+    object.lease({ ...under(3, "100/hour"), cost: 0 }, { ttlMs: 60_000 });
+    object.at(30_000);
+    object.limiter.check(confirmed(charge("10/hour", 1, "other")));
+    object.crash();
+    object.limiter.look({ key: "k", charges: [] });
+    const older = call([under(2), under(2, "10/s", "q")]);
     expect(object.limiter.check(older).stale?.map(({ policy }) => policy)).toEqual(["p", "q"]);
   });
 
