@@ -5,6 +5,7 @@ import {
   type ExplainedStep,
   type ExplainedUnits,
   type Explanation,
+  type LimitsStep,
   type StepName,
   stepNames,
 } from "./explain-answer.ts";
@@ -19,7 +20,7 @@ export function explanationText(explained: Explained): readonly string[] {
     ...(nextChangeInMs === null
       ? []
       : [`Without further requests, this changes in ${waitText(nextChangeInMs)}.`]),
-    ...section(`Limits, from the ${placeText(explained.limitsFrom)}`, limitLines(explained)),
+    ...section(`Limits, from ${givers[explained.limitsFrom]}`, limitLines(explained)),
     ...section("Rules of this key", explained.keyRules.map(ruleLine)),
     ...section("Rules of this policy", explained.policyRules.map(ruleLine)),
     ...section("Open", openLines(explained)),
@@ -100,6 +101,15 @@ const places: Readonly<Record<StepName, string>> = {
   "configured-overrides": "overrides of the configuration",
   "policy-rule-limits": "limits of a policy rule",
   "configured-limits": "limits of the configuration",
+};
+
+/** The places that give limits. */
+const givers: Readonly<Record<LimitsStep, string>> = {
+  "key-rule-limits": "a rule of the key",
+  "policy-rule-overrides": "an override of a policy rule",
+  "configured-overrides": "an override of the configuration",
+  "policy-rule-limits": "a policy rule",
+  "configured-limits": "the configuration",
 };
 
 const placeText = (step: StepName): string => places[step];

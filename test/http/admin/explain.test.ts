@@ -46,7 +46,7 @@ describe("the outcome that an explanation states", () => {
       "Denied for 40 s: the limit login is exceeded.",
       `Policy login (enforce), key ${await idOf(callerAddress)}.`,
       "Without further requests, this changes in 40 s.",
-      "Limits, from the limits of the configuration:",
+      "Limits, from the configuration:",
       "  login: 5 of 5 in this window of 1 minute; the next request fits in 40 s.",
     ]);
   });
