@@ -41,7 +41,11 @@ export function checkConfiguration(
       ...problems.map(describeProblem),
       ...secretProblems(settings, variables, reported),
     ],
-    warnings: [...settingsWarnings(settings), ...(config?.warnings ?? [])],
+    warnings: [
+      ...settingsWarnings(settings),
+      ...(config === null || config.admin === null ? [] : controlPlaneWarnings(settings)),
+      ...(config?.warnings ?? []),
+    ],
   };
 }
 
@@ -121,15 +125,29 @@ function secretProblems(
   );
 }
 
-/** One line if the environment lacks the binding of the Durable Objects. Environments inherit no bindings. */
-function bindingProblems({ wrangler, source: { file, environment } }: Settings): string[] {
-  if (wrangler.durable_objects.bindings.some(({ name }) => name === "RATE_LIMITER")) return [];
+/** One line if the environment lacks the binding of the rate limiter's objects. */
+const bindingProblems = (settings: Settings): string[] =>
+  missingBinding(settings, "RATE_LIMITER", "RateLimiter");
+
+/** One line if the admin API has credentials, but the environment lacks the binding of the control plane. */
+const controlPlaneWarnings = (settings: Settings): string[] =>
+  missingBinding(settings, "CONTROL_PLANE", "ControlPlane").map(
+    (line) => `${line} Without it, the admin API responds with 503.`,
+  );
+
+/** Environments inherit no bindings. */
+function missingBinding(
+  { wrangler, source: { file, environment } }: Settings,
+  binding: string,
+  className: string,
+): string[] {
+  if (wrangler.durable_objects.bindings.some(({ name }) => name === binding)) return [];
   const section = environment === "" ? "" : `env.${environment}.`;
   const where = environment === "" ? file : `the environment "${environment}" of ${file}`;
   const why = environment === "" ? "" : " Environments do not inherit bindings.";
   return [
-    `RATE_LIMITER is missing in ${where}: expected [[${section}durable_objects.bindings]] with ` +
-      `name = "RATE_LIMITER" and class_name = "RateLimiter".${why}`,
+    `${binding} is missing in ${where}: expected [[${section}durable_objects.bindings]] with ` +
+      `name = "${binding}" and class_name = "${className}".${why}`,
   ];
 }
 

@@ -37,14 +37,17 @@ type Operations = Readonly<Record<string, Operation>>;
 interface Contract {
   readonly document: { readonly components: object };
   readonly paths: readonly { readonly pattern: RegExp; readonly operations: Operations }[];
-  /** The response to requests that the document does not list. */
-  readonly rejection: DocumentedResponse;
+  /** By status: responses to any request, also one that the document does not list. Others are as for a missing right. */
+  readonly rejections: Readonly<Record<number, object>>;
 }
 
-function contractOf(document: {
-  readonly paths: object;
-  readonly components: { readonly responses: { readonly Forbidden: object } };
-}): Contract {
+function contractOf(
+  document: {
+    readonly paths: object;
+    readonly components: { readonly responses: { readonly Forbidden: object } };
+  },
+  rejections: Contract["rejections"] = {},
+): Contract {
   const { Forbidden } = document.components.responses;
   const paths = Object.entries(document.paths as Readonly<Record<string, Operations>>);
   return {
@@ -56,12 +59,19 @@ function contractOf(document: {
         pattern: new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
         operations,
       })),
-    rejection: Forbidden,
+    // With an invalid configuration, every path is answered with 500.
+    rejections: { 404: Forbidden, 405: Forbidden, 500: Forbidden, ...rejections },
   };
 }
 
 export const checkContract = contractOf(checkDocument);
-export const adminContract = contractOf(adminDocument);
+const { Unauthorized, Forbidden: NotPermitted, Silent } = adminDocument.components.responses;
+/** The admin API answers unknown paths only to callers with valid credentials. */
+export const adminContract = contractOf(adminDocument, {
+  401: Unauthorized,
+  403: NotPermitted,
+  503: Silent,
+});
 
 /** @throws Error that lists every difference from the document; nothing for a path outside `basePath` */
 export async function expectContract(
@@ -91,15 +101,15 @@ export async function expectContract(
 
 /** For a path or a method that the document does not list. */
 async function differencesInRejection(
-  { document, rejection }: Contract,
+  { document, rejections }: Contract,
   operations: Operations | undefined,
   method: string,
   response: Response,
 ): Promise<string[]> {
   const { status, headers } = response;
-  // With an invalid configuration, every path is answered with 500; without a token, some with 401.
   const usual = operations === undefined ? 404 : 405;
-  const expected = status === 500 || status === 401 ? status : usual;
+  const expected = status !== 404 && status !== 405 && status in rejections ? status : usual;
+  const rejection = resolved(document, rejections[expected] ?? {}) as DocumentedResponse;
   const methods = Object.keys(operations ?? {}).flatMap((name) =>
     name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()],
   );
@@ -155,6 +165,8 @@ async function differencesInBody(
   response: Response,
 ): Promise<string[]> {
   const type = response.headers.get("Content-Type")?.split(";")[0] ?? null;
+  // The response to a WebSocket handshake cannot be cloned.
+  if (response.status === 101) return [];
   const text = await response.clone().text();
   if (content === undefined || type === null) {
     return content === undefined && type === null && text === ""

@@ -128,7 +128,7 @@ export const adminProblems: {
     status: 426,
     title: "Upgrade Required",
     detail: "The tail is a WebSocket.",
-    headers: { Connection: "Upgrade", Upgrade: "websocket" },
+    headers: { Upgrade: "websocket" },
   }),
 
   "ticket-invalid": () =>

@@ -1,0 +1,69 @@
+/** The deadline of calls to the control plane object. */
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import {
+  ControlPlaneCaller,
+  type ControlPlaneStub,
+} from "../../../src/http/admin/control-plane-caller.ts";
+import { CallRefused } from "../../../src/http/admin/refusal.ts";
+import { TestClock } from "../../fakes/isolate.ts";
+
+beforeEach(() => void vi.spyOn(console, "error").mockReturnValue());
+afterEach(() => void vi.restoreAllMocks());
+
+const never = new Promise<never>(() => undefined);
+
+/** The kind of problem that a call ends with; its reply without a problem. */
+const resultOf = (calling: Promise<unknown>): Promise<unknown> =>
+  calling.catch((error: unknown) => (error instanceof CallRefused ? error.failure : error));
+
+it("a call that hangs is refused after two seconds, and logs one event", async () => {
+  const clock = new TestClock();
+  const stub = { metrics: () => never } as object as ControlPlaneStub;
+  const caller = new ControlPlaneCaller({ getByName: () => stub }, clock);
+  let result: unknown = "none";
+  const calling = resultOf(caller.call((each) => each.metrics())).then((each) => (result = each));
+  await clock.pass(1_999);
+  expect(result).toBe("none");
+  await clock.pass(1);
+  await calling;
+  expect(result).toEqual({ kind: "control-plane-silent" });
+  expect(vi.mocked(console.error).mock.calls).toEqual([
+    [expect.stringContaining('"event":"control-plane-silent"')],
+  ]);
+});
+
+it("each call gets a new stub, because a stub that has failed stays broken", async () => {
+  const getByName = vi.fn<() => ControlPlaneStub>(
+    () => ({ metrics: async () => "text" }) as object as ControlPlaneStub,
+  );
+  const caller = new ControlPlaneCaller({ getByName }, new TestClock());
+  const replies = [
+    await caller.call((each) => each.metrics()),
+    await caller.call((each) => each.metrics()),
+  ];
+  expect(replies).toEqual(["text", "text"]);
+  expect(getByName).toHaveBeenCalledTimes(2);
+});
+
+it.for([
+  [{ kind: "unknown" }, { kind: "unknown-rule" }],
+  [
+    { kind: "outdated", revision: "3" },
+    { kind: "precondition-failed", etag: '"3"' },
+  ],
+  [{ kind: "key-reused" }, { kind: "idempotency-key-reused" }],
+  [
+    { kind: "too-many", most: 16 },
+    { kind: "rules-full", most: 16 },
+  ],
+  [
+    { kind: "done", value: 1 },
+    { value: 1, isPending: false },
+  ],
+] as const)("a change that is %j gives %j", async ([changed, expected]) => {
+  const caller = new ControlPlaneCaller(
+    { getByName: () => ({}) as ControlPlaneStub },
+    new TestClock(),
+  );
+  expect(await resultOf(caller.change(async () => changed))).toEqual(expected);
+});
