@@ -7,7 +7,7 @@ import { fields, isRecord } from "../../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, policyOf } from "./context.ts";
 import { requireMatch } from "./preconditions.ts";
 import { bodyOf, mergePatch, parsed, queryIn } from "./read-input.ts";
-import { fieldsRefused } from "./refusal.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { endEntries, Errors, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { ruleView } from "./rule-view.ts";
 
@@ -33,6 +33,28 @@ const policyAnswer = ({ clock }: AdminContext, policy: Policy, state: PolicyStat
   answer(policyView(policy, state, clock.now()), 200, { ETag: policyTag(state) });
 
 const policyTag = ({ epoch, version }: PolicyState): string => `"${epoch}-${version}"`;
+
+/** Takes over the rules of policies in this isolate after a change, as `PATCH` does. If that fails, a beat brings them. */
+export async function adoptRules(
+  context: AdminContext,
+  c: AuthorizedCall,
+  policies: readonly Policy[],
+): Promise<void> {
+  if (policies.length === 0) return;
+  try {
+    const states = await Promise.all(policies.map((policy) => stateOf(context, policy)));
+    const rules = policies.flatMap(({ name }, index) => {
+      const state = states[index];
+      if (state === undefined) return [];
+      const { epoch, version, text } = state;
+      return [{ policy: name, epoch, version, text }];
+    });
+    context.control.adopt(rules, waitUntilFrom(c));
+  } catch (error) {
+    // The change is made.
+    if (!(error instanceof CallRefused)) throw error;
+  }
+}
 
 /** Where a part of a policy comes from. */
 type Source =

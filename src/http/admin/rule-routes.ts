@@ -11,6 +11,7 @@ import {
   requireRight,
 } from "./context.ts";
 import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
+import { adoptRules } from "./policy-routes.ts";
 import { requireMatch } from "./preconditions.ts";
 import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
@@ -101,6 +102,7 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   const { value: rule } = await context.controlPlane.change((stub) =>
     stub.createRule({ input, actor, idempotency }),
   );
+  if (named === null) await adoptRules(context, c, [policy]);
   const location = `${new URL(c.req.url).pathname.replace(/\/+$/, "")}/${rule.id}`;
   return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
@@ -192,6 +194,7 @@ export async function replaceRule(context: AdminContext, c: AuthorizedCall): Pro
   const { value } = await context.controlPlane.change((stub) =>
     stub.replaceRule({ id, revision, input, actor }),
   );
+  if (key === null) await adoptRules(context, c, [policy]);
   return answer(ruleView(value), 200, { ETag: ruleTag(value) });
 }
 
@@ -204,6 +207,9 @@ export async function deleteRule(context: AdminContext, c: AuthorizedCall): Prom
   const { isPending } = await context.controlPlane.change((stub) =>
     stub.deleteRule({ id, revision, actor, note: null }),
   );
+  // The rule of a policy that the configuration no longer has can be deleted, too.
+  const ruled = context.policies.filter(({ name }) => rule.key === null && name === rule.policy);
+  await adoptRules(context, c, ruled);
   if (isPending) return answer({ state: "pending" }, 202);
   return new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 }
@@ -234,5 +240,6 @@ export async function rollBack(context: AdminContext, c: AuthorizedCall): Promis
     const isUnknown = error instanceof CallRefused && error.failure.kind === "unknown-rule";
     throw isUnknown ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
   });
+  await adoptRules(context, c, context.policies);
   return answer({ rules: value.map((rule) => ruleView(rule)) });
 }

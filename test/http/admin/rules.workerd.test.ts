@@ -127,6 +127,31 @@ describe("a rule of one key", () => {
   });
 });
 
+describe("a rule of one policy", () => {
+  it("the isolate that makes, replaces, deletes or restores a rule decides by it at once", async () => {
+    const gate = admin();
+    const { call, policy } = gate;
+    const body = { policy, scope: "policy", kind: "deny", note: "abuse" };
+    const made = await call("POST", "/rules", { ...body, entries: ["203.0.113.0/24"] });
+    expect(made).toMatchObject({ status: 201, body: { scope: "policy", keyId: null } });
+    expect(await visit(gate)).toBe(403);
+    const { body: audit } = await call("GET", "/audit?limit=1");
+
+    const path = `/rules/${made.body.id}`;
+    const elsewhere = { kind: "deny", entries: ["192.0.2.0/24"], note: "abuse" };
+    const replaced = await call("PUT", path, elsewhere, ifMatch(made));
+    expect(await visit(gate)).toBe(200);
+
+    await call("POST", "/rollback", { to: audit.entries[0].seq });
+    expect(await visit(gate)).toBe(403);
+
+    expect(replaced.status).toBe(200);
+    const deleted = await call("DELETE", path, undefined, { "If-Match": "*" });
+    expect(deleted.status).toBe(204);
+    expect(await visit(gate)).toBe(200);
+  });
+});
+
 describe("two operators at once", () => {
   it("the second of two changes of one state is refused, and nothing is lost", async () => {
     const { call, policy } = admin();
