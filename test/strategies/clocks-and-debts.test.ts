@@ -61,7 +61,7 @@ testEach(
     );
     return async () => {
       await check();
-      expect(lags).toBeGreaterThan(20);
+      expect(lags).toBeGreaterThan(10);
     };
   },
 );
