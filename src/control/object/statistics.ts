@@ -25,6 +25,8 @@ import { TopKeys } from "./top-keys.ts";
 
 /** How long counts may be open while beats come. */
 const longestOpenMs = 30_000;
+/** A read of the totals stores open counts at this interval at most: each write costs. */
+const readIntervalMs = 5_000;
 /** After a longer gap the object may hibernate before the next beat, so the beat is written at once. */
 const longestGapMs = 8_000;
 /** A minute stays open for this long after its end, for batches that come late. */
@@ -99,9 +101,12 @@ export class StatisticsStore implements Task {
     return recent;
   }
 
-  /** The counts since the control plane was created, as far as they are stored. They never decrease. */
+  /**
+   * The counts since the control plane was created, as far as they are stored: after a crash, counts that were shown before it
+   * must not be missing.
+   */
   totals(nowMs: number): Tally {
-    if (this.#isOpen && nowMs - this.#writtenMs >= longestOpenMs) this.write(nowMs);
+    if (this.#isOpen && Math.abs(nowMs - this.#writtenMs) >= readIntervalMs) this.write(nowMs);
     return this.#storedTotals;
   }
 

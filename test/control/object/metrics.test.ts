@@ -6,7 +6,7 @@ import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import { Tally } from "../../../src/control/object/statistics-tally.ts";
 import { outcomeNames } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
-import { beat, counts } from "./batches.ts";
+import { batch, beat, counts } from "./batches.ts";
 import { exampleMetrics } from "./example-metrics.ts";
 import { promtool } from "./promtool.ts";
 
@@ -108,6 +108,22 @@ it("counters do not decrease when the object loses its memory", () => {
   }
   expect(shown).toEqual(shown.toSorted((one, other) => one - other));
   expect(shown.at(-1)).toBeGreaterThan(10);
+});
+
+it("a read of the counters first stores the counts that are open, at most every 5 s", () => {
+  const storage = new MemorySql();
+  const store = new StatisticsStore(storage, 0);
+  const allowedAt = (nowMs: number): number | undefined =>
+    store.totals(nowMs).of("api").outcomes.allowed;
+  store.record(beat([batch(1, 5)]), 0);
+  store.record(beat([batch(2, 7)]), 4_000);
+  expect(allowedAt(4_999)).toBe(5);
+  expect(allowedAt(5_000)).toBe(12);
+  store.record(beat([batch(3, 1)]), 5_001);
+  storage.rowsWritten = 0;
+  expect([6_000, 9_999, 10_000, 15_000, 20_000].map(allowedAt)).toEqual([12, 12, 13, 13, 13]);
+  expect(storage.rowsWritten).toBe(1);
+  expect(new StatisticsStore(storage, 20_000).totals(20_000).of("api").outcomes.allowed).toBe(13);
 });
 
 it.skipIf(promtool === null)("promtool finds nothing wrong with the metrics", () => {
