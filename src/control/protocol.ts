@@ -230,7 +230,9 @@ export type Changed<Value> =
   | { readonly kind: "outdated"; readonly revision: string }
   /** The `Idempotency-Key` was used with another body. */
   | { readonly kind: "key-reused" }
-  | { readonly kind: "too-many"; readonly most: number };
+  | { readonly kind: "too-many"; readonly most: number }
+  /** All rules of a policy together would have more bytes, as the text that isolates receive. */
+  | { readonly kind: "too-large"; readonly mostBytes: number };
 
 export interface Page<Item> {
   readonly items: readonly Item[];

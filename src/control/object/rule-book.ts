@@ -2,7 +2,7 @@
  * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of its set
  * and the audit entry. A rule that has expired is removed before the next call is answered.
  */
-import type { PolicyRules } from "../../config/index.ts";
+import { mostRulesBytes, type PolicyRules } from "../../config/index.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
 import type {
   Actor,
@@ -42,6 +42,11 @@ interface Reason extends Pick<AuditEntry, "action" | "note"> {
 
 const system: Actor = { name: "system", via: "system" };
 
+/** The rules of a policy would be larger than calls to objects may carry. */
+class TextTooLarge extends Error {
+  override readonly name = "TextTooLarge";
+}
+
 export class RuleBook {
   readonly rules: RuleTable;
   readonly audit: AuditLog;
@@ -64,14 +69,22 @@ export class RuleBook {
 
   get policyRules(): ReadonlyMap<string, PolicyRules> {
     this.#policyRules ??= new Map(
-      this.rules.policyVersions().map(({ policy, version }) => {
-        const rules = this.rules
-          .ofSet({ policy, key: null })
-          .flatMap((rule) => (rule.scope === "policy" ? enforcedPolicyRule(rule) : []));
-        return [policy, { epoch: this.#meta.epoch, version, text: JSON.stringify(rules) }];
-      }),
+      this.rules
+        .policyVersions()
+        .map(({ policy, version }) => [
+          policy,
+          { epoch: this.#meta.epoch, version, text: this.#textOf(policy) },
+        ]),
     );
     return this.#policyRules;
+  }
+
+  /** The rules of a policy as isolates receive them. */
+  #textOf(policy: string): string {
+    const rules = this.rules
+      .ofSet({ policy, key: null })
+      .flatMap((rule) => (rule.scope === "policy" ? enforcedPolicyRule(rule) : []));
+    return JSON.stringify(rules);
   }
 
   policyState(policy: string): PolicyState {
@@ -213,12 +226,28 @@ export class RuleBook {
   }
 
   #edit<Value>(act: (touched: SetName[]) => Changed<Value>): Edited<Value> {
-    const keySets: SetName[] = [];
+    const touched: SetName[] = [];
     try {
-      const changed = this.#storage.transactionSync(() => act(keySets));
-      return { changed, keySets };
+      const changed = this.#storage.transactionSync(() => {
+        const result = act(touched);
+        this.#requireShortTexts(touched);
+        return result;
+      });
+      return { changed, keySets: touched.filter(({ key }) => key !== null) };
+    } catch (error) {
+      if (!(error instanceof TextTooLarge)) throw error;
+      return { changed: { kind: "too-large", mostBytes: mostRulesBytes }, keySets: [] };
     } finally {
       this.#policyRules = null;
+    }
+  }
+
+  /** @throws TextTooLarge, which rolls the change back */
+  #requireShortTexts(touched: readonly SetName[]): void {
+    const utf8 = new TextEncoder();
+    const changed = touched.filter(({ key }) => key === null);
+    for (const policy of new Set(changed.map((each) => each.policy))) {
+      if (utf8.encode(this.#textOf(policy)).length > mostRulesBytes) throw new TextTooLarge();
     }
   }
 
@@ -274,7 +303,7 @@ export class RuleBook {
     const set = { policy, key };
     const confirmed = this.rules.set(set)?.confirmed ?? 0;
     this.rules.putSet(set, { version, confirmed, changedAtMs: nowMs, objects });
-    if (key !== null) touched.push(set);
+    touched.push(set);
   }
 
   #append(seq: number, before: Rule | null, after: Rule | null, reason: Reason): void {

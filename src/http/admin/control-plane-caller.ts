@@ -63,6 +63,8 @@ export class ControlPlaneCaller {
         throw new CallRefused({ kind: "idempotency-key-reused" });
       case "too-many":
         throw new CallRefused({ kind: "rules-full", most: changed.most });
+      case "too-large":
+        throw new CallRefused({ kind: "rules-too-large", mostBytes: changed.mostBytes });
       default:
         return changed satisfies never;
     }

@@ -18,6 +18,7 @@ export interface AdminFailures {
   "precondition-failed": { readonly etag: string };
   "idempotency-key-reused": object;
   "rules-full": { readonly most: number };
+  "rules-too-large": { readonly mostBytes: number };
   "upgrade-required": object;
   "ticket-invalid": object;
 }
@@ -122,6 +123,12 @@ export const adminProblems: {
     status: 409,
     title: "Conflict",
     detail: `There are ${most} rules already, which is the maximum. Delete a rule first.`,
+  }),
+
+  "rules-too-large": ({ mostBytes }) => ({
+    status: 409,
+    title: "Conflict",
+    detail: `The rules of the policy would have more than ${mostBytes / 1_024} KB together. Shorten or delete a rule first.`,
   }),
 
   "upgrade-required": () => ({

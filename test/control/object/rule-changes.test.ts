@@ -58,6 +58,38 @@ describe("creating rules", () => {
   });
 });
 
+describe("the text of a policy's rules", () => {
+  const allow = (kilobytes: number): RuleInput =>
+    policyRule({ kind: "allow", entries: ["é".repeat(kilobytes * 512)] });
+  const tooLarge = { kind: "too-large", mostBytes: 32_768 };
+
+  it("a rule that makes it longer than 32 KB is refused, and changes nothing", async () => {
+    const plane = new TestPlane();
+    await plane.created(allow(16));
+    const before = plane.control.policyState("p");
+    expect(await plane.create(allow(16))).toEqual(tooLarge);
+    expect(plane.control.policyState("p")).toEqual(before);
+    expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
+    expect(await plane.create({ ...allow(16), policy: "q" })).toMatchObject({ kind: "done" });
+    expect(await plane.create(allow(15))).toMatchObject({ kind: "done" });
+  });
+
+  it("a longer replacement is refused, and a change of several parts counts what it removes", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(allow(20));
+    await plane.created(mode("off"));
+    const change = { id, revision: 1, actor };
+    expect(await plane.control.replaceRule({ ...change, input: allow(32) })).toEqual(tooLarge);
+    const { epoch, version } = plane.control.policyState("p");
+    const deny = policyRule({ kind: "deny", entries: ["x".repeat(20 * 1_024)] });
+    const patch = { policy: "p", epoch, version, actor, note: null };
+    const added = { kind: "deny", rule: deny } as const;
+    const removed = { kind: "allow", rule: null } as const;
+    expect(plane.control.changePolicy({ ...patch, parts: [added] })).toEqual(tooLarge);
+    expect(plane.control.changePolicy({ ...patch, parts: [added, removed] }).kind).toBe("done");
+  });
+});
+
 describe("idempotency keys", () => {
   const idempotency = { key: "once", requestHash: "a" };
 
