@@ -3,7 +3,7 @@
  * fields in place of the configured ones, so that both accept the same values with the same messages.
  */
 import * as v from "valibot";
-import { isQueue, type Limit } from "../strategies/index.ts";
+import { holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
 import type { JwtSettings } from "./jwt.ts";
 import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
 import { type Policy, readPolicy } from "./policy.ts";
@@ -213,6 +213,13 @@ export function readKeyRule(
   if (kind !== "limits") return { kind };
   const limits = limitsIn(policy, input, report);
   if (limits === null) return null;
+  if (limits.some(holdsSlots) && !policy.limits.some(holdsSlots)) {
+    // An isolate learns of the rule from the decision, when it is too late to make the spend a reservation.
+    const accepted =
+      "no concurrency limit, because the policy has none: its requests release no slots";
+    report({ field: kind, value: input["limits"], accepted });
+    return null;
+  }
   const content = { kind, limits } as const;
   return isAccepted(policy, content, context, report) ? content : null;
 }

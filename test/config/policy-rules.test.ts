@@ -331,6 +331,16 @@ describe("validation of a new key rule", () => {
     const named = { kind: "limits", limits: [{ name: "b", limit: 1, window: "1s" }] };
     expect(read(named, policyOf(), context(policyOf(), other))).toMatchObject([{ value: "b" }]);
   });
+
+  it("a concurrency limit needs a policy with one, whose requests release their slots", () => {
+    const limits = "5/minute";
+    const slots = { kind: "limits", limits, strategy: "concurrency" };
+    const accepted =
+      "no concurrency limit, because the policy has none: its requests release no slots";
+    expect(read(slots)).toEqual([{ field: "limits", value: limits, accepted }]);
+    const policy = policyOf({ strategy: "concurrency" });
+    expect(read(slots, policy)).toMatchObject({ limits: [{ strategy: "concurrency" }] });
+  });
 });
 
 /** Compiles only when a stored rule has the fields of a validated one. */

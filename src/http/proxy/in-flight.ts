@@ -25,6 +25,7 @@ const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 export class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
+  /** With the limits in effect for the key, which a key rule may have given. */
   readonly #reserved: readonly Policy[];
   readonly #clientGone = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
@@ -36,7 +37,10 @@ export class InFlight {
 
   constructor(spends: readonly Spend[], admission: Admission) {
     this.#admission = admission;
-    this.#reserved = spends.flatMap(({ policy, ttlMs }) => (ttlMs === undefined ? [] : policy));
+    const inEffect = new Map(admission.outcomes.map(({ policy }) => [policy.name, policy]));
+    this.#reserved = spends.flatMap(({ policy, ttlMs }) =>
+      ttlMs === undefined ? [] : (inEffect.get(policy.name) ?? policy),
+    );
     const delays = admission.outcomes.map((outcome) =>
       "decision" in outcome && !outcome.policy.isDryRun ? outcome.decision.delayMs : 0,
     );

@@ -1,0 +1,35 @@
+/** The reservations of a request whose key has limits of its own. */
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { parseConfig } from "../../../src/config/index.ts";
+import { InFlight } from "../../../src/http/proxy/in-flight.ts";
+import { Admission, localSpend } from "../../../src/limiter/client/admission.ts";
+import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it("slots are renewed by the limits of a key rule, which may have a shorter window than those of the policy", async () => {
+  const [policy] = parseConfig({
+    KEY_SECRET: "a secret of at least 32 characters",
+    POLICIES: [{ name: "p", limits: "5/minute", strategy: "concurrency" }],
+  }).policies;
+  if (policy === undefined) throw new Error("a policy was configured");
+  const limits = parseLimits("9/4s", { policy: "p", strategy: "concurrency" });
+  const decision = createMeter(limits).look(1, 0);
+  const admission = new Admission();
+  admission.outcomes.push({ kind: "decided", policy: { ...policy, limits }, decision });
+  const renew = vi.fn<() => Promise<void>>().mockResolvedValue();
+  void admission.add(localSpend({ renew, giveBack: async () => undefined }));
+  const spend = { policy, partitionKey: "k", cost: 1, ttlMs: 60_000 };
+  const origin = Promise.withResolvers<Response>();
+  const request = new Request("https://a.example/");
+  const answer = new InFlight([spend], admission).answer(
+    request,
+    () => origin.promise,
+    () => undefined,
+  );
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(renew).toHaveBeenCalledTimes(3);
+  origin.resolve(Object.assign(new Response(null), { webSocket: null }));
+  await answer;
+});
