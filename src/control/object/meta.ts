@@ -13,10 +13,11 @@ const schema = [
     expires_at INTEGER, applied_at INTEGER, body TEXT NOT NULL
   ) WITHOUT ROWID`,
   "CREATE INDEX IF NOT EXISTS rules_of_set ON rules (key, policy)",
-  // All rules of one policy and key, or of a policy alone. `confirmed` is the newest version that the key's object confirmed.
+  // All rules of one policy and key, or of a policy alone. `confirmed` is the newest version that the key's object confirmed,
+  // and `placements` is where it may have rules.
   `CREATE TABLE IF NOT EXISTS rule_sets (
     key TEXT NOT NULL, policy TEXT NOT NULL, version INTEGER NOT NULL, confirmed INTEGER NOT NULL,
-    changed_at INTEGER NOT NULL, objects TEXT, PRIMARY KEY (key, policy)
+    placements TEXT NOT NULL, PRIMARY KEY (key, policy)
   ) WITHOUT ROWID`,
   `CREATE TABLE IF NOT EXISTS audit (
     seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT, body TEXT NOT NULL

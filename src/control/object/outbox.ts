@@ -11,7 +11,7 @@ import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";
-import { enforcedKeyRule, type SetName, type SetRow } from "./rule-table.ts";
+import { allPlacements, enforcedKeyRule, type SetName, type SetRow } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
 /** Calls `setRules` of a key's object. Returns the version that the object then has. */
@@ -37,8 +37,6 @@ const paceMs = 1_000;
  * them when it writes the key, and such objects run until the roll-out is complete.
  */
 const resendAfterMs: readonly number[] = [0, 60_000, 600_000];
-/** Where the last change of a set expected the object counts as a placement for so long: its isolate may not have sent a beat. */
-const changeIsRecentMs = 600_000;
 
 interface Unconfirmed {
   readonly set: SetName;
@@ -176,7 +174,9 @@ export class Outbox implements Task {
       .ofSet(set)
       .flatMap((rule) => (rule.scope === "key" ? enforcedKeyRule(rule) : []));
     const version: RulesVersion = { epoch: meta.epoch, version: row.version };
-    const pushes = this.#locations(key, policy, row).map((location) =>
+    // Without rules, a place that never had any needs no push.
+    const placements = rules.length === 0 ? row.placements : this.#placements(set, row);
+    const pushes = locationsOf(key, placements).map((location) =>
       this.#parts.push(location, key, policy, rules, version),
     );
     try {
@@ -220,17 +220,20 @@ export class Outbox implements Task {
     return epoch > meta.epoch || (epoch === meta.epoch && version > book.audit.lastSeq);
   }
 
-  #locations(key: string, policy: string, row: SetRow): ObjectLocation[] {
-    const { deployments, clock } = this.#parts;
-    const nowMs = clock.now();
-    const placements: ObjectSettings[] = deployments.placements(policy, nowMs);
-    const isChangeRecent = nowMs - row.changedAtMs < changeIsRecentMs;
-    if (row.objects !== null && (isChangeRecent || placements.length === 0)) {
-      placements.push(row.objects);
-    }
-    const locations = placements.map((objects) => objectLocation(objects, key));
-    return [...new Map(locations.map((location) => [objectId(location), location])).values()];
+  /** Every place where the key's object is or was. Notes new places, since a deletion must reach them too. */
+  #placements(set: SetName, row: SetRow): readonly ObjectSettings[] {
+    const { book, deployments, clock } = this.#parts;
+    const recent = deployments.placements(set.policy, clock.now());
+    const placements = allPlacements(row.placements, recent);
+    const isKnown = JSON.stringify(placements) === JSON.stringify(row.placements);
+    if (!isKnown) book.rules.putSet(set, { ...row, placements });
+    return placements;
   }
+}
+
+function locationsOf(key: string, placements: readonly ObjectSettings[]): ObjectLocation[] {
+  const locations = placements.map((objects) => objectLocation(objects, key));
+  return [...new Map(locations.map((location) => [objectId(location), location])).values()];
 }
 
 const idOf = ({ policy, key }: SetName): string => JSON.stringify([policy, key]);

@@ -21,7 +21,7 @@ import type {
 import { AuditLog, type ChangedRule } from "./audit-log.ts";
 import { IdempotencyKeys } from "./idempotency-keys.ts";
 import type { Meta } from "./meta.ts";
-import { enforcedPolicyRule, RuleTable, type SetName } from "./rule-table.ts";
+import { allPlacements, enforcedPolicyRule, RuleTable, type SetName } from "./rule-table.ts";
 import type { ControlStorage } from "./storage.ts";
 
 export const mostRules = 20_000;
@@ -120,7 +120,7 @@ export class RuleBook {
       if (excess !== null) return excess;
       const reason: Reason = { actor, action: "replace", note: input.note, nowMs };
       const replaced = this.#put(input, rule, reason, touched);
-      if (isMoved) this.#touch(rule, replaced.version, nowMs, touched);
+      if (isMoved) this.#touch(rule, replaced.version, touched);
       return { kind: "done", value: replaced };
     });
   }
@@ -189,7 +189,7 @@ export class RuleBook {
     const rule = this.#put(before, { ...before, revision }, reason, touched, current);
     const isMoved =
       current !== null && (current.policy !== rule.policy || current.key !== rule.key);
-    if (isMoved) this.#touch(current, rule.version, reason.nowMs, touched);
+    if (isMoved) this.#touch(current, rule.version, touched);
     return rule;
   }
 
@@ -281,7 +281,7 @@ export class RuleBook {
     };
     this.rules.put(rule);
     this.#append(seq, current, rule, reason);
-    this.#touch(rule, seq, nowMs, touched);
+    this.#touch(rule, seq, touched);
     return rule;
   }
 
@@ -290,19 +290,19 @@ export class RuleBook {
     const seq = this.audit.lastSeq + 1;
     this.rules.delete(rule.id);
     this.#append(seq, rule, null, reason);
-    if (touched !== null) this.#touch(rule, seq, reason.nowMs, touched);
+    if (touched !== null) this.#touch(rule, seq, touched);
   }
 
   /** Gives the set of a rule a new version. */
   #touch(
     { policy, key, objects }: SetName & Pick<Rule, "objects">,
     version: number,
-    nowMs: number,
     touched: SetName[],
   ): void {
     const set = { policy, key };
-    const confirmed = this.rules.set(set)?.confirmed ?? 0;
-    this.rules.putSet(set, { version, confirmed, changedAtMs: nowMs, objects });
+    const { confirmed = 0, placements = [] } = this.rules.set(set) ?? {};
+    const added = objects === null ? [] : [objects];
+    this.rules.putSet(set, { version, confirmed, placements: allPlacements(placements, added) });
     touched.push(set);
   }
 

@@ -15,17 +15,15 @@ export interface SetRow {
   readonly version: number;
   /** The newest version that the key's object has confirmed; 0 for none. */
   readonly confirmed: number;
-  readonly changedAtMs: number;
-  /** Where the last change of the set expected the key's object; null for a policy's set. */
-  readonly objects: ObjectSettings | null;
+  /** Where the key's object is, was or was expected: each of these places may have rules. Empty for a policy's set. */
+  readonly placements: readonly ObjectSettings[];
 }
 
 type RuleRow = { body: string; applied_at: number | null };
 type StoredSet = {
   version: number;
   confirmed: number;
-  changed_at: number;
-  objects: string | null;
+  placements: string;
 };
 
 /** Partition keys are never empty. */
@@ -147,28 +145,25 @@ export class RuleTable {
   set({ policy, key }: SetName): SetRow | null {
     const [row] = this.#sql
       .exec<StoredSet>(
-        "SELECT version, confirmed, changed_at, objects FROM rule_sets WHERE key = ? AND policy = ?",
+        "SELECT version, confirmed, placements FROM rule_sets WHERE key = ? AND policy = ?",
         keyColumn(key),
         policy,
       )
       .toArray();
     if (row === undefined) return null;
-    const objects: ObjectSettings | null = JSON.parse(row.objects ?? "null");
-    const { version, confirmed } = row;
-    return { version, confirmed, changedAtMs: row.changed_at, objects };
+    const placements: ObjectSettings[] = JSON.parse(row.placements);
+    return { ...row, placements };
   }
 
-  /** Gives a set a new version, which no object has confirmed. */
-  putSet({ policy, key }: SetName, set: SetRow): void {
+  putSet({ policy, key }: SetName, { version, confirmed, placements }: SetRow): void {
     this.#sql.exec(
-      `INSERT OR REPLACE INTO rule_sets (key, policy, version, confirmed, changed_at, objects)
-        VALUES (?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO rule_sets (key, policy, version, confirmed, placements)
+        VALUES (?, ?, ?, ?, ?)`,
       keyColumn(key),
       policy,
-      set.version,
-      set.confirmed,
-      set.changedAtMs,
-      set.objects === null ? null : JSON.stringify(set.objects),
+      version,
+      confirmed,
+      JSON.stringify(placements),
     );
   }
 
@@ -240,6 +235,21 @@ export class RuleTable {
       )
       .toArray();
   }
+}
+
+/** The most places of one key that are remembered, the latest. */
+const mostPlacements = 8;
+
+/** The places together, each once. */
+export function allPlacements(
+  known: readonly ObjectSettings[],
+  added: readonly ObjectSettings[],
+): readonly ObjectSettings[] {
+  const all = [...known, ...added].map(({ shards, locationHint, jurisdiction }) => {
+    const settings: ObjectSettings = { shards, locationHint, jurisdiction };
+    return [JSON.stringify(settings), settings] as const;
+  });
+  return [...new Map(all).values()].slice(-mostPlacements);
 }
 
 function ruleOf({ body, applied_at: appliedAtMs }: RuleRow): Rule {

@@ -202,6 +202,21 @@ describe("placements", () => {
     expect(plane.heldIds("p", sharded)).toEqual([id]);
   });
 
+  it("a rule that is deleted after its policy has moved leaves the former places too, which a roll-back may use again", async () => {
+    const plane = new TestPlane();
+    plane.control.beat(beat({ deployment: "a" }));
+    const { id } = await plane.created(keyRule());
+    plane.control.beat(beat({ deployment: "b", policies: [info("p", sharded)] }));
+    await plane.pass(700_000);
+    plane.control.beat(beat({ deployment: "b" }));
+    const input = keyRule({ objects: sharded });
+    await plane.control.replaceRule({ id, revision: 1, input, actor });
+    await plane.pass(700_000);
+    await plane.control.deleteRule({ id, revision: 2, actor, note: null });
+    expect([plane.heldIds("p", perKey), plane.heldIds("p", sharded)]).toEqual([[], []]);
+    expect(plane.storage.sql.exec("SELECT key FROM rule_sets").toArray()).toEqual([]);
+  });
+
   it("all rules are pushed again when a deployment begins, and one and ten minutes later", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
