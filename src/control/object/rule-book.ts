@@ -99,7 +99,11 @@ export class RuleBook {
       if (known === "key-reused") return { kind: "key-reused" };
       if (known !== null) {
         const current = this.rules.get(known.id);
-        return { kind: "done", value: current?.revision === known.revision ? current : known };
+        if (current?.revision !== known.revision) return { kind: "done", value: known };
+        const { policy, key, appliedAtMs } = current;
+        // The first request may have been answered while the push was pending, or its answer may have been lost.
+        if (key !== null && appliedAtMs === null) touched.push({ policy, key });
+        return { kind: "done", value: current };
       }
       const excess = this.#excess(input, 1);
       if (excess !== null) return excess;

@@ -102,6 +102,19 @@ describe("idempotency keys", () => {
     expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
   });
 
+  it("a repeated request waits for the push that the first one still waits for", async () => {
+    const plane = new TestPlane();
+    plane.beforePush = () => Promise.reject(new Error("Network connection lost."));
+    expect(await plane.create(keyRule(), idempotency)).toMatchObject({ isPending: true });
+    const second = await plane.create(keyRule(), idempotency);
+    expect(second).toMatchObject({ isPending: true, value: { state: "pending" } });
+    plane.beforePush = () => Promise.resolve();
+    const third = await plane.create(keyRule(), idempotency);
+    expect(third).toMatchObject({ value: { state: "applied", revision: 1 } });
+    expect(third).not.toHaveProperty("isPending");
+    expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
+  });
+
   it("a repeated request returns the first rule even after it was replaced or deleted", async () => {
     const plane = new TestPlane();
     const first = done(await plane.create(keyRule(), idempotency));

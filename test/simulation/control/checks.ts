@@ -1,0 +1,43 @@
+/** The invariants of the control plane. A simulation counts how often it has checked each, and collects what violates them. */
+
+export const invariants = [
+  "statistics: the control plane has at most what isolates recorded",
+  "statistics: after the last beats, the control plane has exactly what isolates recorded",
+  "spends: a request is charged at most once",
+  "spends: an object has counted exactly what its replies charged",
+  "stale calls: no call is decided by older policy rules than an earlier one",
+  "stale calls: a refused call gets rules that are newer than its own",
+  "versions: one version of a policy has one text",
+  "key rules: a decision obeys the rules that its object has received",
+  "key rules: a decision obeys each rule that was confirmed to the operator",
+  "key rules: a push contains each confirmed rule, and none that was removed",
+  "key rules: a rule ends on its millisecond by the object's clock",
+  "isolates: rules never become older",
+  "precedence: an isolate resolves a key as the table states",
+  "precedence: the limits that decide are those that the table states",
+  "fail static: a decision is the same without the control plane",
+  "fail static: after its return, isolates with traffic have its rules",
+] as const;
+
+export type Invariant = (typeof invariants)[number];
+
+/** A failed simulation is of use with its first violations; the rest follows from them. */
+const mostViolations = 5;
+
+export class Checks {
+  readonly counts = new Map<Invariant, number>();
+  readonly violations: string[] = [];
+
+  check(invariant: Invariant, holds: boolean, describe: () => string): void {
+    this.counts.set(invariant, (this.counts.get(invariant) ?? 0) + 1);
+    if (holds || this.violations.length >= mostViolations) return;
+    this.violations.push(`${invariant}: ${describe()}`);
+  }
+
+  /** Adds the counts of another simulation. */
+  add({ counts }: Checks): void {
+    for (const [invariant, count] of counts) {
+      this.counts.set(invariant, (this.counts.get(invariant) ?? 0) + count);
+    }
+  }
+}

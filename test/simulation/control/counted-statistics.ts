@@ -1,0 +1,78 @@
+/** The statistics of an isolate, with a second count of the same decisions. */
+import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import type { Clock } from "../../../src/limiter/clock.ts";
+
+/** Decisions by policy and outcome. */
+export type Counts = ReadonlyMap<string, number>;
+
+export class Counted {
+  readonly statistics: IsolateStatistics;
+  readonly #counts = new Map<string, number>();
+  /** The counts when the latest batch was closed. */
+  #closed: Counts = new Map();
+  /** The counts that the latest beat reported among those that have arrived. */
+  #arrived: Counts = new Map();
+
+  constructor(clock: Clock) {
+    const count = (policy: string, outcome: string): void => {
+      const name = `${policy} ${outcome}`;
+      this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+    };
+    const closed = (counts: Counts): void => void (this.#closed = counts);
+    const counted = this.#counts;
+    class CountedStatistics extends IsolateStatistics {
+      #lastSeq = 0;
+      override count(...call: Parameters<IsolateStatistics["count"]>): void {
+        count(call[0], call[1]);
+        super.count(...call);
+      }
+      override record(...call: Parameters<IsolateStatistics["record"]>): void {
+        count(call[0], call[1]);
+        super.record(...call);
+      }
+      override async batches(): ReturnType<IsolateStatistics["batches"]> {
+        const counts = new Map(counted);
+        const batches = await super.batches();
+        const seq = batches.at(-1)?.seq ?? 0;
+        // While many batches wait, the open one is not closed.
+        if (seq > this.#lastSeq) closed(counts);
+        this.#lastSeq = Math.max(seq, this.#lastSeq);
+        return batches;
+      }
+    }
+    this.statistics = new CountedStatistics({ sealer: null, alertedPolicies: new Set(), clock });
+  }
+
+  /** The decisions that the isolate has recorded. */
+  get recorded(): Counts {
+    return this.#counts;
+  }
+
+  get lastArrived(): Counts {
+    return this.#arrived;
+  }
+
+  /** The decisions that a beat reports, if it is sent now. */
+  get closed(): Counts {
+    return this.#closed;
+  }
+
+  /** A beat has arrived that reports these decisions, or a part of them. */
+  arrived(counts: Counts): void {
+    if (sumOf(counts) > sumOf(this.#arrived)) this.#arrived = counts;
+  }
+}
+
+export const countedStatistics = (clock: Clock): Counted => new Counted(clock);
+
+export const sumOf = (counts: Counts): number =>
+  [...counts.values()].reduce((sum, count) => sum + count, 0);
+
+/** Adds up counts. */
+export function addedUp(all: readonly Counts[]): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const [name, count] of all.flatMap((counts) => [...counts])) {
+    sums.set(name, (sums.get(name) ?? 0) + count);
+  }
+  return sums;
+}

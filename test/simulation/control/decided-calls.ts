@@ -1,0 +1,55 @@
+/** The decisions among the calls that an object has completed. */
+import type {
+  BatchCall,
+  Charge,
+  CheckCall,
+  CheckReply,
+  ReserveReply,
+} from "../../../src/limiter/protocol.ts";
+import type { Completed } from "./key-objects.ts";
+
+export interface DecidedCall {
+  readonly key: string;
+  readonly charges: readonly Charge[];
+  readonly reply: CheckReply;
+  /** The id of the reservation that the call asked for. */
+  readonly reservation: string | null;
+}
+
+const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
+
+/** The calls that spend, with their replies. Includes refused calls. */
+export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
+  const [call] = args as [CheckCall & Partial<BatchCall> & { readonly id?: string }];
+  if (name === "batch") {
+    const replies = reply as readonly CheckReply[];
+    return (call.calls ?? []).flatMap((each, index) => {
+      const own = replies[index];
+      return own === undefined || !hasCost(each) ? [] : decided(each, own, null);
+    });
+  }
+  if (!["check", "lease", "reserve"].includes(name) || !hasCost(call)) return [];
+  // A key with the maximum of open reservations is not decided.
+  if (((reply as ReserveReply).fullForMs ?? 0) > 0) return [];
+  return [decided(call, reply as CheckReply, name === "reserve" ? (call.id ?? null) : null)];
+}
+
+const decided = (
+  { key, charges }: CheckCall,
+  reply: CheckReply,
+  reservation: string | null,
+): DecidedCall => ({ key, charges, reply, reservation });
+
+export const isRefused = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
+
+/** The charges that a reply has spent, with their positions. */
+export function spentCharges({ charges, reply }: DecidedCall): { charge: Charge; index: number }[] {
+  const isAdmitted = charges.every(
+    ({ isDryRun = false }, index) => isDryRun || reply.decisions[index]?.allowed === true,
+  );
+  if (isRefused(reply) || !isAdmitted) return [];
+  return charges.flatMap((charge, index) => {
+    const isFree = reply.keyRules?.[index]?.kind === "allow";
+    return !isFree && reply.decisions[index]?.allowed === true ? [{ charge, index }] : [];
+  });
+}
