@@ -52,9 +52,10 @@ const failures: readonly Failure[] = [
   { kind: "body-too-large", limitBytes: 16_384 },
   { kind: "body-of-other-type" },
   { kind: "fields-invalid", errors: [{ field: "cost", accepted: "an integer from 0 to 1000000" }] },
-  { kind: "operator-unknown", hasTokens: true, isGiven: false },
-  { kind: "operator-unknown", hasTokens: true, isGiven: true },
-  { kind: "operator-unknown", hasTokens: false, isGiven: false },
+  { kind: "operator-unknown", hasTokens: true, given: null },
+  { kind: "operator-unknown", hasTokens: true, given: "token" },
+  { kind: "operator-unknown", hasTokens: false, given: null },
+  { kind: "operator-unknown", hasTokens: true, given: "access" },
   { kind: "operator-not-permitted", right: "write", via: "token" },
   { kind: "operator-not-permitted", right: "reveal", via: "access" },
   { kind: "cross-site" },
@@ -71,6 +72,7 @@ const failures: readonly Failure[] = [
   { kind: "rules-too-large", mostBytes: 32_768 },
   { kind: "upgrade-required" },
   { kind: "ticket-invalid" },
+  { kind: "tails-full" },
 ];
 
 const page = readPage(path);

@@ -74,13 +74,15 @@ export class Tail {
         headers: { Upgrade: "websocket", Connection: "Upgrade" },
       });
     }
+    const ticket = new URL(request.url).searchParams.get("ticket") ?? "";
+    if (!this.#isValid(ticket, nowMs)) {
+      return new Response("the ticket is unknown, used or expired", { status: 403 });
+    }
     if (this.#host.sockets().length >= mostSockets) {
       return new Response(`at most ${mostSockets} tails can be open`, { status: 503 });
     }
-    const ticket = new URL(request.url).searchParams.get("ticket") ?? "";
-    if (!this.#redeem(ticket, nowMs)) {
-      return new Response("the ticket is unknown, used or expired", { status: 403 });
-    }
+    // A ticket is valid once.
+    this.#sql.exec("DELETE FROM tickets WHERE ticket = ?", ticket);
     return this.#host.accept();
   }
 
@@ -125,12 +127,10 @@ export class Tail {
     closeWith(socket, 1_008, "the tail accepts no messages");
   }
 
-  /** Whether the ticket is valid. It is valid once. */
-  #redeem(ticket: string, nowMs: number): boolean {
+  #isValid(ticket: string, nowMs: number): boolean {
     const valid = this.#sql
       .exec("SELECT 1 AS found FROM tickets WHERE ticket = ? AND expires > ?", ticket, nowMs)
       .toArray();
-    if (valid.length > 0) this.#sql.exec("DELETE FROM tickets WHERE ticket = ?", ticket);
     return valid.length > 0;
   }
 }

@@ -45,10 +45,15 @@ export function authenticator(settings: AdminSettings, attempts: FailedAttempts)
       if (operator.actor.via === "access" && !isSafe(request)) refuseCrossSite(request);
       return operator;
     }
-    const isGiven = request.headers.has("Authorization") || request.headers.has(assertionField);
-    if (isGiven) attempts.note(request);
-    throw new CallRefused({ kind: "operator-unknown", hasTokens: tokens.length > 0, isGiven });
+    const given = credentialsIn(request);
+    if (given !== null) attempts.note(request);
+    throw new CallRefused({ kind: "operator-unknown", hasTokens: tokens.length > 0, given });
   };
+}
+
+function credentialsIn({ headers }: Request): "token" | "access" | null {
+  if (headers.has("Authorization")) return "token";
+  return headers.has(assertionField) ? "access" : null;
 }
 
 /** Whether the request is for the host on which nothing is proxied. */

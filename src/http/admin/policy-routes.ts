@@ -148,6 +148,9 @@ function partsOf(
   }
   const set = named.filter((kind) => patch[kind] !== null);
   const end = readEnd(patch, set, context.clock.now(), errors);
+  if (set.length === 0 && end.expiresAtMs !== null) {
+    errors.add(patch.for === undefined ? "expiresAt" : "for", "no value when no part is set");
+  }
   const parts = named.map((kind) => {
     if (patch[kind] === null) return { kind, rule: null };
     const content = contentOf(kind, patch);

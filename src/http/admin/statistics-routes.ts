@@ -100,6 +100,7 @@ export async function openTail(
   const response = await context.controlPlane.call((stub) => stub.fetch(request));
   if (response.webSocket !== null) return response;
   await response.body?.cancel();
+  if (response.status === 503) throw new CallRefused({ kind: "tails-full" });
   attempts.note(raw);
   throw new CallRefused({ kind: "ticket-invalid" });
 }

@@ -4,7 +4,11 @@ import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
 export interface AdminFailures {
   /** Neither a valid token nor a valid Access JWT. */
-  "operator-unknown": { readonly hasTokens: boolean; readonly isGiven: boolean };
+  "operator-unknown": {
+    readonly hasTokens: boolean;
+    /** The credentials of the request; null when it has none. */
+    readonly given: "token" | "access" | null;
+  };
   "operator-not-permitted": { readonly right: string; readonly via: "token" | "access" };
   "cross-site": object;
   "attempts-exceeded": { readonly retryAfterMs: number };
@@ -21,6 +25,7 @@ export interface AdminFailures {
   "rules-too-large": { readonly mostBytes: number };
   "upgrade-required": object;
   "ticket-invalid": object;
+  "tails-full": object;
 }
 
 /** `WWW-Authenticate` (RFC 6750, section 3). */
@@ -47,16 +52,22 @@ const unavailable = (detail: string, headers: Problem["headers"] = {}): Problem 
   headers,
 });
 
+function credentialsText(
+  hasTokens: boolean,
+  given: AdminFailures["operator-unknown"]["given"],
+): string {
+  if (given === "access")
+    return "The Cloudflare Access JWT is invalid, or the host of the request is not ADMIN_HOST.";
+  return hasTokens
+    ? `The bearer token is ${given === null ? "missing" : "invalid"}. Send a token from ADMIN_TOKENS: Authorization: Bearer <token>.`
+    : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.";
+}
+
 export const adminProblems: {
   readonly [Kind in keyof AdminFailures]: (failure: AdminFailures[Kind]) => Problem;
 } = {
-  "operator-unknown": ({ hasTokens, isGiven }) =>
-    unauthorized(
-      hasTokens
-        ? `The bearer token is ${isGiven ? "invalid" : "missing"}. Send a token from ADMIN_TOKENS: Authorization: Bearer <token>.`
-        : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.",
-      isGiven ? invalid : "",
-    ),
+  "operator-unknown": ({ hasTokens, given }) =>
+    unauthorized(credentialsText(hasTokens, given), given === null ? "" : invalid),
 
   "operator-not-permitted": ({ right, via }) => ({
     ...forbidden(
@@ -109,7 +120,8 @@ export const adminProblems: {
   "precondition-failed": ({ etag }) => ({
     status: 412,
     title: "Precondition Failed",
-    detail: "The state has changed since it was read. Read it again, then repeat the change.",
+    detail:
+      "If-Match is not the ETag of the current state, which has changed since it was read. Read it again, then repeat the change.",
     headers: { ETag: etag },
   }),
 
@@ -143,4 +155,7 @@ export const adminProblems: {
       "The ticket is unknown, used or expired. Get a new one with POST /api/tail/ticket.",
       invalid,
     ),
+
+  "tails-full": () =>
+    unavailable("The maximum number of tails is open. Close one, then open the tail again."),
 };

@@ -93,6 +93,15 @@ it("at most 50 WebSockets are open", () => {
   expect(statuses.at(-1)).toBe(503);
 });
 
+it("while 50 WebSockets are open, an invalid ticket is refused as such, and a valid one stays valid", () => {
+  const { tail, sockets, open } = tailOf();
+  for (let index = 0; index < 50; index++) open(tail.ticket(0).ticket, 0);
+  const { ticket } = tail.ticket(0);
+  expect([open("unknown", 0), open(ticket, 0)]).toEqual([403, 503]);
+  sockets.pop();
+  expect(open(ticket, 0)).toBe(200);
+});
+
 describe("the entries", () => {
   it("reach every WebSocket with the time of the denial", () => {
     const { tail, sockets, open } = tailOf();

@@ -213,7 +213,11 @@ describe("Cloudflare Access", () => {
     ],
     ["that is no JWT", () => "nonsense"],
   ])("a JWT %s is refused", async ([, make]) => {
-    expect(await statusOf(ask(admin({}, access), await make()))).toBe(401);
+    const response = await ask(admin({}, access), await make());
+    expect(response.status).toBe(401);
+    expect(await response.json()).toMatchObject({
+      detail: expect.stringContaining("The Cloudflare Access JWT is invalid"),
+    });
   });
 
   it("a rotated key is fetched once its name is unknown, and a flood of unknown keys fetches nothing more", async () => {

@@ -73,6 +73,8 @@ describe("the policy in force", () => {
     [{ deny: ["198.51.100.0/24"] }, ["note"]],
     [{ deny: ["?"], allow: [], note: "x" }, ["allow", "deny[0]"]],
     [{ mode: "off", for: "2h", expiresAt: "2030-01-01T00:00:00Z" }, ["expiresAt"]],
+    [{ mode: null, for: "2h" }, ["for"]],
+    [{ mode: null, expiresAt: "2030-01-01T00:00:00Z" }, ["expiresAt"]],
     [{ colour: "red" }, ["colour"]],
   ])("the patch %j is refused, and every wrong field is named", async ([patch, expected]) => {
     const { call, policy } = admin();
@@ -183,6 +185,21 @@ describe("statistics", () => {
     }
     expect(wrong).toEqual([...Array<number>(10).fill(401), 429]);
     expect(fetch).toHaveBeenCalledTimes(11);
+  });
+
+  it("a valid ticket gets 503 while no more tails can be open, which is no failed attempt", async () => {
+    const fetch = async () => new Response(null, { status: 503 });
+    const { send } = admin({}, objectWith({ ...methods, fetch }));
+    const open = () =>
+      send("/_headgate/api/tail?ticket=a-ticket", {
+        headers: { Upgrade: "websocket", "CF-Connecting-IP": "203.0.113.98" },
+      });
+    const answers = [];
+    for (let index = 0; index < 12; index++) {
+      // oxlint-disable-next-line no-await-in-loop
+      answers.push(await statusOf(open()));
+    }
+    expect(new Set(answers)).toEqual(new Set([503]));
   });
 });
 
