@@ -3,7 +3,7 @@ import { readPath } from "./check-path.ts";
 import type { KnownVariables } from "./known-variables.ts";
 import { normalizedHost } from "./match.ts";
 import { readTexts } from "./texts.ts";
-import { type AdminToken, readAdminTokens } from "./tokens.ts";
+import { type AdminToken, readAdminTokens, tokenTexts } from "./tokens.ts";
 import { isSet, type ReportProblem } from "./variables.ts";
 
 export interface AdminSettings {
@@ -42,6 +42,17 @@ export function readAdmin(
   };
   if (hasCredentials || isSet(env.ADMIN_PATH)) reportOverlap(settings.path, checkPath, report);
   return hasCredentials ? settings : null;
+}
+
+/** A line when a token of `/check` is also one of the admin API. */
+export function adminWarnings({ ADMIN_TOKENS, CHECK_TOKENS }: KnownVariables): string[] {
+  const ofCheck = new Set(tokenTexts(CHECK_TOKENS));
+  const isShared = tokenTexts(ADMIN_TOKENS).some((token) => ofCheck.has(token));
+  return isShared
+    ? [
+        "ADMIN_TOKENS: CHECK_TOKENS has one of the tokens, too, so that callers of /check can use the admin API",
+      ]
+    : [];
 }
 
 /** Neither path may be below the other. */

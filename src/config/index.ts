@@ -1,5 +1,5 @@
 /** Reads wrangler vars into a valid Config, or reports every problem at once. */
-import { type AdminSettings, readAdmin } from "./admin.ts";
+import { type AdminSettings, adminWarnings, readAdmin } from "./admin.ts";
 import { type AlertSettings, alertWarnings, readAlerts } from "./alerts.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
 import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
@@ -135,6 +135,7 @@ export function parseConfig(variables: Variables): Config {
     warnings: [
       ...warnings,
       ...jwtWarnings(jwt),
+      ...adminWarnings(env),
       ...alertWarnings(env, isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM)),
       ...preflightWarnings(env.PREFLIGHT_LIMITS, policies),
     ],

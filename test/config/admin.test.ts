@@ -163,3 +163,18 @@ it("any other value of REVEAL is rejected", () => {
     { variable: "REVEAL", field: "", value: true, accepted: '"off" or "admins"' },
   ]);
 });
+
+it.for<[unknown, number]>([
+  [token, 1],
+  [["another-token-of-check", { token, tenant: "acme" }], 1],
+  ["another-token-of-check", 0],
+])(
+  "with CHECK_TOKENS = %j, %i warnings name a token that both variables have",
+  ([tokens, count]) => {
+    const { warnings } = configOf({
+      ADMIN_TOKENS: [{ token, may: ["read"] }],
+      CHECK_TOKENS: tokens,
+    });
+    expect(warnings.filter((line) => line.startsWith("ADMIN_TOKENS: "))).toHaveLength(count);
+  },
+);
