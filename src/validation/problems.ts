@@ -91,7 +91,9 @@ export function fields<const Entries extends v.ObjectEntries>(
 
 /** The accepted values for an unknown field: the known fields, with a suggestion. */
 export const acceptedFields = (name: string, known: readonly string[]): string =>
-  `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
+  known.length === 0
+    ? "no fields"
+    : `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
 
 /** A suggestion such as `; did you mean limits?`; "" if no known name is near. */
 export function didYouMean(name: string, known: readonly string[]): string {

@@ -47,16 +47,13 @@ export const integerText = (least: number, most: number) =>
     integerFrom(least, most),
   );
 
-/** Items of a page. */
-export const pageEntries = {
-  cursor: v.optional(
-    v.pipe(
-      v.string("the cursor of the page before"),
-      v.regex(/^[\w.~-]{1,200}$/, "the cursor of the page before"),
-    ),
-  ),
+const acceptedCursor = "the cursor of the page before";
+
+/** Items of a page. @param cursor the form of its cursors */
+export const pageEntries = (cursor: RegExp) => ({
+  cursor: v.optional(v.pipe(v.string(acceptedCursor), v.regex(cursor, acceptedCursor))),
   limit: v.optional(integerText(1, 200), "50"),
-};
+});
 
 export const flagText = v.optional(
   v.pipe(
@@ -69,12 +66,19 @@ export const flagText = v.optional(
 const acceptedInstant = 'an instant such as "2026-11-22T18:30:00Z" (RFC 3339)';
 /** Date, time, and a zone: RFC 3339, section 5.6. */
 const instantForm =
-  /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+  /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+
+/** `Date.parse` takes the 30th of February as the 2nd of March. */
+function isDateOfCalendar(written: string): boolean {
+  const [, date = ""] = instantForm.exec(written) ?? [];
+  const atMs = Date.parse(`${date}T00:00:00Z`);
+  return Number.isSafeInteger(atMs) && new Date(atMs).toISOString().startsWith(date);
+}
 
 /** An instant in milliseconds since the Unix epoch. */
 export const instant = v.pipe(
   v.string(acceptedInstant),
-  v.regex(instantForm, acceptedInstant),
+  v.check(isDateOfCalendar, acceptedInstant),
   v.transform((written) => Date.parse(written.toUpperCase().replace(" ", "T"))),
   v.check((atMs) => Number.isSafeInteger(atMs), acceptedInstant),
 );

@@ -23,7 +23,7 @@ const note = v.pipe(
   v.maxLength(longestNote, acceptedNote),
 );
 
-const acceptedDuration = 'a duration from 1 s to 10 years such as "2h" or "30 minutes"';
+const acceptedDuration = 'a duration from 1 s to 3650 days such as "30 minutes", "2h" or "90d"';
 
 /** The fields that state when a rule ends, and why it is made. `readEnd` reads them. */
 export const endEntries = {
@@ -55,6 +55,15 @@ const contentOf: Readonly<Record<RuleKind, readonly (keyof KindFields)[]>> = {
 export const keyKinds = ["limits", "allow", "block"] as const;
 export const policyKinds = ["mode", "limits", "allow", "deny", "overrides"] as const;
 
+const kindsOf: Readonly<Record<RuleBody["scope"], readonly RuleKind[]>> = {
+  key: keyKinds,
+  policy: policyKinds,
+};
+
+/** Whether rules of this kind exist for one key, or for a whole policy. */
+export const hasKind = (scope: RuleBody["scope"], kind: RuleKind): boolean =>
+  kindsOf[scope].includes(kind);
+
 /** Collects the errors of a body. */
 export class Errors {
   readonly list: FieldError[] = [];
@@ -84,9 +93,11 @@ export function readRule(
   context: RuleContext,
   errors: Errors,
 ): ReadRule | null {
-  const kinds: readonly RuleKind[] = scope === "key" ? keyKinds : policyKinds;
-  if (!kinds.includes(kind)) {
-    errors.add("kind", `${kinds.map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`);
+  if (!hasKind(scope, kind)) {
+    errors.add(
+      "kind",
+      `${kindsOf[scope].map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`,
+    );
     return null;
   }
   const used = scope === "key" && kind !== "limits" ? [] : contentOf[kind];
@@ -145,7 +156,7 @@ function readExpiry(
   const read = v.safeParse(instant, end);
   if (!read.success) errors.addIssues("expiresAt", read.issues);
   else if (read.output <= nowMs || read.output > nowMs + longestLifeMs) {
-    errors.add("expiresAt", "an instant in the future, at most 10 years from now");
+    errors.add("expiresAt", "an instant in the future, at most 3650 days from now");
   } else return read.output;
   return null;
 }

@@ -7,6 +7,7 @@ import {
   type AuthorizedCall,
   type AdminContext,
   answer,
+  keyIdOf,
   policyOf,
   requireRight,
 } from "./context.ts";
@@ -20,6 +21,7 @@ import {
   contentEntries,
   endEntries,
   Errors,
+  hasKind,
   keyKinds,
   policyKinds,
   readEnd,
@@ -37,12 +39,13 @@ const ruleQuery = {
   kind: v.optional(kind),
   id: v.optional(text("the id of a key")),
   reveal: flagText,
-  ...pageEntries,
+  ...pageEntries(/^\w{1,64}$/),
 };
 
 export async function listRules(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { id, reveal, cursor, limit, policy, kind: only } = queryIn(c, ruleQuery);
   if (reveal) requireRight(c.var.operator, "reveal");
+  if (id !== undefined) keyIdOf(id);
   const page = await context.controlPlane.call((stub) =>
     stub.rules({
       limit,
@@ -107,17 +110,25 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
 
-/** Null for a rule of the whole policy. */
+/**
+ * The key of a rule, or null for a rule of the whole policy. Only kinds that exist for a key need the scope "policy" stated.
+ * @throws CallRefused when the kind does not exist for the stated scope, or the key does not fit the policy
+ */
 async function keyOf(
   context: AdminContext,
   policy: Policy,
   creation: Creation,
 ): Promise<NamedKey | null> {
-  const { scope, key, id, tenant } = creation;
-  if (scope !== "policy") return namedKey(context, policy, { key, id, tenant });
+  const { kind: ownKind, key, id, tenant } = creation;
+  const scope = creation.scope ?? (hasKind("key", ownKind) ? "key" : "policy");
+  if (!hasKind(scope, ownKind)) {
+    const other = scope === "key" ? "policy" : "key";
+    throw fieldsRefused([{ field: "scope", accepted: `"${other}" with the kind "${ownKind}"` }]);
+  }
+  if (scope === "key") return namedKey(context, policy, { key, id, tenant });
   const errors = Object.entries({ key, id, tenant })
     .filter(([, value]) => value !== undefined)
-    .map(([field]) => ({ field, accepted: 'no value with the scope "policy"' }));
+    .map(([field]) => ({ field, accepted: "no value for a rule of the whole policy" }));
   if (errors.length > 0) throw fieldsRefused(errors);
   return null;
 }
@@ -214,8 +225,10 @@ export async function deleteRule(context: AdminContext, c: AuthorizedCall): Prom
   return new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 }
 
+const auditQuery = pageEntries(/^\d{1,15}$/);
+
 export async function readAudit(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { cursor, limit } = queryIn(c, pageEntries);
+  const { cursor, limit } = queryIn(c, auditQuery);
   const page = await context.controlPlane.call((stub) =>
     stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
   );

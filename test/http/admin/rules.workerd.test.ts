@@ -128,6 +128,15 @@ describe("a rule of one key", () => {
 });
 
 describe("a rule of one policy", () => {
+  it("a rule of a kind that only policies have needs no scope", async () => {
+    const gate = admin();
+    const { call, policy } = gate;
+    const body = { policy, kind: "deny", entries: ["203.0.113.0/24"], note: "abuse" };
+    const made = await call("POST", "/rules", body);
+    expect(made).toMatchObject({ status: 201, body: { scope: "policy", keyId: null } });
+    expect(await visit(gate)).toBe(403);
+  });
+
   it("the isolate that makes, replaces, deletes or restores a rule decides by it at once", async () => {
     const gate = admin();
     const { call, policy } = gate;
@@ -170,10 +179,12 @@ describe("two operators at once", () => {
   it.for<[string, Record<string, string>, number]>([
     ["without If-Match", {}, 428],
     ["with an older ETag", { "If-Match": '"999"' }, 412],
-    ["with a weak ETag", { "If-Match": 'W/"1"' }, 412],
+    ["with an ETag that compression made weak", { "If-Match": 'W/"1"' }, 204],
+    ["with an older weak ETag", { "If-Match": 'W/"999"' }, 412],
+    ["with an ETag without quotes", { "If-Match": "1" }, 412],
     ["with one of several ETags", { "If-Match": '"999", "1"' }, 204],
     ["with any ETag", { "If-Match": "*" }, 204],
-  ])("a deletion %s is answered as RFC 9110 says", async ([, headers, status]) => {
+  ])("a deletion %s gets the status that the ETag deserves", async ([, headers, status]) => {
     const { call, policy } = admin();
     const made = await call("POST", "/rules", { policy, key: address, kind: "allow" });
     expect(made.headers.get("ETag")).toBe('"1"');
@@ -236,10 +247,22 @@ describe("the list of rules", () => {
     ["kind=ban", "kind"],
     ["reveal=yes", "reveal"],
     ["cursor=%20", "cursor"],
+    ["cursor=", "cursor"],
     ["limit=1&limit=2", "limit"],
     ["color=red", "color"],
   ])("the query %s is refused", async ([query, field]) => {
     expect(fieldsOf(await admin().call("GET", `/rules?${query}`))).toEqual([field]);
+  });
+
+  it("an id that is no partition key gets 404, so that no plain key in a URL seems to work", async () => {
+    expect(await admin().call("GET", `/rules?id=${address}`)).toMatchObject({ status: 404 });
+  });
+
+  it("a cursor of the audit that no page returns is refused, and a parameter of a call without any", async () => {
+    const { call } = admin();
+    expect(fieldsOf(await call("GET", "/audit?cursor=x"))).toEqual(["cursor"]);
+    const refused = await call("GET", "/policies?color=red");
+    expect(refused.body.errors).toEqual([{ field: "color", accepted: "no fields" }]);
   });
 });
 
@@ -249,7 +272,10 @@ describe("invalid input of a rule", () => {
   const longNote = "n".repeat(1_025);
   it.for<[object, string[]]>([
     [{ key, kind: "ban" }, ["kind"]],
-    [{ key, kind: "mode", mode: "off" }, ["kind"]],
+    [{ key, kind: "mode", mode: "off" }, ["key"]],
+    [{ kind: "mode", mode: "loud" }, ["mode"]],
+    [{ key, scope: "key", kind: "mode", mode: "off" }, ["scope"]],
+    [{ scope: "key", kind: "deny", entries: ["198.51.100.0/24"], note: "x" }, ["scope"]],
     [{ key, kind: "limits" }, ["limits"]],
     [{ key, kind: "limits", limits: "0/hour" }, ["limits.limit"]],
     [{ key, kind: "limits", limits, strategy: "magic" }, ["strategy"]],
@@ -264,6 +290,8 @@ describe("invalid input of a rule", () => {
     [{ key, kind: "allow", expiresAt: "2099-01-01T00:00:00Z" }, ["expiresAt"]],
     [{ key, kind: "allow", expiresAt: "tomorrow" }, ["expiresAt"]],
     [{ key, kind: "allow", expiresAt: "2030-02-30T25:00:00Z" }, ["expiresAt"]],
+    [{ key, kind: "allow", expiresAt: "2030-02-30T00:00:00Z" }, ["expiresAt"]],
+    [{ key, kind: "allow", expiresAt: "2030-01-01T24:00:00Z" }, ["expiresAt"]],
     [{ key: "not an address", kind: "allow" }, ["key"]],
     [{ key: [key, key], kind: "allow" }, ["key"]],
     [{ kind: "allow" }, ["key"]],
@@ -271,7 +299,7 @@ describe("invalid input of a rule", () => {
     [{ key, tenant: "", kind: "allow" }, ["tenant"]],
     [{ key, scope: "policy", kind: "mode", mode: "off" }, ["key"]],
     [{ scope: "policy", kind: "deny", entries: ["198.51.100.0/24"] }, ["note"]],
-    [{ scope: "policy", kind: "block", note: "x" }, ["kind"]],
+    [{ scope: "policy", kind: "block", note: "x" }, ["scope"]],
     [{ scope: "policy", kind: "mode", mode: "loud" }, ["mode"]],
     [{ scope: "policy", kind: "deny", entries: ["?"], note: "x" }, ["entries[0]"]],
     [{ key, kind: "block", limits, for: "-1h", colour: "red" }, ["colour"]],
@@ -280,6 +308,14 @@ describe("invalid input of a rule", () => {
     const { call, policy } = admin();
     const refused = await call("POST", "/rules", { policy, ...rule });
     expect(fieldsOf(refused).toSorted()).toEqual(expected.toSorted());
+  });
+
+  it("a replacement cannot give a rule a kind of the other scope", async () => {
+    const { call, policy } = admin();
+    const made = await call("POST", "/rules", { policy, key, kind: "allow" });
+    const other = { kind: "mode", mode: "off" };
+    const refused = await call("PUT", `/rules/${made.body.id}`, other, ifMatch(made));
+    expect(fieldsOf(refused)).toEqual(["kind"]);
   });
 
   it("limits that the configuration refuses are refused with the same message", async () => {
