@@ -18,7 +18,11 @@ export async function bundleServer(
 ): Promise<Server> {
   const root = mkdtempSync(join(tmpdir(), "headgate-page-"));
   const port = await freePort();
-  const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: crypto.randomUUID() };
+  const secrets = {
+    KEY_SECRET: crypto.randomUUID(),
+    CHECK_TOKENS: crypto.randomUUID(),
+    ADMIN_TOKENS: crypto.randomUUID(),
+  };
   const lines = Object.entries(secrets).map(([name, value]) => `${name}="${value}"\n`);
   writeFileSync(join(root, ".dev.vars"), lines.join(""));
   let workerd: Workerd | null = null;
@@ -39,7 +43,7 @@ export async function bundleServer(
           ...localVariables(vars, origin),
           ...(vars["ORIGIN"] === undefined && { ORIGIN: demoOriginUrl }),
         },
-        { bundledIn, port },
+        { bundledIn, port, hasControlPlane: true },
       );
     },
     close: async () => {

@@ -13,7 +13,10 @@ let served: (string | null)[] = [];
 
 beforeAll(async () => {
   origin = await startRecipeOrigin();
-  writeFileSync(join(folder, ".dev.vars"), 'CHECK_TOKENS="the-token"\n');
+  writeFileSync(
+    join(folder, ".dev.vars"),
+    'CHECK_TOKENS="the-token"\nADMIN_TOKENS="the-admin-token"\n',
+  );
 });
 
 afterAll(() => {
@@ -40,8 +43,8 @@ async function play(
 
 it("commands of a page share a shell, which has the tokens and the address of the server", async () => {
   const problems = await play(
-    ["bash", 'A=5; echo "$TOKEN $(echo $USER_TOKEN | tr -cd .)"'],
-    ["text", "the-token .."],
+    ["bash", 'A=5; echo "$TOKEN $ADMIN_TOKEN $(echo $USER_TOKEN | tr -cd .)"'],
+    ["text", "the-token the-admin-token .."],
     ["bash", "cat; echo $A http://localhost:8787 > b; cat b"],
     ["text", "5 http://localhost:8787"],
     ["bash", "grep -c 1234 b; curl -s https://api.example.com"],

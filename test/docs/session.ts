@@ -100,6 +100,7 @@ async function shellVariables(
   const secrets = readFileSync(join(folder, ".dev.vars"), "utf8");
   return {
     TOKEN: /^CHECK_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",
+    ADMIN_TOKEN: /^ADMIN_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",
     USER_TOKEN: await origin.tokenOf({ sub: "alice" }),
     PRO_TOKEN: await origin.tokenOf({ sub: "bob", plan: "pro" }),
   };

@@ -51,6 +51,8 @@ export interface WorkerdOptions {
   readonly cfField?: string;
   /** A folder with the bundle, if it has been built. */
   readonly bundledIn?: string;
+  /** Whether the bundle has the class of the control plane, and gets its binding. Default: false. */
+  readonly hasControlPlane?: boolean;
   /** The port of Headgate; without it, any free port. */
   readonly port?: number;
   /** Receives everything that workerd prints, including Headgate's log. */
@@ -81,10 +83,7 @@ export async function startWorkerd(
   writeFileSync(join(folder, "entry.js"), surroundings.entry ?? plainEntry);
   const bindings = { ORIGIN: "http://origin.example", KEY_SECRET: crypto.randomUUID(), ...vars };
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
-  writeFileSync(
-    join(folder, "workerd.capnp"),
-    workerdConfig(bindings, outbound, surroundings.cfField),
-  );
+  writeFileSync(join(folder, "workerd.capnp"), workerdConfig(bindings, outbound, surroundings));
   const { print = (): void => undefined, flags = [] } = surroundings;
   const start = async (
     ports: Readonly<Record<Socket, number>>,
@@ -122,9 +121,13 @@ export async function startWorkerd(
 function workerdConfig(
   bindings: Readonly<Record<string, unknown>>,
   outbound: "origin" | "network",
-  cfField?: string,
+  { cfField, hasControlPlane = false }: WorkerdOptions,
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
+  const classes = [
+    ["RATE_LIMITER", "RateLimiter"],
+    ...(hasControlPlane ? [["CONTROL_PLANE", "ControlPlane"]] : []),
+  ];
   // As wrangler does, texts are bound as texts and other values as JSON.
   const values = Object.entries(bindings).map(([name, value]) => {
     const [type, text] =
@@ -144,10 +147,10 @@ const config :Workerd.Config = (
       compatibilityFlags = ["enable_request_signal"],
       bindings = [
         ${values.join("\n        ")}
-        (name = "RATE_LIMITER", durableObjectNamespace = "RateLimiter"),
+        ${classes.map(([name, type]) => `(name = "${name}", durableObjectNamespace = "${type}"),`).join("\n        ")}
       ],
       durableObjectNamespaces = [
-        (className = "RateLimiter", uniqueKey = "RateLimiter", enableSql = true),
+        ${classes.map(([, type]) => `(className = "${type}", uniqueKey = "${type}", enableSql = true),`).join("\n        ")}
       ],
       durableObjectStorage = (localDisk = "storage"),
       globalOutbound = "${outbound}",

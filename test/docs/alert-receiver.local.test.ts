@@ -1,0 +1,88 @@
+/** The receiver of docs/how-to/dashboards-and-alerts.md accepts what the control plane sends, and nothing else. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { alertSettings } from "../../src/config/index.ts";
+import { AlertDelivery } from "../../src/control/object/alerts-delivery.ts";
+import { AlertRows } from "../../src/control/object/alerts-storage.ts";
+import { MemorySql } from "../fakes/memory-sql.ts";
+import { freePort } from "../local/checkout.ts";
+import { killWithParent } from "../tools/workerd-process.ts";
+import { pageBlock } from "./page-block.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-receiver-"));
+const secret = Buffer.alloc(32, 7).toString("base64");
+let url: string;
+let printed = "";
+let stop: () => Promise<void>;
+
+beforeAll(async () => {
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  writeFileSync(join(folder, "receiver.ts"), pageBlock("how-to/dashboards-and-alerts", "ts"));
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}/`;
+  const child = spawn(process.execPath, ["receiver.ts"], {
+    cwd: folder,
+    env: { ...process.env, ALERT_SECRET: `whsec_${secret}`, PORT: String(port) },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  killWithParent(child);
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (printed += text));
+  stop = async () => {
+    child.kill();
+    await once(child, "close");
+  };
+  await untilAnswered();
+});
+
+afterAll(async () => {
+  await stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Waits until the receiver has started. */
+async function untilAnswered(): Promise<void> {
+  for (;;) {
+    try {
+      // oxlint-disable-next-line no-await-in-loop
+      await fetch(url, { method: "POST", body: "{}" });
+      return;
+    } catch {
+      // It does not listen yet.
+    }
+  }
+}
+
+/** Sends an alert as the control plane does. Returns the alerts that the receiver did not confirm. */
+async function unconfirmed(ALERT_SECRET: string, times = 1): Promise<number> {
+  const settings = alertSettings({ ALERT_WEBHOOK: url, ALERT_SECRET });
+  if (settings === null) throw new Error("the settings are invalid");
+  const nowMs = Date.now();
+  const rows = new AlertRows(new MemorySql().sql);
+  rows.raise("cause", null, { type: "fallbacks", text: "Fallbacks began.", data: {} }, nowMs);
+  const statuses: number[] = [];
+  const repeated: typeof fetch = async (...request) => {
+    const responses = await Promise.all(Array.from({ length: times }, () => fetch(...request)));
+    statuses.push(...responses.map(({ status }) => status));
+    return responses[0] ?? Response.error();
+  };
+  await new AlertDelivery(settings, rows, repeated).run(nowMs);
+  expect(statuses).toHaveLength(times);
+  return rows.dueAtMs() === null ? 0 : 1;
+}
+
+it("the receiver prints a signed alert once, also when it comes twice", async () => {
+  expect(await unconfirmed(secret, 2)).toBe(0);
+  expect(printed).toBe("Fallbacks began.\n");
+});
+
+it("the receiver refuses an alert that another secret signed, or none", async () => {
+  const before = printed;
+  expect(await unconfirmed(Buffer.alloc(32, 8).toString("base64"))).toBe(1);
+  const response = await fetch(url, { method: "POST", body: '{"text": "forged"}' });
+  expect(response.status).toBe(401);
+  expect(printed).toBe(before);
+});
