@@ -13,12 +13,12 @@ export const controlPlaneName = "control-plane";
 /** The outcomes that statistics count, in the order of the metric's documentation. */
 export const outcomeNames = [
   "allowed",
-  /** On an allowlist, or allowed by a key rule: not charged. */
+  /** On the allowlist, or allowed by a key rule: not charged. */
   "exempt",
   /** Denied by a limit. */
   "denied",
   "banned",
-  /** On a blocklist, or blocked by a key rule, or without a required key part. */
+  /** On the blocklist, or blocked by a key rule, or without a required key part. */
   "blocked",
   /** Would have been denied, but the policy is in dry run. */
   "dry-run-denied",
@@ -46,7 +46,10 @@ export interface PolicyCounts {
   readonly outcomes: Partial<Record<OutcomeName, number>>;
   /** Decisions after which less than 20 % of a limit was left. Such a decision is also counted by its outcome. */
   readonly nearLimit: number;
-  /** Pairs of an index into `latencyBoundsMs` (its length: above all bounds) and a number of decisions. */
+  /**
+   * Each bucket with its decisions. A bucket is an index into `latencyBoundsMs`, or its length for those above all
+   * bounds.
+   */
   readonly latency: readonly (readonly [bucket: number, decisions: number])[];
   /** Sum of the latencies, in milliseconds. */
   readonly latencySumMs: number;
@@ -190,14 +193,14 @@ export type Rule = RuleInput & {
   readonly actor: string;
   /** When the key's object confirmed the rule; null while the push is pending. For a policy rule: when it was made. */
   readonly appliedAtMs: number | null;
-  /** Absent in the audit. */
+  /** Absent in audit entries. */
   readonly state?: RuleState;
 };
 
 export type RuleState =
   /** The key's object has confirmed the rule. For a policy rule: isolates get it with their next beat. */
   | "applied"
-  /** The key's object has not confirmed the rule yet. The control plane repeats it. */
+  /** The key's object has not confirmed the rule yet. The control plane repeats the push. */
   | "pending"
   /** Without effect: no recent deployment has the policy, or its partition keys come from another `KEY_SECRET`. */
   | "orphan";
@@ -223,7 +226,8 @@ export type Changed<Value> =
   | {
       readonly kind: "done";
       readonly value: Value;
-      /** Key rules that the object has not confirmed yet. */ readonly isPending?: boolean;
+      /** Whether the key's object has not confirmed the change yet. */
+      readonly isPending?: boolean;
     }
   | { readonly kind: "unknown" }
   /** `If-Match` names another revision. */
@@ -231,7 +235,7 @@ export type Changed<Value> =
   /** The `Idempotency-Key` was used with another body. */
   | { readonly kind: "key-reused" }
   | { readonly kind: "too-many"; readonly most: number }
-  /** All rules of a policy together would have more bytes, as the text that isolates receive. */
+  /** The text of all the policy's rules, as isolates receive it, would have more bytes. */
   | { readonly kind: "too-large"; readonly mostBytes: number };
 
 export interface Page<Item> {
@@ -320,7 +324,7 @@ export interface PolicyPatch extends PolicyChange {
   readonly note: string | null;
 }
 
-/** Returns the rules to the state after the audit row `toSeq`, as new versions. */
+/** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
 export interface Rollback {
   readonly toSeq: number;
   readonly actor: Actor;
@@ -339,7 +343,7 @@ export interface NotedAction {
 /** The methods of the control plane object. Its `fetch` answers the WebSocket of the tail, with a ticket in the query. */
 export interface ControlPlaneMethods {
   beat(call: BeatCall): BeatReply;
-  /** The state of a policy; of version 0 when it has never had rules. */
+  /** The state of a policy. Its version is 0 when the policy has never had rules. */
   policyState(policy: string): PolicyState;
   rules(query: RuleQuery): Page<Rule>;
   rule(id: string): Rule | null;
@@ -353,7 +357,7 @@ export interface ControlPlaneMethods {
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry>;
   statistics(query: StatisticsQuery): Statistics;
   top(query: TopQuery): readonly TopKey[];
-  /** The sealed name of a key in the top lists, the tail or a rule; null when none is known. */
+  /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
   /** Prometheus text exposition format. */
   metrics(): string;

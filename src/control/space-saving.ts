@@ -32,7 +32,7 @@ export class SpaceSaving {
   readonly #heap: Uint16Array;
   /** The place of each slot in the heap. */
   readonly #places: Uint16Array;
-  /** Part of the count and of the error of every key, listed or not. It grows by what merged lists leave open. */
+  /** A part of the count and the error of every key, listed or not: the sum of `mostOther` of all merged lists. */
   #offset = 0;
 
   /** @param mostKeys at most 32,768 */

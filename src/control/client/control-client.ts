@@ -1,4 +1,4 @@
-/** The control plane's part in an isolate: the policies in force, and the beats that keep them up to date. */
+/** The control plane's client in an isolate: the policies in effect, and the beats that keep them up to date. */
 import type { Policy } from "../../config/index.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import { platformRetries, type WaitUntil } from "../../limiter/object-calls.ts";
@@ -52,7 +52,7 @@ export class ControlClient {
     });
   }
 
-  /** The policies in force, in the order of the configuration. The same list until it changes. */
+  /** The policies in effect, in the order of the configuration. The same list until it changes. */
   policies(nowMs: number = this.#clock.now()): readonly Policy[] {
     return this.#rules.policies(nowMs);
   }
@@ -62,7 +62,7 @@ export class ControlClient {
     this.#heartbeat.touch(this.#clock.now(), waitUntil);
   }
 
-  /** Takes over the newer rules of an object's reply, and starts a beat, at most once a second. */
+  /** Adopts the newer rules of an object's reply, and starts a beat for them at most once a second. */
   adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void {
     this.#rules.adopt(rules);
     this.#heartbeat.refresh(this.#clock.now(), waitUntil);
@@ -72,7 +72,8 @@ export class ControlClient {
 const hashLength = 16;
 
 /*
- * The values below are kept, and not their promises: the platform may cancel the request that computes one.
+ * The functions below keep values and not promises: the platform may cancel the request that computes one, and its
+ * promise would then never settle.
  */
 
 function secretIdBy(hash: ControlClientOptions["hash"]): () => Promise<string> {
@@ -80,7 +81,6 @@ function secretIdBy(hash: ControlClientOptions["hash"]): () => Promise<string> {
   return async () => (id ??= (await hash(JSON.stringify({ secret: "id" }))).slice(0, hashLength));
 }
 
-/** Describes the deployment, as configured. */
 function describer(
   { policies, codeVersion, hash }: ControlClientOptions,
   secretId: () => Promise<string>,

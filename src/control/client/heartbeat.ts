@@ -50,16 +50,19 @@ export interface HeartbeatParts {
   readonly describe: () => Promise<Deployment>;
   readonly send: (call: BeatCall) => Promise<BeatReply>;
   readonly clock: Clock;
-  /** A number from 0 up to 1, by which delays after failures differ between isolates. Default: they do not. */
+  /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */
   readonly random?: () => number;
 }
 
 /** How old the rules may become before a request starts a beat. */
 const intervalMs = 5_000;
 const watchedIntervalMs = 1_000;
-/** Where no rule was ever made, a beat carries only counts: this interval and number of decisions, whichever is later. */
+/**
+ * Until the first rule is made, beats carry only counts. A beat is then due after this time and this number of
+ * requests.
+ */
 const idleIntervalMs = 30_000;
-const idleDecisions = 20;
+const idleRequests = 20;
 /** The shortest time between two beats that stale replies start. */
 const staleIntervalMs = 1_000;
 
@@ -83,7 +86,7 @@ export class Heartbeat {
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
   #staleBeatAtMs = Number.NEGATIVE_INFINITY;
   /** Requests since the latest beat was sent. */
-  #decisions = 0;
+  #requests = 0;
   #failures = 0;
   #failedAtMs = Number.NEGATIVE_INFINITY;
   #retryAfterMs = 0;
@@ -100,7 +103,7 @@ export class Heartbeat {
 
   /** Counts a request, and starts a beat if one is due. */
   touch(nowMs: number, waitUntil: WaitUntil): void {
-    this.#decisions++;
+    this.#requests++;
     if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
   }
 
@@ -115,9 +118,7 @@ export class Heartbeat {
   #isDue(nowMs: number): boolean {
     if (this.#isWatched) return !isWithin(watchedIntervalMs, this.#refreshedAtMs, nowMs);
     if (this.#hasRules) return !isWithin(intervalMs, this.#refreshedAtMs, nowMs);
-    return (
-      this.#decisions >= idleDecisions && !isWithin(idleIntervalMs, this.#refreshedAtMs, nowMs)
-    );
+    return this.#requests >= idleRequests && !isWithin(idleIntervalMs, this.#refreshedAtMs, nowMs);
   }
 
   /** False while a beat is in flight, and for a while after one has failed. */
@@ -125,7 +126,7 @@ export class Heartbeat {
     const flight = this.#flight;
     if (flight !== null) {
       if (isWithin(deadlineMs, flight.sentAtMs, nowMs)) return false;
-      // The platform may cancel the work of a request, together with its timers.
+      // The platform may have canceled the request that sent the beat, with the timer of its deadline.
       this.#fail(flight, nowMs, `no answer within ${deadlineMs} ms`);
     }
     return !isWithin(this.#retryAfterMs, this.#failedAtMs, nowMs);
@@ -134,7 +135,7 @@ export class Heartbeat {
   #beat(nowMs: number, waitUntil: WaitUntil): void {
     const flight = { number: ++this.#beats, sentAtMs: nowMs };
     this.#flight = flight;
-    this.#decisions = 0;
+    this.#requests = 0;
     waitUntil(this.#send(flight));
   }
 
@@ -168,13 +169,13 @@ export class Heartbeat {
     };
   }
 
-  /** Handles a reply, also one after the deadline. */
+  /** Handles a reply, even one that arrives after the deadline. */
   #receive(flight: Flight, call: BeatCall, reply: BeatReply): void {
     const { rules, statistics } = this.#parts;
     rules.adoptReply(reply);
     statistics.stored(reply.storedSeq);
     this.#alerts = this.#alerts.filter((alert) => !call.alerts.includes(alert));
-    // A later beat has newer answers.
+    // The reply to a later beat was handled before.
     if (flight.number < this.#answered) return;
     this.#answered = flight.number;
     this.#refreshedAtMs = flight.sentAtMs;
@@ -192,7 +193,7 @@ export class Heartbeat {
     if (this.#flight !== flight) return;
     this.#flight = null;
     if (this.#failures === 0) report({ event: "control-plane-silent", error });
-    // With rules, attempts are as frequent as beats: rules must be in force soon after the control plane is back.
+    // With rules, retries are as frequent as beats, so that newer rules arrive soon after an outage ends.
     const longestMs = this.#hasRules || this.#isWatched ? intervalMs : idleIntervalMs;
     const delayMs = Math.min(firstRetryMs * 2 ** this.#failures, longestMs);
     const { random } = this.#parts;

@@ -6,19 +6,19 @@ import type { KeyAlert } from "../protocol.ts";
 /** The greatest first. */
 const percents = [100, 90, 80] as const;
 
-/** For each limit. */
+/** Keys that are remembered for each limit. */
 const mostPassed = 1_024;
 const mostAlerts = 64;
 
 interface Passed {
   readonly percent: number;
-  /** When all usage has gone, in milliseconds since the Unix epoch. */
+  /** When the key's usage is 0 again, in milliseconds since the Unix epoch. */
   readonly untilMs: number;
 }
 
 export class KeyAlerts {
   readonly #policies: ReadonlySet<string>;
-  /** By policy and limit, then by key: a name of all three would have to be built for each decision. */
+  /** By policy and limit, then by key. One map would need a text of all three, built for each decision. */
   readonly #passed = new Map<string, Map<string, BoundedMap<Passed>>>();
   #alerts: KeyAlert[] = [];
 
@@ -31,8 +31,8 @@ export class KeyAlerts {
   }
 
   /**
-   * Notes the greatest percentage that a key has newly passed of each limit: once until its usage has gone. While the next
-   * beat is full, nothing is noted, so that the key's next decision can note it for a later beat.
+   * Notes, for each limit, the greatest percentage that the key has newly passed. Each is noted once until the key's
+   * usage is 0 again. Notes nothing while the next beat is full, so that a later decision of the key can note it.
    */
   note(policy: string, key: string, { limits }: Decision, nowMs: number): void {
     for (const limit of limits) {

@@ -1,7 +1,7 @@
-/** Plain keys as operators read them: the parts with their values, without what is a secret in itself. */
+/** Plain keys as operators read them: the parts with their values, of which secrets show only their last characters. */
 import { type KeyPart, partName, type PlainKey } from "../../config/index.ts";
 
-/** Sealed, it has at most 1,024 characters, which is as much as the control plane stores. */
+/** Such a label has at most 1,024 characters when it is sealed, the most that the control plane stores. */
 const longestLabel = 240;
 
 /** Such as `ip=203.0.113.7, header:x-user=a`. */
@@ -38,7 +38,7 @@ function isSecret(part: KeyPart): boolean {
 }
 
 const shownCharacters = 4;
-/** Four characters are too large a part of a shorter secret. */
+/** Four characters would reveal too much of a shorter secret. */
 const shortestShown = 12;
 
 const lastCharacters = (secret: string): string =>

@@ -14,7 +14,7 @@ export class LatencyHistogram {
     this.#sumMs += ms;
   }
 
-  /** Returns the counts, and begins with none. */
+  /** Returns the counts, and sets them to 0. */
   drain(): Pick<PolicyCounts, "latency" | "latencySumMs"> {
     const latency: (readonly [number, number])[] = [];
     for (const [bucket, decisions] of this.#buckets.entries()) {

@@ -1,6 +1,6 @@
 /**
- * The policies that are in force in an isolate: those of the configuration under the newest runtime rules that the isolate
- * has received. The rules of a policy are never replaced by older ones.
+ * The policies that are in effect in an isolate: those of the configuration under the newest runtime rules that the
+ * isolate has received. The rules of a policy are never replaced by older ones.
  */
 import {
   applyRules,
@@ -38,7 +38,7 @@ export class RulesInEffect {
     this.#policies = this.#inOrder();
   }
 
-  /** The policies in force, in the order of the configuration. The same list until it changes. */
+  /** The policies in effect, in the order of the configuration. The same list until it changes. */
   policies(nowMs: number): readonly Policy[] {
     if (nowMs >= this.#changesAtMs) this.#refresh(nowMs);
     return this.#policies;
@@ -48,13 +48,13 @@ export class RulesInEffect {
   get known(): Pick<BeatCall, "epoch" | "versions"> {
     const all = [...this.#states.values()].map(({ base, read }) => ({ base, ...read.rules }));
     const epoch = all.reduce((newest, each) => Math.max(newest, each.epoch), 0);
-    // The versions of an older epoch mean nothing in the newest one, in which the policy may have no rules.
+    // A version of an older epoch means nothing in the newest one, in which the policy may have no rules.
     const current = all.filter((each) => each.epoch === epoch && each.version > 0);
     const versions = Object.fromEntries(current.map(({ base, version }) => [base.name, version]));
     return { epoch, versions };
   }
 
-  /** Takes over newer rules. Ignores older ones, and those of policies that the configuration does not have. */
+  /** Adopts newer rules. Ignores older ones, and those of policies that the configuration does not have. */
   adopt(rules: readonly StaleRules[]): void {
     for (const { policy, epoch, version, text } of rules) {
       const state = this.#states.get(policy);
@@ -62,7 +62,7 @@ export class RulesInEffect {
     }
   }
 
-  /** Takes over the rules of a reply. In a later epoch, policies that the reply does not name have no rules. */
+  /** Adopts the rules of a reply. In a later epoch, policies that the reply does not name have no rules. */
   adoptReply({ epoch, changed }: Pick<BeatReply, "epoch" | "changed">): void {
     this.adopt(changed);
     for (const state of this.#states.values()) {

@@ -98,7 +98,7 @@ export class PolicyStatistics {
     return Math.min(1, this.#denied.size) + Math.min(1, this.#spenders.size);
   }
 
-  /** Returns the counts, and begins with none. */
+  /** Returns the counts, and sets them to 0. */
   drain(mostListed: number): DrainedPolicy {
     const denied = this.#denied.drain(mostListed);
     const spenders = this.#spenders.drain(mostListed);

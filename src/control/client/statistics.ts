@@ -25,17 +25,17 @@ import {
 } from "./statistics-of-policy.ts";
 import { type SampledDenial, TailSample } from "./tail-sample.ts";
 
-/** Per list, and in all lists of a batch: a batch has about 20 KB at most. */
+/** The most keys of one list, and of all lists in a batch, which then has at most about 20 KB. */
 const mostListed = 20;
 const mostListedInBatch = 256;
 
 const mostWaiting = 12;
-/** In all waiting batches together: about 64 KB. */
+/** The most keys of all waiting batches together, about 64 KB. */
 const mostWaitingKeys = 768;
 
 const mostSealed = 20;
-/** The control plane keeps a sealed key for a day. */
-const sealedForMs = 3_600_000;
+/** How soon a listed key is sealed and sent again. The control plane keeps sealed keys for a day. */
+const sealedAgainAfterMs = 3_600_000;
 const mostSealedKnown = 4_096;
 
 export interface StatisticsOptions {
@@ -48,7 +48,7 @@ export interface StatisticsOptions {
 
 interface WaitingBatch extends Omit<StatisticsBatch, "agoMs"> {
   readonly closedAtMs: number;
-  /** In its lists. */
+  /** The number of keys in its lists. */
   readonly keys: number;
 }
 
@@ -60,7 +60,7 @@ interface Candidate {
 
 export class IsolateStatistics {
   readonly #sealer: KeySealer | null;
-  /** The data center of the isolate, where all of its requests arrive; "" until one has stated it. */
+  /** The data center of the isolate, where all of its requests arrive; "" until a request has stated it. */
   #colo = "";
   readonly #now: Clock["now"];
   readonly #policies = new Map<string, PolicyStatistics>();
@@ -91,7 +91,7 @@ export class IsolateStatistics {
     if (typeof colo === "string") this.#colo = colo;
   }
 
-  /** Counts a decision without a key that could be listed. */
+  /** Counts a decision that has no key for the lists. */
   count(policy: string, outcome: OutcomeName): void {
     this.#of(policy).count(outcome);
   }
@@ -111,7 +111,7 @@ export class IsolateStatistics {
     counts.count(outcome);
     const kept = this.#sealer === null ? null : plain;
     const isAllowed = decision === null ? isAllowedByName(outcome) : decision.allowed;
-    // An exempt key is not charged, and without a decision nobody knows what was spent.
+    // An exempt key spends nothing, and without a decision the spend is not known.
     if (!isAllowed) this.#recordDenial(counts, policy, outcome, key, decision, kept);
     else if (decision !== null && outcome !== "exempt") counts.countSpent(key, kept);
     if (decision === null || !isByLimits(outcome)) return;
@@ -129,7 +129,7 @@ export class IsolateStatistics {
     decision: Decision | null,
     plain: PlainKey | null,
   ): void {
-    // A key is not the cause of a denial by a failure.
+    // `onError = "closed"` denies because of a failure, and not because of the key.
     if (outcome !== "fallback-closed") counts.countDenied(partitionKey, plain);
     if (this.#tail?.wants(policy) !== true) return;
     const limits = decision !== null && isByLimits(outcome) ? decision.limits : [];
@@ -222,7 +222,7 @@ export class IsolateStatistics {
     await this.#seal(named);
   }
 
-  /** Seals keys of the lists that were not sealed lately, the first of each list first. */
+  /** Seals listed keys that are due: the top key of each list first, then the second of each, and so on. */
   async #seal(named: readonly (readonly [policy: string, list: NamedList])[]): Promise<void> {
     if (this.#sealer === null) return;
     const nowMs = this.#now();
@@ -242,11 +242,11 @@ export class IsolateStatistics {
     );
   }
 
-  /** Whether it is time to seal a key. Returns true once. */
+  /** Whether a key is due to be sealed. Notes that it is sealed now, so that the next call returns false. */
   #takeSeal({ policy, listed }: Candidate, nowMs: number): boolean {
     const name = `${policy} ${listed.key}`;
     const atMs = this.#sealedAtMs.get(name);
-    if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedForMs) return false;
+    if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedAgainAfterMs) return false;
     this.#sealedAtMs.set(name, nowMs);
     return true;
   }
@@ -270,7 +270,7 @@ const candidateOf = (
 ): Candidate | null =>
   listed === undefined || plain === undefined || plain === null ? null : { policy, listed, plain };
 
-/** Whether the limits have decided. Otherwise a ban, a rule or a failure has. */
+/** Whether limits have decided, in the object or in the isolate. Otherwise a ban, a rule or `onError` has. */
 const isByLimits = (outcome: OutcomeName): boolean =>
   outcome === "allowed" ||
   outcome === "denied" ||

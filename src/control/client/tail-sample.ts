@@ -11,8 +11,8 @@ export interface SampledDenial extends Omit<TailEntry, "agoMs" | "sealed"> {
 const mostSampled = 20;
 
 /**
- * The first denials. Afterwards, those of a policy replace those of a policy with more in the sample, so that a flood of one
- * policy hides no other.
+ * Holds the first denials. When it is full, a denial replaces one of the policy with the most in the sample, so that a
+ * flood of one policy hides no other.
  */
 export class TailSample {
   #denials: SampledDenial[] = [];
@@ -20,7 +20,10 @@ export class TailSample {
   /** The greatest of `#counts`. */
   #most = 0;
 
-  /** Whether `add` would change the sample: in a flood, most denials need not be described. */
+  /**
+   * Whether `add` would change the sample. If not, as for most denials of a flood, the caller need not describe the
+   * denial.
+   */
   wants(policy: string): boolean {
     return this.#denials.length < mostSampled || this.#most > (this.#counts.get(policy) ?? 0) + 1;
   }

@@ -1,6 +1,6 @@
 /**
- * Sends alerts to the webhook, signed as Standard Webhooks defines it. An attempt that fails is repeated by the alarm of the object,
- * with growing pauses over about 20 minutes.
+ * Sends alerts to the webhook, signed as Standard Webhooks defines it. An attempt that fails is repeated by the
+ * object's alarm, with growing pauses over about 20 minutes.
  */
 import type { AlertSettings } from "../../config/index.ts";
 import { errorText, report } from "../../observability/events.ts";
@@ -72,7 +72,7 @@ export class AlertDelivery implements Task {
       method: "POST",
       headers,
       body,
-      // Following a redirect would send the alert to an address that nobody configured.
+      // Following a redirect would send the alert to an address that is not configured.
       redirect: "manual",
       signal: AbortSignal.timeout(timeoutMs),
     });

@@ -5,7 +5,7 @@ import type { Sql } from "./storage.ts";
 
 export interface AlertContent {
   readonly type: string;
-  /** For people. Receivers in the manner of Slack show it. */
+  /** For people: the field that Slack and compatible receivers show. */
   readonly text: string;
   readonly data: Readonly<Record<string, string | number>>;
 }
@@ -22,7 +22,7 @@ export interface PendingAlert {
 
 interface Row {
   readonly raisedMs: number;
-  /** The policy whose condition lasts; null when it is over. */
+  /** The policy whose condition still holds; null when it has ended, or for an alert about a key. */
   readonly active: string | null;
   readonly id: string;
   /** Null when the alert was delivered or given up. */
@@ -31,9 +31,9 @@ interface Row {
   readonly dueMs: number;
 }
 
-/** The first attempt follows at once. This is when the alarm repeats it if the object crashes before it is done. */
+/** The first attempt is made at once. If the object crashes during it, the alarm repeats it after this time. */
 const afterCrashMs = 15_000;
-/** How long after its end a cause is remembered. */
+/** How long a row is kept after its alert was raised, at least. */
 const keptMs = 3_600_000;
 
 export class AlertRows {
@@ -58,7 +58,7 @@ export class AlertRows {
     return this.#rows.get(cause)?.active != null;
   }
 
-  /** The policies of the conditions that last. */
+  /** The policies whose conditions still hold. */
   activePolicies(): ReadonlySet<string> {
     return new Set([...this.#rows.values()].flatMap(({ active }) => active ?? []));
   }
@@ -87,7 +87,7 @@ export class AlertRows {
     this.#deleteOld(nowMs);
   }
 
-  /** Notes that the condition of the cause is over. */
+  /** Notes that the condition of the cause has ended. */
   end(cause: string, nowMs: number): void {
     const row = this.#rows.get(cause);
     if (row?.active == null) return;
@@ -129,7 +129,7 @@ export class AlertRows {
     this.#rows.set(cause, row);
   }
 
-  /** Deletes the rows of causes that are long over. */
+  /** Deletes old rows whose conditions have ended and whose alerts need no further attempt. */
   #deleteOld(nowMs: number): void {
     for (const [cause, { raisedMs, active, body }] of this.#rows) {
       if (active !== null || body !== null || nowMs - raisedMs <= keptMs) continue;

@@ -1,7 +1,7 @@
 /**
- * Alerts for installations without Prometheus: when a policy's denials pass a share, when decisions without the object's answer
- * begin, and when a key passes a part of its limit. Each cause has a row, so that alerts survive a restart of the object, and so
- * that a cause is reported at most once a minute. alerts-delivery.ts sends them.
+ * Alerts for installations without Prometheus: when a policy's share of denials passes a threshold, when decisions by
+ * `onError` begin, and when a key passes a percentage of a limit. Each cause has a row, so that alerts survive a
+ * restart of the object, and so that a cause is reported at most once a minute. alerts-delivery.ts sends them.
  */
 import type { AlertSettings } from "../../config/index.ts";
 import { keyPseudonym } from "../../observability/events.ts";
@@ -12,7 +12,7 @@ import { minuteMs } from "./statistics-rows.ts";
 
 /** A share of fewer decisions means little. */
 const leastDecisions = 20;
-/** The most alerts that begin within a minute. The next one states how many were left out. */
+/** The most alerts that are raised within a minute. The next one states how many were left out. */
 const mostAMinute = 30;
 
 export class Alerts {
@@ -87,7 +87,7 @@ export class Alerts {
     );
   }
 
-  /** @param active the policy whose condition lasts; null for an alert without duration */
+  /** @param active the policy whose condition holds from now on; null for an alert about a single event */
   #raise(cause: string, active: string | null, content: AlertContent, nowMs: number): void {
     if (nowMs - this.#rows.raisedMs(cause) < minuteMs) return;
     if (this.#rows.raisedSince(nowMs - minuteMs) >= mostAMinute) {

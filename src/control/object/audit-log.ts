@@ -58,7 +58,9 @@ export class AuditLog {
     return pageOf(rows.map(entryOf), size, ({ seq }) => String(seq));
   }
 
-  /** Whether the state after an entry is known: all later entries are still stored. 0 is the state before the first. */
+  /**
+   * Whether the state after an entry can be restored, which needs all later entries. 0 is the state before the first.
+   */
   reaches(seq: number): boolean {
     const first = this.#bound("MIN");
     return Number.isSafeInteger(seq) && seq >= Math.max(first, 1) - 1 && seq <= this.lastSeq;

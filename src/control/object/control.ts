@@ -1,4 +1,4 @@
-/** The control plane without the platform: beats, rules and their history. Statistics are a part of their own. */
+/** The logic of the control plane, without the platform: beats, rules and their history. Statistics are separate. */
 import type { Clock } from "../../limiter/clock.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import type {
@@ -142,7 +142,7 @@ export class Control {
     return this.#book.audit.page(cursor, limit);
   }
 
-  /** The sealed name of a key in its rules; null when there is none. */
+  /** The sealed key of a partition key's newest rule that has one; null when there is none. */
   sealedKey(policy: string, key: string): string | null {
     const rules = this.#book.rules.ofSet({ policy, key });
     return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? null;
@@ -176,7 +176,7 @@ export class Control {
     return nowMs;
   }
 
-  /** Pushes the key rules of a change, for up to a second. */
+  /** Pushes the key rules of a change, and waits up to a second for their objects. */
   async #delivered<Value>({ changed, keySets }: Edited<Value>): Promise<Changed<Value>> {
     if (changed.kind !== "done") return changed;
     this.#outbox.add(keySets, this.#clock.now());
@@ -185,7 +185,9 @@ export class Control {
     return isPending ? { ...changed, isPending } : changed;
   }
 
-  /** Whether an isolate knows newer rules than this storage: it is a new one, or an older copy. */
+  /**
+   * Whether an isolate knows newer rules than this storage, which was then recreated, or restored from an older copy.
+   */
   #isAhead({ epoch, versions }: BeatCall): boolean {
     if (epoch !== this.#meta.epoch) return epoch > this.#meta.epoch;
     const { lastSeq } = this.#book.audit;
@@ -220,7 +222,7 @@ export class Control {
     return changed.kind === "done" ? { ...changed, value: this.#current(changed.value) } : changed;
   }
 
-  /** A rule after its push, which may have been confirmed. */
+  /** Reads a rule again after its push, which may have been confirmed. */
   #current(rule: Rule): Rule {
     const current = this.#book.rules.get(rule.id);
     const isSame = current !== null && current.revision === rule.revision;

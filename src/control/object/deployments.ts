@@ -1,16 +1,16 @@
 /**
  * The deployments whose isolates have sent beats recently, with their policies: several run at once while a new one is
- * rolled out. They determine where the objects of keys are, and which rules have lost their policy.
+ * rolled out. They determine where the objects of keys are, and which rules are orphans.
  */
 import type { ObjectSettings } from "../../config/index.ts";
 import type { BeatCall, PolicyInfo, Rule } from "../protocol.ts";
 import type { Sql } from "./storage.ts";
 
-/** A deployment that has sent no beat for so long has ended, unless no other has sent any since. */
+/** A deployment has ended when it has sent no beat for this time, unless it was the last one to send any. */
 const recentMs = 600_000;
-/** A row records the time of a beat at this interval, because each write costs. */
+/** The time of a deployment's last beat is written at most this often, because each write costs. */
 const recordedEveryMs = 300_000;
-/** Rows of deployments, the latest. */
+/** The most deployments that are stored. The one without a beat for longest is deleted. */
 const mostDeployments = 16;
 
 interface KnownDeployment {
@@ -40,7 +40,7 @@ export class Deployments {
       .toArray();
     for (const { id, seen_at: recordedAtMs, body } of rows) {
       const { policies, secretId }: StoredDeployment = JSON.parse(body);
-      // The deployment may have sent beats until its next one would have been recorded.
+      // Beats within the interval are not written, so the last one may have come at its end.
       const seenAtMs = Math.min(nowMs, recordedAtMs + recordedEveryMs);
       this.#known.set(id, { policies: byName(policies), secretId, seenAtMs, recordedAtMs });
     }
@@ -85,7 +85,9 @@ export class Deployments {
     return this.#recent(nowMs).flatMap(([, { policies }]) => policies.get(policy)?.objects ?? []);
   }
 
-  /** The policies of recent deployments. One that several have is that of the deployment that sent the last beat. */
+  /**
+   * The policies of recent deployments. If several have one of the same name, the deployment with the latest beat wins.
+   */
   policies(nowMs: number): PolicyInfo[] {
     const recent = this.#recent(nowMs).toSorted(([, a], [, b]) => a.seenAtMs - b.seenAtMs);
     return [...new Map(recent.flatMap(([, { policies }]) => [...policies])).values()];

@@ -13,7 +13,9 @@ export class IdempotencyKeys {
     this.#sql = sql;
   }
 
-  /** The rule that the same request has created; `key-reused` after another request; null after none. */
+  /**
+   * The rule that the same request created before; `key-reused` when another request had the key; null when none had.
+   */
   find(actor: Actor, { key, requestHash }: Idempotency, nowMs: number): Rule | "key-reused" | null {
     const [row] = this.#sql
       .exec<{ at: number; request_hash: string; rule: string }>(

@@ -57,12 +57,9 @@ export function metricsText(input: MetricsInput): string {
       "Runtime rules that have not expired.",
       rules.map(({ policy, kind, count }) => [{ policy, kind }, count]),
     ),
-    metric(
-      "pending_rules",
-      "gauge",
-      "Key rules that the object of their key has not confirmed yet.",
-      [[{}, pendingRules]],
-    ),
+    metric("pending_rules", "gauge", "Key rules that their key's object has not confirmed yet.", [
+      [{}, pendingRules],
+    ]),
     metric("control_plane_version", "gauge", "Number of the last change of a rule.", [
       [{}, version],
     ]),

@@ -1,6 +1,7 @@
 /**
- * Pushes key rules to the objects of their keys, until these confirm them. A push has the whole set of rules of one policy and
- * key with its version, so lost, late and repeated pushes do no harm: an object never replaces newer rules by older ones.
+ * Pushes key rules to their keys' objects until they confirm them. A push has the whole set of rules of one policy and
+ * key, with its version. Lost, late and repeated pushes do no harm, because an object never replaces newer rules by
+ * older ones.
  */
 import { compareVersions, type ObjectSettings, type RulesVersion } from "../../config/index.ts";
 import type { Clock } from "../../limiter/clock.ts";
@@ -25,7 +26,7 @@ export type Push = (
 
 /** How long the answer to a change waits for the objects. */
 const answeredWithinMs = 1_000;
-/** A push without an answer for so long is repeated. */
+/** A push that its object has not answered within this time is repeated. */
 const pushTimeoutMs = 5_000;
 const firstDelayMs = 1_000;
 const longestDelayMs = 60_000;
@@ -33,8 +34,8 @@ const longestDelayMs = 60_000;
 const pushedAtOnce = 200;
 const paceMs = 1_000;
 /**
- * When all rules are pushed again after a change of deployments. An object of a version that does not know key rules drops
- * them when it writes the key, and such objects run until the roll-out is complete.
+ * How long after a change of deployments all rules are pushed again. Until the roll-out is complete, objects of a
+ * version without key rules may run, and they drop the rules when they write the key.
  */
 const resendAfterMs: readonly number[] = [0, 60_000, 600_000];
 
@@ -87,7 +88,7 @@ export class Outbox implements Task {
     return !this.#unconfirmed.has(idOf(set));
   }
 
-  /** Notes that sets have changed. The alarm pushes those that `deliver` does not. */
+  /** Notes that rule sets have changed. The alarm pushes those that `deliver` does not. */
   add(sets: readonly SetName[], nowMs: number): void {
     const dueAtMs = nowMs + firstDelayMs;
     for (const set of sets) this.#unconfirmed.set(idOf(set), { set, attempts: 0, dueAtMs });
@@ -99,7 +100,7 @@ export class Outbox implements Task {
    */
   async deliver(sets: readonly SetName[]): Promise<boolean> {
     const first = sets.slice(0, pushedAtOnce);
-    // Pushes that take longer go on, and the answer says that they are pending.
+    // Slower pushes continue, and the answer states that they are pending.
     await withDeadline(this.#parts.clock, this.#pushAll(first), answeredWithinMs).catch(() => null);
     return sets.every((set) => this.isConfirmed(set));
   }
@@ -196,7 +197,7 @@ export class Outbox implements Task {
       return "the object has newer rules than the control plane";
     }
     const isOlder = replies.some((reply) => compareVersions(reply, version) < 0);
-    if (replies.length === 0 || isOlder) return "the object has not taken the rules";
+    if (replies.length === 0 || isOlder) return "the object did not store the rules";
     // A new epoch has begun meanwhile, and all rules are pushed again.
     if (version.epoch !== meta.epoch) return null;
     book.rules.confirm(set, version.version, clock.now());
@@ -205,7 +206,7 @@ export class Outbox implements Task {
     return null;
   }
 
-  /** Sets when an unconfirmed set is pushed next, should this push fail. */
+  /** Schedules the next push of a set, in case the current one fails. */
   #schedule(set: SetName): void {
     const each = this.#unconfirmed.get(idOf(set)) ?? { set, attempts: 0, dueAtMs: 0 };
     const delayMs = Math.min(longestDelayMs, firstDelayMs * 2 ** each.attempts);
@@ -214,7 +215,7 @@ export class Outbox implements Task {
     this.#unconfirmed.set(idOf(set), each);
   }
 
-  /** Whether this storage has never assigned the version: it is a new one, or an older copy. */
+  /** Whether this storage has never assigned the version. Then it was recreated, or restored from an older copy. */
   #isForeign({ epoch, version }: RulesVersion): boolean {
     const { meta, book } = this.#parts;
     return epoch > meta.epoch || (epoch === meta.epoch && version > book.audit.lastSeq);

@@ -1,4 +1,7 @@
-/** Pages by key: a page continues after the last item of the one before, whatever has changed in between. */
+/**
+ * Keyset pagination: a page continues after the last item of the previous one, so changes in between repeat and skip
+ * nothing.
+ */
 import type { Page } from "../protocol.ts";
 
 const mostPerPage = 500;

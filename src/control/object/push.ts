@@ -4,7 +4,10 @@ import type { Push } from "./outbox.ts";
 /** The outbox itself repeats a push that fails. */
 const retry = { maxRetries: 0 };
 
-/** @param objects the namespace of the limiter's objects. An object of an older version does not know the call, and it fails */
+/**
+ * @param objects the namespace of the limiter's objects. An object of an older version lacks the method, so the call
+ * fails
+ */
 export const pushTo =
   (objects: Env["RATE_LIMITER"]): Push =>
   async ({ name, locationHint, jurisdiction }, key, policy, rules, version) => {

@@ -1,4 +1,4 @@
-/** Removes once a day what is no longer kept: old entries of the audit, and idempotency keys. */
+/** Deletes old audit entries and idempotency keys once a day. */
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";
 import type { Task } from "./scheduler.ts";
@@ -19,7 +19,7 @@ export class Retention implements Task {
   }
 
   dueAtMs(): number | null {
-    // Without an audit there is nothing to remove.
+    // Each change writes an audit entry, so without entries there is nothing to delete.
     return this.#book.audit.lastSeq === 0 ? null : this.#nextAtMs;
   }
 

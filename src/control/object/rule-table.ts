@@ -1,4 +1,4 @@
-/** The rules and their sets, as rows. A set is all rules of one policy and key, or those of a policy alone. */
+/** The rows of rules and rule sets. A set has all rules of one policy and key, or those of the policy itself. */
 import type { KeyRule } from "../../limiter/protocol.ts";
 import type { ObjectSettings, PolicyRule } from "../../config/index.ts";
 import type { Page, Rule, RuleQuery } from "../protocol.ts";
@@ -137,7 +137,7 @@ export class RuleTable {
     this.#sql.exec("DELETE FROM rules WHERE id = ?", id);
   }
 
-  /** Reads the next expiry again, after rules were removed. */
+  /** Makes `nextExpiryMs` read the next expiry again, after rules were removed. */
   forgetNextExpiry(): void {
     this.#nextExpiryMs = undefined;
   }

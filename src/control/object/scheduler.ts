@@ -18,7 +18,7 @@ export interface Task {
 const afterFailureMs = 60_000;
 /** The platform may lose an alarm that its handler sets for the present instant. */
 const leastDelayMs = 1;
-/** An alarm that is overdue for so long is set again. */
+/** An alarm that is overdue by more than this is taken for lost, and set again. */
 const lostAfterMs = 60_000;
 
 export class Scheduler {
@@ -36,7 +36,7 @@ export class Scheduler {
     this.#tasks = tasks;
   }
 
-  /** Ensures that the alarm comes when the next work is due. Call this after each change that may make work due. */
+  /** Sets the alarm for the time when the next work is due. Call this after each change that may make work due. */
   async ensure(): Promise<void> {
     if (this.#nextDueAtMs() === null) return;
     try {

@@ -21,7 +21,7 @@ const rememberedMs = 600_000;
 const mostIdle = 256;
 const longestMs = 86_400_000;
 const mostMissing = 64;
-/** Upper bound on how much longer one call takes on its way than another, so that ages can be compared. */
+/** Upper bound on the difference between the transit times of two calls, which shifts the times computed from ages. */
 const transitMs = 10_000;
 
 export class CountedBatches {
@@ -66,8 +66,8 @@ export class CountedBatches {
   }
 
   /**
-   * The batches of the isolate up to this number are stored, or were never sent: an isolate sends all batches that it
-   * still has in each beat, the oldest first.
+   * The isolate's batches up to this number are stored, or no longer exist: each beat has all batches that the isolate
+   * still keeps, the oldest first.
    */
   storedSeq(isolate: string): number {
     const sender = this.#senders.get(isolate);
@@ -88,7 +88,7 @@ export class CountedBatches {
     return [Math.max(0, this.#forgottenMs), senders];
   }
 
-  /** Reads the JSON of `toJSON`. Leaves out what this version did not write. */
+  /** Reads the JSON of `toJSON`. Skips parts in an unknown form. */
   static revived(stored: unknown): CountedBatches {
     const revived = new CountedBatches();
     const [forgottenMs, senders]: unknown[] = Array.isArray(stored) ? stored : [];

@@ -58,7 +58,7 @@ export class AnalyticsExport {
     this.#pending = this.#pending.slice(-mostPending);
   }
 
-  /** Writes what one event may write. Call this once in each beat. */
+  /** Writes as many points as one event may write. Call this once in each beat. */
   flush(): void {
     for (const point of this.#pending.splice(0, mostPoints)) this.#dataset?.writeDataPoint(point);
   }

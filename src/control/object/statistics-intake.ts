@@ -1,6 +1,6 @@
 /**
- * The part of each beat that observes: statistics, tail, alerts and export. ControlPlane passes it the calls, and its tasks to the
- * scheduler.
+ * Takes in what beats report: counts, tail entries and alerts, and exports the counts. `ControlPlane` passes beats to
+ * it, and its tasks to the scheduler.
  */
 import type { AlertSettings } from "../../config/index.ts";
 import { errorText, report } from "../../observability/events.ts";

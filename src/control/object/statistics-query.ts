@@ -1,4 +1,4 @@
-/** Which stored minutes or hours answer a query of statistics, and the points that they make. */
+/** Chooses the stored minutes or hours that answer a query of statistics, and sums them to points. */
 import type { Statistics, StatisticsQuery } from "../protocol.ts";
 import {
   floorTo,
@@ -18,8 +18,8 @@ interface Steps {
 }
 
 /**
- * Rounds the step up to whole minutes, or to whole hours when the span begins before the minutes that are kept, and the span
- * to whole steps.
+ * Rounds the step up to whole minutes, or to whole hours if the span begins before the oldest minute that is kept.
+ * Rounds the span to whole steps.
  */
 export function stepsOf({ fromMs, toMs, stepMs }: StatisticsQuery, nowMs: number): Steps {
   const isLong = floorTo(minuteMs, fromMs) < nowMs - minutesKeptMs;

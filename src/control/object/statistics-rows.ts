@@ -25,7 +25,7 @@ export const floorTo = (stepMs: number, atMs: number): number => Math.floor(atMs
 /** A row has at most 2 MB. A character of UTF-16 takes at most three bytes of UTF-8. */
 const mostPartCharacters = 600_000;
 
-/** The JSON value of a text; null for a text that is no JSON. */
+/** The JSON value of a text; null for a text that is not JSON. */
 export function parsedJson(text: unknown): unknown {
   try {
     return typeof text === "string" ? (JSON.parse(text) as unknown) : null;
@@ -49,7 +49,7 @@ export class StatisticsRows {
     );
   }
 
-  /** The rows of instants from `fromMs`, and before `toMs`, in their order. */
+  /** The rows from `fromMs` (inclusive) to `toMs` (exclusive), the oldest first. */
   read(period: StoredPeriod, fromMs: number, toMs: number): [atMs: number, tally: Tally][] {
     const rows = this.#sql
       .exec<{
@@ -60,7 +60,9 @@ export class StatisticsRows {
     return rows.map(({ at, body }) => [at, Tally.revived(parsedJson(body))]);
   }
 
-  /** Writes the row of a minute or an hour. Adds to the row that it has, which it has when the clock stepped back. */
+  /**
+   * Writes the row of a minute or an hour. Adds to an existing row, which there is only when the clock stepped back.
+   */
   add(period: StoredPeriod, atMs: number, tally: Tally): void {
     const [[, stored] = []] = this.read(period, atMs, atMs + 1);
     stored?.add(tally.toJSON());
@@ -77,7 +79,10 @@ export class StatisticsRows {
     );
   }
 
-  /** Writes each hour from `fromMs`, and before `toMs`, as the sum of its minutes. Writing it again changes nothing. */
+  /**
+   * Writes each hour from `fromMs` (inclusive) to `toMs` (exclusive) as the sum of its minutes. Repeating this changes
+   * nothing.
+   */
   rollUp(fromMs: number, toMs: number): void {
     const hours = new Map<number, Tally>();
     for (const [atMs, minute] of this.read("minutes", fromMs, toMs)) {

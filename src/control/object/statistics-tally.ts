@@ -66,7 +66,7 @@ export class Tally {
     return { policies: Object.fromEntries(policies), originFailures: this.originFailures };
   }
 
-  /** Reads the JSON of a tally. Leaves out what this version did not write. */
+  /** Reads the JSON of a tally. Skips parts in an unknown form. */
   static revived(stored: unknown): Tally {
     const tally = new Tally();
     if (isRecord(stored) && isRecord(stored["policies"])) {

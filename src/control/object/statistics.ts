@@ -1,10 +1,12 @@
 /**
- * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time, and isolates
- * send each batch again until a beat's answer says that it is stored. The open state is one row with the current minutes, the
- * numbers of the counted batches, the totals and the lists of the current hour, so that it is consistent after every crash.
+ * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time,
+ * and isolates send each batch again until a beat's answer says that it is stored. The open state is one row with the
+ * current minutes, the numbers of the counted batches, the totals and the lists of the current hour, so that it is
+ * consistent after every crash.
  *
- * Rows are the cost. One isolate that decides ten times a second, with a beat each five seconds, writes the open state each 30
- * seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add about 3,000 rows.
+ * Written rows are the main cost. One isolate that decides ten times a second, with a beat each five seconds, writes
+ * the open state each 30 seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add
+ * about 3,000 rows.
  */
 import { errorText, report } from "../../observability/events.ts";
 import { isRecord } from "../../validation/problems.ts";
@@ -23,7 +25,7 @@ import { Tally } from "./statistics-tally.ts";
 import type { ControlStorage } from "./storage.ts";
 import { TopKeys } from "./top-keys.ts";
 
-/** How long counts may be open while beats come. */
+/** The longest time that counts stay unwritten while beats arrive. */
 const longestOpenMs = 30_000;
 /** A read of the totals stores open counts at this interval at most: each write costs. */
 const readIntervalMs = 5_000;
@@ -102,8 +104,8 @@ export class StatisticsStore implements Task {
   }
 
   /**
-   * The counts since the control plane was created, as far as they are stored: after a crash, counts that were shown before it
-   * must not be missing.
+   * The stored counts since the control plane was created. Open counts are left out: a crash may lose them, and metrics
+   * must never decrease.
    */
   totals(nowMs: number): Tally {
     if (this.#isOpen && Math.abs(nowMs - this.#writtenMs) >= readIntervalMs) this.write(nowMs);
@@ -135,7 +137,7 @@ export class StatisticsStore implements Task {
     return this.#top.top(query, nowMs);
   }
 
-  /** The sealed name of a key in the lists or the tail of the last 24 hours; null when none is known. */
+  /** The sealed key of a partition key in the lists or the tail of the last 24 hours; null when none is known. */
   sealedKey(policy: string, key: string, nowMs: number): string | null {
     return this.#top.sealedKey(policy, key, nowMs);
   }
@@ -144,7 +146,7 @@ export class StatisticsStore implements Task {
     return this.#retentionDueMs;
   }
 
-  /** Finishes minutes and hours when no beats come any more, and deletes old rows. */
+  /** Finishes minutes and hours when no more beats arrive, and deletes old rows. */
   run(nowMs: number): void {
     this.#top.endHour(nowMs);
     this.write(nowMs);
@@ -162,7 +164,7 @@ export class StatisticsStore implements Task {
     const totals = this.#totals.toJSON();
     try {
       this.#storage.transactionSync(() => {
-        // Minutes of a day ago come first: the finished ones take their place.
+        // Minutes of a day ago are summed first, because the finished minutes overwrite their rows.
         this.#rollUp(firstMs);
         for (const [atMs, minute] of finished) this.#rows.add("minutes", atMs, minute);
         this.#rollUp(rolledUpToMs);

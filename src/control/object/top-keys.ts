@@ -10,7 +10,7 @@ import type { Sql } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
-/** The most sealed names of an hour and policy, and the longest: a row has at most 2 MB. */
+/** The most sealed keys of an hour and policy, and the longest one: a row has at most 2 MB. */
 const mostSealed = 512;
 const longestSealed = 1_024;
 const hoursADay = dayMs / hourMs;
@@ -45,7 +45,7 @@ class PolicyTop {
     return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed };
   }
 
-  /** Reads the JSON of `toJSON`. Leaves out what this version did not write. */
+  /** Reads the JSON of `toJSON`. Skips parts in an unknown form. */
   static revived(stored: unknown): PolicyTop {
     const revived = new PolicyTop();
     if (!isRecord(stored)) return revived;
@@ -114,7 +114,7 @@ export class TopKeys {
     for (const [policy, counts] of Object.entries(policies)) this.#top(policy).add(counts);
   }
 
-  /** Notes the sealed name of a key that may be in no list, such as one of the tail. */
+  /** Notes the sealed key of a partition key that may be in no list, such as one of the tail. */
   addSealed(policy: string, key: string, sealed: string | undefined, nowMs: number): void {
     if (sealed === undefined) return;
     this.endHour(nowMs);
@@ -205,7 +205,7 @@ export class TopKeys {
   }
 }
 
-/** The newest sealed name. */
+/** The newest sealed key of a partition key. */
 const sealedIn = (hours: readonly PolicyTop[], key: string): string | null => {
   for (const hour of hours) {
     const sealed = hour.sealed(key);
