@@ -74,12 +74,15 @@ function routes(config: Config, runtime: Runtime, env: Env): Hono {
   return app;
 }
 
-/** The type of the binding has the methods of the object's class, and promises that can also be disposed of. */
+/** Cast because the binding's generated type has the same methods, but promises that are also disposable. */
 const bindingOf = ({ CONTROL_PLANE: objects }: Partial<Env>): ControlPlaneBinding | undefined =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   objects as unknown as ControlPlaneBinding | undefined;
 
-/** On `ADMIN_HOST`, a page of the origin would have the web origin of the admin API. */
+/**
+ * `ADMIN_HOST` proxies nothing: a page of the proxied site would share the web origin of the admin API, and could call
+ * it as the operator.
+ */
 const neverProxied =
   (host: string | null): MiddlewareHandler =>
   async (c, next) =>

@@ -49,7 +49,9 @@ export function alertWarnings(env: KnownVariables, hasAdmin: boolean): string[] 
   if (isSet(env.ALERT_WEBHOOK)) {
     return hasAdmin
       ? []
-      : ["ALERT_WEBHOOK: alerts need the control plane, and so ADMIN_TOKENS or ACCESS_TEAM"];
+      : [
+          "ALERT_WEBHOOK: has no effect without ADMIN_TOKENS or ACCESS_TEAM, because alerts need the control plane",
+        ];
   }
   const unused = ["ALERT_SECRET", "ALERT_KEYS"] as const satisfies VariableName[];
   return unused

@@ -80,8 +80,8 @@ export function readRules(base: Policy, rules: PolicyRules): ReadRules {
 }
 
 /**
- * The policy that is in force at an instant. The newest rule for the mode and the newest for the limits win. The entries of
- * all rules add up, the newest rule's first.
+ * The policy that is in effect at an instant. The newest rule for the mode and the newest for the limits win. The
+ * entries of all rules add up, the newest rule's first.
  */
 export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: number): RuledPolicy {
   const live = parts.filter(({ expiresAtMs }) => expiresAtMs > nowMs);
@@ -109,7 +109,7 @@ export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: num
   return { policy, changesAtMs };
 }
 
-/** The policy that is in force at an instant, and the rules that the configuration refuses. */
+/** The policy that is in effect at an instant, and the rules that the configuration refuses. */
 export function policyWithRules(
   base: Policy,
   rules: PolicyRules,

@@ -1,4 +1,4 @@
-/** Runtime rules: changes of what is in force, made in the control plane without a deployment. */
+/** Runtime rules: changes of the policies in effect, made in the control plane without a deployment. */
 
 /**
  * Orders the states of a policy's runtime rules. The state with the later epoch is newer; within an epoch, the one

@@ -28,7 +28,7 @@ export const adminRights = ["read", "write", "reveal"] as const;
 
 export interface AdminToken {
   readonly token: string;
-  /** Stands in the audit. Default: `token <place in the list>`. */
+  /** Appears in audit entries. Default: `token <place in the list>`. */
   readonly name: string;
   readonly may: ReadonlySet<AdminRight>;
 }

@@ -1,6 +1,6 @@
 /**
- * Records outcomes in the statistics of the isolate, after they are decided. Nothing else counts decisions, and nothing that
- * decides knows of statistics.
+ * Records outcomes in the statistics of the isolate, after they are decided. Only this module counts decisions, and
+ * code that decides does not depend on statistics.
  */
 import type { PlainKey } from "../config/index.ts";
 import type { IsolateStatistics } from "../control/client/statistics.ts";

@@ -20,11 +20,11 @@ import document from "./wire/openapi.json" with { type: "json" };
 import { type Failure, problemResponse } from "./wire/problems.ts";
 
 export interface Runtime {
-  /** Null without a control plane: the configuration alone is in force. */
+  /** Null without a control plane: the configuration alone is in effect. */
   readonly control: ControlClient | null;
   /** Null without a control plane. */
   readonly statistics: IsolateStatistics | null;
-  /** The policies in force: a getter, whose value changes with the runtime rules. */
+  /** The policies in effect: a getter, whose value changes with the runtime rules. */
   readonly policies: readonly Policy[];
   /** Charged for CORS preflights instead of `policies`; empty when preflights have no limits. */
   readonly preflights: readonly Policy[];

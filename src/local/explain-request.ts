@@ -68,8 +68,8 @@ export function serverUrl(text: string): URL {
 }
 
 /**
- * The account as lines for a terminal.
- * @throws CommandError that says what to do, when there is no account
+ * The explanation as lines for a terminal.
+ * @throws CommandError that says what to do, when there is no explanation
  */
 export async function fetchExplanation(api: AdminApi, body: object): Promise<readonly string[]> {
   const answer = await send(api, "/keys/explain", {

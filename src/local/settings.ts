@@ -158,7 +158,7 @@ function readLocalSecrets(
   const { file, environment } = source;
   const env = environment === "" ? undefined : environment;
   const present = readDevVars(source);
-  // wrangler warns of a missing secret that is listed.
+  // Unset ones are not listed, because wrangler warns of a listed secret that is missing.
   const optional = optionalSecrets.filter((name) => present[name]);
   const listed = secrets && { ...secrets, required: [...(secrets.required ?? []), ...optional] };
   const bindings = unstable_getVarsForDev(file, undefined, vars, env, true, listed);

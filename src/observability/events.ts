@@ -50,7 +50,7 @@ export type Event =
   | { readonly event: "sweep-failed"; readonly error: string }
   /** Work of the control plane object failed; it runs again in a minute. */
   | { readonly event: "control-plane-failed"; readonly error: string }
-  /** The control plane did not answer a beat. Logged once until it answers; the last known rules stay in force. */
+  /** The control plane did not answer a beat. Logged once until it answers; the last known rules stay in effect. */
   | { readonly event: "control-plane-silent"; readonly error: string }
   /** The configuration does not accept a runtime rule, which has no effect. `rule` is null when none could be read. */
   | {

@@ -23,7 +23,7 @@ const tokenBucketName = "token-bucket";
 interface Arithmetic {
   /** Follows "5 of 10". */
   readonly place: string;
-  /** The terms of the sum, as text. Empty when the total says it all. */
+  /** The terms of the sum, as text. Empty when the total is its only term. */
   readonly sum: readonly string[];
 }
 

@@ -41,8 +41,8 @@ export type AccountTerms =
       readonly currentUnits: number;
       readonly previousUnits: number;
       /**
-       * How much of the window before is within the last `windowMs`. The current window ends after as long. 0 when no
-       * window is open.
+       * How much of the window before is within the last `windowMs`. The current window ends after the same time. 0
+       * when no window is open.
        */
       readonly overlapMs: number;
       readonly windowMs: number;

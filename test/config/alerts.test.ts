@@ -91,7 +91,7 @@ describe("alerts", () => {
     ]);
     const alone = configOf({ ALERT_WEBHOOK: webhook });
     expect(alone.warnings).toEqual([
-      "ALERT_WEBHOOK: alerts need the control plane, and so ADMIN_TOKENS or ACCESS_TEAM",
+      "ALERT_WEBHOOK: has no effect without ADMIN_TOKENS or ACCESS_TEAM, because alerts need the control plane",
     ]);
     const token = "a-token-of-alice";
     expect(configOf({ ALERT_WEBHOOK: webhook, ADMIN_TOKENS: token }).warnings).toEqual([]);

@@ -65,7 +65,7 @@ const isSafe = ({ method, headers }: Request): boolean =>
   (method === "GET" || method === "HEAD") && !headers.has("Upgrade");
 
 /**
- * Access authenticates by cookie, so that a page of any site could send such a request.
+ * Access authenticates by cookie, so a page of any site could send such a request.
  * @throws CallRefused when the request does not come from a page of the same web origin
  */
 export function refuseCrossSite({ headers }: Request): void {

@@ -4,8 +4,9 @@ import type { DenialReason } from "../../limiter/client/outcome.ts";
 import type { AccountTerms, LimitDecision } from "../../strategies/index.ts";
 
 /**
- * The places that can decide, in the order of precedence: the first that matches decides. The last five give the limits,
- * and then the limits decide. The first of these five that matches gives the limits, even if an earlier place decides.
+ * The steps of a decision, in the order of precedence: the first that matches decides. The last five give limits, by
+ * which the key's usage then decides. The first of these five that matches gives the limits that are shown, even if an
+ * earlier step decides.
  */
 export const stepNames = [
   "mode",
@@ -52,7 +53,7 @@ export interface ExplainedLimit extends LimitDecision {
   readonly lentUnits: number;
   /** The terms that add up to `used`; null when the key's object did not answer. */
   readonly account: AccountTerms | null;
-  /** The arithmetic in words. */
+  /** The terms as a sentence. */
   readonly sentence: string | null;
 }
 
@@ -117,6 +118,6 @@ export interface Explanation {
     /** The key rules that the key's object has stored. */
     readonly key: RulesVersion | null;
   };
-  /** The account as lines of plain text. */
+  /** The explanation as lines of plain text. */
   readonly text: readonly string[];
 }

@@ -49,7 +49,7 @@ export interface ExplainContext {
   readonly waitUntil: WaitUntil;
 }
 
-/** The knowledge of the key's object, or the outcome without it. */
+/** The reply of the key's object, or the outcome without a reply. */
 interface ObjectView {
   readonly outcome: Outcome;
   /** Null when the object did not answer. */
@@ -97,7 +97,7 @@ function explanationOf(
   const { outcome, reply } = object;
   const [charge] = reply?.charges ?? [];
   const liveRules = charge?.keyRules.map(liveKeyRule) ?? null;
-  // Each clock judges the rules that it ends.
+  // Key rules expire by the object's clock, and policy rules by the isolate's.
   const keyRules = explainedRules(liveRules, known?.keyRules ?? null, reply?.atMs ?? nowMs);
   const policyRules = explainedRules(
     livePolicyRules(policy.rules, nowMs),
@@ -222,7 +222,9 @@ const withoutObject = (outcome: Outcome): Decided =>
     ? allowed("object-silent")
     : { allowed: false, reason: "object-silent", retryAfterMs: waitOf(outcome) };
 
-/** When the first of these ends: the wait of a denial, and the rules of the deciding step and of the mode. */
+/**
+ * When the outcome may next change: the earliest end of the denial's wait, the deciding rule and the rule of the mode.
+ */
 function nextChangeOf(
   steps: readonly ExplainedStep[],
   { modeRule }: Policy,

@@ -85,7 +85,7 @@ const reasons: Readonly<Record<StepName, string>> = {
   "configured-limits": "the configuration gives the limits",
 };
 
-/** The places of the steps, as the list of steps names them. */
+/** The names of the steps in their list. */
 const places: Readonly<Record<StepName, string>> = {
   mode: "mode off",
   "policy-rule-deny": "deny entries of policy rules",
@@ -103,7 +103,7 @@ const places: Readonly<Record<StepName, string>> = {
   "configured-limits": "limits of the configuration",
 };
 
-/** The places that give limits. */
+/** The sources of the limits, as the heading of the limits names them. */
 const givers: Readonly<Record<LimitsStep, string>> = {
   "key-rule-limits": "a rule of the key",
   "policy-rule-overrides": "an override of a policy rule",
@@ -207,7 +207,7 @@ function notesOf(explained: Explained): string[] {
       : ["The key's object does not answer: its bans, rules and counts are not known."]),
     ...(consistency === "strict" ? [] : [consistencyNotes[consistency]]),
     ...(isolate !== null && controlPlane === null
-      ? ["The control plane does not answer: authors and notes of rules are not known."]
+      ? ["The control plane does not answer: the actors and notes of rules are not known."]
       : []),
     ...(isBehind ? ["This isolate does not have the newest rules of the policy yet."] : []),
   ];

@@ -18,7 +18,10 @@ export class FailedAttempts {
     this.#clock = clock;
   }
 
-  /** @throws CallRefused when the address has had too many failed attempts, whatever the credentials of this one */
+  /**
+   * @throws CallRefused when the address has had too many failed attempts, even if the credentials of this one are
+   * valid
+   */
   refuseIfLimited(request: Request): void {
     const decision = this.#meters.get(addressOf(request))?.look(1, this.#clock.now());
     if (decision === undefined || decision.allowed) return;

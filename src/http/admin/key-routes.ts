@@ -20,7 +20,7 @@ export async function resetKey(context: AdminContext, c: AuthorizedCall): Promis
   const key = keyIdOf(c.req.param("id") ?? "");
   const { bans, limiter } = context.runtime;
   const { actor } = c.var.operator;
-  // The audit comes first: a reset that the audit lacks must not happen.
+  // The audit entry is written first, so that no reset is missing from the audit log.
   await context.controlPlane.call((stub) =>
     stub.note({ action: "reset", policy: policy.name, key, actor, note: null }),
   );

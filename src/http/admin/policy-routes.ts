@@ -1,4 +1,4 @@
-/** `/api/policies`: what is in force now, the source of each part, and changes. */
+/** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
 import * as v from "valibot";
 import { partName, type Policy, type PolicyMode, policyWithRules } from "../../config/index.ts";
 import type { PolicyPatch, PolicyState, Rule } from "../../control/protocol.ts";
@@ -34,7 +34,7 @@ const policyAnswer = ({ clock }: AdminContext, policy: Policy, state: PolicyStat
 
 const policyTag = ({ epoch, version }: PolicyState): string => `"${epoch}-${version}"`;
 
-/** Takes over the rules of policies in this isolate after a change, as `PATCH` does. If that fails, a beat brings them. */
+/** Adopts the new rules of changed policies in this isolate at once. If that fails, the next beat brings them. */
 export async function adoptRules(
   context: AdminContext,
   c: AuthorizedCall,
@@ -51,7 +51,7 @@ export async function adoptRules(
     });
     context.control.adopt(rules, waitUntilFrom(c));
   } catch (error) {
-    // The change is made.
+    // The change is stored: a failure to read it again must not fail the call.
     if (!(error instanceof CallRefused)) throw error;
   }
 }
@@ -156,7 +156,7 @@ function partsOf(
     const content = contentOf(kind, patch);
     const own = new Errors();
     const read = readRule("policy", kind, content, policy, context, own);
-    // A list of entries has the name of its kind here.
+    // A rule has its entries in the field `entries`; a patch has them in the field of their kind, such as `deny`.
     for (const { field, accepted } of own.list)
       errors.add(field.replace(/^entries/, kind), accepted);
     if (read === null) return { kind, rule: null };

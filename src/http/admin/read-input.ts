@@ -47,7 +47,7 @@ export const integerText = (least: number, most: number) =>
     integerFrom(least, most),
   );
 
-const acceptedCursor = "the cursor of the page before";
+const acceptedCursor = "the cursor of the previous page";
 
 /** Items of a page. @param cursor the form of its cursors */
 export const pageEntries = (cursor: RegExp) => ({

@@ -1,4 +1,4 @@
-/** The way in which the handlers of the admin API refuse a request: they throw the problem. */
+/** Handlers of the admin API refuse a request by throwing a problem. */
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
 import { answerInternalError } from "../runtime.ts";
 import type { FieldError } from "../wire/problems.ts";

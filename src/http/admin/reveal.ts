@@ -1,4 +1,4 @@
-/** Opens sealed keys for callers with the right `reveal`. Each opening is in the audit. */
+/** Opens sealed keys for callers with the right `reveal`. Each one is recorded in the audit log first. */
 import type { AdminContext } from "./context.ts";
 import type { Operator } from "./authenticate.ts";
 
@@ -10,7 +10,8 @@ interface Sealed {
 }
 
 /**
- * The plain key; null when it was sealed with another `KEY_SECRET`. It is returned only after the audit has the opening.
+ * The plain key; null when it was sealed with another `KEY_SECRET`. It is returned only after its audit entry is
+ * stored.
  * @throws CallRefused when the control plane does not answer
  */
 export async function revealed(

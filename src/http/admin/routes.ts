@@ -107,7 +107,8 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   routes.get("/api/tail", (c) => openTail(context, c, attempts));
   routes.use("/api/*", async (c, next) => {
     c.set("operator", await authenticate(c.req.raw));
-    // A beat describes this deployment to the control plane, which otherwise takes rules for new policies as orphans.
+    // A beat describes this deployment to the control plane, which would otherwise show rules of new policies as
+    // orphans.
     control.touch(waitUntilFrom(c));
     return next();
   });

@@ -236,7 +236,7 @@ export async function readAudit(context: AdminContext, c: AuthorizedCall): Promi
   return answer({ entries, next: page.cursor }, 200, nextLink(c, page.cursor));
 }
 
-const acceptedTo = "the seq of an entry of the audit, or 0 for the state before the first one";
+const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
 const rollbackSchema = fields({
   to: v.pipe(v.number(acceptedTo), v.safeInteger(acceptedTo), v.minValue(0, acceptedTo)),
   note: endEntries.note,

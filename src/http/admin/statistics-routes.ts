@@ -33,7 +33,7 @@ const statisticsQuery = {
   policy: v.optional(text("the name of a policy")),
 };
 
-/** Default: the last hour by minutes; more than a day by hours. */
+/** The default span is the last hour. The default step is a minute, or an hour for more than a day. */
 export async function readStatistics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { from, to, step: written, policy } = queryIn(c, statisticsQuery);
   const toMs = to ?? context.clock.now();
@@ -81,7 +81,7 @@ const ticketQuery = {
   ticket: v.pipe(v.string("a ticket"), v.regex(/^[\w-]{1,128}$/, "a ticket")),
 };
 
-/** The ticket stands for credentials: browsers cannot set header fields on WebSockets. */
+/** The ticket replaces credentials: browsers cannot set header fields on WebSockets. */
 export async function openTail(
   context: AdminContext,
   c: AuthorizedCall,

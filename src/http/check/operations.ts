@@ -151,8 +151,7 @@ export async function openReservation(
     const { ttlMs } = request;
     const result = await runtime.limiter.reserve(spend, ttlMs, waitUntil, attempt);
     const { outcome, address, fullForMs } = result;
-    // If too many reservations are open on a key that is denied anyway, the answer is that denial: settling would not
-    // help.
+    // A denial takes precedence over too many open reservations: settling them would not end the denial.
     if (fullForMs > 0 && admits(outcome)) {
       const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
       return { resolved, answer, outcome: null, address };

@@ -146,7 +146,7 @@ export const adminProblems: {
   "upgrade-required": () => ({
     status: 426,
     title: "Upgrade Required",
-    detail: "The tail is a WebSocket.",
+    detail: "The tail requires a WebSocket handshake, with Upgrade: websocket.",
     headers: { Upgrade: "websocket" },
   }),
 

@@ -6,7 +6,7 @@ import type { StaleRules } from "../protocol.ts";
 import type { WaitUntil } from "./object-caller.ts";
 import type { Spend } from "./outcome.ts";
 
-/** Puts newer policy rules in force in this isolate. */
+/** Puts newer policy rules into effect in this isolate. */
 export interface RulesAdopter {
   adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void;
 }
@@ -24,7 +24,10 @@ export class Attempt {
     if (isLast) this.#untilMs = Number.POSITIVE_INFINITY;
   }
 
-  /** The spends that no object has decided, and that a second attempt decides. Their outcomes say nothing. */
+  /**
+   * The spends that no object has decided, because its rules are newer. A second attempt decides them, and their
+   * outcomes of the first one are ignored.
+   */
   get stale(): readonly Spend[] {
     return this.#stale;
   }

@@ -36,7 +36,7 @@ import { SeenKeyRules } from "./seen-key-rules.ts";
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
 
-/** A person waits for an explanation, whatever the timeout of decisions is. */
+/** Longer than the timeout of most decisions: a person waits for an explanation, and not a request. */
 const explainTimeoutMs = 2_000;
 
 export interface ReserveResult {

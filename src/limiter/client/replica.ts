@@ -191,7 +191,7 @@ export class Replica {
     });
   }
 
-  /** Deletes a policy's state, but not its key rule. Also from the batch, so that a repeated sync does not restore it. */
+  /** Deletes a policy's state, also from the batch so that a repeated sync does not restore it. Its key rule stays. */
   forget(policy: string): void {
     const known = this.#byPolicy.get(policy);
     this.#byPolicy.delete(policy);

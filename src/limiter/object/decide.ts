@@ -43,7 +43,7 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
   const { keyState, nowMs } = turn;
   const all = chargedMeters(turn, charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
-  // As a request on the deny list of a configuration: it changes no state, and is no strike.
+  // Like a request on the blocklist: it changes no state, and is no strike.
   if (enforced.some(isBlocked))
     return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
@@ -85,7 +85,7 @@ function replyOf(
   return { decisions, spentAtMs, ...(hasRules && { keyRules: all.map(({ rule }) => rule) }) };
 }
 
-/** How long no key rule of the charges expires, in milliseconds. */
+/** The time until the first key rule of the charges expires, in milliseconds. */
 const firstChangeMs = (all: readonly ChargedMeter[], { nowMs }: KeyTurn): number =>
   Math.min(...all.map(({ rules }) => firstEndMs(rules))) - nowMs;
 

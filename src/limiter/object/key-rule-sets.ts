@@ -1,9 +1,9 @@
 /**
  * The key rules of one key, by policy. They end by the object's clock: a rule is over from its `expiresAtMs` on.
  *
- * A rule that has ended stays ended while the key is in memory, even if the clock then steps back; the next write of the key
- * drops it from storage. A clock that was ahead may therefore end a rule too early. The control plane restores such a rule
- * when it sends the rules again: a set of the same version replaces the stored one.
+ * A rule that has ended stays ended while the key is in memory, even if the clock then steps back; the next write of
+ * the key drops it from storage. A clock that was ahead may therefore end a rule too early. The control plane restores
+ * such a rule when it pushes the rules again: a set of the same version replaces the stored one.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
 import { compareVersions, type RulesVersion } from "../../config/index.ts";
@@ -14,7 +14,10 @@ import { isLimits } from "./open-entries.ts";
 
 const dayMs = 86_400_000;
 
-/** A sweep renews a row that has live rules, so that only the rows of rules in use have to be read and written. */
+/**
+ * How far ahead the idle time of a row with live rules may be. A sweep renews the rows whose rules are live at that
+ * time.
+ */
 const longestKeptMs = 30 * dayMs;
 /** How long the version of a set without live rules is kept: older calls that are still under way must not replace it. */
 const versionKeptMs = 3_600_000;
@@ -92,7 +95,7 @@ export class KeyRuleSets {
     this.#firstEndMs = Math.min(this.#firstEndMs, firstEndMs(rules));
   }
 
-  /** Removes the rules that are over. */
+  /** Removes the rules that have ended. */
   end(nowMs: number): void {
     if (nowMs < this.#firstEndMs) return;
     this.#firstEndMs = never;

@@ -7,9 +7,9 @@ import { firstEndMs } from "./key-rule-sets.ts";
 const lentPart = 8;
 
 /**
- * Opens a slice.
- * @returns the units that each policy lends; 0 when no slice is opened. Keys that a rule allows or blocks get none, because
- * every request must reach the rule. A slice does not outlive a rule either: the limits that it was lent under end with it.
+ * Opens a slice, except for a key that a rule allows or blocks: the object must see every request to enforce the rule.
+ * Opens none that would outlive a rule either, because the limits may change with the rule's end.
+ * @returns the units that each policy lends; 0 when no slice is opened
  */
 export function lend(
   { keyState, nowMs }: KeyTurn,

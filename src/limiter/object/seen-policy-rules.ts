@@ -1,6 +1,7 @@
 /**
- * The newest policy rules that an object has seen. A caller with older rules is not decided: it gets the newer ones. The
- * object keeps them by policy in memory, and by key and policy in the key's row while the row stores anything of the policy.
+ * The newest policy rules that an object has seen. A call under older rules is not decided, and its reply has the newer
+ * ones. The object keeps them by policy in memory, and by key and policy in the key's row while the row stores anything
+ * of the policy.
  */
 import { compareVersions, type PolicyRules } from "../../config/index.ts";
 import { isCount } from "../../strategies/index.ts";
@@ -36,7 +37,7 @@ export class SeenPolicyRules {
     for (const { policy, rules } of charges) {
       if (rules === undefined) continue;
       const newest = this.note(policy, rules);
-      // The same text decides the same: the version alone is news that the next beat brings.
+      // Rules with the same text decide alike, so the call is not stale. The next beat brings the newer version.
       if (compareVersions(rules, newest) >= 0 || rules.text === newest.text) continue;
       stale ??= [];
       const { epoch, version, text } = newest;
