@@ -172,6 +172,11 @@ export interface RefundCall extends KeyCall {
   charges: readonly (Charge & { spentAtMs: number })[];
   /** The `provisionalMs` of the check. Default: 0. */
   provisionalMs?: number;
+  /**
+   * Whether the charges have the limits that were in effect for the key when they were spent. Default: false, the key's rules
+   * of now give the limits.
+   */
+  hasLimitsInEffect?: boolean;
 }
 
 export interface ForgetCall extends KeyCall {

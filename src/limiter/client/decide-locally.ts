@@ -6,7 +6,7 @@ import { reportDryRuns } from "./key-group.ts";
 import type { LocalMeters } from "./local-meters.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { KeyRule } from "../protocol.ts";
-import { ruledOutcome, ruledPolicy } from "./ruled-outcome.ts";
+import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
 import { SeenKeyRules } from "./seen-key-rules.ts";
 
 /** A spend with the limits in effect, and the key rule that the isolate knows for it. */
@@ -71,8 +71,7 @@ export class LocalDecider {
 
   #ruled(spend: Spend, nowMs: number): RuledSpend {
     const rule = this.#seenKeyRules.ruleOf(spend, nowMs);
-    const policy = ruledPolicy(spend.policy, rule);
-    return { rule, spend: policy === spend.policy ? spend : { ...spend, policy } };
+    return { rule, spend: ruledSpend(spend, rule) };
   }
 }
 

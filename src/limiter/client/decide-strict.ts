@@ -265,7 +265,7 @@ export class StrictDecider {
     await callObject(this.#isolate.caller, spends, {
       name: "refund",
       send: async (stub) => {
-        await stub.refund({ ...call, charges });
+        await stub.refund({ ...call, charges, hasLimitsInEffect: true });
       },
     });
     // A request that was denied meanwhile may fit now.

@@ -4,7 +4,7 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Limit } from "../../strategies/index.ts";
 import type { Attempt } from "./attempt.ts";
 import { internedLimits } from "../interned-limits.ts";
-import { ruledOutcome } from "./ruled-outcome.ts";
+import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
 import type { Call, ObjectCaller } from "./object-caller.ts";
 import { objectLocation } from "../object-location.ts";
 import {
@@ -21,6 +21,7 @@ export type DecisionReply = CheckReply & Partial<ReserveReply>;
 
 /** A spend that an object has booked, and the instant by the object's clock that it is booked to. */
 export interface BookedSpend {
+  /** With the limits that were in effect for the key. */
   readonly spend: Spend;
   readonly spentAtMs: number;
 }
@@ -38,9 +39,9 @@ export function bookedSpends(
   );
   if (!isAdmitted || isOpen === false) return [];
   return group.flatMap((spend, index) => {
-    const isCharged = keyRules?.[index]?.kind !== "allow";
-    return isCharged && decisions[index]?.allowed === true
-      ? { spend, spentAtMs: spentAtMs[index] ?? 0 }
+    const rule = keyRules?.[index] ?? null;
+    return rule?.kind !== "allow" && decisions[index]?.allowed === true
+      ? { spend: ruledSpend(spend, rule), spentAtMs: spentAtMs[index] ?? 0 }
       : [];
   });
 }

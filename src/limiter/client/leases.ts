@@ -18,6 +18,7 @@ import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-gro
 import { type BorrowedSlice, closeSlices, Lease, provisionalGraceMs } from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
+import { chargedSpends } from "./ruled-outcome.ts";
 import type {
   CheckReply,
   LeaseReply,
@@ -96,15 +97,16 @@ export class Leases {
     if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
       waitUntil(this.#borrowNext(lease, group, waitUntil));
     }
+    const outcomes = lease.outcomes(group, nowMs);
     return {
-      outcomes: lease.outcomes(group, nowMs),
+      outcomes,
       finalize: () => {
         endProvisional();
         if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
       },
       giveBack: () => {
         endProvisional();
-        return this.#giveBack(lease, slice, group);
+        return this.#giveBack(lease, slice, chargedSpends(group, outcomes));
       },
     };
   }

@@ -18,7 +18,7 @@ import type { BookedSpend } from "./key-group.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
 import type { KeyRule, KeySync, SyncReply } from "../protocol.ts";
-import { isLive, ruledOutcome, ruleSizeBytes } from "./ruled-outcome.ts";
+import { isLive, ruledOutcome, ruledSpend, ruleSizeBytes } from "./ruled-outcome.ts";
 
 /**
  * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so
@@ -187,7 +187,8 @@ export class Replica {
       }
       each.meter.refund(cost, objectSpentAtMs, nowMs);
       const isUnsent = takeUnits(unitsUnder(each.unsent, policy), spentAtMs, cost);
-      return isUnsent ? [] : [{ spend, spentAtMs: objectSpentAtMs }];
+      if (isUnsent) return [];
+      return [{ spend: ruledSpend(spend, each.keyRule), spentAtMs: objectSpentAtMs }];
     });
   }
 

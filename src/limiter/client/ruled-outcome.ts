@@ -25,6 +25,12 @@ export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
 export const ruledPolicy = (policy: Policy, rule: KeyRule | null): Policy =>
   rule?.kind === "limits" ? { ...policy, limits: rule.limits } : policy;
 
+/** The spend with the limits in effect for the key. */
+export function ruledSpend(spend: Spend, rule: KeyRule | null): Spend {
+  const policy = ruledPolicy(spend.policy, rule);
+  return policy === spend.policy ? spend : { ...spend, policy };
+}
+
 /** The outcome of a decision under a rule. A ban takes precedence over rules that allow or block. */
 export function ruledOutcome(
   kind: DecidedOutcome["kind"],

@@ -148,13 +148,15 @@ export class Limiter {
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
-  refund({ key, charges, durability, provisionalMs = 0 }: RefundCall): void {
-    this.#turn({ key, durability }, ({ keyState, nowMs }) => {
+  refund(call: RefundCall): void {
+    const { charges, provisionalMs = 0, hasLimitsInEffect = false } = call;
+    this.#turn(call, ({ keyState, nowMs }) => {
       for (const charge of charges) {
         const { policy, cost, spentAtMs } = charge;
         // A key rule allowed the charge, which spent nothing.
         if (spentAtMs === 0) continue;
-        const limits = limitsUnder(keyState.rulesOf(policy), charge.limits);
+        const rules = hasLimitsInEffect ? [] : keyState.rulesOf(policy);
+        const limits = limitsUnder(rules, charge.limits);
         const meter = keyState.meterOf({ policy, limits });
         if (provisionalMs === 0) meter.refund(cost, spentAtMs, nowMs);
         else {

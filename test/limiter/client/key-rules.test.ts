@@ -68,6 +68,21 @@ describe("a key rule under strict consistency", () => {
     expect(await resultsOf(isolate, spend)).toEqual([["local", true, 1]]);
   });
 
+  it("a spend under a rule is given back to the rule's limits, even when the rule has ended meanwhile", async () => {
+    const isolate = new TestIsolate();
+    const hourly: KeyRule = { id: "hourly", kind: "limits", limits: limitsOf("100/hour") };
+    setRules(isolate, [hourly]);
+    const denied = spendOf({ name: "q", limits: "1/minute" }, 2, "other");
+    isolate.instead = ({ name, object }) => {
+      if (name === "check" && object === "other") setRules(isolate, []);
+      return undefined;
+    };
+    expect((await isolate.admit(spendOf(), denied)).isRefused).toBe(true);
+    await settled();
+    setRules(isolate, [hourly]);
+    expect(remainingAt(isolate, spendOf())).toBe(100);
+  });
+
   it("a rule that blocks a key denies with the reason of the deny list, and no wait", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [{ ...block, expiresAtMs: isolate.clock.now() + 60_000 }]);

@@ -120,6 +120,19 @@ describe("a limits rule", () => {
     expect(object.remaining(perMinute)).toBe(8);
   });
 
+  it("a refund gives nothing back under limits that were not in effect when the cost was spent", () => {
+    const log = charge("10/minute", 1, "p", "sliding-log");
+    const object = new TestObject();
+    const { spentAtMs } = check(object, log);
+    setRules(object, 1, limits("100/hour", "l", "sliding-log"));
+    check(object, { ...log, cost: 50 });
+    const charges = [{ ...log, spentAtMs: spentAtMs[0] ?? 0 }];
+    object.limiter.refund({ key: "k", charges, hasLimitsInEffect: true });
+    expect(object.remaining(log)).toBe(50);
+    setRules(object, 2);
+    expect(object.remaining(log)).toBe(10);
+  });
+
   it("waits suffice while slices are open under a rule that expires", () => {
     const object = ruled({ ...limits("100/minute"), ...until(20_000) });
     check(object, { ...perMinute, cost: 92 });
