@@ -12,7 +12,7 @@ import { KeyMeters } from "./key-meters.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { KeyRuleSets } from "./key-rule-sets.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
-import { KeyPolicyRules, type RulesByPolicy } from "./seen-policy-rules.ts";
+import { KeyPolicyRules, type RulesByPolicy, sharedText } from "./seen-policy-rules.ts";
 import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 
 /** Estimate of the memory of a key without its meters. */
@@ -353,8 +353,9 @@ export class KeyState {
     const keyState = new KeyState(key, parsed.bornAtMs);
     const texts = new Map<string, number>();
     let nextNumber = 0;
-    const notedTextOf = (number: number): string | undefined => {
-      const text = textOf(number);
+    const notedTextOf = (number: number, share = (text: string) => text): string | undefined => {
+      const read = textOf(number);
+      const text = read === undefined ? undefined : share(read);
       if (text !== undefined) texts.set(text, number);
       nextNumber = Math.max(nextNumber, number + 1);
       return text;
@@ -365,7 +366,9 @@ export class KeyState {
     }
     const { reservations, slices, batches } = parsed;
     const rules = KeyRuleSets.revived(parsed.rules);
-    const policyRules = KeyPolicyRules.revived(parsed.policyRules, notedTextOf);
+    const policyRules = KeyPolicyRules.revived(parsed.policyRules, (number) =>
+      notedTextOf(number, sharedText),
+    );
     if (reservations.refusedCount > 0)
       keyState.meters.refused ??= "reservations are not of this version";
     if (slices.refusedCount > 0) keyState.meters.refused ??= "slices are not of this version";

@@ -5,6 +5,7 @@
  */
 import { compareVersions, type PolicyRules } from "../../config/index.ts";
 import { isCount } from "../../strategies/index.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Charge, StaleRules } from "../protocol.ts";
 
 /** Longer texts are stored in a row of their own, which is written only when the text changes. */
@@ -12,6 +13,17 @@ const mostInlineCharacters = 1_000;
 
 /** An estimate. The keys of an object share the texts. */
 const bytesEach = 200;
+
+/** Most objects have one text for each policy. */
+const mostShared = 64;
+const sharedTexts = new BoundedMap<string>(mostShared);
+
+/** Returns the same string for equal texts: each row that is read has a copy, and the keys need not keep one each. */
+export function sharedText(text: string): string {
+  const shared = sharedTexts.get(text);
+  if (shared === undefined) sharedTexts.set(text, text);
+  return shared ?? text;
+}
 
 export type RulesByPolicy = ReadonlyMap<string, PolicyRules>;
 
@@ -93,7 +105,7 @@ export class KeyPolicyRules {
       const text = typeof written === "number" ? textOf(written) : written;
       if (typeof policy !== "string" || typeof text !== "string") continue;
       if (isCount(epoch) && isCount(version))
-        revived.#byPolicy.set(policy, { epoch, version, text });
+        revived.#byPolicy.set(policy, { epoch, version, text: sharedText(text) });
     }
     return revived;
   }
