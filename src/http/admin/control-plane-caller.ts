@@ -20,9 +20,12 @@ export type ControlPlaneStub = {
 export interface ControlPlaneBinding {
   readonly getByName: (
     name: string,
-    options: { readonly retry: typeof platformRetries },
+    options: { readonly retry: { readonly maxRetries: number; readonly timeoutMs?: number } },
   ) => ControlPlaneStub;
 }
+
+/** A change has an effect each time: a second one would create a second rule, or be refused as outdated. */
+const noRetries = { maxRetries: 0 };
 
 const deadlineMs = 2_000;
 
@@ -36,10 +39,13 @@ export class ControlPlaneCaller {
   }
 
   /** @throws CallRefused when the object fails or does not answer in time */
-  async call<Reply>(send: (stub: ControlPlaneStub) => Promise<Reply>): Promise<Reply> {
+  async call<Reply>(
+    send: (stub: ControlPlaneStub) => Promise<Reply>,
+    retry: Parameters<ControlPlaneBinding["getByName"]>[1]["retry"] = platformRetries,
+  ): Promise<Reply> {
     try {
       // A new stub for each call: a stub that has thrown stays broken.
-      const stub = this.#objects.getByName(controlPlaneName, { retry: platformRetries });
+      const stub = this.#objects.getByName(controlPlaneName, { retry });
       return await withDeadline(this.#clock, send(stub), deadlineMs);
     } catch (error) {
       report({ event: "control-plane-silent", error: errorText(error) });
@@ -51,7 +57,7 @@ export class ControlPlaneCaller {
   async change<Value>(
     send: (stub: ControlPlaneStub) => Promise<Changed<Value>>,
   ): Promise<{ readonly value: Value; readonly isPending: boolean }> {
-    const changed = await this.call(send);
+    const changed = await this.call(send, noRetries);
     switch (changed.kind) {
       case "done":
         return { value: changed.value, isPending: changed.isPending ?? false };

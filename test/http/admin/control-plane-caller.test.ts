@@ -1,6 +1,7 @@
 /** The deadline of calls to the control plane object. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import {
+  type ControlPlaneBinding,
   ControlPlaneCaller,
   type ControlPlaneStub,
 } from "../../../src/http/admin/control-plane-caller.ts";
@@ -45,6 +46,18 @@ it("each call gets a new stub, because a stub that has failed stays broken", asy
   expect(getByName).toHaveBeenCalledTimes(2);
 });
 
+it("the platform repeats calls that read, but not changes, which would have their effect twice", async () => {
+  const retries: number[] = [];
+  const getByName: ControlPlaneBinding["getByName"] = (_name, { retry }) => {
+    retries.push(retry.maxRetries);
+    return {} as ControlPlaneStub;
+  };
+  const caller = new ControlPlaneCaller({ getByName }, new TestClock());
+  await caller.call(async () => null);
+  await caller.change(async () => ({ kind: "done", value: null }));
+  expect(retries).toEqual([1, 0]);
+});
+
 it.for([
   [{ kind: "unknown" }, { kind: "unknown-rule" }],
   [
@@ -55,6 +68,10 @@ it.for([
   [
     { kind: "too-many", most: 16 },
     { kind: "rules-full", most: 16 },
+  ],
+  [
+    { kind: "too-large", mostBytes: 32_768 },
+    { kind: "rules-too-large", mostBytes: 32_768 },
   ],
   [
     { kind: "done", value: 1 },
