@@ -1,9 +1,10 @@
 /** The storage of the control plane object, in memory: a SQLite database and an alarm. */
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { ControlStorage, Sql, SqlRow, SqlValue } from "../../src/control/object/storage.ts";
 
 export class MemorySql implements ControlStorage {
   #database = new DatabaseSync(":memory:");
+  readonly #statements = new Map<string, StatementSync>();
   alarmAtMs: number | null = null;
   /** Rows inserted, updated or deleted, without those of indexes. */
   rowsWritten = 0;
@@ -13,7 +14,7 @@ export class MemorySql implements ControlStorage {
   readonly sql: Sql = {
     exec: <Row extends SqlRow>(query: string, ...bindings: readonly SqlValue[]) => {
       this.before(query);
-      const statement = this.#database.prepare(query);
+      const statement = this.#prepared(query);
       const isRead = statement.columns().length > 0;
       if (isRead) {
         const rows = statement.all(...bindings).map((row) => ({ ...row })) as Row[];
@@ -24,6 +25,14 @@ export class MemorySql implements ControlStorage {
       return { toArray: () => [], rowsWritten };
     },
   };
+
+  #prepared(query: string): StatementSync {
+    const known = this.#statements.get(query);
+    if (known !== undefined) return known;
+    const statement = this.#database.prepare(query);
+    this.#statements.set(query, statement);
+    return statement;
+  }
 
   transactionSync<Result>(act: () => Result): Result {
     this.#database.exec("SAVEPOINT change");

@@ -43,6 +43,10 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "Heap of one isolate with 32 busy shards. Fails above 128 MB.",
     run: () => import("./memory.ts"),
   },
+  propagation: {
+    about: "Time until five isolates follow changed rules. Fails when a target is missed.",
+    run: () => import("./propagation.ts"),
+  },
   rules: {
     about: "Calls of the control plane with 10,000 rules. Fails if a page takes 100 ms.",
     run: () => import("./rules.ts"),

@@ -1,5 +1,6 @@
 /** The generated parts of `docs/operate/costs.md`: the cost table with its plot, and the prices. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
+import { type BeatsCosts, beatsTable } from "./control-plane/beats-cost.ts";
 import type { ShapeCost } from "./cost-replay.ts";
 import {
   centsText,
@@ -17,11 +18,24 @@ export const costPage = "docs/operate/costs.md";
 
 const title = "Price of a million requests";
 
-export const costDocs = (costs: readonly ShapeCost[]): Generated => ({
+export const costDocs = (costs: readonly ShapeCost[], beats: BeatsCosts): Generated => ({
   command: "npm run bench -- cost",
-  pages: { [costPage]: [`${picture("costs", title)}\n\n${costTable(costs)}`, priceTable()] },
+  pages: {
+    [costPage]: [
+      `${picture("costs", title)}\n\n${costTable(costs)}`,
+      beatsTable(beats, busyKeyDollars(costs)),
+      priceTable(),
+    ],
+  },
   figures: { "docs/operate/costs": figureOf(costs) },
 });
+
+/** The price of a million decisions on a busy key: the cheapest of those that call an object. */
+export function busyKeyDollars(costs: readonly ShapeCost[]): number {
+  const [busy] = costs;
+  if (busy?.shape.name !== "a busy key") throw new Error("the first shape is a busy key");
+  return totalDollars(busy);
+}
 
 function figureOf(costs: readonly ShapeCost[]): Figure {
   const nameOf = ({ shape }: ShapeCost): string => shape.name;

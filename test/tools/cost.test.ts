@@ -1,6 +1,13 @@
 /** The page about costs shows the computed table, whose counts stay within the budgets. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import {
+  hourDollars,
+  leastRate,
+  measureBeats,
+  mostShare,
+  shareOf,
+} from "./control-plane/beats-cost.ts";
 import { CostedObject } from "./cost-object.ts";
 import {
   type Bill,
@@ -10,11 +17,12 @@ import {
   workerDollars,
 } from "./cost-replay.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
-import { costDocs, costPage } from "./cost-page.ts";
+import { busyKeyDollars, costDocs, costPage } from "./cost-page.ts";
 import { centsText, totalDollars } from "./cost-table.ts";
 import { outdated } from "./generated.ts";
 
 const costs = await measureCosts();
+const beats = await measureBeats();
 
 const shapeOf = (name: string): CostShape => {
   const found = costShapes.find((shape) => shape.name === name);
@@ -38,7 +46,7 @@ const keyRows = ({ rowsWritten, alarms }: Bill): number => rowsWritten - alarms;
 
 describe("the cost table", () => {
   it("the page about costs has the computed tables and plot", () => {
-    expect(outdated(costDocs(costs))).toEqual([]);
+    expect(outdated(costDocs(costs, beats))).toEqual([]);
   });
 
   it("the first sentence of the page states the lowest and the highest price", () => {
@@ -87,6 +95,33 @@ describe("the cost table", () => {
     };
     expect(objectDollars(bill)).toBeCloseTo(2 * 1 + 3 * 0.001 + 2 * 0.15 + 12.5 * 0.128, 9);
     expect(workerDollars(bill)).toBeCloseTo(0.3 + 0.02, 9);
+  });
+});
+
+describe("the control plane", () => {
+  it("adds less than 2 % to the bill from ten decisions a second and isolate upwards", () => {
+    const busy = beats.costs.filter(({ rate }) => rate >= leastRate);
+    expect(busy).toHaveLength(6);
+    for (const cost of busy) {
+      const dollars = busyKeyDollars(costs);
+      expect(shareOf(cost, "with rules", dollars)).toBeLessThan(mostShare);
+      expect(shareOf(cost, "no rule was ever made", dollars)).toBeLessThan(mostShare);
+    }
+  });
+
+  it("adds less than 30 cents a month to one isolate with few decisions", () => {
+    const quiet = beats.costs.filter(({ isolates, rate }) => isolates === 1 && rate < leastRate);
+    const dollars = quiet.map(({ bills }) => 730 * hourDollars(bills["with rules"]));
+    expect(dollars).toHaveLength(2);
+    expect(Math.max(...dollars)).toBeLessThan(0.3);
+  });
+
+  it("writes no more rows for a hundred isolates than for ten", () => {
+    const rowsOf = (isolates: number): number =>
+      beats.costs.find((cost) => cost.isolates === isolates && cost.rate === 10)?.bills[
+        "with rules"
+      ].rowsWritten ?? Number.NaN;
+    expect(rowsOf(100)).toBeLessThan(1.15 * rowsOf(10));
   });
 });
 

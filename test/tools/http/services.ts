@@ -15,6 +15,12 @@ export interface WorkerService {
   readonly outbound?: string;
 }
 
+/** A server outside of this process. */
+export interface ExternalService {
+  readonly name: string;
+  readonly address: string;
+}
+
 /** A module that is built into the runtime. */
 export interface Extension {
   readonly name: string;
@@ -36,12 +42,13 @@ export function configurationOf(
   sockets: readonly WorkerSocket[],
   extensions: readonly Extension[],
   storage: string,
+  externals: readonly ExternalService[] = [],
 ): string {
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
   services = [
-    ${services.map(serviceOf).join("\n    ")}
+    ${[...services.map(serviceOf), ...externals.map(externalOf)].join("\n    ")}
     (name = "storage", disk = (path = ${quoted(storage)}, writable = true)),
   ],
   sockets = [
@@ -88,6 +95,9 @@ function socketOf({ name, service, entrypoint }: WorkerSocket): string {
   const at = entrypoint === undefined ? "" : `, entrypoint = ${quoted(entrypoint)}`;
   return `(name = ${quoted(name)}, http = (), service = (name = ${quoted(service)}${at})),`;
 }
+
+const externalOf = ({ name, address }: ExternalService): string =>
+  `(name = ${quoted(name)}, external = (address = ${quoted(address)}, http = ())),`;
 
 const extensionOf = ({ name, file, isInternal }: Extension): string =>
   `(name = ${quoted(name)}, esModule = embed ${quoted(file)}, internal = ${String(isInternal)}),`;

@@ -1,0 +1,202 @@
+/**
+ * Replays isolates and their control plane in virtual time, and counts what Cloudflare bills for beats, rows and alarms. The
+ * isolates' heartbeat and statistics and the control plane object are those of the source.
+ */
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import { parseConfig, type Policy } from "../../../src/config/index.ts";
+import { ControlClient } from "../../../src/control/client/control-client.ts";
+import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import { Control } from "../../../src/control/object/control.ts";
+import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
+import type { BeatCall } from "../../../src/control/protocol.ts";
+import type { Clock } from "../../../src/limiter/clock.ts";
+import { decisionOf } from "../../control/decisions.ts";
+import { MemorySql } from "../../fakes/memory-sql.ts";
+import { type Random, randomFrom } from "../../random.ts";
+
+export const beatModes = ["no rule was ever made", "with rules", "watched"] as const;
+export type BeatMode = (typeof beatModes)[number];
+
+export interface BeatTraffic {
+  readonly isolates: number;
+  /** Decisions per second of each isolate. */
+  readonly rate: number;
+  readonly mode: BeatMode;
+}
+
+/** Counts per hour. */
+export interface BeatBill {
+  readonly beats: number;
+  readonly alarms: number;
+  readonly rowsWritten: number;
+  /** Time in which the object is active. Concurrent events count once. */
+  readonly activeSeconds: number;
+}
+
+const hourMs = 3_600_000;
+/** The first two minutes create the schema and describe the deployment. The hour ends while the counts are taken. */
+const warmUpMs = 120_000;
+const startMs = 500_000 * hourMs - 360_000;
+/** Many isolates are counted for a shorter time. The rows at the end of an hour then count several times, which are few. */
+const countedMs = (isolates: number): number => (isolates > 10 ? hourMs / 6 : hourMs);
+/** The assumed duration of each event of the object. */
+const eventMs = 1;
+
+const [policy] = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" }).policies as [Policy];
+const key = { partitionKey: "k".repeat(43), cost: 1 };
+const decision = decisionOf();
+
+class CountedStorage extends MemorySql {
+  override setAlarm(atMs: number): Promise<void> {
+    if (atMs !== this.alarmAtMs) this.rowsWritten++;
+    return super.setAlarm(atMs);
+  }
+}
+
+class Replay {
+  nowMs = startMs;
+  beats = 0;
+  alarms = 0;
+  activeMs = 0;
+  readonly storage = new CountedStorage();
+  readonly #clock: Clock = { now: () => this.nowMs, after: () => () => undefined };
+  readonly #intake: StatisticsIntake;
+  readonly #control: Control;
+  readonly #isWatched: boolean;
+  #activeUntilMs = 0;
+
+  constructor(mode: BeatMode) {
+    this.#isWatched = mode === "watched";
+    const sockets = { sockets: () => [], accept: () => new Response() };
+    const settings = { alerts: null, dataset: null, sockets, waitUntil: () => undefined };
+    this.#intake = new StatisticsIntake(this.storage, settings, startMs);
+    this.#control = new Control({
+      storage: this.storage,
+      clock: this.#clock,
+      push: () => Promise.reject(new Error("only key rules are pushed")),
+      randomId: () => "",
+      recorder: this.#intake,
+    });
+    if (mode !== "no rule was ever made") this.#makeRule();
+  }
+
+  isolate(random: Random): ReplayedIsolate {
+    const statistics = new IsolateStatistics({
+      sealer: null,
+      alertedPolicies: new Set(),
+      clock: this.#clock,
+    });
+    const client = new ControlClient({
+      policies: [policy],
+      objects: { getByName: () => ({ beat: async (call) => this.#beat(call) }) },
+      codeVersion: "1",
+      hash: async (text) => createHash("sha256").update(text).digest("base64url"),
+      statistics,
+      clock: this.#clock,
+    });
+    return { client, statistics, random, nextMs: startMs };
+  }
+
+  async runDueAlarm(): Promise<void> {
+    if ((this.storage.alarmAtMs ?? Number.POSITIVE_INFINITY) > this.nowMs) return;
+    this.storage.alarmAtMs = null;
+    this.alarms++;
+    this.#account();
+    await this.#control.alarm();
+  }
+
+  #beat(call: BeatCall): ReturnType<Control["beat"]> {
+    this.beats++;
+    this.#account();
+    if (this.#isWatched) this.#intake.tail.watch(this.nowMs);
+    return this.#control.beat(call);
+  }
+
+  #account(): void {
+    const untilMs = this.nowMs + eventMs;
+    this.activeMs += untilMs - Math.max(this.nowMs, Math.min(this.#activeUntilMs, untilMs));
+    this.#activeUntilMs = untilMs;
+  }
+
+  #makeRule(): void {
+    const rule = { kind: "mode", mode: "enforce" } as const;
+    const written = { mode: "enforce" };
+    const common = { sealedKey: null, written, expiresAtMs: null, note: null, objects: null };
+    this.#control.changePolicy({
+      policy: policy.name,
+      parts: [
+        {
+          kind: "mode",
+          rule: { scope: "policy", policy: policy.name, key: null, rule, ...common },
+        },
+      ],
+      epoch: startMs,
+      version: 0,
+      actor: { name: "ada", via: "token" },
+      note: null,
+    });
+  }
+}
+
+interface ReplayedIsolate {
+  readonly client: ControlClient;
+  readonly statistics: IsolateStatistics;
+  readonly random: Random;
+  nextMs: number;
+}
+
+/** Counts traffic with random intervals between the requests of each isolate. */
+export async function billOfBeats({ isolates, rate, mode }: BeatTraffic): Promise<BeatBill> {
+  const replay = new Replay(mode);
+  const random = randomFrom(isolates);
+  const all = Array.from({ length: isolates }, () => replay.isolate(random));
+  const intervalMs = 1_000 / rate;
+  for (const isolate of all) isolate.nextMs += random() * intervalMs;
+  await replayUntil(replay, all, intervalMs, startMs + warmUpMs);
+  const before = counted(replay);
+  const lengthMs = countedMs(isolates);
+  await replayUntil(replay, all, intervalMs, startMs + warmUpMs + lengthMs);
+  const after = counted(replay);
+  const perHour = (count: keyof BeatBill): number =>
+    ((after[count] - before[count]) * hourMs) / lengthMs;
+  return {
+    beats: perHour("beats"),
+    alarms: perHour("alarms"),
+    rowsWritten: perHour("rowsWritten"),
+    activeSeconds: perHour("activeSeconds"),
+  };
+}
+
+const counted = ({ beats, alarms, storage, activeMs }: Replay): BeatBill => ({
+  beats,
+  alarms,
+  rowsWritten: storage.rowsWritten,
+  activeSeconds: activeMs / 1_000,
+});
+
+/** The clock moves in steps of this length. */
+const stepMs = 10;
+
+async function replayUntil(
+  replay: Replay,
+  isolates: readonly ReplayedIsolate[],
+  intervalMs: number,
+  untilMs: number,
+): Promise<void> {
+  for (; replay.nowMs < untilMs; replay.nowMs += stepMs) {
+    const { beats } = replay;
+    let work = 0;
+    const waitUntil = (): void => void work++;
+    for (const isolate of isolates) {
+      if (isolate.nextMs > replay.nowMs) continue;
+      isolate.nextMs += 2 * isolate.random() * intervalMs;
+      isolate.client.touch(waitUntil);
+      isolate.statistics.record(policy.name, "allowed", key, decision, null);
+    }
+    // oxlint-disable-next-line no-await-in-loop
+    if (work > 0) await setImmediate();
+    // oxlint-disable-next-line no-await-in-loop
+    if (replay.beats > beats || work === 0) await replay.runDueAlarm();
+  }
+}
