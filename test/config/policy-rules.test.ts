@@ -146,7 +146,7 @@ describe("the expiry of rules", () => {
     [100, 20, 200],
     [199, 20, 200],
     [200, 10, Number.POSITIVE_INFINITY],
-  ])("%i ms later, the limit is %i, until %i ms", (afterMs, limit, untilMs) => {
+  ])("%i ms later, the limit under rules is %i, until %i ms", (afterMs, limit, untilMs) => {
     const { policy, changesAtMs } = policyWithRules(policyOf(), rules, nowMs + afterMs);
     expect(policy.limits[0]?.limit).toBe(limit);
     expect(changesAtMs - nowMs).toBe(untilMs);
@@ -176,11 +176,14 @@ describe("rules that the configuration refuses", () => {
     [{}, { kind: "overrides", overrides: [{ key: "192.0.2.1" }] }, "overrides[0].limits: expected"],
     [{}, { kind: "mode", mode: "none" }, 'mode: expected one of "enforce", "dry-run", "off"'],
     [{}, { kind: "later", entries: [] }, "kind: expected one of"],
-  ])("under %j the rule %j has no effect, and the others stay in force", (fields, rule, reason) => {
-    const { policy, refused } = underRules(policyOf(fields), rule, { kind: "mode", mode: "off" });
-    expect(refused).toEqual([{ id: "r0", reason: expect.stringContaining(reason) }]);
-    expect(policy).toMatchObject({ isOff: true, modeRule: "r1", limitsRule: null });
-  });
+  ])(
+    "under %j the rule %j has no effect, and the others stay in effect",
+    (fields, rule, reason) => {
+      const { policy, refused } = underRules(policyOf(fields), rule, { kind: "mode", mode: "off" });
+      expect(refused).toEqual([{ id: "r0", reason: expect.stringContaining(reason) }]);
+      expect(policy).toMatchObject({ isOff: true, modeRule: "r1", limitsRule: null });
+    },
+  );
 
   it("the reason quotes no entry, since entries may be API keys", () => {
     const base = policyOf({ key: ["header:x-key", "path"] });
@@ -189,7 +192,7 @@ describe("rules that the configuration refuses", () => {
     expect(JSON.stringify(refused)).not.toContain("secret");
   });
 
-  it("a rule that a roll-back of the configuration refuses is in force again after the next deployment", () => {
+  it("a rule that a roll-back of the configuration refuses is in effect again after the next deployment", () => {
     const rule = { kind: "limits", limits: { limit: 5, window: "1m", elastic: true } };
     const fixed = { strategy: "fixed-window" };
     expect(underRules(policyOf(fixed), rule).policy.limits[0]?.limit).toBe(5);

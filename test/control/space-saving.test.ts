@@ -45,7 +45,7 @@ const fed = (mostKeys: number, stream: readonly (readonly [string, number])[], e
 };
 
 describe("Space-Saving", () => {
-  it("counts every key exactly as long as all keys have slots", () => {
+  it("a sketch counts every key exactly while all keys have slots", () => {
     const sketch = new SpaceSaving(4);
     for (const key of ["a", "b", "a", "c", "a", "b"]) sketch.add(key, 1);
     expect(sketch.top(4)).toEqual({
@@ -72,7 +72,7 @@ describe("Space-Saving", () => {
     expect(sketch.slotOf("a")).toBe(-1);
   });
 
-  it("after clear, a sketch is as good as new", () => {
+  it("a cleared sketch counts like a new one", () => {
     const sketch = new SpaceSaving(2);
     for (const key of ["a", "b", "c", "d"]) sketch.add(key, 5);
     sketch.clear();
@@ -92,7 +92,7 @@ describe("Space-Saving", () => {
     expect(checked).toBeGreaterThan(2_000);
   });
 
-  it("every key with more than the slots' share of all weight has a slot", async () => {
+  it("every key whose count exceeds the total weight divided by the number of slots has a slot", async () => {
     let frequent = 0;
     await forAll([fc.integer({ min: 1, max: 20 }), streams], (slots, stream) => {
       const exact: Exact = new Map();
@@ -107,7 +107,7 @@ describe("Space-Saving", () => {
     expect(frequent).toBeGreaterThan(100);
   });
 
-  it("the bounds hold for sums of merged and merged again sketches, however short their lists are", async () => {
+  it("the bounds hold when sketches are merged repeatedly, even from lists of a few keys", async () => {
     let checked = 0;
     const parts = fc.array(
       fc.tuple(fc.integer({ min: 1, max: 20 }), fc.nat({ max: 12 }), streams),

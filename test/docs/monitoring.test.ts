@@ -109,7 +109,7 @@ it("every metric is on the dashboard or in an alert", () => {
 });
 
 describe("the dashboard", () => {
-  it("is one of Grafana 10 or later, with a variable for the data source", () => {
+  it("the dashboard is one of Grafana 10 or later, with a variable for the data source", () => {
     expect(dashboard.schemaVersion).toBeGreaterThanOrEqual(38);
     expect([dashboard.title, dashboard.uid]).toEqual(["Headgate", "headgate"]);
     const [datasource, policy] = dashboard.templating.list;
@@ -122,7 +122,7 @@ describe("the dashboard", () => {
     expect(policy?.definition).toBe("label_values(headgate_decisions_total, policy)");
   });
 
-  it("has panels with different ids that read the data source of the variable", () => {
+  it("the panels of the dashboard have different ids and read the data source of the variable", () => {
     const source = { type: "prometheus", uid: "${datasource}" };
     const ids = dashboard.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
@@ -136,7 +136,7 @@ describe("the dashboard", () => {
     }
   });
 
-  it("has panels within 24 columns that do not overlap", () => {
+  it("the panels of the dashboard are within 24 columns and do not overlap", () => {
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, cell) => [x + (cell % w), y + Math.floor(cell / w)]),
     );
@@ -151,11 +151,11 @@ function run(args: readonly string[], cwd = folder): string {
 }
 
 describe.skipIf(promtool === null)("promtool", () => {
-  it("accepts the alert rules", () => {
+  it("promtool accepts the alert rules", () => {
     expect(run(["check", "rules", "alerts.yml"])).toBe("accepted");
   });
 
-  it("fires each alert when its condition lasts, and not otherwise", () => {
+  it("each alert fires when its condition lasts, and not otherwise", () => {
     expect(run(["test", "rules", "alerts.test.yml"])).toBe("accepted");
     const tests = readFileSync(`${folder}/alerts.test.yml`, "utf8");
     for (const [, alert = ""] of rules.matchAll(/- alert: (\w+)/g)) {
@@ -166,7 +166,7 @@ describe.skipIf(promtool === null)("promtool", () => {
     }
   });
 
-  it("parses every expression of the dashboard", () => {
+  it("promtool parses every expression of the dashboard", () => {
     const groups = expressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
     // JSON is YAML.
     writeFileSync(

@@ -274,7 +274,7 @@ describe("checks", () => {
     expect(counts?.topSpenders).toMatchObject([{ count: 2 }]);
   });
 
-  it("listed keys, key rules, dry runs and failures have the names that they have in the proxy", async () => {
+  it("checks of listed keys, key rules, dry runs and failures count under the same outcomes as in the proxy", async () => {
     const lists = { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] };
     const site = new Site([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
     const { runtime, waitUntil } = site;

@@ -14,7 +14,7 @@ describe("when a beat is due", () => {
     expect(network.beats).toBe(1);
   });
 
-  it("where no rule was ever made, a beat follows after 20 requests or 30 s, whichever is later", async () => {
+  it("until the first rule is made, a beat follows after 20 requests or 30 s, whichever is later", async () => {
     const network = new Network();
     const isolate = network.isolate();
     await isolate.settledRequest();
@@ -38,7 +38,7 @@ describe("when a beat is due", () => {
     expect(network.beats).toBe(1);
   });
 
-  it("where rules were made, a request starts a beat after 5 s, and 4,999 ms are too early", async () => {
+  it("after the first rule was made, a request starts a beat after 5 s, and 4,999 ms are too early", async () => {
     const network = new Network();
     await network.make(off);
     const isolate = network.isolate();
@@ -98,7 +98,7 @@ describe("stale replies of objects", () => {
   /** The reply of an object that has seen the newest rules. */
   const newest = (network: Network) => [{ policy: "p", ...network.plane.control.policyState("p") }];
 
-  it("newer rules of an object are in force at once, and start a beat at most once a second", async () => {
+  it("newer rules of an object are in effect at once, and start a beat at most once a second", async () => {
     const network = new Network();
     const isolate = network.isolate();
     await isolate.settledRequest();
@@ -157,7 +157,7 @@ describe("beats that fail", () => {
     expect(await eventsOf(() => isolate.settledRequest())).toHaveLength(1);
   });
 
-  it("where no rule was ever made, failed beats are repeated after up to 30 s", async () => {
+  it("until the first rule is made, failed beats are repeated after up to 30 s", async () => {
     const network = new Network();
     const isolate = network.isolate();
     await isolate.settledRequest();
@@ -232,7 +232,7 @@ describe("beats that fail", () => {
     expect(isolate.policy()?.isOff).toBe(true);
   });
 
-  it("a control plane that throws at once, or answers nonsense, fails no request", async () => {
+  it("a control plane that throws at once, or returns an invalid reply, fails no request", async () => {
     const network = new Network();
     const isolate = network.isolate();
     network.after = () => Promise.resolve({} as never);
@@ -242,7 +242,7 @@ describe("beats that fail", () => {
     await expect(Promise.all(isolate.work)).resolves.toHaveLength(1);
   });
 
-  it("rules are in force within 10 s after a control plane returns that was down or hung", async () => {
+  it("rules are in effect within 10 s after the end of an outage of the control plane", async () => {
     for (const fault of [
       () => Promise.reject(new Error("down")),
       () => new Promise(() => undefined),

@@ -13,7 +13,7 @@ it("a latency is in the first bucket whose bound it does not exceed, or above al
   }
 });
 
-it("counts and sums every latency until it is drained, and none twice", () => {
+it("a histogram counts and sums every latency, and returns each once", () => {
   const histogram = new LatencyHistogram();
   for (const ms of [0, 1, 5, 5, 100_000, -3]) histogram.add(ms);
   expect(histogram.drain()).toEqual({

@@ -114,7 +114,7 @@ export class ControlledIsolate {
     await this.#network.pass(0);
   }
 
-  /** The limit of a policy in force. */
+  /** The limit of a policy in effect. */
   limit(name = "p"): number | undefined {
     return this.policy(name)?.limits[0]?.limit;
   }

@@ -4,7 +4,7 @@ import { configured, type ControlledIsolate, Network } from "./network.ts";
 
 const limits = (limit: number) => ({ kind: "limits", limits: `${limit}/minute` }) as const;
 
-/** The time until a limit is in force in every isolate, with a request to each at an interval. */
+/** The time until a limit is in effect in every isolate, with a request to each at an interval. */
 async function timeUntil(
   network: Network,
   isolates: readonly ControlledIsolate[],
@@ -38,7 +38,7 @@ describe("the propagation of policy rules", () => {
     [false, 5_100],
     [true, 1_100],
   ])(
-    "with traffic, and watched = %s, a rule is in force everywhere within %i ms",
+    "with traffic, and watched = %s, a rule is in effect in every isolate within %i ms",
     async (isWatched, mostMs) => {
       const network = new Network();
       network.isWatched = isWatched;
@@ -59,7 +59,7 @@ describe("the propagation of policy rules", () => {
     },
   );
 
-  it("the first rule ever made is in force after 30 s and 20 requests", async () => {
+  it("the first rule ever made is in effect after 30 s and 20 requests", async () => {
     const network = new Network();
     const isolate = network.isolate();
     await request(isolate);
@@ -193,7 +193,7 @@ describe("deployments of the configuration", () => {
     expect(old.version()).toBe(next.version());
   });
 
-  it("after a roll-back of the configuration the rules are the same, over the earlier limits", async () => {
+  it("after a roll-back of the configuration, the same rules apply over the earlier limits", async () => {
     const network = new Network();
     const next = network.isolate({ policies: configured({ limits: "99/minute" }) });
     await network.make(limits(1));
@@ -235,7 +235,7 @@ describe("the loss of the control plane's storage", () => {
     expect(isolates.map((isolate) => isolate.limit())).toEqual([3, 3]);
   });
 
-  it("a control plane restored from an older copy begins an epoch above the isolates', with the copy's rules", async () => {
+  it("a control plane restored from an older copy begins an epoch above that of the isolates, with the rules of the copy", async () => {
     const network = new Network();
     await network.make(limits(1));
     const copy = network.plane.storage.copy();

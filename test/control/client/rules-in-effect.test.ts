@@ -1,4 +1,4 @@
-/** The rules in force in an isolate: never older than those it has had, whatever the order of replies. */
+/** The rules in effect in an isolate: never older than those it has had, whatever the order of replies. */
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { compareVersions, type RulesVersion } from "../../../src/config/index.ts";
@@ -35,7 +35,7 @@ const events = (): unknown[] =>
   errors.mock.calls.map(([line]): unknown => JSON.parse(String(line)));
 
 describe("an isolate without rules", () => {
-  it("the configuration is in force, with a version that every rule is newer than", () => {
+  it("without rules, the configuration is in effect, with a version older than that of any rule", () => {
     const policies = configured();
     const rules = new RulesInEffect(policies);
     expect(rules.policies(nowMs)).toEqual(
@@ -201,7 +201,7 @@ describe("the expiry of rules", () => {
 describe("rules that the configuration refuses", () => {
   const refused = { id: "r-1", kind: "limits", limits: "many" };
 
-  it("a rule is reported once while it is refused, and the other rules stay in force", () => {
+  it("a rule is reported once while it is refused, and the other rules stay in effect", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, refused, limits(5))]);
     rules.adopt([rulesFor("p", 7, 2, limits(6), refused)]);

@@ -144,7 +144,7 @@ describe("the counts of a policy", () => {
 });
 
 describe("batches", () => {
-  it("nothing is sent when nothing was counted", async () => {
+  it("a beat carries no batch when nothing was counted", async () => {
     const { statistics } = statisticsWith();
     expect(await statistics.batches()).toEqual([]);
   });
@@ -212,7 +212,7 @@ describe("batches", () => {
     expect(length).toBeLessThan(100_000);
   });
 
-  it("each decision is counted once, whatever becomes of the beats", async () => {
+  it("each decision is counted once, whichever beats are lost, late or repeated", async () => {
     let decisions = 0;
     let repeated = 0;
     const steps = fc.array(fc.constantFrom("allow", "deny", "beat", "lost call", "lost reply"), {
@@ -267,7 +267,7 @@ describe("plain keys", () => {
     expect(sent).not.toContain("203.0.113.7");
   });
 
-  it("with REVEAL, the listed keys and the sampled denials are sealed", async () => {
+  it("with REVEAL, the keys of lists and of sampled denials are sent sealed", async () => {
     const { statistics } = statisticsWith({ sealer });
     statistics.setTailed(true);
     statistics.record("p", "denied", keyOf("k"), denied, plain);
@@ -278,7 +278,7 @@ describe("plain keys", () => {
     expect(JSON.stringify([counts, entry])).not.toContain("203.0.113.7");
   });
 
-  it("a batch has at most 20 sealed keys, and the next batches have those of the others", async () => {
+  it("a batch has at most 20 sealed keys, and the next batches have the other ones", async () => {
     const { statistics } = statisticsWith({ sealer });
     const sealedKeys = new Set<string>();
     const perBatch: number[] = [];
@@ -315,7 +315,7 @@ describe("plain keys", () => {
     expect(await isSealed()).toBe(true);
   });
 
-  it("the plain key of another key in the same slot is never sealed", async () => {
+  it("a key that takes the slot of another is never sent with the other's plain key", async () => {
     const { statistics } = statisticsWith({ sealer });
     const keys = partitionKeys(2_000);
     const draw = zipfFrom(randomFrom(7), keys);

@@ -114,7 +114,7 @@ const keyAlert = (percent: KeyAlert["percent"], key = partitionKey): KeyAlert =>
 });
 
 describe("denials", () => {
-  it("raise an alert when they pass the share", async () => {
+  it("a policy raises an alert when its share of denials passes the threshold", async () => {
     const world = new World();
     await world.beat({ allowed: 80, denied: 20 });
     expect(world.sent).toEqual([]);
@@ -127,7 +127,7 @@ describe("denials", () => {
     });
   });
 
-  it("raise none among fewer than 20 decisions, in a dry run, or without the webhook", async () => {
+  it("denials raise no alert among fewer than 20 decisions, in a dry run, or without the webhook", async () => {
     const world = new World();
     await world.beat({ denied: 19 });
     await world.beat({ allowed: 100, "dry-run-denied": 500 });
@@ -136,7 +136,7 @@ describe("denials", () => {
     expect([...world.sent, ...unset.sent]).toEqual([]);
   });
 
-  it("raise one alert while they last, and one more when they begin again", async () => {
+  it("a high share of denials raises one alert while it lasts, and one more when it begins again", async () => {
     const world = new World();
     for (let second = 0; second < 300; second += 5) {
       await world.beat({ allowed: 10, denied: 10 });
@@ -152,7 +152,7 @@ describe("denials", () => {
     expect(world.types).toEqual(["denied-share", "denied-share"]);
   });
 
-  it("raise at most one alert a minute when the share goes up and down", async () => {
+  it("a share of denials that goes up and down raises at most one alert a minute", async () => {
     const world = new World({ ALERT_DENIED_SHARE: "50%" });
     for (let second = 0; second < 120; second += 5) {
       // The share of the last two minutes passes 50 % with every second beat.
@@ -164,7 +164,7 @@ describe("denials", () => {
 });
 
 describe("decisions by onError", () => {
-  it("raise an alert when they begin, and none while they last", async () => {
+  it("decisions by onError raise an alert when they begin, and none while they last", async () => {
     const world = new World();
     for (let second = 0; second < 300; second += 5) {
       await world.beat({ allowed: 10, "fallback-open": 1 });
@@ -175,8 +175,8 @@ describe("decisions by onError", () => {
   });
 });
 
-describe("a key that passes a part of its limit", () => {
-  it("raises an alert with its partition key, and its pseudonym in the text", async () => {
+describe("a key that passes a percentage of its limit", () => {
+  it("the alert of a key has its partition key, and its pseudonym in the text", async () => {
     const world = new World();
     await world.beat({}, { alerts: [keyAlert(80)] });
     expect(world.sent[0]?.json).toMatchObject({
@@ -186,7 +186,7 @@ describe("a key that passes a part of its limit", () => {
     });
   });
 
-  it("raises one alert a minute for each part, however many isolates report it", async () => {
+  it("a key raises one alert a minute for each percentage, however many isolates report it", async () => {
     const world = new World();
     for (let second = 0; second < 60; second++) {
       await world.beat({}, { alerts: [keyAlert(80), keyAlert(90)] });
@@ -198,13 +198,13 @@ describe("a key that passes a part of its limit", () => {
     expect(world.types).toHaveLength(3);
   });
 
-  it("raises none when its policy is not in ALERT_KEYS", async () => {
+  it("a key raises no alert when its policy is not in ALERT_KEYS", async () => {
     const world = new World({ ALERT_KEYS: "login" });
     await world.beat({}, { alerts: [keyAlert(100)] });
     expect(world.sent).toEqual([]);
   });
 
-  it("is one of at most 30 a minute, and the next alert states how many were left out", async () => {
+  it("at most 30 alerts are raised a minute, and the next alert states how many were left out", async () => {
     const world = new World();
     const alerts = Array.from({ length: 100 }, (_, index) => keyAlert(100, `key ${index}`));
     await world.beat({}, { alerts });
@@ -216,7 +216,7 @@ describe("a key that passes a part of its limit", () => {
 });
 
 describe("the request", () => {
-  it("is signed as Standard Webhooks defines it", async () => {
+  it("an alert is signed as Standard Webhooks defines it", async () => {
     const world = new World();
     await world.beat({}, { alerts: [keyAlert(80)] });
     const [{ headers, body, url }] = world.sent as [Sent];
@@ -229,13 +229,13 @@ describe("the request", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
-  it("has no signature without ALERT_SECRET", async () => {
+  it("an alert has no signature without ALERT_SECRET", async () => {
     const world = new World({ ALERT_SECRET: "" });
     await world.beat({}, { alerts: [keyAlert(80)] });
     expect(world.sent[0]?.headers.has("webhook-signature")).toBe(false);
   });
 
-  it("reaches a real receiver, which verifies it", async () => {
+  it("a real receiver gets an alert and verifies its signature", async () => {
     const received: { request: IncomingMessage; body: string }[] = [];
     const server = createServer((request, response) => {
       const chunks: Buffer[] = [];
@@ -276,21 +276,24 @@ describe("the request", () => {
 });
 
 describe("a receiver that does not confirm", () => {
-  it.for([0, 302, 404, 500])("with %d gets five attempts within 22 minutes", async (status) => {
-    const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
-    const world = new World();
-    world.status = status;
-    await world.beat({}, { alerts: [keyAlert(80)] });
-    await world.pass(3_600_000);
-    const attempts = world.sent.map(({ atMs }) => (atMs - startMs) / 1_000);
-    expect(attempts).toEqual([0, 10, 70, 370, 1_270]);
-    expect(new Set(world.sent.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
-    expect(error).toHaveBeenCalledOnce();
-    expect(error).toHaveBeenCalledWith(expect.stringContaining('"alert-undelivered"'));
-    expect(error).toHaveBeenCalledWith(expect.not.stringContaining(partitionKey.slice(0, 16)));
-  });
+  it.for([0, 302, 404, 500])(
+    "a receiver that answers %d gets five attempts within 22 minutes",
+    async (status) => {
+      const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
+      const world = new World();
+      world.status = status;
+      await world.beat({}, { alerts: [keyAlert(80)] });
+      await world.pass(3_600_000);
+      const attempts = world.sent.map(({ atMs }) => (atMs - startMs) / 1_000);
+      expect(attempts).toEqual([0, 10, 70, 370, 1_270]);
+      expect(new Set(world.sent.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
+      expect(error).toHaveBeenCalledOnce();
+      expect(error).toHaveBeenCalledWith(expect.stringContaining('"alert-undelivered"'));
+      expect(error).toHaveBeenCalledWith(expect.not.stringContaining(partitionKey.slice(0, 16)));
+    },
+  );
 
-  it("gets the alert again after a restart of the object, signed with the time of the attempt", async () => {
+  it("an alert is sent again after a restart of the object, signed with the time of the attempt", async () => {
     const world = new World();
     world.status = 503;
     await world.beat({}, { alerts: [keyAlert(80)] });
@@ -303,7 +306,7 @@ describe("a receiver that does not confirm", () => {
     expect(second.headers.get("webhook-timestamp")).toBe(String(startMs / 1_000 + 10));
   });
 
-  it("gets an alert whose first attempt was lost in a crash of the object", async () => {
+  it("an alert whose first attempt was lost in a crash of the object is sent again", async () => {
     const world = new World();
     world.intake.recordBeat(beat([], { alerts: [keyAlert(80)] }), startMs);
     await world.scheduler.ensure();
@@ -312,7 +315,7 @@ describe("a receiver that does not confirm", () => {
     expect(world.sent.map(({ atMs }) => atMs - startMs)).toEqual([15_000]);
   });
 
-  it("does not get a second request while the first is under way", async () => {
+  it("an alert is not sent again while an attempt is under way", async () => {
     const world = new World();
     const call = beat([], { alerts: [keyAlert(80)] });
     world.intake.recordBeat(call, startMs);
@@ -333,7 +336,7 @@ it("a failure of the storage of alerts does not fail the beat", async () => {
   expect(error).toHaveBeenCalledWith(expect.stringContaining("control-plane-failed"));
 });
 
-it("the rows of causes that are over are deleted after an hour", async () => {
+it("the rows of alerts whose conditions have ended are deleted after an hour", async () => {
   const world = new World();
   await world.beat({}, { alerts: [keyAlert(80)] });
   await world.pass(3_600_001);

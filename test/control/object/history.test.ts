@@ -1,4 +1,4 @@
-/** The audit and rollback: the history is complete and never rewritten. */
+/** The audit log and rollback: the history is complete and never rewritten. */
 import { describe, expect, it } from "vitest";
 import { AuditLog, mostAuditEntries } from "../../../src/control/object/audit-log.ts";
 import { Meta } from "../../../src/control/object/meta.ts";
@@ -19,8 +19,8 @@ const lastSeq = (plane: TestPlane): number => plane.control.audit({ limit: 1 }).
 const rollback = async (plane: TestPlane, toSeq: number) =>
   done(await plane.control.rollback({ toSeq, actor, note: "undo" }));
 
-describe("the audit", () => {
-  it("each change is an entry with the rule before and after it, newest first", async () => {
+describe("the audit log", () => {
+  it("each change is an audit entry with the rule before and after it, newest first", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a" }));
     const input = keyRule({ note: "b" });
@@ -40,7 +40,7 @@ describe("the audit", () => {
     expect(items[0]).toMatchObject({ actor: ada.name, via: "access", atMs: plane.clock.nowMs });
   });
 
-  it("a reset and a reveal are entries without a rule", () => {
+  it("a reset and a reveal are audit entries without a rule", () => {
     const plane = new TestPlane();
     plane.control.note({ action: "reset", policy: "p", key, actor, note: "refunded" });
     expect(plane.control.audit({ limit: 10 }).items).toMatchObject([
@@ -56,7 +56,7 @@ describe("the audit", () => {
     ]);
   });
 
-  it("entries older than a year are removed, and numbers are never used again", async () => {
+  it("audit entries older than a year are removed, and their numbers are never used again", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     await plane.created(mode("off"));
@@ -67,7 +67,7 @@ describe("the audit", () => {
     expect(lastSeq(plane)).toBe(3);
   });
 
-  it("the audit keeps the latest 100,000 entries", () => {
+  it("the audit log keeps the latest 100,000 entries", () => {
     const storage = new MemorySql();
     expect(new Meta(storage, 0).epoch).toBe(0);
     const audit = new AuditLog(storage.sql);
@@ -95,7 +95,7 @@ describe("pages", () => {
     return ids;
   };
 
-  it("pages have each rule once, although rules are created and deleted in between", async () => {
+  it("pages have each rule once, although rules are created and deleted between them", async () => {
     const plane = new TestPlane();
     const ids = await createdMany(plane, 10);
     const seen: string[] = [];
@@ -130,7 +130,7 @@ describe("pages", () => {
     expect(cursor).toBeNull();
   });
 
-  it("the audit continues after the last entry of a page, although entries are added", async () => {
+  it("a page of the audit log continues after the previous page, although entries are added", async () => {
     const plane = new TestPlane();
     await createdMany(plane, 5);
     const first = plane.control.audit({ limit: 2 });
@@ -140,7 +140,7 @@ describe("pages", () => {
     expect(second.cursor).toBeNull();
   });
 
-  it("a page of the audit after an invalid cursor is empty", async () => {
+  it("a page of the audit log after an invalid cursor is empty", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     expect(plane.control.audit({ limit: 1, cursor: "x" })).toEqual({ items: [], cursor: null });
@@ -168,7 +168,7 @@ describe("rollback", () => {
     expect(plane.heldIds()).toEqual([deleted.id, kept.id]);
   });
 
-  it("a rollback adds entries to the audit and leaves the others as they were", async () => {
+  it("a rollback adds audit entries and leaves the others as they were", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     const before = plane.control.audit({ limit: 10 }).items;
@@ -229,7 +229,7 @@ describe("rollback", () => {
     },
   );
 
-  it("a rollback behind the removed part of the audit is unknown", async () => {
+  it("a rollback to before the oldest stored audit entry is unknown", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     await plane.created(mode("off"));

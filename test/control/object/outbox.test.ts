@@ -15,7 +15,7 @@ async function createdLate(plane: TestPlane, ms: number) {
 }
 
 describe("a push that is not confirmed", () => {
-  it("a rule whose object does not answer is stored, and answered as pending after a second", async () => {
+  it("a rule whose object does not reply is stored, and returned as pending after a second", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     let isAnswered = false;
@@ -29,7 +29,7 @@ describe("a push that is not confirmed", () => {
     });
   });
 
-  it("a rule whose push fails is answered as pending at once, and the alarm repeats the push", async () => {
+  it("a rule whose push fails is returned as pending at once, and the alarm repeats the push", async () => {
     const plane = new TestPlane();
     plane.beforePush = lost;
     const created = await plane.create(keyRule());
@@ -59,7 +59,7 @@ describe("a push that is not confirmed", () => {
     expect(lines).not.toContain(key);
   });
 
-  it("a push without an answer is repeated after 5 s", async () => {
+  it("a push without a reply is repeated after 5 s", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     await createdLate(plane, 4_900);
@@ -68,7 +68,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.control.rules({ limit: 1 }).items).toMatchObject([{ state: "applied" }]);
   });
 
-  it("a push whose answer is lost is repeated, and has no second effect", async () => {
+  it("a push whose reply is lost is repeated, and has no second effect", async () => {
     const plane = new TestPlane();
     plane.afterPush = lost;
     const created = await plane.create(keyRule());
@@ -91,7 +91,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.heldIds()).toHaveLength(1);
   });
 
-  it("after a crash that also loses the alarm, the next beat has the rule pushed", async () => {
+  it("after a crash that also loses the alarm, the next beat starts the push of the rule", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     void plane.create(keyRule());
@@ -186,14 +186,14 @@ describe("placements", () => {
     expect(plane.heldIds("p", perKey)).toBeNull();
   });
 
-  it("a rule goes where its own isolate expects the object before that isolate has sent a beat", async () => {
+  it("a rule is pushed to the placement of the isolate that made it, before that isolate has sent a beat", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     const { id } = await plane.created(keyRule({ objects: sharded }));
     expect(plane.heldIds("p", sharded)).toEqual([id]);
   });
 
-  it("all rules are pushed to the new place when a deployment moves a policy", async () => {
+  it("all rules are pushed to the new placement when a deployment moves a policy", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     const { id } = await plane.created(keyRule());

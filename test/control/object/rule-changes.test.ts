@@ -47,7 +47,7 @@ describe("creating rules", () => {
     expect(state).toEqual({ epoch: plane.clock.nowMs, version: 0, text: "[]", rules: [] });
   });
 
-  it("a set of 16 rules takes no further rule, and another key does", async () => {
+  it("a key with 16 rules gets no further rule, and another key does", async () => {
     const plane = new TestPlane();
     for (let count = 0; count < 16; count++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -63,7 +63,7 @@ describe("the text of a policy's rules", () => {
     policyRule({ kind: "allow", entries: ["é".repeat(kilobytes * 512)] });
   const tooLarge = { kind: "too-large", mostBytes: 32_768 };
 
-  it("a rule that makes it longer than 32 KB is refused, and changes nothing", async () => {
+  it("a rule that makes the text of its policy's rules longer than 32 KB is refused, and changes nothing", async () => {
     const plane = new TestPlane();
     await plane.created(allow(16));
     const before = plane.control.policyState("p");
@@ -74,7 +74,7 @@ describe("the text of a policy's rules", () => {
     expect(await plane.create(allow(15))).toMatchObject({ kind: "done" });
   });
 
-  it("a longer replacement is refused, and a change of several parts counts what it removes", async () => {
+  it("a replacement that makes the rules too large is refused, and a change of several parts counts what it removes", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(allow(20));
     await plane.created(mode("off"));
@@ -237,7 +237,7 @@ describe("changing a policy", () => {
       [{ kind: "mode" as const, rule: null }],
       [],
     ],
-  ])("by a change of a policy, %s", async (_, before, parts, after) => {
+  ])("by a change of a policy's rules, %s", async (_, before, parts, after) => {
     const plane = new TestPlane();
     for (const input of before) {
       // oxlint-disable-next-line no-await-in-loop
@@ -272,7 +272,7 @@ describe("changing a policy", () => {
     expect(plane.control.policyState("p")).toEqual(first);
   });
 
-  it("a change that fails midway leaves rules, versions and audit as they were", async () => {
+  it("a change that fails midway leaves rules, versions and the audit log as they were", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     const before = plane.control.policyState("p");
@@ -289,7 +289,7 @@ describe("changing a policy", () => {
 });
 
 describe("expiry", () => {
-  it("an expired rule is gone from every answer at its instant, and the audit notes it", async () => {
+  it("an expired rule is gone from every answer at its instant, and the audit log records it", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;
     const ofKey = await plane.created(keyRule({ expiresAtMs }));
@@ -329,8 +329,8 @@ describe("expiry", () => {
   });
 });
 
-describe("sealed names", () => {
-  it("the sealed name of a key is that of its newest rule with one", async () => {
+describe("sealed keys", () => {
+  it("the sealed key of a partition key is that of its newest rule with one", async () => {
     const plane = new TestPlane();
     expect(plane.control.sealedKey("p", key)).toBeNull();
     await plane.created(keyRule({ sealedKey: "older" }));

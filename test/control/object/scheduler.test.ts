@@ -38,7 +38,7 @@ function schedulerOf(...tasks: Task[]) {
   return { storage, clock, scheduler, passTo, alarmMs };
 }
 
-describe("scheduler", () => {
+describe("the scheduler of the alarm", () => {
   it("the alarm comes when the earliest task is due, and runs only due tasks", async () => {
     const [early, late] = [new TestTask(1_000, 5_000), new TestTask(3_000)];
     const { scheduler, passTo, alarmMs } = schedulerOf(early, late);

@@ -17,7 +17,7 @@ function datasetOf() {
   return { points, dataset: { writeDataPoint: (point: DataPoint) => void points.push(point) } };
 }
 
-it("a finished minute is one point for each policy that decided", () => {
+it("a finished minute is exported as one point for each policy with decisions", () => {
   const { points, dataset } = datasetOf();
   const settings = {
     alerts: null,
@@ -52,7 +52,7 @@ it("a finished minute is one point for each policy that decided", () => {
   expect(doubles.length).toBeLessThanOrEqual(20);
 });
 
-it("one event writes at most 25 points, and the next one continues", () => {
+it("a beat exports at most 25 points, and the next one continues", () => {
   const { points, dataset } = datasetOf();
   const exported = new AnalyticsExport(dataset);
   const minute = new Tally();

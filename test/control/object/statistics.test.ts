@@ -27,11 +27,11 @@ const allowedAt = (
     .points.map(({ atMs, outcomes }) => [atMs - startMs, outcomes.allowed]);
 
 describe("the answer to a beat", () => {
-  it("acknowledges the first beat at once", () => {
+  it("the first beat is acknowledged at once", () => {
     expect(storeOf().store.record(beat([batch(1, 5)]), startMs)).toBe(1);
   });
 
-  it("acknowledges nothing that is not stored, for up to 30 s", () => {
+  it("batches are acknowledged only when they are stored, within 30 s", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     for (const [seq, afterMs] of [5, 10, 15, 20, 25].entries()) {
@@ -43,14 +43,14 @@ describe("the answer to a beat", () => {
     expect(storage.rowsWritten).toBe(1);
   });
 
-  it("acknowledges a beat at once after a gap in which the object may have hibernated", () => {
+  it("a beat is acknowledged at once after a gap in which the object may have hibernated", () => {
     const { store } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     expect(store.record(beat([batch(2, 5)]), startMs + 8_000)).toBe(1);
     expect(store.record(beat([batch(2, 5), batch(3, 1)]), startMs + 16_001)).toBe(3);
   });
 
-  it("acknowledges batches up to the first that is not stored, in any order of arrival", () => {
+  it("batches are acknowledged up to the first that is not stored, in any order of arrival", () => {
     const { store } = storeOf();
     store.record(beat([batch(2, 5)]), startMs);
     expect(store.record(beat([batch(1, 5)]), startMs + 1_000)).toBe(0);
@@ -58,7 +58,7 @@ describe("the answer to a beat", () => {
     expect(store.totals(startMs + 31_000).of("api").outcomes).toEqual({ allowed: 15 });
   });
 
-  it("acknowledges nothing while the storage fails, and counts once when it works again", () => {
+  it("no batch is acknowledged while the storage fails, and each counts once when it works again", () => {
     const { store, storage } = storeOf();
     const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
     storage.before = () => {
@@ -71,7 +71,7 @@ describe("the answer to a beat", () => {
     expect(store.totals(startMs + 9_000).of("api").outcomes).toEqual({ allowed: 5 });
   });
 
-  it("an object that lost its memory counts what it had not stored when it is sent again", () => {
+  it("an object that lost its memory counts the batches that it had not stored when they are sent again", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     store.record(beat([batch(2, 7)]), startMs + 5_000);
@@ -109,7 +109,7 @@ describe("isolates that were forgotten", () => {
     expect(store.totals(nowMs).of("api").outcomes).toEqual({ allowed: 312 });
   });
 
-  it("a few isolates are remembered for a day", () => {
+  it("an idle isolate is remembered for a day", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     const nowMs = startMs + 20 * hourMs;
@@ -120,7 +120,7 @@ describe("isolates that were forgotten", () => {
 });
 
 describe("the minute of a batch", () => {
-  it("is the one in which the isolate closed it, until a minute after its end", () => {
+  it("a batch counts in the minute in which the isolate closed it, until a minute after its end", () => {
     const { store } = storeOf();
     const nowMs = startMs + 2 * minuteMs - 1;
     store.record(beat([batch(1, 5, minuteMs), batch(2, 7, minuteMs - 1)]), nowMs);
@@ -130,14 +130,14 @@ describe("the minute of a batch", () => {
     ]);
   });
 
-  it("is the current one when that of the batch is finished", () => {
+  it("a batch counts in the current minute when its own minute is finished", () => {
     const { store } = storeOf();
     const nowMs = startMs + 2 * minuteMs;
     store.record(beat([batch(1, 5, 2 * minuteMs)]), nowMs);
     expect(allowedAt(store, {}, nowMs)).toEqual([[2 * minuteMs, 5]]);
   });
 
-  it("keeps its counts when the clock steps back after it was finished", () => {
+  it("a finished minute keeps its counts when the clock steps back", () => {
     const { store } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     store.record(beat([batch(2, 1)]), startMs + 3 * minuteMs);
@@ -193,13 +193,13 @@ describe("the cost", () => {
     expect(added).toBeLessThan(0.02);
   });
 
-  it("beats and rows are less than 1.3 % when only counts travel, every 30 s", () => {
+  it("beats and rows are less than 1.3 % of the bill when only counts travel, every 30 s", () => {
     expect(share(30_000).share).toBeLessThan(0.013);
   });
 });
 
 describe("queries", () => {
-  it("have a point for each step with decisions, and none for the others", () => {
+  it("a query has a point for each step with decisions, and none for the others", () => {
     const { store } = storeOf();
     const lastMs = beats(store, 5_000, 3 * minuteMs);
     beats(store, 5_000, minuteMs, startMs + 10 * minuteMs);
@@ -216,7 +216,7 @@ describe("queries", () => {
     expect(allowedAt(store, { policy: "other" }, lastMs + hourMs)).toEqual([]);
   });
 
-  it("round the step up to minutes, and the span to steps", () => {
+  it("a query rounds the step up to minutes, and the span to steps", () => {
     const { store } = storeOf();
     const answer = store.statistics(
       { fromMs: startMs + 70_000, toMs: startMs + 130_000, stepMs: 61_000 },
@@ -231,7 +231,7 @@ describe("queries", () => {
     });
   });
 
-  it("have steps of hours before the last day, and sums equal to those of the minutes", () => {
+  it("a query before the last day has steps of hours, with the same sums as the minutes", () => {
     const { store } = storeOf();
     const lastMs = beats(store, 20_000, 30 * hourMs + 10 * minuteMs);
     const hours = allowedAt(store, { stepMs: minuteMs }, lastMs);
@@ -245,7 +245,7 @@ describe("queries", () => {
     expect(minutes).toHaveLength(5 * 60 + 1);
   });
 
-  it("have hours exactly once when the object was idle over the end of the hour", () => {
+  it("an hour is counted exactly once when the object was idle over its end", () => {
     const { storage, store } = storeOf();
     store.write(beats(store, 5_000, 10 * minuteMs));
     const { store: next } = storeOf(storage, startMs + 5 * hourMs);
@@ -256,7 +256,7 @@ describe("queries", () => {
     ]);
   });
 
-  it("count origin failures for each step", () => {
+  it("a query has the origin failures of each step", () => {
     const { store } = storeOf();
     store.record(beat([{ ...batch(1, 0), originFailures: 3 }]), startMs);
     const { originFailures } = store.statistics(
@@ -271,14 +271,14 @@ describe("retention", () => {
   const rowsIn = (storage: MemorySql, table: string): number =>
     storage.sql.exec(`SELECT * FROM ${table}`).toArray().length;
 
-  it("keeps the minutes of a day, and overwrites the older ones", () => {
+  it("the minutes of a day are kept, and overwrite the older ones", () => {
     const { store, storage } = storeOf();
     beats(store, 20_000, 26 * hourMs);
     expect(rowsIn(storage, "minutes")).toBe(24 * 60);
     expect(rowsIn(storage, "hours")).toBe(25);
   });
 
-  it("deletes minutes after a day and hours after 90 days when traffic has ended", () => {
+  it("minutes are deleted after a day and hours after 90 days when traffic has ended", () => {
     const { store, storage } = storeOf();
     beats(store, 20_000, 2 * hourMs);
     const dues: number[] = [];
@@ -297,13 +297,13 @@ describe("retention", () => {
     expect(store.totals(startMs + 91 * dayMs).of("api").outcomes).toEqual({ allowed: 18_000 });
   });
 
-  it("nothing is due before the first beat", () => {
+  it("statistics need no alarm before the first beat", () => {
     expect(storeOf().store.dueAtMs()).toBeNull();
   });
 });
 
 describe("the open state", () => {
-  it("takes several rows when it is larger than one can be, and is read again", () => {
+  it("an open state that is too large for one row takes several, and is read again", () => {
     const { store, storage } = storeOf();
     const policies = Object.fromEntries(
       Array.from({ length: 30 }, (_, policy) => {
@@ -326,7 +326,7 @@ describe("the open state", () => {
     ]);
   });
 
-  it("starts empty when its row is not one of this version", () => {
+  it("the open state starts empty when its row has an unknown form", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     for (const body of ["", "[]", "{", '{"minutes":[7,["a",1]],"totals":[],"top":1}']) {

@@ -46,7 +46,7 @@ function tailOf(storage = new MemorySql()) {
 }
 
 describe("a ticket", () => {
-  it("opens one WebSocket", () => {
+  it("a ticket opens one WebSocket", () => {
     const { tail, open, sockets } = tailOf();
     const { ticket, expiresAtMs } = tail.ticket(1_000);
     expect(ticket).toMatch(/^[0-9a-f]{32}$/);
@@ -54,18 +54,18 @@ describe("a ticket", () => {
     expect([open(ticket, 30_999), open(ticket, 30_999), sockets.length]).toEqual([200, 403, 1]);
   });
 
-  it("is valid for 30 s", () => {
+  it("a ticket is valid for 30 s", () => {
     const { tail, open } = tailOf();
     expect(open(tail.ticket(1_000).ticket, 31_000)).toBe(403);
   });
 
-  it("is valid after the object has hibernated", () => {
+  it("a ticket is valid after the object has hibernated", () => {
     const { tail, storage } = tailOf();
     const { ticket } = tail.ticket(0);
     expect(tailOf(storage).open(ticket, 20_000)).toBe(200);
   });
 
-  it("is one of at most 100 that are open", () => {
+  it("at most 100 tickets are open, and a new one replaces the oldest", () => {
     const { tail, open, storage } = tailOf();
     const tickets = Array.from({ length: 120 }, (_, index) => tail.ticket(index).ticket);
     expect(storage.sql.exec("SELECT * FROM tickets").toArray()).toHaveLength(100);
@@ -79,14 +79,14 @@ describe("a ticket", () => {
   });
 });
 
-it("a request without an upgrade gets 426, and its ticket stays valid", () => {
+it("a request for the tail without an upgrade gets 426, and its ticket stays valid", () => {
   const { tail, open } = tailOf();
   const { ticket } = tail.ticket(0);
   const response = tail.open(new Request(`https://control-plane/?ticket=${ticket}`), 0);
   expect([response.status, open(ticket, 0)]).toEqual([426, 200]);
 });
 
-it("at most 50 WebSockets are open", () => {
+it("at most 50 WebSockets of the tail are open", () => {
   const { tail, open } = tailOf();
   const statuses = Array.from({ length: 51 }, () => open(tail.ticket(0).ticket, 0));
   expect(statuses.filter((status) => status === 200)).toHaveLength(50);
@@ -103,7 +103,7 @@ it("while 50 WebSockets are open, an invalid ticket is refused as such, and a va
 });
 
 describe("the entries", () => {
-  it("reach every WebSocket with the time of the denial", () => {
+  it("tail entries reach every WebSocket with the time of the denial", () => {
     const { tail, sockets, open } = tailOf();
     open(tail.ticket(0).ticket, 0);
     open(tail.ticket(0).ticket, 0);
@@ -114,7 +114,7 @@ describe("the entries", () => {
     }
   });
 
-  it("are at most 200 a second", () => {
+  it("at most 200 tail entries are sent a second", () => {
     const { tail, sockets, open } = tailOf();
     open(tail.ticket(0).ticket, 0);
     for (let isolate = 0; isolate < 30; isolate++) {
@@ -128,14 +128,14 @@ describe("the entries", () => {
     expect(sockets[0]?.entries).toBe(201);
   });
 
-  it("are not sent without entries", () => {
+  it("a beat without tail entries sends no message", () => {
     const { tail, sockets, open } = tailOf();
     open(tail.ticket(0).ticket, 0);
     tail.send([], 0);
     expect(sockets[0]?.messages).toEqual([]);
   });
 
-  it("reach the other WebSockets when one has gone", () => {
+  it("tail entries reach the other WebSockets when one is lost", () => {
     const { tail, sockets, open } = tailOf();
     open(tail.ticket(0).ticket, 0);
     open(tail.ticket(0).ticket, 0);
@@ -147,7 +147,7 @@ describe("the entries", () => {
 });
 
 describe("beats come every second", () => {
-  it("while a WebSocket is open", () => {
+  it("beats are due every second while a WebSocket of the tail is open", () => {
     const { tail, sockets, open } = tailOf();
     expect([tail.isTailed, tail.isWatched(0)]).toEqual([false, false]);
     open(tail.ticket(0).ticket, 0);
@@ -156,7 +156,7 @@ describe("beats come every second", () => {
     expect([tail.isTailed, tail.isWatched(0)]).toEqual([false, false]);
   });
 
-  it("for 15 s after a console has read", () => {
+  it("beats are due every second for 15 s after a console has read", () => {
     const { tail } = tailOf();
     tail.watch(1_000);
     expect([tail.isWatched(15_999), tail.isWatched(16_000), tail.isTailed]).toEqual([
@@ -173,7 +173,7 @@ describe("a WebSocket", () => {
     [1_005, 1_000],
     [1_006, 1_000],
     [3_001, 3_001],
-  ])("that closes with %d is closed with %d", ([code, expected]) => {
+  ])("a WebSocket that closes with %d is closed with %d", ([code, expected]) => {
     const { tail } = tailOf();
     const socket = new FakeSocket();
     tail.closed(socket, code);
@@ -181,7 +181,7 @@ describe("a WebSocket", () => {
     expect(socket.closed).toBe(expected);
   });
 
-  it("that sends a message is closed", () => {
+  it("a WebSocket that sends a message to the tail is closed", () => {
     const { tail } = tailOf();
     const socket = new FakeSocket();
     tail.received(socket);

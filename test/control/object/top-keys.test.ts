@@ -1,4 +1,4 @@
-/** The most denied keys and the greatest spenders of the last day, and their sealed names. */
+/** The most denied keys and the greatest spenders of the last day, and their sealed keys. */
 import { expect, it } from "vitest";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { PolicyCounts, TopKey } from "../../../src/control/protocol.ts";
@@ -54,7 +54,7 @@ it("the lists are those of the last 24 hours, also after a restart", () => {
   );
 });
 
-it("an hour and a policy take one row, which is overwritten a day later", () => {
+it("the top keys of an hour and policy take one row, which is overwritten a day later", () => {
   const { storage, record } = world();
   for (let hour = 0; hour <= 50; hour++) {
     record(startMs + hour * hourMs, { api: { topDenied: [key("a", 1)] }, login: {} });
@@ -69,7 +69,7 @@ it("the error of a key covers what the lists of isolates left out", () => {
   expect(store.top(denied, startMs)).toEqual([key("a", 100), key("b", 57, { error: 9 })]);
 });
 
-it("the newest sealed name of a key is shown, and kept over a restart", () => {
+it("the newest sealed key of a top key is shown, and kept over a restart", () => {
   const { storage, record } = world();
   record(startMs, { api: { topDenied: [key("a", 3, { sealed: "old" }), key("b", 1)] } });
   record(startMs + hourMs, { api: { topSpenders: [key("a", 3, { sealed: "new" })] } });
@@ -83,7 +83,7 @@ it("the newest sealed name of a key is shown, and kept over a restart", () => {
   ]);
 });
 
-it("a sealed name is gone from queries and from storage within 24 hours", () => {
+it("a sealed key is deleted from queries and storage within 24 hours", () => {
   const { storage, store, record } = world();
   record(startMs, { api: { topDenied: [key("a", 3, { sealed: "a secret name" })] } });
   expect(store.sealedKey("api", "a", startMs + 23 * hourMs)).toBe("a secret name");
@@ -98,7 +98,7 @@ it("a sealed name is gone from queries and from storage within 24 hours", () => 
   expect(JSON.stringify(rows)).not.toContain("a secret name");
 });
 
-it("the sealed name of a key in the tail is known without any list", () => {
+it("the sealed key of a tail entry is known although the key is in no list", () => {
   const { store } = world();
   const tail = [denial({ key: "t", sealed: "of the tail" }), denial({ key: "u" })];
   store.record(beat([], { tail }), startMs);
@@ -106,7 +106,7 @@ it("the sealed name of a key in the tail is known without any list", () => {
   expect(store.sealedKey("api", "u", startMs)).toBeNull();
 });
 
-it("at most 512 sealed names of an hour and policy are kept, and none that is too long", () => {
+it("at most 512 sealed keys of an hour and policy are kept, and none that is too long", () => {
   const { store, record } = world();
   const topDenied = Array.from({ length: 600 }, (_, index) =>
     key(`k${index}`, 1, { sealed: index === 599 ? "x".repeat(1_025) : `s${index}` }),

@@ -33,7 +33,7 @@ describe("the rights of a token", () => {
     ["POST", "/rollback", {}, write],
     ["GET", "/stats?from=x", undefined, read],
     ["GET", "/top", undefined, read],
-  ])("%s %s needs its right", async ([method, path, body, rights]) => {
+  ])("the call %s %s needs its right", async ([method, path, body, rights]) => {
     const { call } = admin();
     for (const right of ["read", "write", "reveal"] as const) {
       // oxlint-disable-next-line no-await-in-loop
@@ -220,7 +220,7 @@ describe("Cloudflare Access", () => {
     });
   });
 
-  it("a rotated key is fetched once its name is unknown, and a flood of unknown keys fetches nothing more", async () => {
+  it("a rotated key of Access is fetched when its id is unknown, and a flood of unknown ids fetches nothing more", async () => {
     const gate = admin({}, access);
     expect(await statusOf(ask(gate, await signed()))).toBe(200);
     served = { status: 200, keys: [await publicKey(second, "second")] };

@@ -29,7 +29,7 @@ export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
 
 export class ExplainedPolicy {
   readonly isolate = new TestIsolate();
-  /** In force in the isolate. */
+  /** In effect in the isolate. */
   policy: Policy;
   /** The rules of the control plane; null when it does not answer. */
   known: KnownRules | null = null;
@@ -44,7 +44,7 @@ export class ExplainedPolicy {
     this.policy = rules.length === 0 ? read : policyWithRules(read, state, startMs).policy;
   }
 
-  /** Puts rules in force in the isolate. */
+  /** Puts rules into effect in the isolate. */
   adopt(rules: PolicyRules): void {
     this.policy = policyWithRules(this.policy, rules, startMs).policy;
   }

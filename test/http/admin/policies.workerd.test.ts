@@ -8,7 +8,7 @@ const address = "203.0.113.7";
 /** A control plane object with these methods. */
 const objectWith = (methods: object) => ({ CONTROL_PLANE: { getByName: () => methods } });
 
-describe("the policy in force", () => {
+describe("the policy in effect", () => {
   it("a policy without rules is as configured, and configured entries are only counted", async () => {
     const { call, policy } = admin({ deny: ["198.51.100.0/24", "198.51.101.1"], limits: "5/hour" });
     const { body, headers } = await call("GET", `/policies/${policy}`);
@@ -238,7 +238,7 @@ describe("a control plane that does not answer", () => {
     headers.get("Retry-After"),
   ];
 
-  it("when the control plane fails, calls get 503, and decisions and explanations go on", async () => {
+  it("when the control plane fails, its calls get 503, and decisions and explanations continue", async () => {
     const fail = () => Promise.reject(new Error("the object is gone"));
     const names = ["rules", "createRule", "policyState", "note", "beat"];
     const methods = Object.fromEntries(names.map((name) => [name, fail]));

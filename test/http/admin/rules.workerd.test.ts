@@ -104,7 +104,7 @@ describe("a rule of one key", () => {
     expect((await call("GET", `${path}?reveal=true`)).body.key).toBe(`ip=${address}`);
   });
 
-  it("only a caller with the right reveal sees plain keys, and the audit has it", async () => {
+  it("only a caller with the right reveal sees plain keys, and the audit log records it", async () => {
     const { call, policy } = admin();
     const { body: rule } = await call("POST", "/rules", { policy, key: address, kind: "allow" });
     const plain = await call("GET", `/rules/${rule.id}`);
@@ -258,7 +258,7 @@ describe("the list of rules", () => {
     expect(await admin().call("GET", `/rules?id=${address}`)).toMatchObject({ status: 404 });
   });
 
-  it("a cursor of the audit that no page returns is refused, and a parameter of a call without any", async () => {
+  it("an audit cursor that no page returns is refused, and so is a parameter of a call without parameters", async () => {
     const { call } = admin();
     expect(fieldsOf(await call("GET", "/audit?cursor=x"))).toEqual(["cursor"]);
     const refused = await call("GET", "/policies?color=red");
@@ -344,7 +344,7 @@ describe("invalid input of a rule", () => {
 });
 
 describe("a reset", () => {
-  it("a reset forgets the usage of a key, keeps its rules, and is in the audit", async () => {
+  it("a reset forgets the usage of a key, keeps its rules, and has an audit entry", async () => {
     const gate = admin({ limits: "1/hour" });
     const { call, policy } = gate;
     expect([await visit(gate), await visit(gate)]).toEqual([200, 429]);
@@ -367,7 +367,7 @@ describe("a reset", () => {
 });
 
 describe("a rollback", () => {
-  it("a rollback restores the rules of an earlier entry of the audit as new versions", async () => {
+  it("a rollback restores the rules of an earlier audit entry as new versions", async () => {
     const { call, policy } = admin();
     const made = await call("POST", "/rules", { policy, key: address, kind: "allow" });
     const { body: audit } = await call("GET", "/audit?limit=1");

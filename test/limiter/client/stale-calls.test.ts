@@ -260,7 +260,7 @@ describe("cached denials and slices from before newer rules", () => {
 
   const leased = policyOf({ limits: "1000/hour", consistency: "leased" });
 
-  it("a slice is not spent under newer rules, and what is left of it is returned within a second", async () => {
+  it("a slice is not spent under newer rules, and its rest is returned within a second", async () => {
     const { isolate, admit } = staleIsolate();
     const spending = (version: number) => admit(() => [keyed(under(leased, version))]);
     // oxlint-disable-next-line no-await-in-loop

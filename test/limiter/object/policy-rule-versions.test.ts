@@ -206,7 +206,7 @@ describe("the rules that a key stores", () => {
     expect(object.limiter.check(older).stale?.map(({ policy }) => policy)).toEqual(["p", "q"]);
   });
 
-  it("rules are stored with a slice or a reservation, even when the counts of their policy are over", () => {
+  it("rules are stored with a slice or a reservation, even when the counts of their policy have expired", () => {
     const object = new TestObject();
     const log = { ...charge("10/s", 1, "q", "sliding-log"), rules: rules(3) };
     object.limiter.reserve({ ...call(log), id: "r", ttlMs: 60_000 });
