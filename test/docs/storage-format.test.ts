@@ -1,12 +1,16 @@
 /** Compares docs/reference/storage-format.md with the rows that an object writes. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { alertSettings } from "../../src/config/index.ts";
+import { StatisticsIntake } from "../../src/control/object/statistics-intake.ts";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { decodeIntegers } from "../../src/strategies/log/varint.ts";
+import { TestPlane } from "../control/object/test-plane.ts";
 import { call, charge } from "../fakes/calls.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
+import { codesIn, readPage, rowsOf } from "./pages.ts";
 
 const page = readFileSync("docs/reference/storage-format.md", "utf8");
 
@@ -65,4 +69,22 @@ test("the table of integers is the content of the data in the example row", () =
 test("the page states the version of rows and the largest row", () => {
   expect(page).toContain(`version of the row: \`${rowVersion}\``);
   expect(page).toContain(`at most ${mostRowBytes.toLocaleString("en")} bytes`);
+});
+
+test("the page lists every table of the control plane object", () => {
+  const { storage } = new TestPlane();
+  const settings = {
+    alerts: alertSettings({ ALERT_WEBHOOK: "https://hooks.example.com/a" }),
+    dataset: null,
+    sockets: { sockets: () => [], accept: () => new Response() },
+    waitUntil: () => undefined,
+  };
+  expect(() => new StatisticsIntake(storage, settings, 0)).not.toThrow();
+  const tables = storage.sql
+    .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
+    .toArray();
+  const listed = rowsOf(readPage("docs/reference/storage-format.md"), "table");
+  expect(new Set(listed.map(([name]) => codesIn(name)[0]))).toEqual(
+    new Set(tables.map(({ name }) => name)),
+  );
 });
