@@ -22,7 +22,7 @@ export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
   expiresAtMs === undefined || nowMs < expiresAtMs;
 
 /** The policy with the limits in effect for the key. */
-export const ruledPolicy = (policy: Policy, rule: KeyRule | null): Policy =>
+const ruledPolicy = (policy: Policy, rule: KeyRule | null): Policy =>
   rule?.kind === "limits" ? { ...policy, limits: rule.limits } : policy;
 
 /** The spend with the limits in effect for the key. */

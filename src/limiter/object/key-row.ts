@@ -13,8 +13,8 @@
  *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges, see seen-policy-rules.ts
  *
  * Reservations and slices are `[lists of limits, …entries]`, see open-entries.ts. Empty fields at the end are left out. A
- * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too large for one row, the largest are `[policy, number]`, and the row
- * `s <key> <number>` holds the snapshot.
+ * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too
+ * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
 import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
