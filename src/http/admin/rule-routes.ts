@@ -1,6 +1,6 @@
 /** `/api/rules`, `/api/audit` and `/api/rollback`. */
 import * as v from "valibot";
-import type { Policy } from "../../config/index.ts";
+import type { KeyPart, Policy } from "../../config/index.ts";
 import type { Rule, RuleInput, RuleKind } from "../../control/protocol.ts";
 import { fields } from "../../validation/problems.ts";
 import {
@@ -110,6 +110,13 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
 
+const hasValue = ({ kind: ownKind }: KeyPart): boolean => ownKind !== "global";
+
+const keyOrScope = {
+  field: "key",
+  accepted: 'a key or an id, or the scope "policy" for a rule of the whole policy',
+};
+
 /**
  * The key of a rule, or null for a rule of the whole policy. Only kinds that exist for a key need the scope "policy" stated.
  * @throws CallRefused when the kind does not exist for the stated scope, or the key does not fit the policy
@@ -125,7 +132,11 @@ async function keyOf(
     const other = scope === "key" ? "policy" : "key";
     throw fieldsRefused([{ field: "scope", accepted: `"${other}" with the kind "${ownKind}"` }]);
   }
-  if (scope === "key") return namedKey(context, policy, { key, id, tenant });
+  if (scope === "key") {
+    const isUnnamed = key === undefined && id === undefined && policy.key.some(hasValue);
+    if (isUnnamed && creation.scope === undefined) throw fieldsRefused([keyOrScope]);
+    return namedKey(context, policy, { key, id, tenant });
+  }
   const errors = Object.entries({ key, id, tenant })
     .filter(([, value]) => value !== undefined)
     .map(([field]) => ({ field, accepted: "no value for a rule of the whole policy" }));

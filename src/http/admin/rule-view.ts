@@ -2,39 +2,47 @@
 import type { AuditEntry, Rule } from "../../control/protocol.ts";
 import { instantText } from "./context.ts";
 
-export interface RuleView {
+/** A rule as an entry of the audit has it: without what happens to it afterwards. */
+interface AuditedRule {
   readonly id: string;
   readonly policy: string;
   readonly scope: Rule["scope"];
   readonly kind: Rule["rule"]["kind"];
   /** The id of the key; null for a rule of a policy. */
   readonly keyId: string | null;
-  /** The plain key; only for a caller that reveals it, and null when it is not known. */
-  readonly key?: string | null;
-  readonly state: "pending" | "applied" | "orphan";
   readonly startsAt: string;
   readonly expiresAt: string | null;
-  readonly appliedAt: string | null;
   readonly note: string | null;
   readonly actor: string;
   readonly revision: number;
 }
 
+export interface RuleView extends AuditedRule {
+  /** The plain key; only for a caller that reveals it, and null when it is not known. */
+  readonly key?: string | null;
+  readonly state: "pending" | "applied" | "orphan";
+  readonly appliedAt: string | null;
+}
+
+export const ruleView = (rule: Rule, key?: string | null): RuleView => ({
+  ...auditedRule(rule),
+  ...(key !== undefined && { key }),
+  state: rule.state ?? (rule.appliedAtMs === null ? "pending" : "applied"),
+  appliedAt: textOrNull(rule.appliedAtMs),
+});
+
 /** The view also has the fields of the kind, such as `limits`, as the operator wrote them. */
-export function ruleView(rule: Rule, key?: string | null): RuleView {
-  const { id, policy, scope, startsAtMs, expiresAtMs, appliedAtMs, note, actor, revision } = rule;
+function auditedRule(rule: Rule): AuditedRule {
+  const { id, policy, scope, startsAtMs, expiresAtMs, note, actor, revision } = rule;
   return {
     id,
     policy,
     scope,
     kind: rule.rule.kind,
     keyId: rule.key,
-    ...(key !== undefined && { key }),
     ...Object(rule.written),
-    state: rule.state ?? (appliedAtMs === null ? "pending" : "applied"),
     startsAt: instantText(startsAtMs),
     expiresAt: textOrNull(expiresAtMs),
-    appliedAt: textOrNull(appliedAtMs),
     note,
     actor,
     revision,
@@ -52,8 +60,8 @@ export function auditView(entry: AuditEntry): object {
     policy,
     keyId: key ?? after?.key ?? before?.key ?? null,
     rule,
-    before: before === null ? null : ruleView(before),
-    after: after === null ? null : ruleView(after),
+    before: before === null ? null : auditedRule(before),
+    after: after === null ? null : auditedRule(after),
     note,
   };
 }

@@ -58,6 +58,8 @@ describe("a rule of one key", () => {
     ]);
     expect(audit.entries[0]).toMatchObject({ policy, keyId: boost.body.keyId, after: null });
     expect(audit.entries[0].before).toMatchObject({ id: block.body.id, note: "abuse" });
+    // An entry never changes, so it cannot show whether the key's object has confirmed the rule.
+    expect(audit.entries[0].before).not.toHaveProperty("state");
   });
 
   it("a rule names its key as /check does, whatever the form of an address", async () => {
@@ -316,6 +318,14 @@ describe("invalid input of a rule", () => {
     const other = { kind: "mode", mode: "off" };
     const refused = await call("PUT", `/rules/${made.body.id}`, other, ifMatch(made));
     expect(fieldsOf(refused)).toEqual(["kind"]);
+  });
+
+  it("a rule without a key is refused with both ways to correct it", async () => {
+    const { call, policy } = admin();
+    const refused = await call("POST", "/rules", { policy, kind: "limits", limits });
+    expect(refused.body.detail).toBe(
+      'key: expected a key or an id, or the scope "policy" for a rule of the whole policy',
+    );
   });
 
   it("limits that the configuration refuses are refused with the same message", async () => {
