@@ -44,13 +44,13 @@ export function readAdmin(
   return hasCredentials ? settings : null;
 }
 
-/** A line when a token of `/check` is also one of the admin API. */
+/** A line if a token is in `ADMIN_TOKENS` and in `CHECK_TOKENS`. */
 export function adminWarnings({ ADMIN_TOKENS, CHECK_TOKENS }: KnownVariables): string[] {
   const ofCheck = new Set(tokenTexts(CHECK_TOKENS));
   const isShared = tokenTexts(ADMIN_TOKENS).some((token) => ofCheck.has(token));
   return isShared
     ? [
-        "ADMIN_TOKENS: CHECK_TOKENS has one of the tokens, too, so that callers of /check can use the admin API",
+        "ADMIN_TOKENS: one of its tokens is also in CHECK_TOKENS, so callers of /check can use the admin API",
       ]
     : [];
 }

@@ -173,8 +173,8 @@ export interface RefundCall extends KeyCall {
   /** The `provisionalMs` of the check. Default: 0. */
   provisionalMs?: number;
   /**
-   * Whether the charges have the limits that were in effect for the key when they were spent. Default: false, the key's rules
-   * of now give the limits.
+   * Whether the charges have the limits that were in effect for the key when they were spent. Default: false, the key's
+   * current rules give the limits.
    */
   hasLimitsInEffect?: boolean;
 }

@@ -12,11 +12,11 @@ describe("the admin API", () => {
     { ADMIN_HOST: "admin.example.com", REVEAL: "admins" },
     { ADMIN_TOKENS: "", ACCESS_TEAM: "" },
     { CHECK_PATH: "/_headgate" },
-  ])("there is no admin API without credentials: %j", (variables) => {
+  ])("without credentials there is no admin API: %j", (variables) => {
     expect(configOf(variables).admin).toBeNull();
   });
 
-  it("a token alone gives every right below the default path", () => {
+  it("a plain token in ADMIN_TOKENS has every right, below the default path", () => {
     expect(configOf({ ADMIN_TOKENS: token }).admin).toEqual({
       path: "/_headgate",
       host: null,
@@ -26,7 +26,7 @@ describe("the admin API", () => {
     });
   });
 
-  it("each token has a name and rights", () => {
+  it("each object in ADMIN_TOKENS gives its token a name and rights", () => {
     const written = ["first-token", { token, name: "alice", may: ["read"] }, { token: "third" }];
     for (const value of [written, JSON.stringify(written)]) {
       expect(configOf({ ADMIN_TOKENS: value }).admin?.tokens).toEqual([

@@ -210,7 +210,7 @@ describe("requests through the proxy", () => {
     },
   );
 
-  it("an isolate that decides by itself under eventual consistency is no fallback", async () => {
+  it("a decision of the isolate under eventual consistency does not count as a fallback", async () => {
     const site = new Site([{ limits: "1/minute", consistency: "eventual" }]);
     await site.request();
     await site.request();
@@ -248,7 +248,7 @@ describe("requests through the proxy", () => {
     expect(await site.outcomes()).toEqual({ allowed: 1 });
   });
 
-  it("the origin's failures count, and its own error responses do not", async () => {
+  it("requests that the origin does not answer count as origin failures, and its error responses do not", async () => {
     const site = new Site([{ limits: "1/minute" }]);
     const fetched = vi.spyOn(globalThis, "fetch");
     fetched.mockRejectedValueOnce(new TypeError("refused"));

@@ -99,7 +99,7 @@ describe("the cost table", () => {
 });
 
 describe("the control plane", () => {
-  it("adds less than 2 % to the bill from ten decisions a second and isolate upwards", () => {
+  it("the control plane adds less than 2 % to the bill from ten decisions a second and isolate upwards", () => {
     const busy = beats.costs.filter(({ rate }) => rate >= leastRate);
     expect(busy).toHaveLength(6);
     for (const cost of busy) {
@@ -109,14 +109,14 @@ describe("the control plane", () => {
     }
   });
 
-  it("adds less than 30 cents a month to one isolate with few decisions", () => {
+  it("the control plane adds less than 30 cents a month to one isolate with few decisions", () => {
     const quiet = beats.costs.filter(({ isolates, rate }) => isolates === 1 && rate < leastRate);
     const dollars = quiet.map(({ bills }) => 730 * hourDollars(bills["with rules"]));
     expect(dollars).toHaveLength(2);
     expect(Math.max(...dollars)).toBeLessThan(0.3);
   });
 
-  it("writes no more rows for a hundred isolates than for ten", () => {
+  it("the control plane writes no more rows for a hundred isolates than for ten", () => {
     const rowsOf = (isolates: number): number =>
       beats.costs.find((cost) => cost.isolates === isolates && cost.rate === 10)?.bills[
         "with rules"

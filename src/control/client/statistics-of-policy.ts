@@ -8,7 +8,6 @@ import { LatencyHistogram } from "./latency-histogram.ts";
 
 const sketchSlots = 256;
 
-/** A key with the cost of its decision. */
 export interface DecidedKey {
   readonly partitionKey: string;
   readonly cost: number;

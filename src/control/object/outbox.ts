@@ -175,7 +175,7 @@ export class Outbox implements Task {
       .ofSet(set)
       .flatMap((rule) => (rule.scope === "key" ? enforcedKeyRule(rule) : []));
     const version: RulesVersion = { epoch: meta.epoch, version: row.version };
-    // Without rules, a place that never had any needs no push.
+    // An empty set need not be pushed to a place that never had rules of it.
     const placements = rules.length === 0 ? row.placements : this.#placements(set, row);
     const pushes = locationsOf(key, placements).map((location) =>
       this.#parts.push(location, key, policy, rules, version),

@@ -24,7 +24,7 @@ export interface ControlPlaneBinding {
   ) => ControlPlaneStub;
 }
 
-/** A change has an effect each time: a second one would create a second rule, or be refused as outdated. */
+/** The platform repeats no change: a second call would create a second rule, or be refused as outdated. */
 const noRetries = { maxRetries: 0 };
 
 const deadlineMs = 2_000;

@@ -24,7 +24,7 @@ export function explanationText(explained: Explained): readonly string[] {
     ...section("Rules of this key", explained.keyRules.map(ruleLine)),
     ...section("Rules of this policy", explained.policyRules.map(ruleLine)),
     ...section("Open", openLines(explained)),
-    ...section("Steps; the first that matches decides", explained.steps.map(stepLine)),
+    ...section("Steps (the first that matches decides)", explained.steps.map(stepLine)),
     ...section("Versions of the rules", versionLines(explained)),
     ...section("Notes", notesOf(explained)),
   ];

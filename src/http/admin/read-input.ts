@@ -68,7 +68,7 @@ const acceptedInstant = 'an instant such as "2026-11-22T18:30:00Z" (RFC 3339)';
 const instantForm =
   /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
-/** `Date.parse` takes the 30th of February as the 2nd of March. */
+/** `Date.parse` reads the 30th of February as the 2nd of March. */
 function isDateOfCalendar(written: string): boolean {
   const [, date = ""] = instantForm.exec(written) ?? [];
   const atMs = Date.parse(`${date}T00:00:00Z`);

@@ -1,5 +1,5 @@
 /**
- * The key rules of one key, by policy. They end by the object's clock: a rule is over from its `expiresAtMs` on.
+ * The key rules of one key, by policy. They end by the object's clock: a rule has no effect from its `expiresAtMs` on.
  *
  * A rule that has ended stays ended while the key is in memory, even if the clock then steps back; the next write of
  * the key drops it from storage. A clock that was ahead may therefore end a rule too early. The control plane restores

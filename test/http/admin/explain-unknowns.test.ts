@@ -11,7 +11,7 @@ import {
 } from "./explained-policy.ts";
 
 describe("an explanation that knows only a part", () => {
-  it("an unknown policy is a failure", async () => {
+  it("the explanation of an unknown policy is refused", async () => {
     const login = new ExplainedPolicy();
     expect(await login.answer({ policy: "logn" })).toEqual({ kind: "unknown-policy" });
   });
@@ -61,12 +61,12 @@ describe("an explanation that knows only a part", () => {
     expect(login.isolate.callNames()).toEqual(["explain", "look"]);
   });
 
-  it("spends that isolates do not report at once are mentioned", async () => {
+  it("an explanation mentions spends that isolates do not report at once", async () => {
     const { text } = await new ExplainedPolicy({ consistency: "eventual" }).explain();
     expect(text.at(-1)).toMatch(/^ {2}With consistency = eventual, isolates may have spends/);
   });
 
-  it("the isolate's own steps decide without the object", async () => {
+  it("an explanation in which a step of the isolate decides needs no object", async () => {
     const login = new ExplainedPolicy({ deny: [callerAddress], onError: "open" });
     login.isolate.before = () => Promise.reject(new Error("unreachable"));
     const explained = await login.explain();
