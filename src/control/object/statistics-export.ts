@@ -17,13 +17,13 @@ export interface Dataset {
   writeDataPoint(point: DataPoint): void;
 }
 
-/** The doubles of a point, in their order: double1 is the first. New ones are added at the end. */
+/** The doubles of a point, in their order: double1 is the first. The outcomes are last, so that a new one moves no other. */
 export const exportedDoubles = [
   "minute",
-  ...outcomeNames,
   "near-limit",
   "latency-sum-ms",
   "latency-count",
+  ...outcomeNames,
 ] as const;
 
 /** The platform accepts this number of points in one event. */
@@ -47,10 +47,10 @@ export class AnalyticsExport {
       if (decisionsIn(counts) === 0) continue;
       const doubles = [
         atMs / minuteMs,
-        ...outcomeNames.map((outcome) => counts.outcomes[outcome] ?? 0),
         counts.nearLimit,
         counts.latencySumMs,
         counts.latency.reduce((sum, [, decisions]) => sum + decisions, 0),
+        ...outcomeNames.map((outcome) => counts.outcomes[outcome] ?? 0),
       ];
       // The index has at most 96 bytes.
       this.#pending.push({ indexes: [policy.slice(0, 96)], blobs: [policy], doubles });
