@@ -20,6 +20,8 @@ interface OperatorParts {
   readonly deployment: readonly DeployedPolicy[];
   /** Called with the expiry of each key rule. */
   readonly onExpiry: (key: string, policy: string, atMs: number) => void;
+  /** Called with the expiry of each policy rule. */
+  readonly onPolicyExpiry: (policy: string, atMs: number) => void;
 }
 
 const actor: Actor = { name: "ada", via: "token" };
@@ -114,6 +116,7 @@ export class Operator {
       this.policyRulesExpire && random() < 0.4
         ? this.#parts.world.nowMs + 500 + Math.floor(random() * 15_000)
         : null;
+    if (expiresAtMs !== null) this.#parts.onPolicyExpiry(facts.name, expiresAtMs);
     const input = {
       ...common,
       scope: "policy",

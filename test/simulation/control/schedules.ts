@@ -1,4 +1,5 @@
 /** The schedules of simulations: what happens when. */
+import type { RulesVersion } from "../../../src/config/index.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { randomFrom } from "../../random.ts";
 import type { Checks } from "./checks.ts";
@@ -8,11 +9,16 @@ import { isOlder } from "./stale-reference.ts";
 
 const disturbedMs = 26_000;
 /** Long enough for isolates to have the rules, and to deliver their counts. */
-const calmMs = 13_000;
+const calmMs = 9_000;
 const dayMs = 86_400_000;
 
 /** Within how long after the return of the control plane isolates have its rules, with a request at least each second. */
 const caughtUpMs = 10_000;
+
+/** The longest time between two beats of an isolate with traffic, and their time on the way. */
+const latestMs = 7_000;
+/** A push is repeated at least this often. */
+const longestRepetitionMs = 65_000;
 
 interface Drawn {
   readonly crashesIsolates: boolean;
@@ -34,18 +40,27 @@ export async function disturbed(seed: number): Promise<Checks> {
   if (!drawn.crashesObjects) simulation.objects.calm();
   await begin(simulation);
   // Without any rule, beats are rare.
-  const hasRules = simulation.plane.control.audit({ limit: 1 }).items.length > 0;
+  const hasRules = hasRulesIn(simulation);
   await disturb(simulation, drawn);
   if (drawn.isLong) await passDays(simulation);
   await end(simulation, { ...drawn, hasRules });
   return simulation.checks;
 }
 
-/** Makes a first rule, so that beats are frequent, and starts isolates. */
-async function begin(simulation: Simulation): Promise<void> {
+/** Whether any rule was ever made. */
+const hasRulesIn = ({ plane }: Simulation): boolean =>
+  plane.isUp && plane.control.audit({ limit: 1 }).items.length > 0;
+
+/** Makes a first rule, so that beats are frequent, and starts isolates. Without faults, the rule is certain. */
+async function begin(simulation: Simulation, isCertain = false): Promise<void> {
   const { random, operator, world } = simulation;
   if (random() < 0.9) void operator.changePolicy().catch(() => undefined);
   await simulation.runFor(500);
+  while (isCertain && !hasRulesIn(simulation)) {
+    void operator.changePolicy();
+    // oxlint-disable-next-line no-await-in-loop
+    await simulation.runFor(500);
+  }
   const isolates = 2 + Math.floor(random() * 3);
   for (let count = 0; count < isolates; count++) {
     simulation.startIsolate(world.nowMs + disturbedMs, 500 * isolates);
@@ -116,7 +131,9 @@ function replaceStorage(
   }
   const bookmark = pick(random, bookmarks);
   plane.kill();
-  plane.revive(drawn < 0.85 ? bookmark.storage.copy() : new MemorySql());
+  const isEmpty = drawn > 0.85;
+  plane.revive(isEmpty ? new MemorySql() : bookmark.storage.copy());
+  simulation.wasEmptied ||= isEmpty;
   simulation.replaced(plane.control.rulesMetrics().epochMs);
 }
 
@@ -148,10 +165,10 @@ async function end(
   if (!plane.isUp) plane.revive();
   plane.endHang();
   for (const isolate of simulation.all) {
-    simulation.sendFrom(isolate, world.nowMs + calmMs + 1_000, 400);
+    simulation.sendFrom(isolate, world.nowMs + caughtUpMs + calmMs, 400);
   }
   const states = ["p", "q"].map((policy) => ({ policy, ...plane.control.policyState(policy) }));
-  await simulation.runFor(caughtUpMs + 2_000);
+  await simulation.runFor(caughtUpMs + 1_000);
   for (const isolate of simulation.isolates.filter(
     (each) => each.isAlive && each.control !== null,
   )) {
@@ -166,13 +183,53 @@ async function end(
       );
     }
   }
-  await simulation.runFor(calmMs);
+  await simulation.runFor(calmMs - latestMs);
+  const versions = ["p", "q"].map((policy) => ({ policy, ...plane.control.policyState(policy) }));
+  await simulation.runFor(latestMs);
+  if (drawn.hasRules && !simulation.wasEmptied) checkVersions(simulation, versions);
   simulation.checkBound();
+  await checkApplied(simulation);
   // After a day, the control plane does not count again what it may have counted before.
   const hasLost = drawn.crashesIsolates || drawn.replacesStorage || drawn.isLong;
   if (drawn.hasRules && !hasLost) simulation.checkTotals();
   // In days, units have stopped counting.
   if (!drawn.isLong) simulation.checkUsed();
+}
+
+/**
+ * Also after an older copy of its storage was restored, isolates have the rules of the control plane.
+ * @param versions those that the control plane had before the last beats
+ */
+function checkVersions(
+  { isolates, checks }: Simulation,
+  versions: readonly (RulesVersion & { readonly policy: string })[],
+): void {
+  for (const isolate of isolates.filter((each) => each.isAlive && each.control !== null)) {
+    for (const { policy, epoch, version } of versions) {
+      const known = isolate.rulesOf(policy);
+      const isCurrent = known?.epoch === epoch && known.version >= version;
+      checks.check(
+        "isolates: in the end they have the rules of the control plane",
+        version === 0 || isCurrent,
+        () => `${policy}: ${known?.epoch}, ${known?.version} instead of ${epoch}, ${version}`,
+      );
+    }
+  }
+}
+
+/** The outbox has repeated each push until its object has confirmed it. */
+async function checkApplied(simulation: Simulation): Promise<void> {
+  const { plane, checks } = simulation;
+  const rules = () => plane.control.rules({ limit: 500 }).items;
+  if (rules().some(({ state }) => state === "pending"))
+    await simulation.runFor(longestRepetitionMs);
+  for (const rule of rules()) {
+    checks.check(
+      "key rules: in the end each is applied",
+      rule.state !== "pending",
+      () => `${rule.id} of ${rule.policy} is ${rule.state}`,
+    );
+  }
 }
 
 /** The same seed with a control plane that lives, and with one that is killed or hangs. Both must decide the same. */
@@ -201,7 +258,7 @@ async function failStatic(seed: number, isKilled: boolean): Promise<Simulation> 
   operator.policyRulesExpire = false;
   plane.isFragile = false;
   for (const wire of [wires.beats, wires.pushes, wires.operator]) wire.isDisturbed = false;
-  await begin(simulation);
+  await begin(simulation, true);
   for (const isolate of simulation.isolates) {
     simulation.sendFrom(isolate, world.nowMs + 50_000, 1_500);
   }

@@ -54,6 +54,8 @@ export class Simulation {
   /** An isolate without delays or faults of the network, which sends requests at exact instants. */
   readonly #prompt: Isolate;
   #requests = 0;
+  /** Whether the control plane was recreated without its storage. */
+  wasEmptied = false;
 
   constructor(seed: number) {
     const part = (number: number): Random => partOf(seed, number);
@@ -105,6 +107,9 @@ export class Simulation {
       wire: this.wires.operator,
       deployment: newest,
       onExpiry: (key, policy, atMs) => this.#requestAround(key, policy, atMs),
+      onPolicyExpiry: (policy, atMs) => {
+        for (const each of [atMs - 1, atMs]) world.at(each, () => this.#sendToAllKeys(policy));
+      },
     });
   }
 
@@ -165,6 +170,10 @@ export class Simulation {
         world.at(atMs - aheadMs + offsetMs, () => this.#sendPrompt(partitionKey, policy));
       }
     }
+  }
+
+  #sendToAllKeys(policy: string): void {
+    for (const key of keyTexts) this.#sendPrompt(partitionKeyOf(key), policy);
   }
 
   #sendPrompt(partitionKey: string, policy: string): void {
