@@ -56,7 +56,8 @@ async function begin(simulation: Simulation, isCertain = false): Promise<void> {
   const { random, operator, world } = simulation;
   if (random() < 0.9) void operator.changePolicy().catch(() => undefined);
   await simulation.runFor(500);
-  while (isCertain && !hasRulesIn(simulation)) {
+  const isReady = (): boolean => !isCertain || hasRulesIn(simulation);
+  while (!isReady()) {
     void operator.changePolicy();
     // oxlint-disable-next-line no-await-in-loop
     await simulation.runFor(500);
