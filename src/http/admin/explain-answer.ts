@@ -31,7 +31,10 @@ export type LimitsStep = Extract<StepName, `${string}-limits` | `${string}-overr
 
 /** The result of one step. */
 export interface StepResult {
-  /** Null: not known, because only the id of the key is given, or because the key's object did not answer. */
+  /**
+   * Null: not known, because only the id of the key is given, because entries compare an attribute that is not given, or
+   * because the key's object did not answer.
+   */
   readonly matches: boolean | null;
   /** The id of the runtime rule that matches; null for the configuration. */
   readonly rule: string | null;
@@ -91,7 +94,7 @@ export interface Explanation {
   readonly onError: FailureMode;
   /** Unless it is strict, isolates decide some requests by themselves, and the object learns of them later. */
   readonly consistency: Policy["consistency"]["kind"];
-  /** The outcome of a request of cost 1. */
+  /** The outcome of a request of cost 1, if no step matches that is not known. */
   readonly allowed: boolean;
   readonly reason: ExplainedReason;
   /** 0 when allowed; null when waiting does not help. */

@@ -1,5 +1,11 @@
 /** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
-import type { Policy } from "../../config/index.ts";
+import {
+  type KeyPart,
+  type Override,
+  partName,
+  type Policy,
+  type SubjectPattern,
+} from "../../config/index.ts";
 import {
   type CallerAttributes,
   contradictedPart,
@@ -36,6 +42,8 @@ export interface IsolateView {
   readonly isKeyKnown: boolean;
   /** The steps of the isolate. The steps of the key's object are absent. */
   readonly results: Partial<Record<StepName, StepResult>>;
+  /** The attributes that entries compare and that the request does not state, by name; empty with the id alone. */
+  readonly missingAttributes: readonly string[];
 }
 
 export async function isolateView(
@@ -45,7 +53,8 @@ export async function isolateView(
 ): Promise<IsolateView | Failure> {
   const { id, key, tenant = null, attributes = noAttributes } = input;
   if (id !== undefined) {
-    return { id, policy, isKeyKnown: false, results: resultsOf(policy, null, []) };
+    const results = resultsOf(policy, null, [], () => true);
+    return { id, policy, isKeyKnown: false, results, missingAttributes: [] };
   }
   const texts = textsOf(policy, key);
   const values = texts === null ? null : valuesOf(policy, texts);
@@ -56,11 +65,15 @@ export async function isolateView(
   const missing = missingParts(policy.key, values);
   const charged = missing.length > 0 && policy.onMissingKey === "ip" ? addressKey : policy;
   const chargedValues = charged === policy ? values : [addressOf(policy, attributes)];
+  const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
+  const isMissing = (part: KeyPart): boolean => !stated.has(partName(part));
+  const results = resultsOf(policy, subject, missing, isMissing);
   return {
     id: await partitions.partitionKey(charged.key, chargedValues, tenant),
     policy: { ...policy, limits: limitsFor(policy, subject).limits },
     isKeyKnown: true,
-    results: resultsOf(policy, subject, missing),
+    results,
+    missingAttributes: missingAttributes(policy, results, isMissing),
   };
 }
 
@@ -96,19 +109,50 @@ function valuesOf(policy: Policy, texts: readonly (string | null)[]): KeyValue[]
 
 const none = { overrides: [], allow: [], deny: [] } as const;
 
-/** @param subject null when only the id of the key is known */
+type ListPlace = "ruleLists" | "keyRules";
+type ListField = "overrides" | "allow" | "deny";
+
+/** The parts beyond the policy's key that an entry compares. */
+function comparedParts(entry: SubjectPattern | Override): readonly KeyPart[] {
+  const compared = "for" in entry ? entry.for : entry;
+  if (compared.kind === "address") return [{ kind: "ip" }];
+  return compared.kind === "condition" ? [compared.condition.part] : [];
+}
+
+const listSteps: readonly (readonly [StepName, ListPlace, ListField])[] = [
+  ["policy-rule-deny", "ruleLists", "deny"],
+  ["policy-rule-allow", "ruleLists", "allow"],
+  ["configured-deny", "keyRules", "deny"],
+  ["configured-allow", "keyRules", "allow"],
+  ["policy-rule-overrides", "ruleLists", "overrides"],
+  ["configured-overrides", "keyRules", "overrides"],
+];
+
+/** The names of the parts that the steps that are not known would compare. */
+function missingAttributes(
+  policy: Policy,
+  results: IsolateView["results"],
+  isMissing: (part: KeyPart) => boolean,
+): readonly string[] {
+  const open = listSteps.filter(([step]) => results[step]?.matches === null);
+  const parts = open.flatMap(([, place, field]) => policy[place][field].flatMap(comparedParts));
+  return [...new Set(parts.filter(isMissing).map(partName))];
+}
+
+/**
+ * @param subject null when only the id of the key is known
+ * @param isMissing whether the request does not state a part, so that entries cannot be compared with it
+ */
 function resultsOf(
   policy: Policy,
   subject: Subject | null,
   missing: readonly unknown[],
+  isMissing: (part: KeyPart) => boolean,
 ): IsolateView["results"] {
-  const { ruleLists, keyRules, isOff, modeRule, limitsRule, onMissingKey } = policy;
+  const { isOff, modeRule, limitsRule, onMissingKey } = policy;
   /** The result of one list alone. */
-  const listResult = (
-    place: "ruleLists" | "keyRules",
-    field: "overrides" | "allow" | "deny",
-  ): StepResult => {
-    const list = (place === "ruleLists" ? ruleLists : keyRules)[field];
+  const listResult = (place: ListPlace, field: ListField): StepResult => {
+    const list = policy[place][field];
     if (list.length === 0) return noMatch;
     if (subject === null) return unknown;
     const alone = {
@@ -118,7 +162,8 @@ function resultsOf(
       [place]: { ...none, [field]: list },
     };
     const found = field === "overrides" ? limitsFor(alone, subject) : listMatch(alone, subject);
-    return found?.source.field === field ? matchOf(found.source) : noMatch;
+    if (found?.source.field === field) return matchOf(found.source);
+    return list.flatMap(comparedParts).some(isMissing) ? unknown : noMatch;
   };
   const endsRequest = onMissingKey === "deny" || onMissingKey === "skip";
   return {

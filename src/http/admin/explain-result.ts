@@ -84,7 +84,7 @@ export async function explainedKey(
       ? { outcome: await runtime.limiter.look(spend), reply: null }
       : { outcome: decided, reply };
   const answer = explanationOf(isolate, object, known, context.nowMs);
-  return { ...answer, text: explanationText(answer) };
+  return { ...answer, text: explanationText(answer, isolate.missingAttributes) };
 }
 
 function explanationOf(

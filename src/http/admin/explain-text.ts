@@ -12,7 +12,11 @@ import {
 
 type Explained = Omit<Explanation, "text">;
 
-export function explanationText(explained: Explained): readonly string[] {
+/** @param missingAttributes the names of the attributes without which entries could not be compared */
+export function explanationText(
+  explained: Explained,
+  missingAttributes: readonly string[],
+): readonly string[] {
   const { policy, mode, id, nextChangeInMs } = explained;
   return [
     headline(explained),
@@ -26,7 +30,7 @@ export function explanationText(explained: Explained): readonly string[] {
     ...section("Open", openLines(explained)),
     ...section("Steps (the first that matches decides)", explained.steps.map(stepLine)),
     ...section("Versions of the rules", versionLines(explained)),
-    ...section("Notes", notesOf(explained)),
+    ...section("Notes", notesOf(explained, missingAttributes)),
   ];
 }
 
@@ -34,19 +38,41 @@ const section = (title: string, lines: readonly string[]): string[] =>
   lines.length === 0 ? [] : [`${title}:`, ...lines.map((line) => `  ${line}`)];
 
 function headline(explained: Explained): string {
-  const { allowed, reason, retryAfterMs, onError } = explained;
+  const { allowed, mode, reason, retryAfterMs, onError } = explained;
   if (reason === "off") return "Allowed, not charged: the policy is off.";
-  if (reason === "allow") return `Allowed, not charged: ${decidingText(explained)}.`;
   if (reason === "dry-run") {
-    return `Allowed, because the policy is in dry run. Enforced, it would deny: ${denialText(explained)}.`;
+    return `Allowed, because the policy is in dry run. Enforced, it would deny${unless(explained, false)}: ${denialText(explained)}.`;
   }
+  // A dry run allows the request whichever entry applies.
+  const exception = mode === "dry-run" ? "" : unless(explained, allowed);
+  if (reason === "allow") return `Allowed, not charged${exception}: ${decidingText(explained)}.`;
   if (reason === "object-silent") {
-    return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}": the key's object does not answer.`;
+    return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}"${exception}: the key's object does not answer.`;
   }
-  if (allowed) return "Allowed: every limit has room.";
+  if (allowed) return `Allowed${exception}: every limit has room.`;
   const time = retryAfterMs === null ? "" : ` for ${waitText(retryAfterMs)}`;
-  return `Denied${time}: ${denialText(explained)}.`;
+  return `Denied${time}${exception}: ${denialText(explained)}.`;
 }
+
+/** "" when no entry that could change the outcome comes before the step that decides without being known. */
+function unless({ steps }: Explained, allowed: boolean): string {
+  const earlier = steps.slice(
+    0,
+    steps.findIndex(({ decides }) => decides),
+  );
+  const isOpen = earlier.some(
+    ({ step, matches }) => matches === null && entrySteps[allowed ? "allowed" : "denied"].has(step),
+  );
+  return isOpen ? ", unless an entry that is not known applies" : "";
+}
+
+const overrideSteps = ["policy-rule-overrides", "configured-overrides"] as const;
+
+/** The steps with entries that can change an outcome. */
+const entrySteps: Readonly<Record<"allowed" | "denied", ReadonlySet<StepName>>> = {
+  allowed: new Set(["policy-rule-deny", "configured-deny", ...overrideSteps]),
+  denied: new Set(["policy-rule-allow", "configured-allow", ...overrideSteps]),
+};
 
 function denialText(explained: Explained): string {
   const { steps, limits } = explained;
@@ -188,7 +214,11 @@ const consistencyNotes = {
     "With consistency = eventual, isolates may have spends that the object does not count yet.",
 } as const;
 
-function notesOf(explained: Explained): string[] {
+/** The attributes as the body of a call has them. */
+const attributesText = (names: readonly string[]): string =>
+  `attributes: {${names.map((name) => `${JSON.stringify(name)}: "…"`).join(", ")}}`;
+
+function notesOf(explained: Explained, missingAttributes: readonly string[]): string[] {
   const { isKeyKnown, hasObjectAnswered, consistency, versions, steps } = explained;
   const { isolate, controlPlane } = versions;
   const isBehind =
@@ -201,6 +231,9 @@ function notesOf(explained: Explained): string[] {
       ? [
           "Only the id of the key is given, so entries of lists and overrides could not be compared. Give the key to compare them.",
         ]
+      : []),
+    ...(missingAttributes.length > 0
+      ? [`To compare the entries that are not known, send ${attributesText(missingAttributes)}.`]
       : []),
     ...(hasObjectAnswered
       ? []

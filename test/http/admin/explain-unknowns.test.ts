@@ -1,6 +1,8 @@
 /** Explanations when only the id is known, when an object or the control plane is silent, and with stored rules. */
 import { describe, expect, it, vi } from "vitest";
+import type { PolicyRule } from "../../../src/config/index.ts";
 import type { PolicyState, Rule } from "../../../src/control/protocol.ts";
+import type { Explanation, StepName } from "../../../src/http/admin/explain-answer.ts";
 import { startMs } from "../../fakes/isolate.ts";
 import {
   callerAddress,
@@ -80,6 +82,79 @@ describe("an explanation that knows only a part", () => {
       { id: "o", kind: "overrides", overrides: [{ key: callerAddress, limits: "9/minute" }] },
     ]);
     expect(JSON.stringify(await login.explain())).not.toContain(callerAddress);
+  });
+});
+
+describe("an explanation without an attribute that entries compare", () => {
+  const notKnown = "unless an entry that is not known applies";
+  const note = '  To compare the entries that are not known, send attributes: {"ip": "…"}.';
+  const byApiKey = { key: "header:X-Api-Key" };
+  const listed = { ...byApiKey, deny: [callerAddress] };
+  const openSteps = ({ steps }: Explanation) =>
+    steps.filter(({ matches }) => matches === null).map(({ step }) => step);
+
+  it.each<[StepName, object, PolicyRule[]]>([
+    ["policy-rule-deny", byApiKey, [{ id: "d", kind: "deny", entries: ["203.0.113.0/24"] }]],
+    ["configured-deny", listed, []],
+    [
+      "configured-overrides",
+      { ...byApiKey, overrides: [{ key: callerAddress, limits: "1/minute" }] },
+      [],
+    ],
+  ])("%s is not known, and the first line says so", async (step, fields, rules) => {
+    const explained = await new ExplainedPolicy(fields, rules).explain({ key: ["k1"] });
+    expect(openSteps(explained)).toEqual([step]);
+    expect(explained.allowed).toBe(true);
+    expect(explained.text[0]).toBe(`Allowed, ${notKnown}: every limit has room.`);
+    expect(explained.text).toContain(note);
+  });
+
+  it("with the attribute, the entry decides", async () => {
+    const attributes = new Map([["ip", [callerAddress]]]);
+    const explained = await new ExplainedPolicy(listed).explain({ key: ["k1"], attributes });
+    expect(outcomeOf(explained)).toEqual([false, "deny", null]);
+    expect(openSteps(explained)).toEqual([]);
+    expect(explained.text).not.toContain(note);
+  });
+
+  it("with an attribute that does not match, the outcome is without exception", async () => {
+    const attributes = new Map([["ip", ["192.0.2.9"]]]);
+    const explained = await new ExplainedPolicy(listed).explain({ key: ["k1"], attributes });
+    expect(explained.text[0]).toBe("Allowed: every limit has room.");
+  });
+
+  it("the condition of an override needs its own attribute", async () => {
+    const overrides = [{ when: "country=DE", limits: "1/minute" }];
+    const { text } = await new ExplainedPolicy({ overrides }).explain();
+    expect(text[0]).toContain(notKnown);
+    expect(text.at(-1)).toBe(note.replace("ip", "country"));
+  });
+
+  it("a denial has an exception if an allow entry is not known, but not if only a deny entry is", async () => {
+    const spent = { key: "header:X-Api-Key", limits: "5/minute" };
+    const firstLine = async (fields: object) => {
+      const login = new ExplainedPolicy({ ...spent, ...fields });
+      const { id } = await login.explain({ key: ["k1"] });
+      await login.isolate.admit({ policy: login.policy, partitionKey: id, cost: 5 });
+      return (await login.explain({ key: ["k1"] })).text[0];
+    };
+    const because = "the limit login is exceeded.";
+    expect(await firstLine({ allow: [callerAddress] })).toBe(
+      `Denied for 1 min, ${notKnown}: ${because}`,
+    );
+    expect(await firstLine({ deny: [callerAddress] })).toBe(`Denied for 1 min: ${because}`);
+  });
+
+  it("with the id alone, the first line has the exception", async () => {
+    const login = new ExplainedPolicy({ deny: ["192.0.2.1"] });
+    const { text } = await login.explain({ id: await idOf(callerAddress) });
+    expect(text[0]).toBe(`Allowed, ${notKnown}: every limit has room.`);
+  });
+
+  it("a dry run allows the request without exception", async () => {
+    const login = new ExplainedPolicy({ ...listed, dryRun: true });
+    const { text } = await login.explain({ key: ["k1"] });
+    expect(text[0]).toBe("Allowed: every limit has room.");
   });
 });
 
