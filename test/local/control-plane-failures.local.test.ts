@@ -151,8 +151,9 @@ describe.each(Object.entries(faults))("while the control plane %s", (_, fail) =>
       load.lanes.map(({ name }) => Math.round(100 * latencyAt(quantile, during(name))) / 100);
     const [median, p99] = [at(0.5), at(0.99)];
     console.log(JSON.stringify({ median, p99, followedAfterMs: Math.round(followedAfterMs) }));
-    expect(median[0]).toBeLessThan(1.5 * Math.max(...median.slice(1)) + 1);
-    expect(p99[0]).toBeLessThan(2 * Math.max(...p99.slice(1)) + 10);
+    // A request that waited for the control plane would take seconds. The bounds leave room for a busy machine.
+    expect(median[0]).toBeLessThan(2 * Math.max(...median.slice(1)) + 10);
+    expect(p99[0]).toBeLessThan(3 * Math.max(...p99.slice(1)) + 500);
 
     decided += load.started("controlled");
     expect(Math.max(...excess)).toBeLessThanOrEqual(0);
