@@ -59,7 +59,7 @@ function routes(config: Config, runtime: Runtime, env: Env): Hono {
       path,
       adminRoutes({ config, settings: config.admin, runtime, objects: bindingOf(env) }),
     );
-    app.use("*", neverProxied(host));
+    if (host !== null) app.use("*", neverProxied(host));
   }
   app.all(
     "*",
@@ -84,6 +84,6 @@ const bindingOf = ({ CONTROL_PLANE: objects }: Partial<Env>): ControlPlaneBindin
  * it as the operator.
  */
 const neverProxied =
-  (host: string | null): MiddlewareHandler =>
+  (host: string): MiddlewareHandler =>
   async (c, next) =>
     isOnHost(c.req.raw, host) ? problemResponse({ kind: "unknown-path" }) : next();

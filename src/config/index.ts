@@ -49,6 +49,7 @@ export {
 export type { Origin } from "./origin.ts";
 export {
   compareVersions,
+  modeOf,
   type PolicyMode,
   type PolicyRule,
   type PolicyRules,

@@ -15,6 +15,7 @@ import {
   type RuleEntry,
 } from "./runtime-rules.ts";
 import { acceptedList, type SubjectPattern } from "./subject-pattern.ts";
+import { jsonOrNull } from "../validation/json.ts";
 import { asText, isRecord, type ReportField } from "../validation/problems.ts";
 
 /** The most text of all rules of a policy together. Each call to an object may carry it. */
@@ -61,7 +62,7 @@ const storedRules = v.array(
 );
 
 export function readRules(base: Policy, rules: PolicyRules): ReadRules {
-  const stored = v.safeParse(storedRules, parsedJson(rules.text));
+  const stored = v.safeParse(storedRules, jsonOrNull(rules.text));
   if (!stored.success) {
     const reason = "expected the rules as JSON: a list of objects, each with an id";
     return { rules, parts: [], refused: [{ id: null, reason }] };
@@ -123,14 +124,6 @@ const entriesOf = <Entry extends object>(
   rule: string,
   entries: readonly Entry[],
 ): (Entry & RuleEntry)[] => entries.map((entry, index) => ({ ...entry, rule, index }));
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
 
 /** The rest of the configuration, with which a new rule must not conflict. */
 export interface RuleContext {

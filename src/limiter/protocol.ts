@@ -118,6 +118,10 @@ export interface ExplainReply {
   readonly charges: readonly ExplainedCharge[];
 }
 
+/** Whether a rule has not expired. `nowMs` is the time of the object, or an estimate of it. */
+export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
+  expiresAtMs === undefined || nowMs < expiresAtMs;
+
 /** The most rules of one policy and one key. `setRules` takes them with the newest first. */
 export const mostKeyRules = 16;
 

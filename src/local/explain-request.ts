@@ -1,4 +1,5 @@
 /** The request of `npm run explain` to the admin API, and what its answers mean. Reads no file and no environment. */
+import { jsonOrNull } from "../validation/json.ts";
 import { didYouMean, isRecord } from "../validation/problems.ts";
 import { CommandError, messageOf } from "./command.ts";
 
@@ -110,7 +111,7 @@ async function send(
     const type = response.headers.get("Content-Type") ?? "";
     return {
       status: response.status,
-      json: parsedJson(text),
+      json: jsonOrNull(text),
       isProblem: type.startsWith("application/problem+json"),
     };
   } catch (error) {
@@ -127,14 +128,6 @@ function reasonOf(error: unknown): string {
   const cause: unknown = error instanceof Error ? error.cause : undefined;
   const code: unknown = cause instanceof Error ? Reflect.get(cause, "code") : undefined;
   return typeof code === "string" ? code : messageOf(error);
-}
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 async function problemText(api: AdminApi, body: object, answer: Answer): Promise<string> {

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
 import { hasLimits, isKnownVariable } from "../config/index.ts";
+import { jsonOrNull } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { CommandError, messageOf } from "./command.ts";
 import { generatedSecrets, readDevVars } from "./dev-vars.ts";
@@ -175,19 +176,11 @@ function readLocalSecrets(
 function readUploadedSecrets({ secretsFile }: ConfigurationSource): Record<string, string> {
   if (secretsFile === null || !existsSync(secretsFile)) return {};
   const text = readFileSync(secretsFile, "utf8");
-  const values: unknown = parsedJson(text) ?? parseEnv(text);
+  const values: unknown = jsonOrNull(text) ?? parseEnv(text);
   if (!isRecord(values)) return {};
   return Object.fromEntries(
     Object.entries(values).flatMap(([name, value]) =>
       typeof value === "string" ? [[name, value]] : [],
     ),
   );
-}
-
-function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -96,21 +96,23 @@ export function callerKeyPartValue(
 /**
  * The values of a key that a caller names, equal to those of a request, so that `/check` and the proxy charge the same
  * state. The text for `global` is ignored, and a key of `global` alone may be omitted.
- * @param texts one for each part
+ * @param texts one for each part; null for a part that is missing
  * @returns null when they do not fit the policy's key
  */
 export function callerKeyValues(
   policy: KeySettings,
-  texts: readonly string[] | undefined,
+  texts: readonly (string | null)[] | undefined,
 ): KeyValue[] | null {
   const { key: parts } = policy;
   const isGlobal = parts.every((part) => part.kind === "global");
   if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
-    return callerKeyPartValue(part, policy, texts[index] ?? "");
+    const text = texts[index] ?? null;
+    return text === null ? null : callerKeyPartValue(part, policy, text);
   });
-  return values.every((value, index) => value !== null || parts[index]?.kind === "global")
-    ? values
-    : null;
+  const isValid = values.every(
+    (value, index) => value !== null || texts[index] === null || parts[index]?.kind === "global",
+  );
+  return isValid ? values : null;
 }

@@ -24,6 +24,15 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text) as unknown;
 }
 
+/** The value of a JSON text of our own, such as a stored one; null for a text that is not JSON. */
+export function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}
+
 /** @throws JsonTooDeep if a text is nested too deep, whether it is JSON or not */
 export function refuseDeepJson(text: string): void {
   let depth = 0;

@@ -1,5 +1,5 @@
 /** The control plane's client in an isolate: the policies in effect, and the beats that keep them up to date. */
-import type { Policy } from "../../config/index.ts";
+import { modeOf, type Policy } from "../../config/index.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import { platformRetries, type WaitUntil } from "../../limiter/object-calls.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
@@ -96,11 +96,11 @@ function describer(
   };
 }
 
-const infoOf = ({ name, isDryRun, objects, limits }: Policy): PolicyInfo => ({
-  name,
-  mode: isDryRun ? "dry-run" : "enforce",
-  objects,
-  limits: limits.map((limit) => ({
+const infoOf = (policy: Policy): PolicyInfo => ({
+  name: policy.name,
+  mode: modeOf(policy),
+  objects: policy.objects,
+  limits: policy.limits.map((limit) => ({
     name: limit.name,
     limit: limit.limit,
     windowMs: limit.windowMs,

@@ -1,6 +1,6 @@
 /** The stored alerts: one row for each cause, with the body that is still to be delivered. */
+import { jsonOrNull } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
-import { parsedJson } from "./statistics-rows.ts";
 import type { Sql } from "./storage.ts";
 
 export interface AlertContent {
@@ -49,7 +49,7 @@ export class AlertRows {
     for (const { cause, body } of sql
       .exec<{ cause: string; body: string }>("SELECT cause, body FROM alerts")
       .toArray()) {
-      const row = rowIn(parsedJson(body));
+      const row = rowIn(jsonOrNull(body));
       if (row !== null) this.#rows.set(cause, row);
     }
   }

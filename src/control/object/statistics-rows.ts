@@ -4,6 +4,7 @@
  * deleted, since a deletion costs as much as a write.
  */
 import type { Sql } from "./storage.ts";
+import { jsonOrNull } from "../../validation/json.ts";
 import { Tally } from "./statistics-tally.ts";
 
 export const minuteMs = 60_000;
@@ -24,15 +25,6 @@ export const floorTo = (stepMs: number, atMs: number): number => Math.floor(atMs
 
 /** A row has at most 2 MB. A character of UTF-16 takes at most three bytes of UTF-8. */
 const mostPartCharacters = 600_000;
-
-/** The JSON value of a text; null for a text that is not JSON. */
-export function parsedJson(text: unknown): unknown {
-  try {
-    return typeof text === "string" ? (JSON.parse(text) as unknown) : null;
-  } catch {
-    return null;
-  }
-}
 
 export class StatisticsRows {
   readonly #sql: Sql;
@@ -57,7 +49,7 @@ export class StatisticsRows {
         body: string;
       }>(`SELECT at, body FROM ${period} WHERE at >= ? AND at < ? ORDER BY at`, fromMs, toMs)
       .toArray();
-    return rows.map(({ at, body }) => [at, Tally.revived(parsedJson(body))]);
+    return rows.map(({ at, body }) => [at, Tally.revived(jsonOrNull(body))]);
   }
 
   /**
@@ -118,7 +110,7 @@ export class StatisticsRows {
     const rows = this.#sql
       .exec<{ body: string }>("SELECT body FROM statistics ORDER BY part")
       .toArray();
-    return parsedJson(rows.map(({ body }) => body).join(""));
+    return jsonOrNull(rows.map(({ body }) => body).join(""));
   }
 
   /** Writes the open state to one row, or to several if it is larger than a row can be. */

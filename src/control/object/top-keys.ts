@@ -2,10 +2,11 @@
  * The most denied keys and the greatest spenders of each policy, by hour. The lists of the current hour are part of the open state of
  * the statistics. Those of the 23 hours before it have a row for each hour and policy, which a day later is overwritten.
  */
+import { jsonOrNull } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 import type { PolicyCounts, TopKey, TopQuery } from "../protocol.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
-import { dayMs, floorTo, hourMs, parsedJson } from "./statistics-rows.ts";
+import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
 import type { Sql } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
@@ -194,7 +195,7 @@ export class TopKeys {
     const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
     return [
       ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
-      ...rows.map(({ body }) => PolicyTop.revived(parsedJson(body))),
+      ...rows.map(({ body }) => PolicyTop.revived(jsonOrNull(body))),
     ];
   }
 

@@ -58,4 +58,7 @@ export const answer = (
 ): Response =>
   Response.json(value, { status, headers: { "Cache-Control": "no-store", ...headers } });
 
+export const emptyAnswer = (): Response =>
+  new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
+
 export const instantText = (atMs: number): string => new Date(atMs).toISOString();

@@ -11,7 +11,12 @@ import {
   contradictedPart,
   noAttributes,
 } from "../../policies/caller-attributes.ts";
-import { type KeyValue, callerKeyPartValue, missingParts } from "../../policies/key.ts";
+import {
+  callerKeyPartValue,
+  callerKeyValues,
+  type KeyValue,
+  missingParts,
+} from "../../policies/key.ts";
 import {
   type DecisionSource,
   limitsFor,
@@ -56,12 +61,11 @@ export async function isolateView(
     const results = resultsOf(policy, null, [], () => true);
     return { id, policy, isKeyKnown: false, results, missingAttributes: [] };
   }
-  const texts = textsOf(policy, key);
-  const values = texts === null ? null : valuesOf(policy, texts);
-  if (texts === null || values === null) return invalidKey(policy);
+  const values = callerKeyValues(policy, key);
+  if (values === null) return invalidKey(policy);
   const contradicted = contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
-  const subject = callerSubject(policy, texts, values, attributes);
+  const subject = callerSubject(policy, key, values, attributes);
   const missing = missingParts(policy.key, values);
   const charged = missing.length > 0 && policy.onMissingKey === "ip" ? addressKey : policy;
   const chargedValues = charged === policy ? values : [addressOf(policy, attributes)];
@@ -83,28 +87,6 @@ const addressKey = { key: [{ kind: "ip" }] } as const;
 function addressOf(policy: Policy, attributes: CallerAttributes): KeyValue {
   const [text] = attributes.get("ip") ?? [];
   return text === undefined ? null : callerKeyPartValue({ kind: "ip" }, policy, text);
-}
-
-/** One text for each part; null when their number is wrong. A key of `global` alone needs none. */
-function textsOf(
-  { key: parts }: Policy,
-  key: ExplainInput["key"],
-): readonly (string | null)[] | null {
-  if (key === undefined) return parts.every(({ kind }) => kind === "global") ? [null] : null;
-  return key.length === parts.length ? key : null;
-}
-
-/** Null when a text is not valid for its part. */
-function valuesOf(policy: Policy, texts: readonly (string | null)[]): KeyValue[] | null {
-  const values = policy.key.map((part, index) => {
-    const text = texts[index] ?? null;
-    return text === null ? null : callerKeyPartValue(part, policy, text);
-  });
-  const isValid = policy.key.every(
-    ({ kind }, index) =>
-      kind === "global" || values[index] !== null || (texts[index] ?? null) === null,
-  );
-  return isValid ? values : null;
 }
 
 const none = { overrides: [], allow: [], deny: [] } as const;

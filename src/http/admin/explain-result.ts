@@ -3,7 +3,7 @@
  * the mode; the key's object knows the ban, the key rules and what the limits count. If the object does not answer, the
  * outcome is that of `onError`, as for a request.
  */
-import type { Policy } from "../../config/index.ts";
+import { modeOf, type Policy } from "../../config/index.ts";
 import type { RulesAdopter } from "../../limiter/client/attempt.ts";
 import { outcomesOf } from "../../limiter/client/key-group.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
@@ -110,7 +110,7 @@ function explanationOf(
   return {
     id,
     policy: policy.name,
-    mode: policy.isOff ? "off" : policy.isDryRun ? "dry-run" : "enforce",
+    mode: modeOf(policy),
     isKeyKnown,
     hasObjectAnswered: reply !== null,
     onError: policy.onError,

@@ -2,6 +2,7 @@
 import type { PolicyRules, RulesVersion } from "../../config/index.ts";
 import type { PolicyState, Rule } from "../../control/protocol.ts";
 import type { KeyRule } from "../../limiter/protocol.ts";
+import { jsonOrNull } from "../../validation/json.ts";
 import { asText, isRecord } from "../../validation/problems.ts";
 import type { ExplainedRule } from "./explain-answer.ts";
 
@@ -68,7 +69,7 @@ export const liveKeyRule = ({ id, kind, expiresAtMs }: KeyRule): LiveRule => ({
 /** The live rules in the text of a policy's rules, the newest first. */
 export function livePolicyRules(rules: PolicyRules | null, nowMs: number): LiveRule[] {
   if (rules === null) return [];
-  const parsed: unknown = JSON.parse(rules.text);
+  const parsed = jsonOrNull(rules.text);
   return (Array.isArray(parsed) ? parsed : []).filter(isRecord).flatMap((each) => {
     const { id, kind, expiresAtMs } = each as { readonly [field: string]: unknown };
     const endMs = typeof expiresAtMs === "number" ? expiresAtMs : null;

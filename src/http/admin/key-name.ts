@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { mostKeyParts, type Policy } from "../../config/index.ts";
 import { labelOf } from "../../control/client/key-label.ts";
-import { callerKeyPartValue, type KeyValue } from "../../policies/key.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "../../policies/key.ts";
 import { keyText } from "../check/input.ts";
 import { invalidKey } from "../check/resolve-check.ts";
 import { type AdminContext, isKeyId } from "./context.ts";
@@ -80,21 +80,9 @@ export async function namedKey(
 /** One value for each part of the policy's key. */
 function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
   const { key: parts, onMissingKey } = policy;
-  const isGlobal = parts.every(({ kind }) => kind === "global");
-  const given = texts ?? (isGlobal ? parts.map(() => null) : []);
-  const values = parts.map((part, index) => {
-    const text = given[index] ?? null;
-    return text === null ? null : callerKeyPartValue(part, policy, text);
-  });
-  const isInvalid = values.some(
-    (value, index) =>
-      value === null && (given[index] ?? null) !== null && parts[index]?.kind !== "global",
-  );
-  const isMissing = values.some(
-    (value, index) => value === null && parts[index]?.kind !== "global",
-  );
-  if (given.length !== parts.length || isInvalid) throw new CallRefused(invalidKey(policy));
-  if (isMissing && onMissingKey !== "shared") {
+  const values = callerKeyValues(policy, texts);
+  if (values === null) throw new CallRefused(invalidKey(policy));
+  if (missingParts(parts, values).length > 0 && onMissingKey !== "shared") {
     const accepted = `a text for every part, because onMissingKey is "${onMissingKey}"`;
     throw fieldsRefused([{ field: "key", accepted }]);
   }

@@ -5,6 +5,7 @@ import {
   type AuthorizedCall,
   type AdminContext,
   answer,
+  emptyAnswer,
   keyIdOf,
   policyOf,
   requireRight,
@@ -26,7 +27,7 @@ export async function resetKey(context: AdminContext, c: AuthorizedCall): Promis
   );
   bans.forget(policy, key);
   if (!(await limiter.forget(policy, key))) throw new CallRefused({ kind: "undecided" });
-  return new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
+  return emptyAnswer();
 }
 
 const revealSchema = fields({ policy: text("the name of a policy"), id: text("the id of a key") });

@@ -1,7 +1,8 @@
 /** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
 import * as v from "valibot";
-import { partName, type Policy, type PolicyMode, policyWithRules } from "../../config/index.ts";
+import { modeOf, partName, type Policy, policyWithRules } from "../../config/index.ts";
 import type { PolicyPatch, PolicyState, Rule } from "../../control/protocol.ts";
+import type { StaleRules } from "../../limiter/protocol.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import { fields, isRecord } from "../../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, policyOf } from "./context.ts";
@@ -34,6 +35,13 @@ const policyAnswer = ({ clock }: AdminContext, policy: Policy, state: PolicyStat
 
 const policyTag = ({ epoch, version }: PolicyState): string => `"${epoch}-${version}"`;
 
+const rulesOf = ({ name }: Policy, { epoch, version, text }: PolicyState): StaleRules => ({
+  policy: name,
+  epoch,
+  version,
+  text,
+});
+
 /** Adopts the new rules of changed policies in this isolate at once. If that fails, the next beat brings them. */
 export async function adoptRules(
   context: AdminContext,
@@ -43,11 +51,9 @@ export async function adoptRules(
   if (policies.length === 0) return;
   try {
     const states = await Promise.all(policies.map((policy) => stateOf(context, policy)));
-    const rules = policies.flatMap(({ name }, index) => {
+    const rules = policies.flatMap((policy, index) => {
       const state = states[index];
-      if (state === undefined) return [];
-      const { epoch, version, text } = state;
-      return [{ policy: name, epoch, version, text }];
+      return state === undefined ? [] : rulesOf(policy, state);
     });
     context.control.adopt(rules, waitUntilFrom(c));
   } catch (error) {
@@ -63,9 +69,6 @@ type Source =
 
 const sourceOf = (rule: string | null): Source =>
   rule === null ? { source: "configuration" } : { source: "rule", rule };
-
-const modeOf = ({ isOff, isDryRun }: Policy): PolicyMode =>
-  isOff ? "off" : isDryRun ? "dry-run" : "enforce";
 
 function policyView(base: Policy, state: PolicyState, nowMs: number): object {
   const { policy, refused } = policyWithRules(base, state, nowMs);
@@ -128,9 +131,7 @@ export async function patchPolicy(context: AdminContext, c: AuthorizedCall): Pro
   const { value } = await context.controlPlane.change((stub) =>
     stub.changePolicy({ policy: policy.name, parts, epoch, version, actor, note }),
   );
-  const { text } = value;
-  const adopted = { policy: policy.name, epoch: value.epoch, version: value.version, text };
-  context.control.adopt([adopted], waitUntilFrom(c));
+  context.control.adopt([rulesOf(policy, value)], waitUntilFrom(c));
   return policyAnswer(context, policy, value);
 }
 

@@ -7,6 +7,7 @@ import {
   type AuthorizedCall,
   type AdminContext,
   answer,
+  emptyAnswer,
   keyIdOf,
   policyOf,
   requireRight,
@@ -233,7 +234,7 @@ export async function deleteRule(context: AdminContext, c: AuthorizedCall): Prom
   const ruled = context.policies.filter(({ name }) => rule.key === null && name === rule.policy);
   await adoptRules(context, c, ruled);
   if (isPending) return answer({ state: "pending" }, 202);
-  return new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
+  return emptyAnswer();
 }
 
 const auditQuery = pageEntries(/^\d{1,15}$/);

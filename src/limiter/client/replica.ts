@@ -17,8 +17,8 @@ import { internedLimits, internedMeter } from "../interned-limits.ts";
 import type { BookedSpend } from "./key-group.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
-import type { KeyRule, KeySync, SyncReply } from "../protocol.ts";
-import { isLive, ruledOutcome, ruledSpend, ruleSizeBytes } from "./ruled-outcome.ts";
+import { isLive, type KeyRule, type KeySync, type SyncReply } from "../protocol.ts";
+import { ruledLimits, ruledOutcome, ruledSpend, ruleSizeBytes } from "./ruled-outcome.ts";
 
 /**
  * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so
@@ -311,7 +311,7 @@ export class Replica {
   /** Puts the limits of a rule in effect, or those of the policy when the rule has none or has expired. */
   #applyRule(each: PolicyReplica, rule: KeyRule | null, nowMs: number): void {
     each.keyRule = rule !== null && isLive(rule, nowMs) ? rule : null;
-    const limits = internedLimits(ruledLimits(each));
+    const limits = internedLimits(ruledLimits(each.policy, each.keyRule));
     if (limits !== each.limits) each.meter = each.meter.withLimits(limits);
     each.limits = limits;
   }
@@ -322,9 +322,6 @@ function newPolicyReplica(policy: Policy): PolicyReplica {
   const empty = { unsent: [], provisional: [], hasSnapshot: false };
   return { policy, keyRule: null, limits, meter, ...empty };
 }
-
-const ruledLimits = ({ policy, keyRule }: PolicyReplica): readonly Limit[] =>
-  keyRule?.kind === "limits" ? keyRule.limits : policy.limits;
 
 /** Without a snapshot the decision is the isolate's own. */
 const outcomeOf = ({ policy, hasSnapshot, keyRule }: PolicyReplica, decision: Decision): Outcome =>

@@ -1,6 +1,6 @@
 /** Outcomes by key rules: runtime rules for one policy and one key, which the key's object enforces and reports. */
 import type { Policy } from "../../config/index.ts";
-import type { Decision } from "../../strategies/index.ts";
+import type { Decision, Limit } from "../../strategies/index.ts";
 import type { KeyRule } from "../protocol.ts";
 import {
   allowedNow,
@@ -17,13 +17,15 @@ const limitBytes = 200;
 export const ruleSizeBytes = (rule: KeyRule): number =>
   ruleBytes + (rule.kind === "limits" ? rule.limits.length * limitBytes : 0);
 
-/** Whether a rule has not expired at `nowMs`. */
-export const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
-  expiresAtMs === undefined || nowMs < expiresAtMs;
+/** The limits in effect for the key. */
+export const ruledLimits = (policy: Policy, rule: KeyRule | null): readonly Limit[] =>
+  rule?.kind === "limits" ? rule.limits : policy.limits;
 
 /** The policy with the limits in effect for the key. */
-const ruledPolicy = (policy: Policy, rule: KeyRule | null): Policy =>
-  rule?.kind === "limits" ? { ...policy, limits: rule.limits } : policy;
+function ruledPolicy(policy: Policy, rule: KeyRule | null): Policy {
+  const limits = ruledLimits(policy, rule);
+  return limits === policy.limits ? policy : { ...policy, limits };
+}
 
 /** The spend with the limits in effect for the key. */
 export function ruledSpend(spend: Spend, rule: KeyRule | null): Spend {

@@ -1,8 +1,8 @@
 /** The last key rules that objects have reported to this isolate, for decisions while an object gives no answer. */
 import { BoundedMap } from "../bounded-map.ts";
-import type { KeyRule } from "../protocol.ts";
+import { isLive, type KeyRule } from "../protocol.ts";
 import { policyKey, type Spend } from "./outcome.ts";
-import { isLive, ruleSizeBytes } from "./ruled-outcome.ts";
+import { ruleSizeBytes } from "./ruled-outcome.ts";
 
 /** Bound the memory of an isolate. */
 const maximumKeys = 4_096;

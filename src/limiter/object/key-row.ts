@@ -16,6 +16,7 @@
  * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
+import { jsonOrNull } from "../../validation/json.ts";
 import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
@@ -100,7 +101,7 @@ function fieldsAfterMeters(parts: KeyParts): unknown[] {
 
 /** Returns the key of a row; null for a row that this version did not write. */
 export function parsedRow(row: unknown): KeyParts | null {
-  const parsed = typeof row === "string" ? jsonOf(row) : null;
+  const parsed = typeof row === "string" ? jsonOrNull(row) : null;
   if (!Array.isArray(parsed)) return null;
   const [version, , bornAtMs, , meters, ...rest]: unknown[] = parsed;
   const [reservations, slices, batches, rules, policyRules] = rest;
@@ -129,7 +130,7 @@ export function snapshotAt(
 ): unknown {
   if (typeof stored !== "number") return stored;
   const text = textOf(stored);
-  return text === undefined ? null : jsonOf(text);
+  return text === undefined ? null : jsonOrNull(text);
 }
 
 const headPattern = new RegExp(`^\\[${rowVersion},(\\d+),(\\d+),(\\d+),`);
@@ -158,12 +159,4 @@ export function renewedRow(
   if (idleAtMs <= nowMs) return null;
   const renewed = row.replace(headPattern, `[${rowVersion},${idleAtMs},$2,$3,`);
   return { row: renewed, idleAtMs };
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return null;
-  }
 }

@@ -9,7 +9,7 @@ import { isCount, type Limit } from "../../strategies/index.ts";
 import { compareVersions, type RulesVersion } from "../../config/index.ts";
 import { isRecord } from "../../validation/problems.ts";
 import { internedLimits } from "../interned-limits.ts";
-import type { KeyRule } from "../protocol.ts";
+import { isLive, type KeyRule } from "../protocol.ts";
 import { isLimits } from "./open-entries.ts";
 
 const dayMs = 86_400_000;
@@ -57,7 +57,7 @@ export const firstEndMs = (rules: readonly KeyRule[]): number =>
 
 /** The rules that are live at an instant. */
 export const rulesAt = (rules: readonly KeyRule[], atMs: number): readonly KeyRule[] =>
-  rules.filter(({ expiresAtMs = never }) => atMs < expiresAtMs);
+  rules.filter((rule) => isLive(rule, atMs));
 
 export class KeyRuleSets {
   readonly #sets = new Map<string, RuleSet>();

@@ -74,7 +74,7 @@ it("more than 16 rules of one policy are refused", () => {
   expect(storedRules(object)).toEqual(rules.slice(1));
 });
 
-it("a rule without expiry is kept for years by an object that nobody calls", async () => {
+it("an object that receives no calls keeps a rule without expiry for years", async () => {
   const object = new TestObject();
   object.limiter.setRules("k", "p", [block], version(1));
   object.limiter.check(confirmed(charge("10/hour")));
