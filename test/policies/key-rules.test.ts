@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
 import { parseAddress, isWithin } from "../../src/config/index.ts";
 import { parseNetwork } from "../../src/config/address.ts";
+import { looksLikeAddress } from "../../src/config/subject-pattern.ts";
 import { resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
@@ -156,6 +157,9 @@ describe("a star in a pattern", () => {
     .array(fc.constantFrom("a", "b", "ab", "*", ".", "é", "\n"), { maxLength: 10 })
     .map((pieces) => pieces.join(""));
 
+  /** A mistyped address such as `*.*.*.**` is a configuration problem, and no pattern. */
+  const starred = text.filter((each) => each.includes("*") && !looksLikeAddress(each));
+
   /** The regular expression that is equivalent to a pattern. */
   const naive = (pattern: string): RegExp =>
     new RegExp(
@@ -169,7 +173,7 @@ describe("a star in a pattern", () => {
   it(
     "a star matches any text, and other characters match themselves",
     forAll(
-      [text.filter((pattern) => pattern.includes("*")), text.filter((sub) => sub !== "")],
+      [starred, text.filter((sub) => sub !== "")],
       (pattern, sub) => {
         const expected = naive(pattern).test(sub);
         expect(isBlocked({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
