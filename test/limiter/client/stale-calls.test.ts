@@ -4,7 +4,7 @@ import type { Admission } from "../../../src/limiter/client/admission.ts";
 import type { LatencyObserver } from "../../../src/limiter/client/object-caller.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import type { CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
-import * as previous from "../../previous-version/limiter.js";
+import * as previous from "../../previous-version/limiter-without-rules.js";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 import { requireRules, RulesKeeper, rulesOf, under } from "../../fakes/newer-rules.ts";

@@ -14,7 +14,7 @@ import {
   setRules,
 } from "../../fakes/ruled-object.ts";
 import { TestObject } from "../../fakes/test-object.ts";
-import * as previous from "../../previous-version/limiter.js";
+import * as previous from "../../previous-version/limiter-without-rules.js";
 
 const hour = charge("10/hour");
 const under = (version: number): Charge => ({
