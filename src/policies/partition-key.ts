@@ -20,31 +20,74 @@ export class PartitionKeys {
   /**
    * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
    * @param tenant whose key it is; null: the proxy's, which tokens without a tenant share
+   * @returns no promise when the key is remembered
    */
   partitionKey(
     parts: readonly KeyPart[],
     values: readonly KeyValue[],
     tenant: string | null = null,
-  ): Promise<string> {
-    // JSON is injective: different values never have the same text, and a missing part (null) differs from an empty one.
-    // Parts are sorted, so that policies with the same parts in another order share a key.
-    const named = parts.map((part, index) => [partName(part), values[index] ?? null] as const);
-    const key = named.toSorted(([a], [b]) => (a < b ? -1 : 1));
-    return this.#keyOf(JSON.stringify(tenant === null ? key : { tenant, key }));
+  ): string | Promise<string> {
+    const key = encodingOf(parts)(values);
+    return this.#keyOf(tenant === null ? key : `{"tenant":${JSON.stringify(tenant)},"key":${key}}`);
   }
 
-  /** For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide. */
-  adhocPartitionKey(texts: readonly string[], tenant: string | null = null): Promise<string> {
+  /**
+   * For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide.
+   * @returns no promise when the key is remembered
+   */
+  adhocPartitionKey(
+    texts: readonly string[],
+    tenant: string | null = null,
+  ): string | Promise<string> {
     return this.#keyOf(
       JSON.stringify(tenant === null ? { adhoc: texts } : { tenant, adhoc: texts }),
     );
   }
 
-  async #keyOf(encoded: string): Promise<string> {
-    const known = this.#remembered.get(encoded);
-    if (known !== undefined) return known;
+  #keyOf(encoded: string): string | Promise<string> {
+    return this.#remembered.get(encoded) ?? this.#newKeyOf(encoded);
+  }
+
+  async #newKeyOf(encoded: string): Promise<string> {
     const key = await this.#hmac(encoded);
     if (encoded.length <= longestRemembered) this.#remembered.set(encoded, key);
     return key;
   }
+}
+
+/** Encodes one value for each part. */
+type Encoding = (values: readonly KeyValue[]) => string;
+
+const encodings = new WeakMap<readonly KeyPart[], Encoding>();
+
+/** The encoding of a list of parts. It is prepared once, because every request of a policy encodes a key. */
+function encodingOf(parts: readonly KeyPart[]): Encoding {
+  const known = encodings.get(parts);
+  if (known !== undefined) return known;
+  const encoding = newEncoding(parts);
+  encodings.set(parts, encoding);
+  return encoding;
+}
+
+/**
+ * Encodes the names and values as the JSON of a list of pairs. JSON is injective: different values never have the same
+ * text, and a missing part (null) differs from an empty one. Parts are sorted, so that policies with the same parts in
+ * another order share a key.
+ */
+function newEncoding(parts: readonly KeyPart[]): Encoding {
+  const sorted = parts
+    .map((part, index) => [partName(part), index] as const)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, index]) => ({ head: `[${JSON.stringify(name)},`, index }));
+  const [only] = sorted;
+  if (only !== undefined && sorted.length === 1) {
+    const { head, index } = only;
+    return (values) => `[${head}${JSON.stringify(values[index] ?? null)}]]`;
+  }
+  return (values) => {
+    const pairs = sorted.map(
+      ({ head, index }) => `${head}${JSON.stringify(values[index] ?? null)}]`,
+    );
+    return `[${pairs.join()}]`;
+  };
 }

@@ -128,7 +128,7 @@ export class TestIsolate {
     return structuredClone(method?.call(object, structuredClone(call.argument)));
   }
 
-  admit(...spends: readonly Spend[]): Promise<Admission> {
+  async admit(...spends: readonly Spend[]): Promise<Admission> {
     return this.client.admit(spends, (work) => void this.#work.push(work));
   }
 

@@ -62,7 +62,9 @@ export class RulesKeeper {
     for (const { version } of rules) this.version = Math.max(this.version, version);
   }
 
-  decide<Result>(decide: (attempt: Attempt | null) => Promise<Result>): Promise<Result> {
+  async decide<Result>(
+    decide: (attempt: Attempt | null) => Result | Promise<Result>,
+  ): Promise<Result> {
     return decideByNewestRules(this, this.waitUntil, decide);
   }
 

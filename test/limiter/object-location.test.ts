@@ -56,7 +56,7 @@ describe("the object of a key", () => {
 /** The partition keys of `count` addresses. */
 function partitionKeys(count: number): Promise<string[]> {
   const partitions = new PartitionKeys("secret");
-  const keys = Array.from({ length: count }, (_, index) =>
+  const keys = Array.from({ length: count }, async (_, index) =>
     partitions.partitionKey([{ kind: "ip" }], [`key-${index}`]),
   );
   return Promise.all(keys);

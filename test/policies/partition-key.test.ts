@@ -7,7 +7,7 @@ import { partsOf } from "./harness.ts";
 
 const secret = "the tests' secret";
 
-const partitionOf = (
+const partitionOf = async (
   key: string | string[],
   values: readonly KeyValue[],
   partitions = new PartitionKeys(secret),
@@ -76,9 +76,10 @@ describe("a partition key", () => {
     const partitions = new PartitionKeys(secret);
     const values = Array.from({ length: 5_000 }, (_, index) => String(index));
     const parts = partsOf("path");
-    const first = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
+    const keysOf = async (each: string): Promise<string> => partitions.partitionKey(parts, [each]);
+    const first = await Promise.all(values.map(keysOf));
     expect(new Set(first).size).toBe(values.length);
-    const again = await Promise.all(values.map((value) => partitions.partitionKey(parts, [value])));
+    const again = await Promise.all(values.map(keysOf));
     expect(again).toEqual(first);
   });
 });
@@ -118,7 +119,8 @@ describe("the cache of partition keys", () => {
 
 describe("the partition key of a check with ad hoc limits", () => {
   const partitions = new PartitionKeys(secret);
-  const adhocOf = (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
+  const adhocOf = async (...texts: string[]): Promise<string> =>
+    partitions.adhocPartitionKey(texts);
 
   it("the partition keys of ad hoc checks are equal in all versions", async () => {
     expect(await adhocOf("203.0.113.7")).toBe("LjeYjg_Sl-xzXAsRDrZdz2CefCykDOqlw8_2sWJrX9I");

@@ -205,7 +205,7 @@ describe("strict and leased consistency under random faults", () => {
     ];
     for (let time = 0; time < 400; time++) {
       world.at(startMs + time * 5, () => {
-        work.push(client.admit(spends, (each) => void work.push(each)));
+        work.push(Promise.resolve(client.admit(spends, (each) => void work.push(each))));
       });
     }
     await world.runUntil(startMs + 30_000);

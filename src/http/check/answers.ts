@@ -106,7 +106,8 @@ export function reportCheck(
   if ("kind" in answer) {
     if (answer.kind !== "reservations-full") return answer;
     const { retryAfterMs } = answer;
-    denialLog?.note({ policy, reason: "reservations", violated: [], key, retryAfterMs }, waitUntil);
+    const denial = { policy, reason: "reservations", violated: [], key, retryAfterMs } as const;
+    denialLog?.note(() => denial, waitUntil);
     return answer;
   }
   const { allowed, reason, violated, retryAfterMs } = answer;
@@ -114,7 +115,7 @@ export function reportCheck(
     const listing = uncharged === null ? {} : ({ reason: "listed" } as const);
     report({ event: "dry-run-denied", policy, violated, ...listing, key });
   } else if (!allowed && reason !== "allow" && reason !== "off") {
-    denialLog?.note({ policy, reason, violated, key, retryAfterMs }, waitUntil);
+    denialLog?.note(() => ({ policy, reason, violated, key, retryAfterMs }), waitUntil);
   }
   return answer;
 }

@@ -64,7 +64,7 @@ export async function denyByKey(
   await recordKeyDenials(denials, context);
   if (denialLog !== null) {
     const logged = await Promise.all(denials.map((denial) => loggedKeyDenial(denial, context)));
-    for (const each of logged) denialLog.note(each, context.waitUntil);
+    for (const each of logged) denialLog.note(() => each, context.waitUntil);
   }
   if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" });
   const missing = denials.flatMap((denial) =>
@@ -102,7 +102,7 @@ export function denyByLimits(denied: ChargedRequest, context: DenialContext): Re
   recordOutcomes(denied, runtime);
   const denying = denied.admission.outcomes.filter((outcome) => !admits(outcome));
   if (denialLog !== null) {
-    for (const each of loggedDenials(denied, denying)) denialLog.note(each, waitUntil);
+    for (const each of loggedDenials(denied, denying)) denialLog.note(() => each, waitUntil);
   }
   if (denying.some((outcome) => isByKeyRule(outcome, "block"))) {
     return problemResponse({ kind: "blocked" });

@@ -129,7 +129,7 @@ async function chargePolicies(
   const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
   const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
   // If the client goes away meanwhile, what was spent is still refunded.
-  waitUntil(admitting);
+  if (admitting instanceof Promise) waitUntil(admitting);
   const admission = await admitting;
   const charged = { spends, admission, resolutions };
   if (attempt?.isStale() === true) return charged;
@@ -175,7 +175,7 @@ function spendFor(
   const { policy, parts, values } = resolution;
   const cost = costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
-  const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
+  const partitionKey = Promise.resolve(runtime.partitions.partitionKey(parts, values, tenant));
   return [
     partitionKey.then((key) => ({
       policy,

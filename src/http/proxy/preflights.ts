@@ -42,7 +42,7 @@ export async function resolveAnnounced(context: {
     if (policy.ban === null || policy.isDryRun) continue;
     // If the preflight lacks a part of the key, the key is unknown: the announced request may have that part.
     if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
-    const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
+    const partitionKey = Promise.resolve(runtime.partitions.partitionKey(parts, values, tenant));
     bannable.push(partitionKey.then((key) => ({ policy, partitionKey: key, cost: 0 })));
   }
   return { blocked, bannable: await Promise.all(bannable) };

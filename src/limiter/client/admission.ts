@@ -43,12 +43,19 @@ export interface DecisionContext {
   readonly attempt: Attempt | null;
 }
 
+/** A denial that the isolate remembers, without the outcomes of later requests until they are needed. */
+export interface RecalledDenial {
+  /** The same object while the denial is remembered, so that parts of its answer can be kept with it. */
+  readonly denial: object;
+  /** The time since the object's reply, in milliseconds: every wait is shorter by it. */
+  readonly ageMs: number;
+  /** Computed when first read. */
+  readonly outcomes: readonly Outcome[];
+}
+
 export class Admission {
-  /**
-   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges are not among
-   * them.
-   */
-  readonly outcomes: Outcome[] = [];
+  /** The remembered denial that alone has decided the request; null when the request was decided otherwise. */
+  readonly recalled: RecalledDenial | null;
   /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;
   isRefused = false;
@@ -56,8 +63,30 @@ export class Admission {
   dryRuns: Promise<readonly (readonly Outcome[])[]> | null = null;
   /** The time of the decision, in milliseconds since the Unix epoch. Waits count from then. */
   decidedAtMs = 0;
+  readonly #outcomes: Outcome[] = [];
   readonly #open: OpenSpend[] = [];
   #end: ((spend: OpenSpend) => Promise<unknown>) | null = null;
+
+  constructor(recalled: RecalledDenial | null = null) {
+    this.recalled = recalled;
+  }
+
+  /**
+   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges are not among
+   * them.
+   */
+  get outcomes(): readonly Outcome[] {
+    return this.recalled?.outcomes ?? this.#outcomes;
+  }
+
+  addOutcomes(outcomes: readonly Outcome[]): void {
+    this.#outcomes.push(...outcomes);
+  }
+
+  /** Whether it has spends to give back or to settle. Late spends may follow. */
+  get hasSpends(): boolean {
+    return this.#open.length > 0;
+  }
 
   /** The address of the first reservation; null when there is none. */
   get address(): ReservationAddress | null {

@@ -59,9 +59,10 @@ export class Attempt {
   }
 
   /** Begins the second attempt. */
-  repeat(): void {
+  repeat(): this {
     this.#isLast = true;
     this.#stale.length = 0;
+    return this;
   }
 
   /** An attempt for work that continues after the response. It adopts newer rules, and is not repeated. */
@@ -74,15 +75,16 @@ export class Attempt {
  * Decides by the rules in effect, and a second time when an object has newer ones.
  * @param decide resolves and decides; the attempt is null where no policy has runtime rules
  */
-export async function decideByNewestRules<Result>(
+export function decideByNewestRules<Result>(
   control: RulesAdopter | null,
   waitUntil: WaitUntil,
-  decide: (attempt: Attempt | null) => Promise<Result>,
-): Promise<Result> {
+  decide: (attempt: Attempt | null) => Result | Promise<Result>,
+): Result | Promise<Result> {
   if (control === null) return decide(null);
   const attempt = new Attempt((rules) => control.adopt(rules, waitUntil));
-  const result = await decide(attempt);
-  if (!attempt.isStale()) return result;
-  attempt.repeat();
-  return decide(attempt);
+  const deciding = decide(attempt);
+  // Only an object reports newer rules, so a result without a promise is never stale.
+  return deciding instanceof Promise
+    ? deciding.then((result) => (attempt.isStale() ? decide(attempt.repeat()) : result))
+    : deciding;
 }

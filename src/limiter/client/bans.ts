@@ -71,7 +71,7 @@ export class Bans {
     const refused = spends.filter((_, index) => {
       const outcome = outcomes[index] ?? null;
       const isRefused = outcome !== null && (isBarred(outcome) || outcome.kind === "closed");
-      if (isRefused) admission.outcomes.push(outcome);
+      if (isRefused) admission.addOutcomes([outcome]);
       return isRefused;
     });
     return refused.length > 0 ? { spends: refused, admission } : null;

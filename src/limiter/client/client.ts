@@ -3,7 +3,7 @@
  * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
 import type { Policy } from "../../config/index.ts";
-import { Admission, type DecisionContext } from "./admission.ts";
+import { Admission, type DecisionContext, type RecalledDenial } from "./admission.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
@@ -47,6 +47,15 @@ export interface ReserveResult {
   readonly fullForMs: number;
 }
 
+/** A request of `admit`, with its spends in groups. */
+interface AdmitRequest {
+  readonly enforced: readonly (readonly Spend[])[];
+  readonly dryRuns: readonly (readonly Spend[])[];
+  readonly admission: Admission;
+  readonly waitUntil: WaitUntil;
+  readonly attempt: Attempt | null;
+}
+
 export class LimiterClient {
   readonly #isolate: IsolateParts;
   readonly #strict: StrictDecider;
@@ -80,77 +89,116 @@ export class LimiterClient {
    * After a denial, earlier spends are given back in the background. Dry runs on keys that no enforced policy charges
    * also run in the background. A cached denial of any group answers before any object is called. A stale `attempt` is
    * refused, after earlier spends have been given back.
+   * @returns no promise when the isolate decides all groups without their objects
    */
-  async admit(
+  admit(
     spends: readonly Spend[],
     waitUntil: WaitUntil,
     attempt: Attempt | null = null,
-  ): Promise<Admission> {
-    const admission = new Admission();
-    const groups = [...groupsOf(spends)];
+  ): Admission | Promise<Admission> {
+    const groups = groupsOf(spends);
     const enforced = groups.filter((group) => !isDryRunOnly(group));
-    const cached = this.#recall(enforced);
-    if (cached !== null) return this.#refuse(admission, cached, waitUntil);
-    for (const [index, group] of enforced.entries()) {
-      // While earlier objects were called, a denial of another request may have been cached.
-      const denied = index === 0 ? null : this.#recall([group]);
-      if (denied !== null) return this.#refuse(admission, denied, waitUntil);
-      const provisionalMs = provisionalMsOf(enforced.slice(index));
-      // Each object is called only after the one before has admitted the request.
-      // oxlint-disable-next-line no-await-in-loop
-      const outcomes = await this.#decide(group, { admission, waitUntil, provisionalMs, attempt });
-      const isStaleAttempt = attempt?.isStale() === true;
-      // oxlint-disable-next-line no-await-in-loop
-      if (isStaleAttempt) await this.#giveBackInTime(admission, attempt, waitUntil);
-      if (isStaleAttempt || !outcomes.every(admits) || admission.fullForMs > 0) {
-        return this.#refuse(admission, outcomes, waitUntil);
-      }
-      admission.outcomes.push(...outcomes);
-    }
+    const recalled = this.#recall(enforced);
+    if (recalled !== null) return this.#refuseByMemory(recalled);
+    const dryRuns = groups.filter(isDryRunOnly);
+    const admission = new Admission();
+    return this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
+  }
+
+  /** Decides the enforced groups from this index on. */
+  #admitFrom(index: number, request: AdmitRequest): Admission | Promise<Admission> {
+    const { enforced, admission, waitUntil, attempt } = request;
+    const group = enforced[index];
+    if (group === undefined) return this.#complete(request);
+    // While earlier objects were called, a denial of another request may have been cached.
+    const denied = index === 0 ? null : this.#recall([group]);
+    if (denied !== null) return this.#refuse(denied.outcomes, request);
+    const provisionalMs = provisionalMsOf(enforced.slice(index));
+    const outcomes = this.#decide(group, { admission, waitUntil, provisionalMs, attempt });
+    return outcomes instanceof Promise
+      ? outcomes.then((decided) => this.#admitAfter(index, decided, request))
+      : this.#admitAfter(index, outcomes, request);
+  }
+
+  /** Continues after the decision on the group at this index. */
+  #admitAfter(
+    index: number,
+    outcomes: readonly Outcome[],
+    request: AdmitRequest,
+  ): Admission | Promise<Admission> {
+    const { admission, attempt } = request;
+    if (attempt?.isStale() === true) return this.#refuseStale(outcomes, attempt, request);
+    if (!outcomes.every(admits) || admission.fullForMs > 0) return this.#refuse(outcomes, request);
+    admission.addOutcomes(outcomes);
+    return this.#admitFrom(index + 1, request);
+  }
+
+  /** Admits a request that no enforced group denies, and decides its dry runs in the background. */
+  #complete({ enforced, dryRuns, admission, waitUntil, attempt }: AdmitRequest): Admission {
     if (enforced.length > 1) admission.finalize();
     admission.decidedAtMs = this.#isolate.clock.now();
-    if (enforced.length < groups.length) {
+    if (dryRuns.length > 0) {
       const inBackground = attempt?.inBackground() ?? null;
       const context = { admission, waitUntil, provisionalMs: 0, attempt: inBackground };
-      const dryRuns = groups.filter(isDryRunOnly);
-      admission.dryRuns = Promise.all(dryRuns.map((group) => this.#decide(group, context)));
+      admission.dryRuns = Promise.all(dryRuns.map(async (group) => this.#decide(group, context)));
       waitUntil(admission.dryRuns);
     }
     return admission;
   }
 
-  /** The outcomes of the first group that has a cached denial; null when none has. */
-  #recall(groups: readonly (readonly Spend[])[]): readonly Outcome[] | null {
+  /** The cached denial of the first group that has one; null when none has. */
+  #recall(groups: readonly (readonly Spend[])[]): RecalledDenial | null {
     const { clock, denyCache } = this.#isolate;
     const nowMs = clock.now();
     for (const group of groups) {
-      const outcomes = denyCache.recall(group, nowMs);
-      if (outcomes !== null) return outcomes;
+      const recalled = denyCache.recall(group, nowMs);
+      if (recalled !== null) return recalled;
     }
     return null;
   }
 
-  /** Gives spends back before a second attempt, which they might deny. Waits no longer than the attempt has time. */
-  async #giveBackInTime(
-    admission: Admission,
-    attempt: Attempt,
-    waitUntil: WaitUntil,
-  ): Promise<void> {
-    const { clock } = this.#isolate;
-    const givingBack = admission.giveBack();
-    waitUntil(givingBack);
-    await withDeadline(clock, givingBack, attempt.timeLeftMs(clock.now())).catch(() => undefined);
-  }
-
-  #refuse(admission: Admission, outcomes: readonly Outcome[], waitUntil: WaitUntil): Admission {
-    admission.outcomes.push(...outcomes);
+  #refuse(
+    outcomes: readonly Outcome[],
+    { admission, waitUntil }: Pick<AdmitRequest, "admission" | "waitUntil">,
+  ): Admission {
+    admission.addOutcomes(outcomes);
     admission.decidedAtMs = this.#isolate.clock.now();
     admission.isRefused = true;
-    waitUntil(admission.giveBack());
+    // Late spends are given back too, each under its own `waitUntil`.
+    const givingBack = admission.giveBack();
+    if (admission.hasSpends) waitUntil(givingBack);
     return admission;
   }
 
-  async #decide(group: readonly Spend[], context: DecisionContext): Promise<readonly Outcome[]> {
+  /** Refuses a request before anything is spent or called. */
+  #refuseByMemory(recalled: RecalledDenial): Admission {
+    const admission = new Admission(recalled);
+    admission.decidedAtMs = this.#isolate.clock.now();
+    admission.isRefused = true;
+    return admission;
+  }
+
+  /** Gives spends back before a second attempt, which they might deny. Waits no longer than the attempt has time. */
+  async #refuseStale(
+    outcomes: readonly Outcome[],
+    attempt: Attempt,
+    request: AdmitRequest,
+  ): Promise<Admission> {
+    const { admission, waitUntil } = request;
+    const { clock } = this.#isolate;
+    const givingBack = admission.giveBack();
+    if (admission.hasSpends) {
+      waitUntil(givingBack);
+      const leftMs = attempt.timeLeftMs(clock.now());
+      await withDeadline(clock, givingBack, leftMs).catch(() => undefined);
+    }
+    return this.#refuse(outcomes, request);
+  }
+
+  #decide(
+    group: readonly Spend[],
+    context: DecisionContext,
+  ): readonly Outcome[] | Promise<readonly Outcome[]> {
     return this.#decideInIsolate(group, context) ?? this.#strict.decide(group, context);
   }
 
@@ -175,7 +223,7 @@ export class LimiterClient {
       const outcomes =
         spend.cost === 0
           ? null
-          : (this.#recall([[spend]]) ?? this.#decideInIsolate([spend], context));
+          : (this.#recall([[spend]])?.outcomes ?? this.#decideInIsolate([spend], context));
       return { spend, outcome: outcomes?.[0] ?? null };
     });
     const byObject = Map.groupBy(

@@ -35,12 +35,13 @@ export class DenialLog {
     this.#clock = clock;
   }
 
-  note(denial: LoggedDenial, waitUntil: WaitUntil): void {
+  /** @param denialOf is called only when the denial gets a line of its own */
+  note(denialOf: () => LoggedDenial, waitUntil: WaitUntil): void {
     const nowMs = this.#clock.now();
     if (this.#waitMs(nowMs) === 0) {
       this.#write(nowMs, (omitted) => ({
         event: "request-denied",
-        ...denial,
+        ...denialOf(),
         ...(omitted > 0 && { omitted }),
       }));
       return;
@@ -80,7 +81,7 @@ export class DenialLog {
   #waitMs(nowMs: number): number {
     // After a step back of the clock, the age of the lines is unknown.
     if ((this.#writtenAtMs.at(-1) ?? nowMs) > nowMs) this.#writtenAtMs = [];
-    const [oldestMs = Number.NEGATIVE_INFINITY] = this.#writtenAtMs.slice(-maximumLines);
+    const [oldestMs = Number.NEGATIVE_INFINITY] = this.#writtenAtMs;
     return this.#writtenAtMs.length < maximumLines ? 0 : Math.max(0, oldestMs + spanMs - nowMs);
   }
 

@@ -4,6 +4,7 @@
  */
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../bounded-map.ts";
+import type { RecalledDenial } from "./admission.ts";
 import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
@@ -47,23 +48,42 @@ interface Denial {
   readonly validMs: number;
 }
 
+class Recalled implements RecalledDenial {
+  readonly denial: Denial;
+  readonly ageMs: number;
+  readonly #group: readonly Spend[];
+  #outcomes: readonly Outcome[] | null = null;
+
+  constructor(denial: Denial, group: readonly Spend[], ageMs: number) {
+    this.denial = denial;
+    this.ageMs = ageMs;
+    this.#group = group;
+  }
+
+  get outcomes(): readonly Outcome[] {
+    this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) =>
+      "decision" in outcome
+        ? { ...outcome, decision: aged(outcome.decision, this.ageMs) }
+        : outcome,
+    );
+    return this.#outcomes;
+  }
+}
+
 export class DenyCache {
   readonly #byKey = new BoundedMap<readonly Denial[]>(maximumKeys, {
     mostBytes: maximumBytes,
     bytesOf,
   });
 
-  /** The outcomes of a cached denial at `nowMs`; null when these spends have none. */
-  recall(group: readonly Spend[], nowMs: number): readonly Outcome[] | null {
+  /** The cached denial of these spends at `nowMs`; null when they have none. */
+  recall(group: readonly Spend[], nowMs: number): RecalledDenial | null {
     const [first] = group;
     const denials = first === undefined ? undefined : this.#byKey.get(first.partitionKey);
     const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
     const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
-    if (ageMs === null) return null;
-    return outcomesOf(group, denial.reply).map((outcome) =>
-      "decision" in outcome ? { ...outcome, decision: aged(outcome.decision, ageMs) } : outcome,
-    );
+    return ageMs === null ? null : new Recalled(denial, group, ageMs);
   }
 
   /** Caches a reply that is a firm denial. Ignores other replies. */

@@ -152,12 +152,13 @@ export function timeLeftOf(
 type CallTime = Pick<Call<unknown>, "timeoutMs" | "isShortened">;
 
 /** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
-export function groupsOf(spends: readonly Spend[]): Iterable<readonly Spend[]> {
+export function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[] {
   if (spends.length === 1) return [spends];
-  return Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+  const groups = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
     const { shards, locationHint, jurisdiction } = objects;
     return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
-  }).values();
+  });
+  return [...groups.values()];
 }
 
 /**

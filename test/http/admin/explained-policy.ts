@@ -21,7 +21,7 @@ export const callerAddress = "203.0.113.7";
 const partitions = new PartitionKeys("the tests' secret");
 
 /** The id of the key of an address. */
-export const idOf = (address: string): Promise<string> =>
+export const idOf = async (address: string): Promise<string> =>
   partitions.partitionKey([{ kind: "ip" }], [address]);
 
 /** The expiry of a rule, as an offset from the start of the test. */

@@ -56,7 +56,7 @@ const admit = async (
   client: LimiterClient,
   spends: readonly Spend[],
   lasting: (work: Promise<unknown>) => void,
-): Promise<Outcome[]> => (await client.admit(spends, lasting)).outcomes;
+): Promise<readonly Outcome[]> => (await client.admit(spends, lasting)).outcomes;
 
 const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, string]> => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);

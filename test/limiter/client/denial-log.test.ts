@@ -52,7 +52,7 @@ class Time implements Clock {
   deny(count = 1): void {
     for (let denial = 0; denial < count; denial++) {
       this.log.note(
-        { policy: "p", reason: "limit", violated: ["p"], key: "k", retryAfterMs: 5 },
+        () => ({ policy: "p", reason: "limit", violated: ["p"], key: "k", retryAfterMs: 5 }),
         this.waitUntil,
       );
     }
