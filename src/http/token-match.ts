@@ -8,8 +8,9 @@ export function tokenMatcher<Holder extends { readonly token: string }>(
 ): FindHolder<Holder> {
   const lengths = holders.map(({ token }) => token.length);
   const sizeBytes = Math.max(0, ...lengths) + longestCharacterBytes;
-  const paddedTokens = holders.map(({ token }) => padded(token, sizeBytes));
-  return (token) => holders[indexOf(paddedTokens, padded(token, sizeBytes))];
+  const paddedTokens = holders.map(({ token }) => padded(token, new Uint8Array(sizeBytes)));
+  const given = new Uint8Array(sizeBytes);
+  return (token) => holders[indexOf(paddedTokens, padded(token, given))];
 }
 
 /**
@@ -23,12 +24,13 @@ function indexOf(paddedTokens: readonly Uint8Array[], given: Uint8Array): number
 /** `encodeInto` omits a character that does not fit completely. */
 const longestCharacterBytes = 4;
 
+const utf8 = new TextEncoder();
+
 /**
- * Pads with zeros, and truncates longer texts. A padded token ends with at least four zero bytes, because `sizeBytes`
- * leaves room for one more character. A truncated text ends with at most three, so it never equals a token.
+ * Pads with zeros, and truncates longer texts. A padded token ends with at least four zero bytes, because the bytes
+ * leave room for one more character. A truncated text ends with at most three, so it never equals a token.
  */
-function padded(text: string, sizeBytes: number): Uint8Array {
-  const bytes = new Uint8Array(sizeBytes);
-  new TextEncoder().encodeInto(text, bytes);
-  return bytes;
+function padded(text: string, bytes: Uint8Array): Uint8Array {
+  const { written } = utf8.encodeInto(text, bytes);
+  return bytes.fill(0, written);
 }

@@ -5,5 +5,8 @@ export const membersOf = (headers: Headers, name: string): string[] =>
   (headers.get(name) ?? "").split(",").map((member) => member.trim());
 
 /** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
-export const bearerIn = (headers: Headers): string | null =>
-  /^Bearer +(\S+) *$/i.exec(headers.get("Authorization") ?? "")?.[1] ?? null;
+export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));
+
+/** The bearer token in the value of `Authorization`; null without one. */
+export const bearerOf = (authorization: string | null): string | null =>
+  authorization === null ? null : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null);

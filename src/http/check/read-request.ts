@@ -1,5 +1,7 @@
 /** Middleware that validates the query and the body of `/check`, and answers with a problem when either is invalid. */
-import type { Context, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler } from "hono";
+import { getQueryParams } from "hono/utils/url";
+import type { CheckToken } from "../../config/index.ts";
 import { refuseDeepJson } from "../../validation/json.ts";
 import type { Authorized } from "./auth.ts";
 import type { Reader } from "./input.ts";
@@ -17,7 +19,7 @@ export const validateQuery = <Input extends object, Output extends object>(
     if (!isDecodable(c.req.url)) return problemResponse({ kind: "query-malformed" });
     const tooDeep = depthProblem(c.req.queries("attributes"));
     if (tooDeep !== null) return problemResponse(tooDeep);
-    const output = read(queryOf(c));
+    const output = read(queryOf(c.req.url));
     if (isFailure(output)) return problemResponse(output);
     c.req.addValidatedData("query", output);
     return next();
@@ -34,8 +36,11 @@ export function isDecodable(url: string): boolean {
 }
 
 /** Parameters by name. A repeated one is a list, which only `key` accepts. */
-function queryOf(c: Context): Record<string, string | string[] | undefined> {
-  const entries = Object.entries(c.req.queries());
+function queryOf(url: string): Record<string, string | string[] | undefined> {
+  if (!url.includes("?")) return {};
+  // Without a name, Hono returns all parameters; its type includes the results for one name.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  const entries = Object.entries(getQueryParams(url) as Record<string, string[]>);
   return Object.fromEntries(
     entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   );
@@ -64,23 +69,26 @@ export const validateBody = <Input extends object, Output extends object, Option
   { in: { json: Input }; out: { json: Options & Output } }
 > =>
   async function bodyValidated(c, next) {
-    const output = await readRequest(c, limitBytes, readQuery, readBody);
+    const { holder } = c.var;
+    const output = await readInput(c.req.raw, holder, limitBytes, readQuery, readBody);
     if (isFailure(output)) return problemResponse(output);
     c.req.addValidatedData("json", output);
     return next();
   };
 
-async function readRequest<Output extends object, Options extends object>(
-  c: Context<Authorized>,
+/** Reads the query and the body of a request, and reports all invalid fields of both. */
+export async function readInput<Output extends object, Options extends object>(
+  request: Request,
+  holder: Pick<CheckToken, "may">,
   limitBytes: number,
   readQuery: Reader<Options>,
   readBody: Reader<Output>,
 ): Promise<(Options & Output) | Failure> {
-  const options = readQuery(queryOf(c));
-  const body = await readJson(c.req.raw, limitBytes);
+  const options = readQuery(queryOf(request.url));
+  const body = await readJson(request, limitBytes);
   if (isFailure(body)) return body;
   // The right is checked first, because parsing limits is expensive.
-  if (hasLimits(body.json) && !c.var.holder.may.has("adhoc")) {
+  if (hasLimits(body.json) && !holder.may.has("adhoc")) {
     return { kind: "not-permitted", right: "adhoc" };
   }
   const output = readBody(body.json);

@@ -1,11 +1,11 @@
 /** The routes of `/check`, for callers that enforce limits themselves. A denial is a successful check: 200. */
-import type { MiddlewareHandler, TypedResponse } from "hono";
+import type { Handler, MiddlewareHandler, TypedResponse } from "hono";
 import { Hono } from "hono/tiny";
-import { type Authorized, requireToken } from "./auth.ts";
+import type { Right } from "../../config/index.ts";
+import { type Authorized, authorizer, requireToken } from "./auth.ts";
 import {
   type Batch,
   type BatchInput,
-  type Check,
   type CheckInput,
   type DenyOption,
   type ForgetInput,
@@ -14,7 +14,6 @@ import {
   type LookQuery,
   type PolicyCheck,
   readBatch,
-  readCheck,
   readDenyQuery,
   readEmptyQuery,
   readForget,
@@ -30,29 +29,29 @@ import { waitUntilFrom } from "../proxy/enforce.ts";
 import { enforceSelfLimits } from "./self-limits.ts";
 import { validateBody, validateQuery } from "./read-request.ts";
 import type { CheckAnswer } from "./answers.ts";
-import {
-  decideBatch,
-  decideCheck,
-  forgetKey,
-  look,
-  openReservation,
-  settleReservation,
-} from "./operations.ts";
+import { decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
+import { createCheck, jsonResponse, limitBytes, noStore, respond } from "./post-check.ts";
 import type { Runtime } from "../runtime.ts";
 import document from "../wire/openapi.json" with { type: "json" };
-import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
+import {
+  isFailure,
+  problemDetails,
+  type ProblemResponse,
+  problemResponse,
+} from "../wire/problems.ts";
 
-const limitBytes = 16 * 1024;
 const batchLimitBytes = 128 * 1024;
-
-const noStore = { "Cache-Control": "no-store" };
 
 const documentPath = "/openapi.json";
 
 /** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
 export function checkRoutes(runtime: Runtime) {
-  const guards = { may: requireToken(runtime), selfLimits: enforceSelfLimits(runtime) };
+  const authorize = authorizer(runtime);
+  const guards: Guards = {
+    may: (right) => requireToken(authorize, right),
+    selfLimits: enforceSelfLimits(runtime),
+  };
   const routes = new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, (c) =>
@@ -77,7 +76,7 @@ export function checkRoutes(runtime: Runtime) {
 export type CheckRoutes = ReturnType<typeof checkRoutes>;
 
 interface Guards {
-  readonly may: ReturnType<typeof requireToken>;
+  readonly may: (right: Right) => ReturnType<typeof requireToken>;
   readonly selfLimits: MiddlewareHandler;
 }
 
@@ -93,17 +92,7 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
         return respond(check, await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)));
       },
     )
-    .post(
-      "/",
-      may("check"),
-      selfLimits,
-      validateBody<CheckInput, Check, DenyOption>(limitBytes, readDenyQuery, readCheck),
-      async (c) => {
-        const check = c.req.valid("json");
-        const answer = await decideCheck(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-        return respond(check, answer);
-      },
-    )
+    .post("/", postedCheck(runtime))
     .delete(
       "/",
       may("forget"),
@@ -121,6 +110,20 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateQuery<Pick<LookQuery, "deny" | "attributes">, ForwardOptions>(readForwardQuery),
       (c) => forwardAuth(runtime, c, c.req.valid("query")),
     );
+
+/** The route of `createCheck`, with types for typed clients. */
+function postedCheck(
+  runtime: Runtime,
+): Handler<Authorized, "/", { in: { json: CheckInput } }, Promise<CheckResponse>> {
+  const check = createCheck(runtime);
+  // The added type exists only for typed clients; the value is a plain Response.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return async (c) => (await check(c.req.raw, waitUntilFrom(c))) as CheckResponse;
+}
+
+type CheckResponse =
+  | ProblemResponse
+  | (Response & TypedResponse<CheckAnswer, 200 | 403 | 429, "json">);
 
 const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
@@ -181,22 +184,3 @@ const methodNotAllowed =
   (...allowed: string[]) =>
   () =>
     problemResponse({ kind: "method-not-allowed", allowed });
-
-/** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
-function respond<Answer extends CheckAnswer>({ deny }: DenyOption, answer: Answer | Failure) {
-  if (isFailure(answer)) return problemResponse(answer);
-  if (deny === undefined || answer.allowed) return jsonResponse(answer, 200);
-  return jsonResponse(answer, deny, answer.headers);
-}
-
-/** Replaces Hono's `c.json`, which takes three times as long to set headers. */
-function jsonResponse<Answer extends object, Status extends 200 | 403 | 429>(
-  answer: Answer,
-  status: Status,
-  headers: Readonly<Record<string, string>> = {},
-): Response & TypedResponse<Answer, Status, "json"> {
-  const response = Response.json(answer, { status, headers: { ...noStore, ...headers } });
-  // The added type exists only for typed clients; the value is a plain Response.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return response as Response & TypedResponse<Answer, Status, "json">;
-}
