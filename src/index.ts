@@ -26,7 +26,7 @@ function appOf(env: Env): App {
 
 export default {
   fetch(request, env, ctx) {
-    return appOf(env).routes.fetch(request, env, ctx);
+    return appOf(env).fetch(request, env, ctx);
   },
 } satisfies ExportedHandler<Env>;
 

@@ -1,6 +1,7 @@
 /** The attributes of a request that policies match, and that keys are made of. */
 import { parse } from "hono/utils/cookie";
 import type { RequestAttributes } from "../policies/request-attributes.ts";
+import { RequestTarget } from "../policies/request-target.ts";
 
 const urls = new WeakMap<Request, URL | null>();
 
@@ -14,13 +15,17 @@ export function urlOf(request: Request): URL | null {
 }
 
 /** @throws TypeError when the URL is invalid, which `rejectMalformedUrl` prevents */
-export const validUrlOf = (request: Request): URL => urlOf(request) ?? new URL(request.url);
+export const targetOf = (request: Request): RequestTarget =>
+  RequestTarget.plain(request.url) ?? RequestTarget.of(urlOf(request) ?? new URL(request.url));
 
-export function attributesOf(request: Request): RequestAttributes {
+export function attributesOf(
+  request: Request,
+  target: RequestTarget = targetOf(request),
+): RequestAttributes {
   const { method, headers } = request;
   return {
     method,
-    url: validUrlOf(request),
+    target,
     headers,
     cf: (name) => (request.cf === undefined ? undefined : Reflect.get(request.cf, name)),
     cookies: (name) => cookiesOf(headers.get("Cookie") ?? "", name),

@@ -2,7 +2,7 @@
 import type { Context, Next } from "hono";
 import { normalizedPath } from "../config/index.ts";
 import { problemResponse } from "./wire/problems.ts";
-import { allowedMethods } from "./proxy/forward.ts";
+import { optionsAnswer } from "./proxy/forward.ts";
 import { urlOf } from "./attributes.ts";
 
 /** Normalised like `CHECK_PATH`, so that another spelling of it cannot reach the origin; `/` without a valid URL. */
@@ -18,8 +18,7 @@ const isServerWideOptions = ({ method, url }: Request): boolean =>
 
 /** Answers 400 when the URL has no valid host: a client may send any `Host` (RFC 9112, section 3.2). */
 export async function rejectMalformedUrl(c: Context, next: Next): Promise<Response | undefined> {
-  if (isServerWideOptions(c.req.raw))
-    return c.body(null, 204, { Allow: allowedMethods.join(", ") });
+  if (isServerWideOptions(c.req.raw)) return optionsAnswer();
   const url = urlOf(c.req.raw);
   if (url === null || !hostName.test(url.hostname))
     return problemResponse({ kind: "url-malformed" });

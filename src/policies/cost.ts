@@ -42,7 +42,9 @@ function writtenCosts(
   attributes: RequestAttributes,
 ): string[] {
   const texts =
-    from === "header" ? membersOf(attributes.headers, name) : parameterValues(attributes.url, name);
+    from === "header"
+      ? membersOf(attributes.headers, name)
+      : parameterValues(attributes.target.url, name);
   return texts.filter((text) => text !== "");
 }
 

@@ -2,7 +2,7 @@
 import { type KeyPart, parsePath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
 import { addressKey, visitorKey, visitorOf, withoutPort } from "./address.ts";
 import { parameterValues } from "./query-parameters.ts";
-import { type Claims, pathOf, type RequestAttributes } from "./request-attributes.ts";
+import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** The value of one part; null when it is missing. All requests without the part share that value. */
 export type KeyValue = string | null;
@@ -37,15 +37,15 @@ export function keyPartValue(
     case "cookie":
       return onlyValue(attributes.cookies(part.name));
     case "query":
-      return queryValue(attributes.url, part.name);
+      return queryValue(attributes.target.url, part.name);
     case "jwt":
       return Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null;
     case "path":
-      return pathKey(pathOf(attributes), match.path);
+      return pathKey(attributes.target.path, match.path);
     case "method":
       return attributes.method.toUpperCase();
     case "host":
-      return normalizedHost(attributes.url.hostname);
+      return normalizedHost(attributes.target.hostname);
     case "country":
     case "continent":
     case "asn":

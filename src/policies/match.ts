@@ -1,7 +1,7 @@
 /** Finds the policies that match a request. */
 import { type Match, normalizedHost, type Policy } from "../config/index.ts";
 import { membersOf } from "./header-lists.ts";
-import { pathOf, type RequestAttributes } from "./request-attributes.ts";
+import type { RequestAttributes } from "./request-attributes.ts";
 
 /** In the order of the configuration. */
 export const matchingPolicies = (
@@ -14,11 +14,11 @@ const matches = (match: Match, attributes: RequestAttributes): boolean =>
   (match.headers === null || matchesHeaders(match.headers, attributes.headers));
 
 function matchesTarget(match: Match, attributes: RequestAttributes): boolean {
-  const { method, url } = attributes;
+  const { method, target } = attributes;
   return (
     (match.methods === null || matchesMethod(match.methods, method.toUpperCase())) &&
-    (match.host === null || match.host.test(normalizedHost(url.hostname))) &&
-    (match.path === null || matchesPath(match.path, match.pathMatching, attributes))
+    (match.host === null || match.host.test(normalizedHost(target.hostname))) &&
+    (match.path === null || matchesPath(match.path, match.pathMatching, target))
   );
 }
 
@@ -57,11 +57,8 @@ export function announcedPolicies(
 const matchesPath = (
   pattern: NonNullable<Match["path"]>,
   matching: Match["pathMatching"],
-  attributes: RequestAttributes,
-): boolean =>
-  matching === "exact"
-    ? pattern.matchesExactly(pathOf(attributes))
-    : pattern.matches(pathOf(attributes));
+  { path }: RequestAttributes["target"],
+): boolean => (matching === "exact" ? pattern.matchesExactly(path) : pattern.matches(path));
 
 /** A policy for GET also matches HEAD: otherwise a client could evade it with HEAD requests. */
 function matchesMethod(methods: ReadonlySet<string>, method: string): boolean {

@@ -192,7 +192,7 @@ function textsOf(
     return [request.headers.get(part.name) ?? "", ...membersOf(request.headers, part.name)];
   }
   if (part.kind === "cookie") return [...request.cookies(part.name)];
-  if (part.kind === "query") return parameterValues(request.url, part.name);
+  if (part.kind === "query") return parameterValues(request.target.url, part.name);
   const value = keyPartValue(part, policy, request, claims);
   return value === null ? [] : [value];
 }

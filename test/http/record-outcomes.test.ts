@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { KeySealer } from "../../src/control/client/key-sealer.ts";
 import type { PolicyCounts } from "../../src/control/protocol.ts";
-import { attributesOf } from "../../src/http/attributes.ts";
+import { attributesOf, targetOf } from "../../src/http/attributes.ts";
 import {
   decideBatch,
   decideCheck,
@@ -77,7 +77,8 @@ class Site {
   async forward(): Promise<number> {
     const failed = (): void => this.runtime.statistics?.originFailed();
     const forward = forwardTo(this.#config, async () => "headgate", failed);
-    return (await forward(new Request("https://site.example/"))).status;
+    const request = new Request("https://site.example/");
+    return (await forward(request, targetOf(request), undefined)).status;
   }
 
   async setKeyRule(rule: KeyRule, address = "192.0.2.1"): Promise<void> {

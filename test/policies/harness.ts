@@ -3,6 +3,7 @@ import { type KeyPart, parseConfig, type Policy } from "../../src/config/index.t
 import { attributesOf } from "../../src/http/attributes.ts";
 import { matchingPolicies } from "../../src/policies/match.ts";
 import type { RequestAttributes } from "../../src/policies/request-attributes.ts";
+import { RequestTarget } from "../../src/policies/request-target.ts";
 
 /** With a verification key, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
@@ -32,7 +33,7 @@ export function requestTo(
   const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
   const request = Object.assign(new Request("https://h.example", { headers }), { cf });
   // A Request would change some methods to upper case, and reject URLs with credentials.
-  return { ...attributesOf(request), url, method };
+  return { ...attributesOf(request), target: RequestTarget.of(url), method };
 }
 
 /** Whether a policy with this `match` applies to a request for a path or URL. */

@@ -5,6 +5,7 @@
 import { withoutPort } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
+import { RequestTarget } from "../../policies/request-target.ts";
 import { type Authorized, tokenField } from "./auth.ts";
 import type { FieldError, FieldsInvalid } from "../wire/problems.ts";
 import { attributesOf } from "../attributes.ts";
@@ -48,8 +49,7 @@ export function forwardedRequest(
   return {
     ...attributesOf(new Request(call.url, { headers })),
     // Not resolved against a base URL, which would read a path that begins with two slashes as a host.
-    url: new URL(`${scheme}://${authority}${uri}`),
-    unparsedPath: uri.split(/[?#]/, 1)[0] ?? uri,
+    target: RequestTarget.of(new URL(`${scheme}://${authority}${uri}`), uri.split(/[?#]/, 1)[0]),
     method: forwardedMethod,
   };
 }

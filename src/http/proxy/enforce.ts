@@ -1,5 +1,5 @@
 /** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
-import type { Context, Handler } from "hono";
+import type { Context } from "hono";
 import type { Policy } from "../../config/index.ts";
 import { type Attempt, decideByNewestRules } from "../../limiter/client/attempt.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
@@ -8,7 +8,6 @@ import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
-import { attributesOf } from "../attributes.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";
@@ -25,25 +24,8 @@ import {
   reportDryRunDenials,
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
-import { InFlight, reservationTtlMs } from "./in-flight.ts";
+import { InFlight } from "./in-flight.ts";
 import { isPreflight, resolveAnnounced } from "./preflights.ts";
-
-/** Enforces all policies that apply to a request. A denial is answered before the request's body is read. */
-export function enforce(runtime: Runtime, forward: Forward): Handler {
-  return async function enforced(c) {
-    const attributes = attributesOf(c.req.raw);
-    const waitUntil = waitUntilFrom(c);
-    runtime.control?.touch(waitUntil);
-    return enforcePolicies(c.req.raw, () => applicablePolicies(runtime, attributes), {
-      runtime,
-      attributes,
-      tenant: null,
-      reservationTtlMs,
-      forward,
-      waitUntil,
-    });
-  };
-}
 
 /** Keeps the Worker running for work that outlasts the response. */
 export const waitUntilFrom =

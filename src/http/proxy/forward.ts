@@ -1,32 +1,30 @@
 /** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change. */
-import type { MiddlewareHandler } from "hono";
 import type { Config, Origin } from "../../config/index.ts";
 import { Cooldown } from "../../limiter/client/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";
+import type { RequestTarget } from "../../policies/request-target.ts";
 import { addForwardingFields, forwardsLeft, hasLooped, removeHopByHop } from "./gateway-fields.ts";
 import { problemResponse } from "../wire/problems.ts";
-import { validUrlOf, urlOf } from "../attributes.ts";
 
 const secretField = "X-Headgate-Secret";
 
 /** The value of `Allow`. Methods that are not listed are forwarded too, except TRACE and CONNECT. */
 export const allowedMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** Rejects, before any policy is charged, requests that cannot be forwarded. */
-export function rejectUnforwardable(
-  config: Config,
+/** The answer to a request that cannot be forwarded, before any policy is charged; null for other requests. */
+export function unforwardableAnswer(
+  { origin }: Config,
   pseudonym: () => Promise<string>,
-): MiddlewareHandler {
+): (request: Request, target: RequestTarget) => Promise<Response | null> {
   const reportLoop = loopReporter();
-  return async function unforwardableRejected(c, next) {
-    const { origin } = config;
-    const { method, headers } = c.req.raw;
+  return async function rejection(request, { host }) {
+    const { method, headers } = request;
     if (!isForwardable(method)) {
       return problemResponse({ kind: "method-not-allowed", allowed: allowedMethods });
     }
     if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
     // A fetch of the Worker's own host would reach the Worker again. Only `ORIGIN = "route"` reaches the zone's origin.
-    if (origin.kind === "url" && origin.url.host === urlOf(c.req.raw)?.host) {
+    if (origin.kind === "url" && origin.url.host === host) {
       reportLoop("origin-is-self");
       return problemResponse({ kind: "origin-is-self" });
     }
@@ -34,12 +32,14 @@ export function rejectUnforwardable(
       reportLoop("via");
       return problemResponse({ kind: "loop" });
     }
-    if (forwardsLeft(c.req.raw) === 0) {
-      return c.body(null, 204, { Allow: allowedMethods.join(", ") });
-    }
-    return next();
+    if (forwardsLeft(request) === 0) return optionsAnswer();
+    return null;
   };
 }
+
+/** The answer of this gateway itself to an OPTIONS request. */
+export const optionsAnswer = (): Response =>
+  new Response(null, { status: 204, headers: { Allow: allowedMethods.join(", ") } });
 
 const loopReportIntervalMs = 60_000;
 
@@ -66,9 +66,13 @@ export function forwardTo(
   config: Config,
   pseudonym: () => Promise<string>,
   originFailed: () => void = () => undefined,
-): Forward {
-  return async function forwarded(received, clientGone) {
-    const request = originRequest(config, received, await pseudonym());
+): (
+  received: Request,
+  target: RequestTarget,
+  clientGone: AbortSignal | undefined,
+) => Promise<Response> {
+  return async function forwarded(received, target, clientGone) {
+    const request = originRequest(config, received, target, await pseudonym());
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), config.originTimeoutMs);
     try {
@@ -102,15 +106,19 @@ export function forwardTo(
   };
 }
 
-function originRequest(config: Config, received: Request, pseudonym: string): Request {
-  const url = validUrlOf(received);
-  const copy = new Request(originUrl(config.origin, url), received);
+function originRequest(
+  config: Config,
+  received: Request,
+  target: RequestTarget,
+  pseudonym: string,
+): Request {
+  const copy = new Request(originUrl(config.origin, target), received);
   // Requests from the edge have `redirect: "manual"`; those from a service binding may follow redirects.
   const request = copy.redirect === "manual" ? copy : new Request(copy, { redirect: "manual" });
   const { headers } = request;
   const isUpgrade = isWebSocketUpgrade(received);
   removeHopByHop(headers);
-  addForwardingFields(headers, received, url, pseudonym);
+  addForwardingFields(headers, received, target, pseudonym);
   const forwards = forwardsLeft(received);
   if (forwards !== null) headers.set("Max-Forwards", String(forwards - 1));
   if (isUpgrade) headers.set("Upgrade", "websocket");
@@ -127,9 +135,10 @@ const isWebSocketUpgrade = ({ method, body, headers }: Request): boolean =>
   method === "GET" && body === null && headers.get("Upgrade")?.toLowerCase() === "websocket";
 
 /** The URL parser has resolved dot segments; path and query are otherwise unchanged. */
-function originUrl(origin: Origin, received: URL): URL {
-  if (origin.kind !== "url") return received;
-  const url = new URL(received);
+function originUrl(origin: Origin, { plainPathAndQuery, text }: RequestTarget): string | URL {
+  if (origin.kind !== "url") return text;
+  if (plainPathAndQuery !== null) return origin.url.origin + plainPathAndQuery;
+  const url = new URL(text);
   url.protocol = origin.url.protocol;
   url.host = origin.url.host;
   // Setting `host` without a port keeps the previous port.

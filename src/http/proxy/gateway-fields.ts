@@ -1,6 +1,7 @@
 /** The header fields that a gateway removes and adds (RFC 9110, section 7.6), after the request's key is resolved. */
 import { visitorOf } from "../../policies/address.ts";
 import { membersOf } from "../../policies/header-lists.ts";
+import type { RequestTarget } from "../../policies/request-target.ts";
 
 /** Removed even when `Connection` does not name them. */
 export const hopByHop: readonly string[] = [
@@ -35,7 +36,7 @@ export const hasLooped = (headers: Headers, pseudonym: string): boolean =>
 export function addForwardingFields(
   headers: Headers,
   received: Request,
-  { protocol, host }: URL,
+  { protocol, host }: Pick<RequestTarget, "protocol" | "host">,
   pseudonym: string,
 ): void {
   const proto = protocol.slice(0, -1);

@@ -1,5 +1,4 @@
 /** The marks of responses: `Proxy-Status` (RFC 9209) on Headgate's own, and CORS fields that let scripts read them. */
-import type { MiddlewareHandler } from "hono";
 import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../../config/index.ts";
 import { membersOf } from "../../policies/header-lists.ts";
@@ -18,16 +17,15 @@ const legacyFieldNames = (headers: Headers): string[] =>
 export function proxyStatusAndCors(
   origins: AllowedOrigins,
   pseudonym: () => Promise<string>,
-): MiddlewareHandler {
-  return async function marked(c, next) {
-    await next();
-    const { res } = c;
-    const proxyError = proxyErrorOf(res);
-    if (proxyError === null) exposeRateLimitFields(res.headers);
+): (response: Response, request: Request) => Promise<void> {
+  return async function mark(response, request) {
+    const { headers } = response;
+    const proxyError = proxyErrorOf(response);
+    if (proxyError === null) exposeRateLimitFields(headers);
     else {
       const error = new Map([["error", new Token(proxyError)]]);
-      res.headers.set("Proxy-Status", serializeList([[new Token(await pseudonym()), error]]));
-      allowOrigin(res.headers, c.req.header("Origin"), origins);
+      headers.set("Proxy-Status", serializeList([[new Token(await pseudonym()), error]]));
+      allowOrigin(headers, request.headers.get("Origin"), origins);
     }
   };
 }
@@ -50,10 +48,10 @@ function exposeRateLimitFields(headers: Headers): void {
   headers.set("Access-Control-Expose-Headers", fields.join(", "));
 }
 
-function allowOrigin(headers: Headers, origin: string | undefined, origins: AllowedOrigins): void {
+function allowOrigin(headers: Headers, origin: string | null, origins: AllowedOrigins): void {
   if (origins.kind === "none") return;
   if (origins.kind === "list") headers.append("Vary", "Origin");
-  if (origin === undefined) return;
+  if (origin === null) return;
   if (origins.kind === "list" && !origins.origins.has(origin)) return;
   headers.set("Access-Control-Allow-Origin", origins.kind === "any" ? "*" : origin);
   if (origins.kind === "list") headers.set("Access-Control-Allow-Credentials", "true");

@@ -1,0 +1,47 @@
+/** The proxy: enforces the policies that apply to a request, and forwards it to the origin. */
+import type { Config } from "../../config/index.ts";
+import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import type { RequestTarget } from "../../policies/request-target.ts";
+import { attributesOf, targetOf } from "../attributes.ts";
+import { answerInternalError, type Runtime } from "../runtime.ts";
+import { applicablePolicies, enforcePolicies } from "./enforce.ts";
+import { forwardTo, unforwardableAnswer } from "./forward.ts";
+import { reservationTtlMs } from "./in-flight.ts";
+import { proxyStatusAndCors } from "./response-marks.ts";
+
+/** @param target of the request, if it is known */
+export type Proxy = (
+  request: Request,
+  waitUntil: WaitUntil,
+  target?: RequestTarget,
+) => Promise<Response>;
+
+export function createProxy(config: Config, runtime: Runtime): Proxy {
+  const { pseudonym } = runtime;
+  const rejection = unforwardableAnswer(config, pseudonym);
+  const forward = forwardTo(config, pseudonym, () => runtime.statistics?.originFailed());
+  const mark = proxyStatusAndCors(config.corsOrigins, pseudonym);
+  const answer = async (
+    request: Request,
+    waitUntil: WaitUntil,
+    target: RequestTarget,
+  ): Promise<Response> => {
+    const rejected = await rejection(request, target);
+    if (rejected !== null) return rejected;
+    const attributes = attributesOf(request, target);
+    runtime.control?.touch(waitUntil);
+    return enforcePolicies(request, () => applicablePolicies(runtime, attributes), {
+      runtime,
+      attributes,
+      tenant: null,
+      reservationTtlMs,
+      forward: (received, clientGone) => forward(received, target, clientGone),
+      waitUntil,
+    });
+  };
+  return async function proxy(request, waitUntil, target = targetOf(request)) {
+    const response = await answer(request, waitUntil, target).catch(answerInternalError);
+    await mark(response, request);
+    return response;
+  };
+}

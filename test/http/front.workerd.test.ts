@@ -1,0 +1,130 @@
+/** Plain requests take a shorter way than Hono's routes, with the same answers. */
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import { type App, createApp } from "../../src/app.ts";
+import { LimiterClient } from "../../src/limiter/client/client.ts";
+
+function appOf(variables: Record<string, unknown>): App {
+  const own = {
+    ...env,
+    ORIGIN: "https://origin.example",
+    CHECK_TOKENS: "the-tests-token",
+    KEY_SECRET: crypto.randomUUID(),
+    ...variables,
+  };
+  return createApp(own);
+}
+
+interface Init extends Omit<RequestInit, "headers"> {
+  readonly headers?: Record<string, string>;
+}
+
+/** The status, fields and body of an answer. Each app has its own name in `Via` and `Proxy-Status`. */
+async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<object> {
+  const ctx = createExecutionContext();
+  const headers = { "CF-Connecting-IP": "203.0.113.7", ...init.headers };
+  const request = new Request(url, { redirect: "manual", ...init, headers });
+  const response = await fetch(request, env, ctx);
+  const { status, statusText, headers: fields } = response;
+  const body = await response.text();
+  await waitOnExecutionContext(ctx);
+  const text = JSON.stringify({ status, statusText, fields: [...fields], body });
+  return JSON.parse(text.replace(/headgate-[\w-]{8}/g, "headgate-x")) as object;
+}
+
+const requests: readonly (readonly [string, Init?])[] = [
+  ["/"],
+  ["/plain/path?q=1&r=a%20b"],
+  ["/plain/path/"],
+  ["/a%2Fb"],
+  ["//two"],
+  ["/a/../b"],
+  ["/.hidden"],
+  ["/a;b=c"],
+  ["/", { method: "HEAD" }],
+  ["/check", { method: "HEAD" }],
+  ["/checkout"],
+  ["/check/"],
+  ["/check/unknown"],
+  ["/check/health"],
+  ["//check"],
+  ["/%63heck"],
+  ["/check?policy=tight&key=k"],
+  ["/_headgate"],
+  ["/_headgate/"],
+  ["/_headgate/api/nothing"],
+  ["/_headgates"],
+  ["https://admin.example/"],
+  ["https://admin.example:8443/a"],
+  ["https://headgate.example:8443/a"],
+  ["http://203.0.113.9/a"],
+  ["https://origin.example/loop"],
+  ["/", { method: "OPTIONS" }],
+  ["/", { method: "OPTIONS", headers: { "Max-Forwards": "0" } }],
+  ["/", { method: "OPTIONS", headers: { "Max-Forwards": "3" } }],
+  [
+    "/",
+    {
+      method: "OPTIONS",
+      headers: { Origin: "https://site.example", "Access-Control-Request-Method": "PUT" },
+    },
+  ],
+  ["/", { method: "PUT", body: "a body" }],
+  ["/upload", { method: "POST", body: "a body" }],
+  ["/cookies"],
+  ["/hops", { headers: { Connection: "X-Named", "X-Named": "1", "X-Kept": "2" } }],
+  ["/refusing"],
+  ["/redirect"],
+  ["/not-modified"],
+  ["/unreachable"],
+  ["/answer?status=500"],
+  ["/answer?status=200&Access-Control-Allow-Origin=*"],
+  ["/tight", { headers: { Origin: "https://site.example" } }],
+  ["/tight", { headers: { Origin: "https://site.example" } }],
+  ["/TIGHT/"],
+  ["/tight?q=1", { method: "POST", body: "a body" }],
+];
+
+it("requests in plain form get the same answers as through Hono's routes", async () => {
+  const silent = (["log", "warn", "error"] as const).map((level) =>
+    vi.spyOn(console, level).mockReturnValue(undefined),
+  );
+  const variables = {
+    CORS_ORIGINS: ["https://site.example"],
+    ADMIN_HOST: "admin.example",
+    ADMIN_TOKENS: JSON.stringify([{ name: "admin", token: "a".repeat(32), may: ["write"] }]),
+    POLICIES: [
+      { name: "all", limits: "1000/minute", strategy: "fixed-window" },
+      { name: "tight", match: { path: "/tight" }, limits: "1/minute", strategy: "fixed-window" },
+    ],
+  };
+  const [straight, routed] = [appOf(variables), appOf(variables)];
+  for (const [target, init = {}] of requests) {
+    const url = target.startsWith("https:") ? target : `https://headgate.example${target}`;
+    // One after the other, since each spends from the same limits.
+    // oxlint-disable-next-line no-await-in-loop
+    const answer = await answerOf(straight.fetch, url, init);
+    // oxlint-disable-next-line no-await-in-loop
+    const expected = await answerOf((...call) => routed.routes.fetch(...call), url, init);
+    expect(answer, `${init.method ?? "GET"} ${target}`).toEqual(expected);
+  }
+  for (const spy of silent) spy.mockRestore();
+});
+
+it("an error in the proxy is answered with an internal error on both ways", async () => {
+  const reported = vi.spyOn(console, "error").mockReturnValue(undefined);
+  const broken = vi.spyOn(LimiterClient.prototype, "admit").mockImplementation(() => {
+    throw new Error("broken");
+  });
+  const app = appOf({ LIMITS: "10/minute", CORS_ORIGINS: "*" });
+  const request = [
+    "https://headgate.example/a",
+    { headers: { Origin: "https://a.example" } },
+  ] as const;
+  const answer = await answerOf(app.fetch, ...request);
+  expect(answer).toMatchObject({ status: 500 });
+  expect(answer).toEqual(await answerOf((...call) => app.routes.fetch(...call), ...request));
+  broken.mockRestore();
+  reported.mockRestore();
+});
