@@ -5,6 +5,7 @@ import { type Config, deploymentProblems, parseConfig } from "./config/index.ts"
 import { isOnHost } from "./http/admin/authenticate.ts";
 import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
 import { adminRoutes } from "./http/admin/routes.ts";
+import { type Check, createCheck } from "./http/check/post-check.ts";
 import { checkRoutes } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
@@ -18,6 +19,7 @@ import {
   type Runtime,
 } from "./http/runtime.ts";
 import { problemResponse } from "./http/wire/problems.ts";
+import type { WaitUntil } from "./limiter/client/object-caller.ts";
 import { RequestTarget } from "./policies/request-target.ts";
 
 export type { CheckRoutes } from "./http/check/routes.ts";
@@ -46,7 +48,7 @@ export function createApp(env: Env): App {
     const proxy = createProxy(config, runtime);
     const routed = routes(config, runtime, { env, proxy });
     return {
-      fetch: front(config, routed, proxy),
+      fetch: front(config, { routed, check: createCheck(runtime), proxy }),
       routes: routed,
       service: createService(runtime),
     };
@@ -63,20 +65,23 @@ export function createApp(env: Env): App {
 }
 
 /**
- * Passes requests in plain form straight to the functions that the routes call too. Hono answers HEAD with the headers of
- * GET.
+ * Passes most requests straight to the functions that the routes call too. Hono answers all others, such as HEAD requests
+ * and URLs that have to be normalized first.
  */
-function front({ checkPath, admin }: Config, routed: Hono, proxy: Proxy): App["fetch"] {
+function front(
+  { checkPath, admin }: Config,
+  { routed, check, proxy }: { readonly routed: Hono; readonly check: Check; readonly proxy: Proxy },
+): App["fetch"] {
   const paths = admin === null ? [checkPath] : [checkPath, admin.path];
   return (request, env, ctx) => {
     const target = request.method === "HEAD" ? null : RequestTarget.plain(request.url);
+    if (target === null) return routed.fetch(request, env, ctx);
+    const waitUntil: WaitUntil = (work) => ctx.waitUntil(work);
+    const { received } = target.path;
+    if (received === checkPath && request.method === "POST") return check(request, waitUntil);
     const isProxied =
-      target !== null &&
-      !paths.some((path) => isAtOrBelow(path, target.path.received)) &&
-      target.hostname !== admin?.host;
-    return isProxied
-      ? proxy(request, (work) => ctx.waitUntil(work), target).catch(answerInternalError)
-      : routed.fetch(request, env, ctx);
+      !paths.some((path) => isAtOrBelow(path, received)) && target.hostname !== admin?.host;
+    return isProxied ? proxy(request, waitUntil, target) : routed.fetch(request, env, ctx);
   };
 }
 

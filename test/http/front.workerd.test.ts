@@ -33,6 +33,17 @@ async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<o
   return JSON.parse(text.replace(/headgate-[\w-]{8}/g, "headgate-x")) as object;
 }
 
+/** A call of `/check`, with the tests' token. */
+const checkWith = (body: unknown, headers: Record<string, string> = {}): Init => ({
+  method: "POST",
+  headers: {
+    Authorization: "Bearer the-tests-token",
+    "Content-Type": "application/json",
+    ...headers,
+  },
+  body: JSON.stringify(body),
+});
+
 const requests: readonly (readonly [string, Init?])[] = [
   ["/"],
   ["/plain/path?q=1&r=a%20b"],
@@ -51,6 +62,15 @@ const requests: readonly (readonly [string, Init?])[] = [
   ["//check"],
   ["/%63heck"],
   ["/check?policy=tight&key=k"],
+  ["/check", checkWith({ policy: "tight", key: "k" })],
+  ["/check?deny=429", checkWith({ policy: "tight", key: "k" })],
+  ["/check/", checkWith({ policy: "tight", key: "k" })],
+  ["/%63heck", checkWith({ policy: "tight", key: "k" })],
+  ["/check", checkWith({ policy: "none", key: 1, other: 2 })],
+  ["/check", checkWith({ policy: "tight", key: "k" }, { Authorization: "Bearer other" })],
+  ["/check", checkWith({ policy: "tight", key: "k" }, { "Content-Type": "text/plain" })],
+  ["/check?unknown=1", checkWith({ policy: "tight", key: "k" })],
+  ["/check", { method: "PUT", body: "{}" }],
   ["/_headgate"],
   ["/_headgate/"],
   ["/_headgate/api/nothing"],

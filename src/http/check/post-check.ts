@@ -14,10 +14,10 @@ import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
 /** The largest body of a request about one check. */
 export const limitBytes = 16 * 1024;
 
-/** @returns a function that answers any `POST /check`, and never rejects */
-export function createCheck(
-  runtime: Runtime,
-): (request: Request, waitUntil: WaitUntil) => Promise<Response> {
+/** Answers any `POST /check`, and never rejects. */
+export type Check = (request: Request, waitUntil: WaitUntil) => Promise<Response>;
+
+export function createCheck(runtime: Runtime): Check {
   const authorize = authorizer(runtime);
   return async function check(request, waitUntil) {
     try {

@@ -9,7 +9,10 @@ import { forwardTo, unforwardableAnswer } from "./forward.ts";
 import { reservationTtlMs } from "./in-flight.ts";
 import { proxyStatusAndCors } from "./response-marks.ts";
 
-/** @param target of the request, if it is known */
+/**
+ * Answers any request that is not for the limiter itself, and never rejects.
+ * @param target of the request, if it is known
+ */
 export type Proxy = (
   request: Request,
   waitUntil: WaitUntil,
@@ -40,8 +43,12 @@ export function createProxy(config: Config, runtime: Runtime): Proxy {
     });
   };
   return async function proxy(request, waitUntil, target = targetOf(request)) {
-    const response = await answer(request, waitUntil, target).catch(answerInternalError);
-    await mark(response, request);
-    return response;
+    try {
+      const response = await answer(request, waitUntil, target).catch(answerInternalError);
+      await mark(response, request);
+      return response;
+    } catch (error) {
+      return answerInternalError(error);
+    }
   };
 }
