@@ -35,6 +35,14 @@ export class BoundedMap<Value> {
     return this.#isFull ? this.#dropOldest(key) : nothing;
   }
 
+  /** Makes a value the latest, as if it were set again, without measuring it. */
+  refresh(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+  }
+
   get #isFull(): boolean {
     const isTooLarge = this.#budget !== null && this.#sizeBytes > this.#budget.mostBytes;
     return isTooLarge || this.#entries.size > this.#mostEntries;

@@ -93,10 +93,14 @@ export class Admission {
     return this.#open.find(({ address }) => address !== null)?.address ?? null;
   }
 
-  /** Adds a spend. After `giveBack` or `settle`, a late spend is ended in the same way. */
-  async add(spend: OpenSpend): Promise<void> {
-    if (this.#end === null) this.#open.push(spend);
-    else await this.#end(spend);
+  /**
+   * Adds a spend. After `giveBack` or `settle`, a late spend is ended in the same way.
+   * @returns no promise while nothing is ended
+   */
+  add(spend: OpenSpend): Promise<unknown> | null {
+    if (this.#end !== null) return this.#end(spend);
+    this.#open.push(spend);
+    return null;
   }
 
   /** Ends the provisional time of all spends: the request is admitted. */

@@ -43,6 +43,7 @@ export class Bans {
 
   /** The refusal by cached bans, without a call of an object; null when no cached ban applies. */
   cached(spends: readonly Spend[]): Refusal | null {
+    if (spends.length === 0) return null;
     return this.#refusalOf(
       spends,
       spends.map((spend) => this.#recall(spend)),
@@ -52,9 +53,16 @@ export class Bans {
   /**
    * The refusal by bans and by rules that block a key, which looks at each key's object. `onError = "closed"` refuses when
    * the object does not answer.
-   * @returns null when no key is banned or blocked
+   * @returns null when no key is banned or blocked; no promise without spends
    */
-  async find(spends: readonly Spend[], attempt: Attempt | null = null): Promise<Refusal | null> {
+  find(
+    spends: readonly Spend[],
+    attempt: Attempt | null = null,
+  ): Promise<Refusal | null> | null {
+    return spends.length === 0 ? null : this.#find(spends, attempt);
+  }
+
+  async #find(spends: readonly Spend[], attempt: Attempt | null): Promise<Refusal | null> {
     const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, attempt)));
     return this.#refusalOf(spends, outcomes);
   }

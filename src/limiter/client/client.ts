@@ -282,7 +282,10 @@ export class LimiterClient {
     const [outcome] = admission.outcomes;
     if (outcome === undefined) throw new TypeError("the object's reply has no decision");
     // Without an id nothing can be settled later: settle at the reserved cost, which frees the slots.
-    if (address === null && !isRefused) waitUntil(admission.settle(({ cost }) => cost));
+    if (address === null && !isRefused) {
+      const settling = admission.settle(({ cost }) => cost);
+      if (admission.hasSpends) waitUntil(settling);
+    }
     return { outcome, address, fullForMs };
   }
 

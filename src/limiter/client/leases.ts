@@ -232,8 +232,12 @@ export class Leases {
     if (first === undefined) throw new RangeError("a group has at least one spend");
     const leases = this.#byKey.get(first.partitionKey) ?? [];
     const known = leases.find(({ policies }) => chargesPolicies(group, policies));
+    if (known !== undefined && known === leases[0]) {
+      this.#byKey.refresh(first.partitionKey);
+      return known;
+    }
     const lease = known ?? new Lease(group, first, this.#clock.now());
-    const used = lease === leases[0] ? leases : [lease, ...leases.filter((each) => each !== lease)];
+    const used = [lease, ...leases.filter((each) => each !== lease)];
     const kept = used.slice(0, maximumLeasesPerKey);
     const evicted = this.#byKey.set(first.partitionKey, kept).flat();
     for (const each of [...used.slice(maximumLeasesPerKey), ...evicted]) {

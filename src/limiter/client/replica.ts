@@ -102,10 +102,14 @@ export class Replica {
 
   /** The shortest `syncEvery` of the policies, in milliseconds. */
   get syncEveryMs(): number {
-    const intervals = this.policies.map(({ consistency }) =>
-      consistency.kind === "eventual" ? consistency.syncEveryMs : Number.MAX_SAFE_INTEGER,
-    );
-    return Math.min(...intervals);
+    let shortestMs = Number.MAX_SAFE_INTEGER;
+    for (const { policy } of this.#byPolicy.values()) {
+      const { consistency } = policy;
+      if (consistency.kind === "eventual") {
+        shortestMs = Math.min(shortestMs, consistency.syncEveryMs);
+      }
+    }
+    return shortestMs;
   }
 
   get sizeBytes(): number {

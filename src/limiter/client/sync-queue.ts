@@ -190,7 +190,12 @@ export class SyncQueue {
 
   #queueOf(location: ObjectLocation): ObjectQueue {
     const id = objectId(location);
-    const queue = this.#byObject.get(id) ?? {
+    const known = this.#byObject.get(id);
+    if (known !== undefined) {
+      this.#byObject.refresh(id);
+      return known;
+    }
+    const queue = {
       location,
       replicas: new Set<Replica>(),
       scheduled: null,
