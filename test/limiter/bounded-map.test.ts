@@ -12,3 +12,17 @@ it("a map with a budget of bytes drops the oldest entries, and keeps the latest 
   expect(map.set("d", 500)).toEqual([50, 20]);
   expect([map.sizeBytes, map.size]).toEqual([500, 1]);
 });
+
+it("a refreshed value is dropped after all values that were set before, and is not measured again", () => {
+  const measured: number[] = [];
+  const bytesOf = (size: number): number => measured.push(size) && size;
+  const map = new BoundedMap<number>(2, { mostBytes: 100, bytesOf });
+  map.set("a", 40);
+  map.set("b", 41);
+  map.refresh("a");
+  map.refresh("unknown");
+  expect([map.size, map.sizeBytes]).toEqual([2, 81]);
+  expect(map.set("c", 1)).toEqual([41]);
+  expect([map.get("a"), map.get("b"), map.get("c")]).toEqual([40, undefined, 1]);
+  expect(measured).toEqual([40, 41, 1]);
+});

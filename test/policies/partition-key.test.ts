@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -84,7 +85,55 @@ describe("a partition key", () => {
   });
 });
 
+describe("the text of a partition key", () => {
+  /** The HMAC of the text that has always been its input. */
+  const hmacOf = (text: string): string =>
+    createHmac("sha256", secret).update(text).digest("base64url");
+
+  const piece = fc.constantFrom('"', "],[", "\\", "a", "\u0000", "\u2028", "ä", "\ud83d\ude00");
+  const text = fc.string({ unit: piece, maxLength: 4 });
+  const tenants = fc.option(text);
+  const names = ["ip", "path", "header:b", "header:a", "cookie:a", "query:B", "jwt:a", "global"];
+  const keys = fc
+    .shuffledSubarray(names, { minLength: 1, maxLength: 4 })
+    .chain((parts) => fc.tuple(fc.constant(parts), fc.tuple(...parts.map(() => fc.option(text)))));
+
+  it(
+    "the partition key of a policy is the HMAC of the JSON of its sorted parts, with the tenant if there is one",
+    forAll([keys, tenants], async ([partNames, values], tenant) => {
+      const named = partNames.map((name, index) => [name, values[index]] as const);
+      const key = named.toSorted(([a], [b]) => (a < b ? -1 : 1));
+      const partitions = new PartitionKeys(secret);
+      const partitionKey = await partitions.partitionKey(partsOf(partNames), values, tenant);
+      expect(partitionKey).toBe(hmacOf(JSON.stringify(tenant === null ? key : { tenant, key })));
+    }),
+  );
+
+  it("a part without a value has the text of a missing part", async () => {
+    expect(await partitionOf("ip, path", ["a"])).toBe(hmacOf('[["ip","a"],["path",null]]'));
+    expect(await partitionOf("ip", [])).toBe(hmacOf('[["ip",null]]'));
+  });
+});
+
 describe("the cache of partition keys", () => {
+  it("a cached partition key is returned without a promise, and any other with one", async () => {
+    const partitions = new PartitionKeys(secret);
+    const keysOf = (): (string | Promise<string>)[] => [
+      partitions.partitionKey(partsOf("ip"), ["a"]),
+      partitions.partitionKey(partsOf("ip"), ["a"], "acme"),
+      partitions.adhocPartitionKey(["a"]),
+      partitions.partitionKey(partsOf("path"), ["x".repeat(300)]),
+    ];
+    const valuesOf = (keys: (string | Promise<string>)[]): Promise<string[]> =>
+      Promise.all(keys.map(async (key) => key));
+    const first = keysOf();
+    expect(first.map((key) => key instanceof Promise)).toEqual([true, true, true, true]);
+    const values = await valuesOf(first);
+    const again = keysOf();
+    expect(again.map((key) => key instanceof Promise)).toEqual([false, false, false, true]);
+    expect(await valuesOf(again)).toEqual(values);
+  });
+
   const parts = partsOf("path");
 
   /** The number of HMACs that are computed for these values. */

@@ -55,10 +55,7 @@ export class Bans {
    * the object does not answer.
    * @returns null when no key is banned or blocked; no promise without spends
    */
-  find(
-    spends: readonly Spend[],
-    attempt: Attempt | null = null,
-  ): Promise<Refusal | null> | null {
+  find(spends: readonly Spend[], attempt: Attempt | null = null): Promise<Refusal | null> | null {
     return spends.length === 0 ? null : this.#find(spends, attempt);
   }
 

@@ -51,6 +51,11 @@ describe("a cached ban", () => {
     expect(state.looks).toEqual([0]);
   });
 
+  it("without spends there is no ban, and no promise of one", () => {
+    const { bans } = banning(60_000);
+    expect([bans.cached([]), bans.find([])]).toEqual([null, null]);
+  });
+
   it("a ban is not cached beyond its end", async () => {
     const { state, bans } = banning(300);
     const spend = spendOf(policyOf());

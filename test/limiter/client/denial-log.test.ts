@@ -1,7 +1,7 @@
 /** The log of denials under floods: its rate and its counts of omitted denials. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../../src/limiter/clock.ts";
-import { DenialLog } from "../../../src/limiter/client/denial-log.ts";
+import { DenialLog, type LoggedDenial } from "../../../src/limiter/client/denial-log.ts";
 
 const lines: { event: string; policy?: string; omitted?: number }[] = [];
 beforeEach(() => {
@@ -77,6 +77,14 @@ describe("the log of denials", () => {
       })),
     );
     expect([time.timers, time.waitUntil.mock.calls.length]).toEqual([0, 0]);
+  });
+
+  it("the entry of an omitted denial is not built", () => {
+    const time = new Time();
+    time.deny(10);
+    const denialOf = vi.fn<() => LoggedDenial>();
+    time.log.note(denialOf, time.waitUntil);
+    expect(denialOf).not.toHaveBeenCalled();
   });
 
   it("the log has at most ten lines in any second, however the denials are spread", async () => {
