@@ -11,26 +11,31 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const bench = (...options: string[]): Run =>
   runNpm(".", "run", "--silent", "bench", "--", "http", ...options);
 
-it("npm run bench -- http measures the selected contestants, checks the targets and draws a plot", async () => {
-  const names = ["noop", "check", "check-denied", "binding-denied"];
+it("npm run bench -- http measures the selected contestants and their floors, checks the goals and draws a plot", async () => {
   // autocannon is always installed, wrk is not.
   const load = ["--generator", "autocannon", "--connections", "4"];
+  const names = ["check-leased", "check-denied", "binding-denied"];
   const run = bench("--quick", "--only", names.join(","), "--out", folder, ...load);
   expect([await run.ended, run.output()]).toEqual([0, expect.stringContaining("Quick")]);
   const measured = JSON.parse(readFileSync(join(folder, "run.json"), "utf8")) as Measured;
-  expect(measured.figures.map(({ id }) => id)).toEqual(names);
-  for (const { perSecond, alone, loaded } of measured.figures) {
-    for (const { median } of [perSecond, alone.p50Ms, loaded.p99Ms]) {
-      expect(median).toBeGreaterThan(0);
-    }
+  expect(measured.figures.map(({ id }) => id)).toEqual(["plain-json", "noop", ...names]);
+  for (const { perSecond, loaded } of measured.figures) {
+    for (const value of [perSecond.median, loaded.p99Ms]) expect(value).toBeGreaterThan(0);
   }
+  const callsOf = (of: string): number | null | undefined =>
+    measured.figures.find(({ id }) => id === of)?.callsPerThousand;
+  // A request of the end of a turn may not have called its object yet.
+  expect(callsOf("noop")).toBeGreaterThan(900);
+  expect(callsOf("check-denied")).toBe(0);
   expect(measured).toMatchObject({ skipped: [], void: [] });
-  expect(run.output()).toMatch(/^\| strict +\| [\d,]+ \([\d,]+ – [\d,]+\) \| +\| \d+\.\d\d \|/m);
+  expect(run.output()).toMatch(/^\| denied +\| [\d,]+ \| \d+\.\d\d \(\d+\.\d\d – \d+\.\d\d\) \|/m);
   expect(run.output()).toMatch(
-    /^\| strict, one key, allowed ÷ no-op object call \| at least 0\.95 \| \d.+ \| (?:met|missed) \|$/m,
+    /^\| denied ÷ JSON request and response \| at least 0\.80 \| \d.+ \| (?:met|missed) \|$/m,
   );
-  for (const name of ["throughput-light.svg", "latency-dark.svg", "peers-light.svg"]) {
-    expect(readFileSync(join(folder, name), "utf8")).toMatch(/^<svg [^]+Headgate, [^]+strict/);
+  for (const theme of ["light", "dark"]) {
+    expect(readFileSync(join(folder, `http-${theme}.svg`), "utf8")).toMatch(
+      /^<svg [^]+Headgate, [^]+denied/,
+    );
   }
 });
 

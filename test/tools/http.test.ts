@@ -2,30 +2,40 @@
 import { describe, expect, it } from "vitest";
 import { outdated } from "./generated.ts";
 import { measuredOf } from "./http/autocannon.ts";
-import { type Contestant, contestants } from "./http/contestants.ts";
-import { faultOf, type MeasuredResponses } from "./http/load.ts";
+import { type Contestant, contestantOf, contestants } from "./http/contestants.ts";
+import { callsPerThousand, difference } from "./http/counts.ts";
+import { cpuMsOf, cpuUsPerRequest, ticksOf } from "./http/cpu.ts";
 import { httpDocs, recordedRun } from "./http/docs.ts";
-import { peersText } from "./http/peers.ts";
+import { goals } from "./http/goals.ts";
+import { faultOf, type LoadName, type MeasuredResponses } from "./http/load.ts";
+import { allMatches, goalMatches, participants } from "./http/matches.ts";
 import { runOf, type Setting } from "./http/record.ts";
-import { quantile, ratioOf, spreadOf } from "./http/statistics.ts";
-import { figuresTable, targetsTable } from "./http/tables.ts";
-import { judge, targets } from "./http/targets.ts";
-import type { ContestantOutcome } from "./http/turns.ts";
+import { goalsText, peersText } from "./http/sentences.ts";
+import { pairedRatio, quantile, spreadOf } from "./http/statistics.ts";
+import { figuresTable, goalsTable } from "./http/tables.ts";
+import { type ContestOutcome, type MatchOutcome, type MeasuredTurn } from "./http/turns.ts";
+import { judge } from "./http/verdicts.ts";
 import { parseWrk } from "./http/wrk.ts";
 import { cellsOf } from "./table.ts";
 
 const last = recordedRun();
 
 describe("the statistics of the HTTP benchmark", () => {
-  it("the median of an even number of values is the mean of the two in the middle", () => {
-    expect(spreadOf([3, 1, 2])).toEqual({ median: 2, least: 1, most: 3 });
-    expect(spreadOf([10, 1, 2, 3])).toEqual({ median: 2.5, least: 1, most: 10 });
-    expect(spreadOf([7])).toEqual({ median: 7, least: 7, most: 7 });
+  it("the median and the quartiles are interpolated between two values", () => {
+    expect(spreadOf([5, 1, 3, 2, 4])).toEqual({ median: 3, lower: 2, upper: 4 });
+    expect(spreadOf([10, 1, 2, 3])).toEqual({ median: 2.5, lower: 1.75, upper: 4.75 });
+    expect(spreadOf([7])).toEqual({ median: 7, lower: 7, upper: 7 });
   });
 
-  it("the ratio of two contestants is computed within each round", () => {
-    // A machine that is slow in one round is slow for both contestants.
-    expect(ratioOf([100, 50, 90], [200, 100, 100])).toEqual({ median: 0.5, least: 0.5, most: 0.9 });
+  it("a ratio is computed for each pair of turns before the median is taken", () => {
+    // A machine that is slow in one round is slow for both contestants. The ratio of the medians would be 0.9.
+    expect(
+      pairedRatio([
+        [100, 200],
+        [50, 100],
+        [90, 100],
+      ]),
+    ).toEqual({ median: 0.5, lower: 0.5, upper: 0.7 });
   });
 
   it("a quantile is the value that the given share of values does not exceed", () => {
@@ -95,23 +105,92 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
   });
 });
 
-/** The outcome of a contestant with these rates, one for each round. */
-function outcomeOf(id: string, perSecond: readonly number[], fault?: string): ContestantOutcome {
-  const contestant = contestants.find((of) => of.id === id);
-  if (contestant === undefined) throw new Error(`${id} is no contestant`);
-  const measured = (requests: number): MeasuredResponses => ({
-    requests,
-    seconds: 1,
-    statuses: {},
-    errors: 0,
-    p50Ms: 1_000 / requests,
-    p99Ms: 5_000 / requests,
+describe("the processor time of a contestant", () => {
+  it("user and system time are the 14th and 15th field, even if the process has a name with spaces", () => {
+    const stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0";
+    expect(ticksOf(stat)).toBe(300);
   });
-  const turns = perSecond.map((requests) => ({
-    loaded: measured(requests),
-    alone: measured(requests / 2),
-  }));
-  return { contestant, turns, isSkipped: false, ...(fault !== undefined && { fault }) };
+
+  it("time per request is the time of all turns divided by their requests", () => {
+    expect(
+      cpuUsPerRequest([
+        { cpuMs: 200, requests: 400 },
+        { cpuMs: 100, requests: 600 },
+      ]),
+    ).toBe(300);
+    expect(cpuUsPerRequest([{ cpuMs: null, requests: 400 }])).toBeNull();
+  });
+
+  it("the time of a process that does not exist is not reported", () => {
+    expect(cpuMsOf([999_999_999])).toBeNull();
+  });
+});
+
+describe("the calls of objects per thousand requests", () => {
+  it("only the calls and requests of the turns are counted", () => {
+    const turn = difference({ requests: 150, calls: 60 }, { requests: 50, calls: 50 });
+    const other = difference({ requests: 450, calls: 100 }, { requests: 150, calls: 60 });
+    expect(callsPerThousand([{ counts: turn }, { counts: other }])).toBe(125);
+    expect(callsPerThousand([{ counts: null }])).toBeNull();
+  });
+});
+
+describe("the matches of the HTTP benchmark", () => {
+  it("a chosen contestant is measured next to its floor and to everything that its goals name", () => {
+    expect(allMatches([contestantOf("check")])).toEqual([
+      { subject: "check", others: ["noop", "store"], load: "loaded" },
+      { subject: "check", others: ["noop-json"], load: "alone" },
+    ]);
+  });
+
+  it("a floor that others are compared with has no turns under load of its own", () => {
+    const subjects = allMatches(["check", "noop", "plain"].map(contestantOf)).map(
+      ({ subject, load }) => [subject, load],
+    );
+    expect(subjects).not.toContainEqual(["noop", "loaded"]);
+    expect(subjects).toContainEqual(["plain", "loaded"]);
+  });
+
+  it("the matches of the goals contain every pair of a goal, and nothing without a goal", () => {
+    const matches = goalMatches(contestants);
+    for (const { of, to, load } of goals) {
+      const match = matches.find((each) => each.subject === of && each.load === load);
+      expect(match?.others).toContain(to);
+    }
+    expect(participants(matches)).toEqual(new Set(goals.flatMap(({ of, to }) => [of, to])));
+  });
+});
+
+/** A turn of one second. */
+const turnOf = (requests: number, calls: number): MeasuredTurn => ({
+  requests,
+  seconds: 1,
+  statuses: {},
+  errors: 0,
+  p50Ms: 1_000 / requests,
+  p99Ms: 5_000 / requests,
+  cpuMs: 500,
+  counts: { requests, calls },
+});
+
+/** The outcome of a match with these rates in each round. The subject is the first. */
+function matchOf(load: LoadName, rates: Readonly<Record<string, readonly number[]>>): MatchOutcome {
+  const [[subject, first], ...others] = Object.entries(rates) as [
+    [string, readonly number[]],
+    ...[string, readonly number[]][],
+  ];
+  return {
+    match: { subject, others: others.map(([id]) => id), load },
+    rounds: first.map(
+      (_, round) =>
+        new Map(
+          Object.entries(rates).map(([id, of]) => [
+            id,
+            turnOf(of[round] ?? 0, id === "plain" ? 0 : 250),
+          ]),
+        ),
+    ),
+  };
 }
 
 const setting: Setting = {
@@ -121,57 +200,63 @@ const setting: Setting = {
   settings: { rounds: 3, seconds: 1, connections: 32, isQuick: false },
 };
 
-const outcomes: readonly ContestantOutcome[] = [
-  outcomeOf("plain", [1_000, 2_000, 3_000]),
-  outcomeOf("noop", [500, 1_000, 1_500]),
-  outcomeOf("check", [250, 980, 1_470]),
-  outcomeOf("check-denied", [900, 1_600, 3_000]),
-  outcomeOf("store", [], "responses with other statuses than 200: 1 of 500"),
-  { ...outcomeOf("check-leased", [], "unknown"), isSkipped: true },
-];
+const outcome: ContestOutcome = {
+  matches: [
+    matchOf("loaded", { check: [250, 980, 1_470], noop: [500, 980, 1_400] }),
+    matchOf("loaded", { "proxy-denied": [600, 600, 600], plain: [1_000, 1_000, 1_000] }),
+    matchOf("loaded", { store: [], noop: [900, 900, 900] }),
+    matchOf("alone", { check: [500, 500, 500], "noop-json": [1_000, 1_000, 1_000] }),
+  ],
+  faults: new Map([
+    ["store", { why: "responses with other statuses than 200: 1 of 500", isSkipped: false }],
+    ["check-leased", { why: "unknown", isSkipped: true }],
+  ]),
+};
 
 describe("a recorded run", () => {
-  const run = runOf(setting, outcomes);
+  const run = runOf(setting, outcome);
 
-  it("a recorded run has medians, and ratios to the least-work Workers in the same round", () => {
+  it("a recorded run has medians, the ratio to the floor, processor time and calls of objects", () => {
     expect(run.figures.find(({ id }) => id === "check")).toMatchObject({
-      perSecond: { median: 980, least: 250, most: 1_470 },
-      ofPlain: { median: 0.49, least: 0.25, most: 0.49 },
-      ofNoop: { median: 0.98, least: 0.5, most: 0.98 },
-      loaded: { p50Ms: { median: 1.02 } },
-      alone: { p50Ms: { median: 2.041 } },
+      perSecond: { median: 980, lower: 615, upper: 1_225 },
+      ofFloor: { title: "no-op object call", median: 1, lower: 0.75, upper: 1.025 },
+      cpuUs: 555.6,
+      callsPerThousand: 277.8,
+      loaded: { p50Ms: 1.02 },
+      alone: { p50Ms: 2 },
     });
   });
 
   it("a recorded run lists void and skipped contestants without figures", () => {
     expect(run.void).toMatchObject([{ id: "store" }]);
     expect(run.skipped).toMatchObject([{ id: "check-leased", why: "unknown" }]);
-    expect(run.figures.map(({ id }) => id)).toEqual(["plain", "noop", "check", "check-denied"]);
+    expect(run.figures.map(({ id }) => id)).toEqual(["plain", "noop", "check", "proxy-denied"]);
     expect(cellsOf(figuresTable(run))).toEqual(
       expect.arrayContaining([
-        ["leased", "not measured", "", "", "", ""],
-        ["hono-rate-limiter", "void", "", "", "", ""],
-        ["strict", "980 (250 – 1,470)", "0.49", "0.98", "2.04 / 10.20", "1.02 / 5.10"],
+        ["leased", "not measured", "", "", "", "", ""],
+        ["hono-rate-limiter", "void", "", "", "", "", ""],
+        ["strict", "980", "1.00 (0.75 – 1.02)", "556", "278", "2.00 / 10.00", "1.02 / 5.10"],
       ]),
     );
   });
 
-  it("a target is met or missed, or not judged if it was not measured", () => {
-    const verdicts = new Map(judge(outcomes).map((verdict) => [verdict.title, verdict.isMet]));
-    expect(verdicts.get("strict, one key, allowed ÷ no-op object call")).toBe(true);
-    expect(verdicts.get("denied, /check ÷ JSON response")).toBe(true);
-    expect(verdicts.get("/check ÷ no-op object call, p50 of one connection")).toBe(true);
-    expect(verdicts.get("strict, one key, allowed ÷ hono-rate-limiter")).toBeNull();
-    const slower = outcomes.map((of) =>
-      of.contestant.id === "check" ? outcomeOf("check", [400, 800, 1_200]) : of,
+  it("a goal is met or missed, or not judged if it was not measured", () => {
+    const verdicts = new Map(
+      judge(outcome.matches).map((verdict) => [verdict.title, verdict.isMet]),
     );
-    expect(judge(slower).map(({ isMet }) => isMet)).toContain(false);
-    expect(cellsOf(targetsTable(run))).toContainEqual([
-      "strict, one key, allowed ÷ no-op object call",
-      "at least 0.95",
-      "0.98 (0.50 – 0.98)",
+    expect(verdicts.get("strict, one key ÷ no-op object call")).toBe(true);
+    expect(verdicts.get("proxy, denied ÷ JSON response")).toBe(false);
+    expect(verdicts.get("strict, p50 alone ÷ no-op object call, JSON request")).toBe(false);
+    expect(verdicts.get("strict, one key ÷ hono-rate-limiter")).toBeNull();
+    expect(cellsOf(goalsTable(run))).toContainEqual([
+      "strict, one key ÷ no-op object call",
+      "at least 1.00",
+      "1.00 (0.75 – 1.02)",
       "met",
     ]);
+    expect(goalsText(run)).toBe(
+      "Headgate meets 1 of 3 goals. It misses: proxy, denied ÷ JSON response, 0.60 (goal: at least 0.65); strict, p50 alone ÷ no-op object call, JSON request, 2.00 (goal: at most 1.30).",
+    );
   });
 });
 
@@ -183,38 +268,43 @@ describe("the contestants of the HTTP benchmark", () => {
     expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
   });
 
-  it("every target names contestants that exist", () => {
+  it("every goal and every floor names contestants that exist", () => {
     const ids = new Set(contestants.map(({ id }) => id));
-    for (const { of, to } of targets) expect([ids.has(of), ids.has(to)]).toEqual([true, true]);
+    for (const { of, to } of goals) expect([ids.has(of), ids.has(to)]).toEqual([true, true]);
+    for (const { floor } of contestants) expect(floor === undefined || ids.has(floor)).toBe(true);
   });
 });
 
 describe("the recorded run of the HTTP benchmark", () => {
-  it("the tables and plots of the results page show the recorded run", () => {
+  it("the table, the plot and the sentences of the documentation show the recorded run", () => {
     expect(outdated(httpDocs(last))).toEqual([]);
   });
 
-  it("the text about other rate limiters states which side is faster", () => {
-    const slowed = last.figures.map((of) =>
-      of.id === "check" ? { ...of, perSecond: { median: 509, least: 509, most: 509 } } : of,
-    );
-    expect(peersText(last)).toMatch(
-      /^Headgate's strict `\/check` serves [\d.]+ times as many requests per second as `hono-rate-limiter`/,
-    );
-    expect(peersText({ ...last, figures: slowed })).toMatch(
-      /^Headgate's strict `\/check` serves 0\.50 times as many requests per second as `hono-rate-limiter` and/,
+  it("the text of the README has three lines", () => {
+    const [part = ""] = httpDocs(last).pages["README.md"] ?? [];
+    expect(part.split("\n")).toHaveLength(3);
+  });
+
+  it("the sentence about other rate limiters has the ratio to each that was measured", () => {
+    const rates = { check: 509, store: 1_018, binding: 203.6 };
+    const figures = last.figures.flatMap((of) => {
+      const median = (rates as Readonly<Record<string, number>>)[of.id];
+      return median === undefined ? [] : [{ ...of, perSecond: { median, lower: 1, upper: 1 } }];
+    });
+    expect(peersText({ ...last, figures })).toBe(
+      "With one key, Headgate's strict `/check` serves 509 requests per second. That is 0.50 times as many as `hono-rate-limiter` with a Durable Object and 2.50 times as many as the rate limiting binding that Miniflare emulates.",
     );
   });
 
-  it("the recorded run covers all contestants and targets, and none is void", () => {
+  it("the recorded run covers all contestants and goals, and none is void", () => {
     const { figures, skipped, settings } = last;
     const nameOf = ({ id, group, title }: { id: string; group: string; title: string }): string =>
       `${id}: ${group}, ${title}`;
     expect([...figures, ...skipped].map(nameOf).toSorted()).toEqual(
       contestants.map(nameOf).toSorted(),
     );
-    expect(last.targets.map(({ title, bound }) => [title, bound])).toEqual(
-      targets.map(({ title, bound }) => [title, bound]),
+    expect(last.goals.map(({ title, bound }) => [title, bound])).toEqual(
+      goals.map(({ title, bound }) => [title, bound]),
     );
     expect(last.void).toEqual([]);
     expect(settings.isQuick).toBe(false);

@@ -1,10 +1,11 @@
 /**
  * `npm run bench -- http`: sends real HTTP load to workerd, for Headgate, its alternatives and the least work that
- * could replace it. All take turns in several rounds, and medians and ratios are printed. Exits with 1 when responses
- * were wrong, which makes their figures void. Options: --rounds <number>, --seconds <of a turn under load>,
- * --connections <number>; --quick for one short round; --only <names, separated by commas>; --generator wrk|autocannon,
- * by default wrk if it is installed; --out <folder> for the JSON and the plots; --record to store the JSON with the
- * benchmark and update `docs/benchmarks`; --write to update `docs/benchmarks` from the last recorded run.
+ * could replace it. Contestants that are compared take short turns next to each other, in many rounds; medians of the
+ * paired ratios are printed. Exits with 1 when responses were wrong, which makes their figures void. Options: --goals
+ * for what the goals need, in about two minutes; --only <names, separated by commas>, whose floors are measured, too;
+ * --rounds <number>, --seconds <of a turn>, --connections <number>; --quick for one short round; --generator
+ * wrk|autocannon, by default wrk if it is installed; --out <folder> for the JSON and the plot; --record to store the
+ * JSON with the benchmark and update `docs/benchmarks`; --write to update them from the last recorded run.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -14,29 +15,31 @@ import { exitWithError } from "../../src/local/command.ts";
 import { themeNames } from "./figure.ts";
 import { writeGenerated } from "./generated.ts";
 import { byAutocannon } from "./http/autocannon.ts";
-import { type Contestant, contestants } from "./http/contestants.ts";
+import { type Contestant, contestantOf, contestants } from "./http/contestants.ts";
 import { httpDocs, recordedPath, recordedRun } from "./http/docs.ts";
 import type { Generator } from "./http/load.ts";
 import { machine } from "./http/machine.ts";
+import { allMatches, goalMatches, participants } from "./http/matches.ts";
 import { redisVersion } from "./http/node-and-redis.ts";
 import { startPlatform } from "./http/platform.ts";
-import { figuresOfRun } from "./http/plot.ts";
+import { figureOf } from "./http/plot.ts";
 import { type RecordedRun, runOf, textOf } from "./http/record.ts";
-import { figuresTable, setting, targetsTable } from "./http/tables.ts";
-import { compete, type ContestantOutcome, type ContestSettings } from "./http/turns.ts";
+import { figuresTable, goalsTable, setting } from "./http/tables.ts";
+import { compete, type ContestOutcome, type ContestSettings } from "./http/turns.ts";
 import { findWrk } from "./http/wrk.ts";
 import { positiveInteger, readOptions, writeOption } from "./options.ts";
 
 const values = readOptions("http", {
-  rounds: { type: "string", value: "number", about: "Rounds. (default: 4)" },
-  seconds: {
-    type: "string",
-    value: "number",
-    about: "Duration of a turn under load. (default: 1)",
-  },
+  goals: { type: "boolean", default: false, about: "Measure only what the goals need." },
+  rounds: { type: "string", value: "number", about: "Rounds. (default: 12)" },
+  seconds: { type: "string", value: "number", default: "0.25", about: "Duration of a turn." },
   connections: { type: "string", value: "number", default: "32", about: "Connections under load." },
   quick: { type: "boolean", default: false, about: "One short round, to see that all works." },
-  only: { type: "string", value: "names", about: "Contestants, separated by commas." },
+  only: {
+    type: "string",
+    value: "names",
+    about: "Contestants, separated by commas; their floors, too.",
+  },
   generator: {
     type: "string",
     value: "name",
@@ -53,18 +56,18 @@ const values = readOptions("http", {
 });
 
 const settings: ContestSettings = {
-  rounds: positiveInteger("rounds", values.rounds ?? (values.quick ? "1" : "4"), 1_000),
-  seconds: secondsOf(values.seconds ?? (values.quick ? "0.4" : "1")),
+  rounds: positiveInteger("rounds", values.rounds ?? (values.quick ? "1" : "12"), 1_000),
+  seconds: secondsOf(values.seconds),
   connections: positiveInteger("connections", values.connections, 1_000),
   isQuick: values.quick,
 };
 const chosen = chosenOf(values.only);
+const matches = values.goals ? goalMatches(chosen) : allMatches(chosen);
+const sockets = new Set([...participants(matches)].map((id) => contestantOf(id).socket));
 
 if (!["wrk", "autocannon", undefined].includes(values.generator)) {
   exitWithError(`--generator: expected "wrk" or "autocannon", got "${values.generator}"`);
 }
-const isNodeAsked = chosen.some(({ socket }) => socket === "node");
-
 if (values.write) {
   writeGenerated(httpDocs(recordedRun()));
   process.exit();
@@ -77,7 +80,7 @@ try {
     {
       measuredOn: new Date().toISOString().slice(0, 10),
       command: commandOf(process.argv.slice(2)),
-      machine: machine(generator.title, isNodeAsked ? redisVersion() : undefined),
+      machine: machine(generator.title, sockets.has("node") ? redisVersion() : undefined),
       settings,
     },
     await measure(generator),
@@ -88,10 +91,10 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-async function measure(generator: Generator): Promise<ContestantOutcome[]> {
-  const platform = await startPlatform(folder, new Set(chosen.map(({ socket }) => socket)));
+async function measure(generator: Generator): Promise<ContestOutcome> {
+  const platform = await startPlatform(folder, sockets);
   try {
-    return await compete(chosen, {
+    return await compete(matches, {
       ...platform,
       generator,
       settings,
@@ -105,13 +108,13 @@ async function measure(generator: Generator): Promise<ContestantOutcome[]> {
 function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
-÷ plain: ratio to a plain JSON response, or for a proxy to a pass-through.
-÷ no-op call: ratio to a response that also calls a no-op object, or for a proxy to such a pass-through.
-alone: latency of a single connection.
+÷ floor: requests per second, relative to the contestant with the least work that could replace it.
+CPU: processor time per request, of all processes that answer it.
+alone: one request at a time.
 
 ${figuresTable(run)}
 
-${targetsTable(run)}`);
+${goalsTable(run)}`);
   for (const { id, why } of run.skipped) console.log(`\nskipped: ${id}: ${why}`);
   for (const { id, why } of run.void) console.log(`\nvoid: ${id}: ${why}`);
   if (values.record) record(run);
@@ -128,10 +131,9 @@ function record(run: RecordedRun): void {
 function store(run: RecordedRun): void {
   mkdirSync(values.out, { recursive: true });
   writeFileSync(join(values.out, "run.json"), textOf(run));
-  for (const [name, figure] of Object.entries(figuresOfRun(run))) {
-    for (const theme of themeNames) {
-      writeFileSync(join(values.out, `${name}-${theme}.svg`), figure[theme]);
-    }
+  const figure = figureOf(run);
+  for (const theme of themeNames) {
+    writeFileSync(join(values.out, `http-${theme}.svg`), figure[theme]);
   }
 }
 

@@ -20,38 +20,19 @@ const pair = (options: PolicyFields = {}): PolicyFields[] => [
   { name: "denied", match: { path: "/denied" }, limits: "1/hour", ...common, ...options },
 ];
 
-/** A policy for each strategy except the default. Sliding logs hold up to 100,000 units. */
-export const strategies: Readonly<Record<string, PolicyFields>> = {
-  "fixed-window": { limit: 10_000_000, window: "1h" },
-  "sliding-log": { limit: 100_000, window: "1h" },
-  "sliding-buckets": { limit: 10_000_000, window: "1h" },
-  "token-bucket": { limit: 10_000_000, window: "1h" },
-  "leaky-bucket": { limit: 10_000_000, window: "1h" },
-  concurrency: { limit: 100_000, window: "1h" },
-};
-
 const policies: Readonly<Record<string, readonly PolicyFields[]>> = {
   strict: pair(),
   confirmed: pair({ durability: "confirmed" }),
   leased: pair({ consistency: "leased" }),
   eventual: pair({ consistency: "eventual" }),
   unremembered: pair({ denyCache: false }),
-  "per-key": pair(),
   sharded: pair({ objects: "sharded" }),
-  "leased-sharded": pair({ objects: "sharded", consistency: "leased" }),
-  "eventual-sharded": pair({ objects: "sharded", consistency: "eventual" }),
-  strategies: Object.entries(strategies).map(([strategy, limit]) => ({
-    name: strategy,
-    match: { path: `/${strategy}` },
-    limits: { strategy, ...limit },
-    ...common,
-  })),
 };
 
 export const headgates: readonly WorkerService[] = Object.entries(policies).map(
   ([name, of]): WorkerService => ({
     name,
-    modules: { "index.js": "headgate/index.js" },
+    modules: { "headgate.js": "headgate/headgate.js" },
     compatibilityDate: "2026-11-01",
     flags: ["enable_request_signal"],
     texts: {

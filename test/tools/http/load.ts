@@ -1,5 +1,8 @@
 /** A load of HTTP requests that differ in their key only, and its results. */
 
+/** With all connections, or with one request at a time. */
+export type LoadName = "loaded" | "alone";
+
 /** A mark that each request replaces with its key, in fields and body. */
 export const keyMark = "{key}";
 

@@ -9,6 +9,7 @@ import { killWithParent } from "../workerd-process.ts";
 
 export interface NodeAndRedis {
   readonly url: URL;
+  readonly pids: readonly number[];
   readonly close: () => Promise<void>;
 }
 
@@ -30,6 +31,7 @@ export async function startNodeAndRedis(folder: string): Promise<NodeAndRedis> {
     const listening = await lineOf(node, /^\d+$/);
     return {
       url: new URL(`http://127.0.0.1:${listening}`),
+      pids: [redis, node].flatMap(({ pid }) => pid ?? []),
       close: async () => {
         await stop(node);
         await stop(redis);

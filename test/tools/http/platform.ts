@@ -1,6 +1,8 @@
 /** Starts everything to measure: Workers in one workerd, and Node with Redis in processes of their own. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { Counts } from "./counts.ts";
+import { cpuMsOf } from "./cpu.ts";
 import { bundle, runWorkerd } from "../workerd-process.ts";
 import { headgates } from "./headgates.ts";
 import { redisVersion, startNodeAndRedis } from "./node-and-redis.ts";
@@ -46,18 +48,20 @@ const sockets: readonly WorkerSocket[] = [
   ...headgates.map(({ name }) => ({ name, service: name })),
 ];
 
+/** The socket with the counts of each service that counts. */
+const countsSockets: readonly WorkerSocket[] = [
+  ...new Set(sockets.map(({ service }) => service)),
+].map((service) => ({ name: `${service} counts`, service, entrypoint: "counts" }));
+
 export interface BenchPlatform {
   /** The URL of each socket that could be started. */
   readonly urls: ReadonlyMap<string, URL>;
   /** The reason why a socket is missing. */
   readonly missing: ReadonlyMap<string, string>;
-  /** Starts a process for one socket, with storage that lasts from one start to the next. */
-  readonly startApart: (name: string) => Promise<Apart>;
-  readonly close: () => Promise<void>;
-}
-
-export interface Apart {
-  readonly url: URL;
+  /** The processor time that the processes behind a socket have used. */
+  readonly cpuMs: (socket: string) => number | null;
+  /** The requests and calls of objects that the Worker behind a socket has counted. */
+  readonly counts: (socket: string) => Promise<Counts | null>;
   readonly close: () => Promise<void>;
 }
 
@@ -70,7 +74,7 @@ export async function startPlatform(
   names: ReadonlySet<string>,
 ): Promise<BenchPlatform> {
   prepare(folder);
-  const ports = Object.fromEntries(sockets.map(({ name }) => [name, 0]));
+  const ports = Object.fromEntries([...sockets, ...countsSockets].map(({ name }) => [name, 0]));
   const workerd = await runWorkerd(folder, ports, { flags });
   const urls = new Map(
     Object.entries(workerd.ports).map(([name, port]) => [
@@ -79,8 +83,9 @@ export async function startPlatform(
     ]),
   );
   const missing = new Map<string, string>();
-  const startApart = (name: string): Promise<Apart> => apart(folder, name);
-  const platform = { urls, missing, startApart, close: workerd.kill };
+  const counts = (socket: string): Promise<Counts | null> => countsOf(socket, urls);
+  const cpuMs = (): number | null => cpuMsOf([workerd.pid]);
+  const platform = { urls, missing, cpuMs, counts, close: workerd.kill };
   if (!names.has("node")) return platform;
   if (redisVersion() === undefined) {
     missing.set("node", "redis-server is not installed");
@@ -92,39 +97,35 @@ export async function startPlatform(
     const close = async (): Promise<void> => {
       await Promise.all([workerd.kill(), node.close()]);
     };
-    return { ...platform, close };
+    return {
+      ...platform,
+      cpuMs: (socket) => cpuMsOf(socket === "node" ? node.pids : [workerd.pid]),
+      close,
+    };
   } catch (error) {
     await workerd.kill();
     throw error;
   }
 }
 
-async function apart(folder: string, name: string): Promise<Apart> {
-  const [configuration, storage] = [`${name}.capnp`, `storage-${name}`];
-  const socket = sockets.find((of) => of.name === name);
-  if (socket === undefined) throw new Error(`${name} is not in workerd`);
-  const isAsked = (service: string): boolean => sockets.some((of) => of.service === service);
-  // Services without a socket are started too.
-  const needed = services.filter((of) => of.name === socket.service || !isAsked(of.name));
-  mkdirSync(join(folder, storage), { recursive: true });
-  writeFileSync(
-    join(folder, configuration),
-    configurationOf(needed, [socket], bindingExtensions, storage),
-  );
-  const { ports, kill } = await runWorkerd(folder, { [name]: 0 }, { flags, configuration });
-  return { url: new URL(`http://127.0.0.1:${String(ports[name])}`), close: kill };
+async function countsOf(socket: string, urls: ReadonlyMap<string, URL>): Promise<Counts | null> {
+  const service = sockets.find(({ name }) => name === socket)?.service;
+  const url = urls.get(`${service} counts`);
+  if (url === undefined) return null;
+  const response = await fetch(url);
+  return await response.json<Counts>();
 }
 
 function prepare(folder: string): void {
   mkdirSync(join(folder, "storage"), { recursive: true });
-  bundle(join(folder, "headgate"));
+  bundleWorker(folder, "headgate");
   bundleWorker(folder, "floor");
   bundleWorker(folder, "peers");
   copyBinding(folder);
   writeFileSync(join(folder, "origin.js"), origin);
   writeFileSync(
     join(folder, "workerd.capnp"),
-    configurationOf(services, sockets, bindingExtensions, "storage"),
+    configurationOf(services, [...sockets, ...countsSockets], bindingExtensions, "storage"),
   );
 }
 
@@ -138,6 +139,7 @@ function bundleWorker(folder: string, name: string): void {
       main: resolve(import.meta.dirname, "workers", `${name}.ts`),
       compatibility_date: compatibilityDate,
       minify: true,
+      keep_names: false,
     }),
   );
   bundle(join(folder, name), file);

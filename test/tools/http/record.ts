@@ -1,8 +1,18 @@
 /** The results of a run, as they are stored and shown. */
-import type { Contestant } from "./contestants.ts";
-import { ratioOf, type Spread, spreadOf } from "./statistics.ts";
-import { judge, perSecond, type Verdict } from "./targets.ts";
-import type { ContestantOutcome, ContestSettings } from "./turns.ts";
+import { type Contestant, contestantOf, contestants } from "./contestants.ts";
+import { callsPerThousand } from "./counts.ts";
+import { cpuUsPerRequest } from "./cpu.ts";
+import type { LoadName } from "./load.ts";
+import { participants } from "./matches.ts";
+import { type Spread, spreadOf } from "./statistics.ts";
+import {
+  type ContestOutcome,
+  type ContestSettings,
+  type MatchOutcome,
+  type MeasuredTurn,
+  perSecond,
+} from "./turns.ts";
+import { judge, ratioTo, type Verdict } from "./verdicts.ts";
 
 export interface Machine {
   readonly processor: string;
@@ -17,26 +27,26 @@ export interface Machine {
   readonly packages: Readonly<Record<string, string>>;
 }
 
-/** The figures of a contestant: medians over the rounds. */
+/** The figures of a contestant: medians over its turns. */
 export interface Figures {
   readonly id: string;
   readonly group: string;
   readonly title: string;
   readonly perSecond: Spread;
-  /** The ratio to a plain response, or to a bare pass-through for a proxy; null if that was not measured. */
-  readonly ofPlain: Spread | null;
-  /**
-   * The ratio to a no-op object call, or to a pass-through with a no-op object call for a proxy; null if that was not
-   * measured.
-   */
-  readonly ofNoop: Spread | null;
+  /** The ratio of its requests per second to those of its floor; null if it has none or that was not measured. */
+  readonly ofFloor: (Spread & { readonly title: string }) | null;
+  /** Processor time per request under load, in microseconds; null on systems that do not report it. */
+  readonly cpuUs: number | null;
+  /** Calls of objects per thousand requests under load; null if the contestant does not count them. */
+  readonly callsPerThousand: number | null;
   readonly loaded: Latency;
-  readonly alone: Latency;
+  /** With one request at a time; null if that was not measured. */
+  readonly alone: Latency | null;
 }
 
 export interface Latency {
-  readonly p50Ms: Spread;
-  readonly p99Ms: Spread;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
 }
 
 export interface LeftOut {
@@ -52,7 +62,7 @@ export interface RecordedRun {
   readonly machine: Machine;
   readonly settings: ContestSettings;
   readonly figures: readonly Figures[];
-  readonly targets: readonly Verdict[];
+  readonly goals: readonly Verdict[];
   /** Contestants that could not be started. */
   readonly skipped: readonly LeftOut[];
   /** Contestants with wrong responses, whose figures are void. */
@@ -62,8 +72,8 @@ export interface RecordedRun {
 export type Setting = Pick<RecordedRun, "measuredOn" | "command" | "machine" | "settings">;
 
 /** Builds the record, with numbers rounded to the precision of the measurement. */
-export function runOf(setting: Setting, outcomes: readonly ContestantOutcome[]): RecordedRun {
-  return JSON.parse(textOf(exactly(setting, outcomes))) as RecordedRun;
+export function runOf(setting: Setting, outcome: ContestOutcome): RecordedRun {
+  return JSON.parse(textOf(exactly(setting, outcome))) as RecordedRun;
 }
 
 export function textOf(run: RecordedRun): string {
@@ -72,16 +82,20 @@ export function textOf(run: RecordedRun): string {
   return `${JSON.stringify(run, rough)}\n`;
 }
 
-function exactly(setting: Setting, outcomes: readonly ContestantOutcome[]): RecordedRun {
+function exactly(setting: Setting, { matches, faults }: ContestOutcome): RecordedRun {
+  const valid = matches.filter(({ match }) => !faults.has(match.subject));
   const left = (isSkipped: boolean): LeftOut[] =>
-    outcomes
-      .filter((outcome) => outcome.fault !== undefined && outcome.isSkipped === isSkipped)
-      .map(({ contestant, fault = "" }) => ({ ...named(contestant), why: fault }));
-  const measured = outcomes.filter(({ fault }) => fault === undefined);
+    [...faults]
+      .filter(([, fault]) => fault.isSkipped === isSkipped)
+      .map(([id, { why }]) => ({ ...named(contestantOf(id)), why }));
+  const measured = participants(matches.map(({ match }) => match));
   return {
     ...setting,
-    figures: measured.map((outcome) => figuresOf(outcome, measured)),
-    targets: judge(outcomes),
+    figures: contestants
+      .filter(({ id }) => measured.has(id) && !faults.has(id))
+      .map((contestant) => figuresOf(contestant, matches))
+      .filter((figures) => figures !== null),
+    goals: judge(valid),
     skipped: left(true),
     void: left(false),
   };
@@ -93,26 +107,27 @@ const named = ({ id, group, title }: Contestant): Pick<Contestant, "id" | "group
   title,
 });
 
-function figuresOf(
-  { contestant, turns }: ContestantOutcome,
-  measured: readonly ContestantOutcome[],
-): Figures {
-  const rates = turns.map(perSecond);
-  const ratioTo = (id: string): Spread | null => {
-    const other = measured.find((outcome) => outcome.contestant.id === id);
-    return other === undefined ? null : ratioOf(rates, other.turns.map(perSecond));
-  };
-  const [plain, noop] = contestant.isProxy === true ? ["pass", "pass-noop"] : ["plain", "noop"];
-  const latency = (part: "loaded" | "alone"): Latency => ({
-    p50Ms: spreadOf(turns.map((turn) => turn[part].p50Ms)),
-    p99Ms: spreadOf(turns.map((turn) => turn[part].p99Ms)),
-  });
+function figuresOf(contestant: Contestant, matches: readonly MatchOutcome[]): Figures | null {
+  const { id, floor } = contestant;
+  const turnsOf = (load: LoadName): MeasuredTurn[] =>
+    matches
+      .filter(({ match }) => match.load === load)
+      .flatMap(({ rounds }) => rounds.flatMap((turns) => turns.get(id) ?? []));
+  const [loaded, alone] = [turnsOf("loaded"), turnsOf("alone")];
+  if (loaded.length === 0) return null;
+  const ofFloor = floor === undefined ? null : ratioTo(matches, id, floor, "loaded");
   return {
     ...named(contestant),
-    perSecond: spreadOf(rates),
-    ofPlain: ratioTo(plain),
-    ofNoop: ratioTo(noop),
-    loaded: latency("loaded"),
-    alone: latency("alone"),
+    perSecond: spreadOf(loaded.map(perSecond)),
+    ofFloor: ofFloor && { title: contestantOf(floor ?? "").title, ...ofFloor },
+    cpuUs: cpuUsPerRequest(loaded),
+    callsPerThousand: callsPerThousand(loaded),
+    loaded: latencyOf(loaded),
+    alone: alone.length === 0 ? null : latencyOf(alone),
   };
 }
+
+const latencyOf = (turns: readonly MeasuredTurn[]): Latency => ({
+  p50Ms: spreadOf(turns.map(({ p50Ms }) => p50Ms)).median,
+  p99Ms: spreadOf(turns.map(({ p99Ms }) => p99Ms)).median,
+});

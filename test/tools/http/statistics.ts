@@ -2,26 +2,25 @@
 
 export interface Spread {
   readonly median: number;
-  readonly least: number;
-  readonly most: number;
+  /** The first and the third quartile. */
+  readonly lower: number;
+  readonly upper: number;
 }
 
-/** The median of an even number of values is the mean of the two in the middle. */
+/** A quartile between two values is interpolated, so that a few rounds do not make it jump. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  const [lower, upper] = [Math.floor(middle), Math.ceil(middle)].map((at) => sorted[at] ?? NaN);
-  return {
-    median: ((lower ?? NaN) + (upper ?? NaN)) / 2,
-    least: sorted[0] ?? NaN,
-    most: sorted.at(-1) ?? NaN,
+  const at = (share: number): number => {
+    const place = share * (sorted.length - 1);
+    const [below = NaN, above = NaN] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]];
+    return below + (above - below) * (place - Math.floor(place));
   };
+  return { median: at(0.5), lower: at(0.25), upper: at(0.75) };
 }
 
-/** The ratios within each round, in which a slow machine slows both sides. */
-export function ratioOf(values: readonly number[], others: readonly number[]): Spread {
-  return spreadOf(values.map((value, round) => value / (others[round] ?? NaN)));
-}
+/** The ratio of two turns that follow each other: a machine that is slow at that time slows both. */
+export const pairedRatio = (pairs: readonly (readonly [number, number])[]): Spread =>
+  spreadOf(pairs.map(([value, other]) => value / other));
 
 /** @param share 0.99 for the value that 99 % of the values do not exceed */
 export function quantile(values: readonly number[], share: number): number {

@@ -1,74 +1,64 @@
-/** The tables of a run, for the terminal and the results page. */
+/** The tables and sentences of a run, for the terminal and the results page. */
 import { markdownTable, type Row, whole } from "../table.ts";
 import type { Figures, Latency, RecordedRun } from "./record.ts";
 import type { Spread } from "./statistics.ts";
+import type { Verdict } from "./verdicts.ts";
 
 const header: Row = [
   "contestant",
-  "requests/s (lowest – highest)",
-  "÷ plain",
-  "÷ no-op call",
+  "requests/s",
+  "÷ floor (quartiles)",
+  "CPU, µs",
+  "object calls per 1,000",
   "p50 / p99 alone, ms",
   "p50 / p99 loaded, ms",
 ];
 
 export function figuresTable({ figures, skipped, void: voided }: RecordedRun): string {
   const groups = [...new Set([...figures, ...skipped, ...voided].map(({ group }) => group))];
-  const none = ["", "", "", "", ""];
+  const blank = header.slice(2).map(() => "");
   const rows = groups.flatMap((group): Row[] => [
-    [`**${group}**`, ...none],
+    [`**${group}**`, "", ...blank],
     ...figures.filter((of) => of.group === group).map(rowOf),
     ...skipped
       .filter((of) => of.group === group)
-      .map(({ title }): Row => [title, "not measured", "", "", "", ""]),
-    ...voided
-      .filter((of) => of.group === group)
-      .map(({ title }): Row => [title, "void", "", "", "", ""]),
+      .map(({ title }): Row => [title, "not measured", ...blank]),
+    ...voided.filter((of) => of.group === group).map(({ title }): Row => [title, "void", ...blank]),
   ]);
   return markdownTable(header, rows);
 }
 
-function rowOf({ title, perSecond, ofPlain, ofNoop, alone, loaded }: Figures): Row {
+function rowOf(figures: Figures): Row {
+  const { title, perSecond, ofFloor, cpuUs, callsPerThousand, alone, loaded } = figures;
   return [
     title,
-    `${whole(perSecond.median)} (${whole(perSecond.least)} – ${whole(perSecond.most)})`,
-    ratio(ofPlain),
-    ratio(ofNoop),
-    latency(alone),
+    whole(perSecond.median),
+    ofFloor === null ? "" : spread(ofFloor),
+    cpuUs === null ? "" : whole(cpuUs),
+    callsPerThousand === null ? "" : whole(callsPerThousand),
+    alone === null ? "" : latency(alone),
     latency(loaded),
   ];
 }
 
-const ratio = (spread: Spread | null): string => (spread === null ? "" : spread.median.toFixed(2));
+const spread = ({ median, lower, upper }: Spread): string =>
+  `${median.toFixed(2)} (${lower.toFixed(2)} – ${upper.toFixed(2)})`;
 
-const latency = ({ p50Ms, p99Ms }: Latency): string =>
-  `${p50Ms.median.toFixed(2)} / ${p99Ms.median.toFixed(2)}`;
+const latency = ({ p50Ms, p99Ms }: Latency): string => `${p50Ms.toFixed(2)} / ${p99Ms.toFixed(2)}`;
 
-const targetsHeader: Row = ["target", "bound", "median (lowest – highest)", "verdict"];
-
-export function targetsTable({ targets }: RecordedRun): string {
-  const rows = targets.map(({ title, by, bound, ratio: reached, isMet }): Row => {
-    const boundText = by === "requests" ? `at least ${bound}` : `at most ${bound}`;
-    if (reached === null) return [title, boundText, "", "not measured"];
-    const { median, least, most } = reached;
-    return [
-      title,
-      boundText,
-      `${median.toFixed(2)} (${least.toFixed(2)} – ${most.toFixed(2)})`,
-      isMet === true ? "met" : "missed",
-    ];
+export function goalsTable({ goals }: RecordedRun): string {
+  const rows = goals.map((goal): Row => {
+    const { title, ratio, isMet } = goal;
+    if (ratio === null) return [title, boundOf(goal), "", "not measured"];
+    return [title, boundOf(goal), spread(ratio), isMet === true ? "met" : "missed"];
   });
-  return markdownTable(targetsHeader, rows);
+  return markdownTable(["goal", "bound", "median ratio (quartiles)", "verdict"], rows);
 }
 
-/** How many targets are met. */
-export function targetsSentence({ targets }: RecordedRun): string {
-  const judged = targets.filter(({ isMet }) => isMet !== null);
-  const met = judged.filter(({ isMet }) => isMet === true);
-  return `Headgate meets ${met.length} of ${judged.length} targets and misses ${judged.length - met.length}.`;
-}
+const boundOf = ({ load, bound }: Verdict): string =>
+  `${load === "loaded" ? "at least" : "at most"} ${bound.toFixed(2)}`;
 
-/** One or two sentences about how the run was measured. */
+/** How the run was measured. */
 export function setting({ measuredOn, command, machine, settings }: RecordedRun): string {
   const { processor, cores, loadBefore, node, workerd, generator, redis, packages } = machine;
   const { rounds, seconds, connections, isQuick } = settings;
@@ -77,7 +67,7 @@ export function setting({ measuredOn, command, machine, settings }: RecordedRun)
   return [
     `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores${busy}; workerd ${workerd}, Node ${node}, ${generator}`,
     ...(redis === null ? [] : [`, Redis ${redis}`]),
-    `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} of ${seconds} s each, ${connections} connections.`,
+    `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} with turns of ${seconds} s, ${connections} connections.`,
     ...(isQuick
       ? [" Quick run: it only shows that everything works; its figures are not meaningful."]
       : []),

@@ -1,16 +1,18 @@
-/** Runs the contest: rounds in which all contestants take turns, in a random order. */
+/** Runs the contest: in each round, all matches take place in a random order, each with short turns next to each other. */
 import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../../random.ts";
-import { type Contestant, type Keys, requestOf } from "./contestants.ts";
-import type { Apart } from "./platform.ts";
+import { type Contestant, contestantOf, type Keys, requestOf } from "./contestants.ts";
+import { type Counts, difference } from "./counts.ts";
 import {
   faultOf,
   type Generator,
   keyMark,
   keyText,
+  type LoadName,
   type HttpLoad,
   type MeasuredResponses,
 } from "./load.ts";
+import { type Match, participants } from "./matches.ts";
 
 export interface ContestSettings {
   readonly rounds: number;
@@ -23,78 +25,82 @@ export interface ContestSettings {
   readonly isQuick: boolean;
 }
 
-export interface MeasuredTurn {
-  /** Measured with all connections. */
-  readonly loaded: MeasuredResponses;
-  /** Measured with a single connection. */
-  readonly alone: MeasuredResponses;
+export interface MeasuredTurn extends MeasuredResponses {
+  /** The processor time of all processes that answered; null on systems that do not report it. */
+  readonly cpuMs: number | null;
+  /** Null if the contestant does not count its calls of objects. */
+  readonly counts: Counts | null;
 }
 
-export interface ContestantOutcome {
-  readonly contestant: Contestant;
-  readonly turns: readonly MeasuredTurn[];
-  /** The reason why there are no turns or why they are void. */
-  readonly fault?: string;
-  /** Whether the contestant could not be started. */
+export interface MatchOutcome {
+  readonly match: Match;
+  /** The turns of each round, by contestant. */
+  readonly rounds: readonly ReadonlyMap<string, MeasuredTurn>[];
+}
+
+/** Why a contestant has no figures. */
+export interface Fault {
+  readonly why: string;
+  /** Whether it could not be started. Otherwise its responses were wrong. */
   readonly isSkipped: boolean;
+}
+
+export interface ContestOutcome {
+  readonly matches: readonly MatchOutcome[];
+  readonly faults: ReadonlyMap<string, Fault>;
 }
 
 export interface Contest {
   readonly urls: ReadonlyMap<string, URL>;
   readonly missing: ReadonlyMap<string, string>;
-  readonly startApart: (socket: string) => Promise<Apart>;
+  /** The processor time that the processes behind a socket have used. */
+  readonly cpuMs: (socket: string) => number | null;
+  /** The requests and calls of objects that the Worker behind a socket has counted. */
+  readonly counts: (socket: string) => Promise<Counts | null>;
   readonly generator: Generator;
   readonly settings: ContestSettings;
   readonly print: (text: string) => void;
 }
 
 /** Pauses between turns. The longer one keeps pending writes out of the next turn. */
-const pauseMs = { least: 50, rows: 1_500 };
-/** The duration of a turn with a single connection, relative to one under load. */
-const aloneShare = 0.5;
+const pauseMs = { least: 20, rows: 1_200 };
 /** The requests before a turn, and how many of them are concurrent. */
 const warmUp = { requests: 32, atOnce: 8 };
 
-interface ContestState {
-  readonly contestant: Contestant;
-  readonly turns: MeasuredTurn[];
-  fault?: string;
-  isSkipped: boolean;
-}
-
 export async function compete(
-  contestants: readonly Contestant[],
+  matches: readonly Match[],
   contest: Contest,
-): Promise<ContestantOutcome[]> {
+): Promise<ContestOutcome> {
   const { settings, print } = contest;
-  const states = contestants.map((contestant): ContestState => ({
-    contestant,
-    turns: [],
-    isSkipped: false,
-  }));
   const random = randomFrom(1);
-  const runs = new TurnRunner(contest);
-  for (const state of states) {
-    const missing = await runs.whyMissing(state.contestant);
-    if (missing === undefined) continue;
-    Object.assign(state, { fault: missing, isSkipped: true });
-    print(`skipped: ${state.contestant.id}: ${missing}`);
+  const runner = new TurnRunner(contest);
+  const faults = new Map<string, Fault>();
+  const give = (id: string, why: string, isSkipped: boolean): void => {
+    faults.set(id, { why, isSkipped });
+    print(`${isSkipped ? "skipped" : "void"}: ${id}: ${why}`);
+  };
+  for (const id of participants(matches)) {
+    const why = await runner.whyMissing(contestantOf(id));
+    if (why !== undefined) give(id, why, true);
   }
+  const outcomes = matches.map((match) => ({ match, rounds: [] as Map<string, MeasuredTurn>[] }));
   for (let round = settings.isQuick ? 1 : 0; round <= settings.rounds; round++) {
     print(round === 0 ? "warming up" : `round ${round} of ${settings.rounds}`);
-    for (const state of shuffled(states, random)) {
-      if (state.fault !== undefined) continue;
-      // Contestants with a process of their own are warmed up in each turn.
-      if (round === 0 && state.contestant.leaves === "objects") continue;
-      const { turn, fault } = await runs.turnOf(state.contestant);
-      if (fault !== undefined) {
-        state.fault = fault;
-        print(`void: ${state.contestant.id}: ${fault}`);
-      } else if (round > 0) state.turns.push(turn);
+    for (const { match, rounds } of shuffled(outcomes, random)) {
+      const turns = new Map<string, MeasuredTurn>();
+      for (const id of shuffled([match.subject, ...match.others], random)) {
+        if (faults.has(id)) continue;
+        const { turn, fault } = await runner.turnOf(contestantOf(id), match.load);
+        if (fault === undefined) turns.set(id, turn);
+        else give(id, fault, false);
+      }
+      if (round > 0) rounds.push(turns);
     }
   }
-  return states;
+  return { matches: outcomes, faults };
 }
+
+export const perSecond = ({ requests, seconds }: MeasuredResponses): number => requests / seconds;
 
 /** Waiting for a disk can leave a short turn without a response. Repeats such a turn with twice the duration. */
 async function fireUntilAnswered(
@@ -140,44 +146,27 @@ class TurnRunner {
       : text.slice(0, 200);
   }
 
-  async turnOf(contestant: Contestant): Promise<{ turn: MeasuredTurn; fault?: string }> {
-    const { urls, startApart, settings } = this.#contest;
-    const { socket, leaves } = contestant;
-    if (leaves === "objects") {
-      const { url, close } = await startApart(socket);
-      try {
-        if (!settings.isQuick) await this.#turnAt(url, contestant);
-        return await this.#turnAt(url, contestant);
-      } finally {
-        await close();
-      }
-    }
-    const turn = await this.#turnAt(urls.get(socket), contestant);
-    if (!settings.isQuick) await setTimeout(leaves === "rows" ? pauseMs.rows : pauseMs.least);
-    return turn;
-  }
-
-  async #turnAt(
-    at: URL | undefined,
+  async turnOf(
     contestant: Contestant,
+    load: LoadName,
   ): Promise<{ turn: MeasuredTurn; fault?: string }> {
-    const { generator, settings } = this.#contest;
-    const { connections, seconds } = settings;
-    const fired = (
-      keys: HttpLoad["keys"],
-      clients: number,
-      forSeconds: number,
-    ): Promise<MeasuredResponses> =>
-      fireUntilAnswered(generator, this.#loadOf(contestant, at, keys, clients, forSeconds));
+    const { urls, generator, settings, cpuMs, counts } = this.#contest;
+    const { socket, status, strays, leavesRows = false } = contestant;
     const keys = this.#keys(contestant.keys);
-    await this.#warmUp(this.#loadOf(contestant, at, keys, 1, 1));
-    const loaded = await fired(keys, connections, seconds);
-    // A key is new only at its first request, so keys of the loaded turn cannot be used again.
-    const others = contestant.keys === "new" ? this.#keys("new") : keys;
-    const alone = await fired(others, 1, seconds * aloneShare);
-    const { status, strays = 0 } = contestant;
-    const fault = faultOf(loaded, status, strays) ?? faultOf(alone, status, strays);
-    return { turn: { loaded, alone }, ...(fault !== undefined && { fault }) };
+    const clients = load === "loaded" ? settings.connections : 1;
+    const fired = this.#loadOf(contestant, urls.get(socket), keys, clients, settings.seconds);
+    await this.#warmUp(fired);
+    const [countsBefore, cpuBefore] = [await counts(socket), cpuMs(socket)];
+    const measured = await fireUntilAnswered(generator, fired);
+    const [cpuAfter, countsAfter] = [cpuMs(socket), await counts(socket)];
+    if (!settings.isQuick) await setTimeout(leavesRows ? pauseMs.rows : pauseMs.least);
+    const fault = faultOf(measured, status, strays ?? 0);
+    const turn = {
+      ...measured,
+      cpuMs: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
+      counts: countsBefore && countsAfter && difference(countsAfter, countsBefore),
+    };
+    return { turn, ...(fault !== undefined && { fault }) };
   }
 
   /** The thousand keys are the same in each turn, because creating their objects takes longer than a turn. */

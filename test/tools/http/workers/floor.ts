@@ -4,6 +4,9 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
+import { countCalls, countRequest } from "./counter.ts";
+
+export { counts } from "./counter.ts";
 
 interface Bindings {
   readonly NOOP: DurableObjectNamespace<Noop>;
@@ -14,6 +17,7 @@ interface Bindings {
 export class Noop extends DurableObject {
   noop(): void {}
 }
+countCalls(Noop);
 
 const app = new Hono<{ Bindings: Bindings }>();
 
@@ -38,10 +42,16 @@ app.post("/noop-json", async (c) => {
 });
 
 /** A Worker without a router. */
-export const bare: ExportedHandler<Bindings> = { fetch: pass };
+export const bare: ExportedHandler<Bindings> = {
+  fetch(request, env) {
+    countRequest();
+    return pass(request, env);
+  },
+};
 
 export const bareNoop: ExportedHandler<Bindings> = {
   async fetch(request, env) {
+    countRequest();
     await env.NOOP.getByName(request.headers.get("X-Key") ?? "").noop();
     return pass(request, env);
   },
@@ -52,4 +62,9 @@ function pass(request: Request, { ORIGIN }: Bindings): Promise<Response> {
   return fetch(new Request(new URL(url.pathname + url.search, ORIGIN), request));
 }
 
-export default app;
+export default {
+  fetch(request, env, ctx) {
+    countRequest();
+    return app.fetch(request, env, ctx);
+  },
+} satisfies ExportedHandler<Bindings>;

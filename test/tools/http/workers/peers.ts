@@ -5,6 +5,9 @@
 import { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { rateLimiter } from "hono-rate-limiter";
+import { countCall, countCalls, countRequest } from "./counter.ts";
+
+export { counts } from "./counter.ts";
 
 interface Bindings {
   readonly STORE: DurableObjectNamespace<DurableObjectRateLimiter>;
@@ -15,6 +18,7 @@ interface Bindings {
 type BindingsContext = Context<{ Bindings: Bindings }>;
 
 export { DurableObjectRateLimiter };
+countCalls(DurableObjectRateLimiter);
 
 const keyOf = (c: Context): string => c.req.header("X-Key") ?? "";
 
@@ -33,6 +37,8 @@ function stored(limit: number): MiddlewareHandler<{ Bindings: Bindings }> {
 }
 
 async function bound(c: BindingsContext, binding: RateLimit): Promise<Response> {
+  // The emulated binding calls one object for all keys.
+  countCall();
   const { success } = await binding.limit({ key: keyOf(c) });
   return success ? c.json({ allowed: true }) : c.json({ allowed: false }, 429);
 }
@@ -44,4 +50,9 @@ app.get("/store/denied", stored(1), (c) => c.json({ allowed: true }));
 app.get("/binding/allowed", (c) => bound(c, c.env.MANY));
 app.get("/binding/denied", (c) => bound(c, c.env.ONE));
 
-export default app;
+export default {
+  fetch(request, env, ctx) {
+    countRequest();
+    return app.fetch(request, env, ctx);
+  },
+} satisfies ExportedHandler<Bindings>;

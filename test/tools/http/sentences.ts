@@ -1,0 +1,56 @@
+/** The sentences about a run. They are true for any figures. */
+import { whole } from "../table.ts";
+import type { Figures, RecordedRun } from "./record.ts";
+import type { Verdict } from "./verdicts.ts";
+
+const peers = [
+  ["store", "`hono-rate-limiter` with a Durable Object"],
+  ["binding", "the rate limiting binding that Miniflare emulates"],
+  ["redis", "`rate-limiter-flexible` on Node with Redis"],
+] as const;
+
+/** One sentence with the ratios of medians. */
+export function peersText({ figures }: RecordedRun): string {
+  const rateOf = (id: string): number | undefined =>
+    figures.find((of: Figures) => of.id === id)?.perSecond.median;
+  const strict = rateOf("check");
+  const compared = peers.flatMap(([id, name]) => {
+    const rate = rateOf(id);
+    return strict === undefined || rate === undefined
+      ? []
+      : [`${(strict / rate).toFixed(2)} times as many as ${name}`];
+  });
+  if (strict === undefined || compared.length === 0) return "";
+  return `With one key, Headgate's strict \`/check\` serves ${whole(strict)} requests per second. That is ${listed(compared)}.`;
+}
+
+/** Three lines for the README: the rates of three kinds of checks, two ratios, and the number of goals met. */
+export function readmeText({ figures, goals, machine, settings }: RecordedRun): string {
+  const rateOf = (id: string): string => {
+    const median = figures.find((of) => of.id === id)?.perSecond.median;
+    return median === undefined ? "no" : whole(median);
+  };
+  const ratioOf = (of: string, to: string): string =>
+    goals.find((goal) => goal.of === of && goal.to === to)?.ratio?.median.toFixed(2) ??
+    "not measured";
+  return `On ${machine.cores} cores with ${settings.connections} connections, workerd serves ${rateOf("check")} strict checks of one key per second, ${rateOf("check-leased")} leased checks, or ${rateOf("check-denied")} denials. Strict checks have ${ratioOf("check", "noop")} times the rate of a Durable Object call that does nothing, and ${ratioOf("check", "store")} times that of \`hono-rate-limiter\`. ${metText(goals)}, as the [results](docs/benchmarks/results.md) show.`;
+}
+
+/** How many goals are met, and those that are missed with their ratios. */
+export function goalsText({ goals }: RecordedRun): string {
+  const missed = goals.filter(({ isMet }) => isMet === false);
+  const met = `${metText(goals)}.`;
+  return missed.length === 0 ? met : `${met} It misses: ${missed.map(missedText).join("; ")}.`;
+}
+
+function metText(goals: readonly Verdict[]): string {
+  const judged = goals.filter(({ isMet }) => isMet !== null);
+  const met = judged.filter(({ isMet }) => isMet === true);
+  return `Headgate meets ${met.length} of ${judged.length} goals`;
+}
+
+const missedText = ({ title, load, bound, ratio }: Verdict): string =>
+  `${title}, ${ratio?.median.toFixed(2)} (goal: at ${load === "loaded" ? "least" : "most"} ${bound.toFixed(2)})`;
+
+const listed = (texts: readonly string[]): string =>
+  [texts.slice(0, -1).join(", "), texts.at(-1)].filter((text) => text !== "").join(" and ");
