@@ -15,7 +15,13 @@ import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import type { DecisionContext } from "./admission.ts";
 import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
-import { type BorrowedSlice, closeSlices, Lease, provisionalGraceMs } from "./lease.ts";
+import {
+  type BorrowedSlice,
+  closeSlices,
+  Lease,
+  provisionalGraceMs,
+  spendableMs,
+} from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
@@ -35,6 +41,11 @@ const maximumBytes = 4_000_000;
 /** Approximate memory of a lease, and of each limit with its decision, in bytes. */
 const leaseBytes = 1_000;
 const limitBytes = 400;
+/**
+ * The most slices that an isolate requests within a second for keys that have none. Until a slice is returned, its
+ * request stays in memory, with about 10 KB.
+ */
+const maximumRequested = 1_024;
 
 const returnTimeoutMs = 1_000;
 
@@ -73,6 +84,8 @@ export class Leases {
     mostBytes: maximumBytes,
     bytesOf,
   });
+  #requested = 0;
+  #requestedSinceMs = 0;
 
   constructor(caller: ObjectCaller, clock: Clock) {
     this.#caller = caller;
@@ -149,10 +162,22 @@ export class Leases {
     settleLate: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
     const lease = this.#leaseOf(group, waitUntil);
-    const wanted = lease.wantedSlice(group, this.#clock.now());
+    const wanted = this.#hasRoom() ? lease.wantedSlice(group, this.#clock.now()) : null;
+    if (wanted !== null) this.#requested++;
     const isBackground = false;
     const request = { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate };
     return this.#call(lease, request);
+  }
+
+  /** Whether a slice may be requested for one more key. */
+  #hasRoom(): boolean {
+    const nowMs = this.#clock.now();
+    const sinceMs = nowMs - this.#requestedSinceMs;
+    if (sinceMs >= spendableMs || sinceMs < 0) {
+      this.#requested = 0;
+      this.#requestedSinceMs = nowMs;
+    }
+    return this.#requested < maximumRequested;
   }
 
   async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {

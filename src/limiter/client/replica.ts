@@ -30,7 +30,7 @@ const maximumInstants = 100;
 const longestRequestMs = 60_000;
 
 /** Approximate memory of a replica, and of each of its policies and instants, in bytes. */
-const replicaBytes = 600;
+const replicaBytes = 400;
 const policyBytes = 500;
 const instantBytes = 80;
 

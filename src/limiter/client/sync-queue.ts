@@ -34,12 +34,18 @@ const lostAfterMs = 2_000;
 /** Bound the memory of an isolate. While an object is unavailable, the spends of removed replicas are lost. */
 const maximumQueues = 2_048;
 const maximumQueued = 16_384;
+const maximumQueuedBytes = 24_000_000;
 const reportEveryMs = 1_000;
 
 /** When the next sync of a queue runs, and until when its request may keep the queue running. */
 interface ScheduledSync {
   readonly atMs: number;
   readonly untilMs: number;
+}
+
+interface QueuedReplica {
+  readonly replica: Replica;
+  readonly queue: ObjectQueue;
 }
 
 interface ObjectQueue {
@@ -59,7 +65,10 @@ export class SyncQueue {
   readonly #isolateId = crypto.randomUUID();
   readonly #byObject = new BoundedMap<ObjectQueue>(maximumQueues);
   /** The queued replicas by name, the least recently used first. */
-  readonly #queued = new Map<string, { readonly replica: Replica; readonly queue: ObjectQueue }>();
+  readonly #queued = new BoundedMap<QueuedReplica>(maximumQueued, {
+    mostBytes: maximumQueuedBytes,
+    bytesOf: ({ replica }) => replica.sizeBytes,
+  });
   /** The last batch number. All keys share it, so that a replica never repeats a number of an evicted one. */
   #lastBatch = 0;
 
@@ -74,12 +83,9 @@ export class SyncQueue {
     const queue = this.#queueOf(replica.location);
     replica.isUsed = true;
     queue.replicas.add(replica);
-    this.#queued.delete(replica.name);
-    this.#queued.set(replica.name, { replica, queue });
-    const [oldest] = this.#queued.values();
-    if (this.#queued.size > maximumQueued && oldest !== undefined) {
-      if (oldest.replica.hasUnsent) this.#reportDropped(oldest.replica);
-      this.#remove(oldest.queue, oldest.replica);
+    for (const dropped of this.#queued.set(replica.name, { replica, queue })) {
+      if (dropped.replica.hasUnsent) this.#reportDropped(dropped.replica);
+      dropped.queue.replicas.delete(dropped.replica);
     }
     const nowMs = this.#clock.now();
     const atMs = dueAtMs(queue, replica, nowMs);

@@ -3,8 +3,11 @@
  * number of objects of a class in it. Each object counts its memory, and frees its own when the sum is too large.
  */
 
-/** Leaves room for the isolate's own maps, for requests, and for garbage that is not collected yet. */
-export const isolateBudgetBytes = 32_000_000;
+/**
+ * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 3.5 times its live size
+ * before it collects it.
+ */
+export const isolateBudgetBytes = 20_000_000;
 
 export class ObjectShare {
   readonly #isolate: IsolateBudget;

@@ -16,12 +16,18 @@ import { KeyPolicyRules, type RulesByPolicy, sharedText } from "./seen-policy-ru
 import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 
 /** Estimate of the memory of a key without its meters. */
-const bytesOfKey = 900;
+const bytesOfKey = 400;
+/** Estimate of the memory of its reservations, batches or slices, without their entries. */
+const bytesOfPart = 300;
 
 const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
 const nothingOpen: OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
 const noRules: readonly KeyRule[] = [];
 const noPolicyRules: RulesByPolicy = new Map();
+const noReservations = new Reservations();
+const noSlices = new Slices();
+const noBatches = new SyncDedup();
+const noTexts: ReadonlyMap<string, number> = new Map();
 
 /** The rows `s <key> <number>` of a key in storage. */
 export interface StoredRows {
@@ -34,9 +40,9 @@ export class KeyState {
   /** When the key's row was first written. */
   bornAtMs: number;
   readonly meters = new KeyMeters();
-  #reservations = new Reservations();
-  #batches = new SyncDedup();
-  /** Null when nothing is lent, as for most keys. */
+  /** Null where there are none, as for most keys: empty maps would be a third of a key's memory. */
+  #reservations: Reservations | null = null;
+  #batches: SyncDedup | null = null;
   #slices: Slices | null = null;
   /** Bytes of the snapshots stored in separate rows. `stored` keeps them in memory. */
   #apartBytes = 0;
@@ -91,14 +97,14 @@ export class KeyState {
   /** Where a meter found a mis-set clock and booked its spends again, moves its reservations and slices likewise. */
   followClock(): void {
     this.meters.followClock((policy, seenMs) => {
-      this.#reservations.rebook(policy, seenMs);
+      this.#reservations?.rebook(policy, seenMs);
       this.#slices?.rebook(policy, seenMs);
     });
   }
 
   /** See `Reservations.fullForMs`. */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
-    return this.#reservations.fullForMs(charges, isDryRun, nowMs);
+    return (this.#reservations ?? noReservations).fullForMs(charges, isDryRun, nowMs);
   }
 
   /** The live key rules of a policy, the newest first. */
@@ -145,13 +151,13 @@ export class KeyState {
       this.meters.isLive(policy, nowMs) ||
       this.rulesVersionOf(policy) !== null ||
       this.heldUnits(policy) > 0 ||
-      this.#reservations.hasPolicy(policy)
+      this.#reservations?.hasPolicy(policy) === true
     );
   }
 
   /** Whether no reservation and no slice is open, so that nothing is given back early. */
   isSettled(nowMs: number): boolean {
-    return this.#reservations.idleAtMs() <= nowMs && this.#slices === null;
+    return (this.#reservations?.idleAtMs() ?? 0) <= nowMs && this.#slices === null;
   }
 
   get hasSlices(): boolean {
@@ -163,7 +169,7 @@ export class KeyState {
   }
 
   reservationsOf(policy: string, nowMs: number): OpenUnits {
-    return this.#reservations.openOf(policy, nowMs);
+    return this.#reservations?.openOf(policy, nowMs) ?? nothingOpen;
   }
 
   /** Units that a policy has lent. They count as spent at the instant of every decision. */
@@ -229,13 +235,14 @@ export class KeyState {
   }
 
   openReservation(reservation: Reservation): void {
+    this.#reservations ??= new Reservations();
     this.#reservations.open(reservation);
     this.#ownChanges++;
   }
 
   /** Ends a reservation and returns it; null if it is not open. */
   takeReservation(id: string, nowMs: number): Reservation | null {
-    const reservation = this.#reservations.take(id);
+    const reservation = this.#reservations?.take(id) ?? null;
     // Remove it even when expired, so that a clock stepping back cannot revive it.
     if (reservation !== null) this.#ownChanges++;
     return reservation !== null && reservation.expiresAtMs > nowMs ? reservation : null;
@@ -248,7 +255,7 @@ export class KeyState {
       meter.renew({ ...charge, ttlMs }, nowMs);
       return Math.max(nowMs, meter.seenMs);
     };
-    const isOpen = this.#reservations.renew(id, nowMs, renewSlots);
+    const isOpen = this.#reservations?.renew(id, nowMs, renewSlots) === true;
     if (isOpen) this.#ownChanges++;
     return isOpen;
   }
@@ -256,11 +263,12 @@ export class KeyState {
   /** Notes a sync batch of an isolate. Returns false when it was counted before. */
   noteBatch(isolate: string, batch: number, nowMs: number): boolean {
     // Not a change of its own: a batch is written with its spends. If both are lost, the isolate sends both again.
+    this.#batches ??= new SyncDedup();
     return this.#batches.note(isolate, batch, nowMs);
   }
 
   forget(policy: string): void {
-    this.#reservations.forget(policy);
+    this.#reservations?.forget(policy);
     this.#slices?.forget(policy);
     this.#dropSlices();
     this.meters.forget(policy);
@@ -273,7 +281,7 @@ export class KeyState {
   /** Whether unwritten changes affect decisions for longer than an idle object stays in memory. */
   outlastsMemory(nowMs: number): boolean {
     if (this.#ownChanges !== this.#writtenOwnChanges) return true;
-    if (!this.#reservations.isEmpty || this.#slices !== null) return true;
+    if (this.#reservations?.isEmpty === false || this.#slices !== null) return true;
     return this.meters.outlastsMemory(nowMs);
   }
 
@@ -282,7 +290,7 @@ export class KeyState {
    * in 30 days.
    */
   idleAtMs(nowMs: number): number {
-    let idleAtMs = Math.max(this.#reservations.idleAtMs(), this.meters.idleAtMs());
+    let idleAtMs = Math.max(this.#reservations?.idleAtMs() ?? 0, this.meters.idleAtMs());
     if (this.#rules !== null) idleAtMs = Math.max(idleAtMs, this.#rules.idleAtMs(nowMs));
     for (const policy of this.#slices?.policies ?? []) {
       idleAtMs = Math.max(idleAtMs, this.meterAfterSlices(policy).meter.idleAtMs());
@@ -291,9 +299,10 @@ export class KeyState {
   }
 
   sizeBytes(): number {
-    let sizeBytes = bytesOfKey + this.#reservations.sizeBytes + this.#batches.sizeBytes;
-    sizeBytes += this.#apartBytes;
-    sizeBytes += this.#slices?.sizeBytes ?? 0;
+    let sizeBytes = bytesOfKey + this.#apartBytes;
+    for (const part of [this.#reservations, this.#batches, this.#slices]) {
+      sizeBytes += part === null ? 0 : bytesOfPart + part.sizeBytes;
+    }
     sizeBytes += (this.#rules?.sizeBytes ?? 0) + (this.#policyRules?.sizeBytes ?? 0);
     return sizeBytes + this.meters.sizeBytes();
   }
@@ -314,16 +323,16 @@ export class KeyState {
     const parts = {
       bornAtMs: this.bornAtMs,
       meters,
-      reservations: this.#reservations,
-      slices: this.#slices ?? new Slices(),
-      batches: this.#batches,
+      reservations: this.#reservations ?? noReservations,
+      slices: this.#slices ?? noSlices,
+      batches: this.#batches ?? noBatches,
       rules: this.#rules?.snapshot(nowMs) ?? [],
       policyRules:
         this.#policyRules?.snapshot((policy) => this.#stores(policy, nowMs), numberOf) ?? [],
     };
     const written = writtenRow(parts, idleAtMs, { numberOf, count: () => texts.size });
     this.#apartBytes = written.apartBytes;
-    return { ...written, stored: { texts, nextNumber } };
+    return { ...written, stored: storedRows(texts, nextNumber) };
   }
 
   markWritten(stored: StoredRows | null): void {
@@ -372,12 +381,18 @@ export class KeyState {
     if (reservations.refusedCount > 0)
       keyState.meters.refused ??= "reservations are not of this version";
     if (slices.refusedCount > 0) keyState.meters.refused ??= "slices are not of this version";
-    keyState.#reservations = reservations;
-    keyState.#batches = batches;
+    keyState.#reservations = reservations.isEmpty ? null : reservations;
+    keyState.#batches = batches.isEmpty ? null : batches;
     keyState.#slices = slices.isEmpty ? null : slices;
     keyState.#rules = rules.isEmpty ? null : rules;
     keyState.#policyRules = policyRules.all.size === 0 ? null : policyRules;
-    keyState.stored = { texts, nextNumber };
+    keyState.stored = storedRows(texts, nextNumber);
     return keyState;
   }
 }
+
+/** Most keys have no such rows: they share one empty map. */
+const storedRows = (texts: ReadonlyMap<string, number>, nextNumber: number): StoredRows => ({
+  texts: texts.size === 0 ? noTexts : texts,
+  nextNumber,
+});

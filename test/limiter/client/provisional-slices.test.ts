@@ -209,6 +209,26 @@ describe("the slices that an isolate keeps", () => {
     expect(returned(isolate)).toEqual([3]);
   });
 
+  it("an isolate requests slices for at most 1,024 further keys within a second, and the object decides the others", async () => {
+    const isolate = new TestIsolate();
+    const spendOnNewKeys = async (count: number, name: string): Promise<number> => {
+      isolate.calls.length = 0;
+      for (let key = 0; key < count; key++) {
+        const spend = { ...leased, partitionKey: `${name}-${key}`, cost: 10 };
+        // oxlint-disable-next-line no-await-in-loop
+        expect(await isolate.outcomes(spend)).toEqual([true]);
+      }
+      const requests = isolate.calls.filter(({ name: call }) => call === "lease");
+      expect(requests).toHaveLength(count);
+      return requests.filter(({ argument }) => (argument as LeaseCall).wanted !== null).length;
+    };
+    expect(await spendOnNewKeys(1_100, "first")).toBe(1_024);
+    await isolate.clock.pass(999);
+    expect(await spendOnNewKeys(1, "second")).toBe(0);
+    await isolate.clock.pass(1);
+    expect(await spendOnNewKeys(2, "third")).toBe(2);
+  });
+
   it("an isolate keeps the slices of fewer keys when their policies have many limits", async () => {
     const isolate = await borrower();
     const limits = Array.from({ length: 16 }, (_, index) => `${1_000 + index}/${1 + index}h`);

@@ -137,7 +137,7 @@ describe("limits that affect decisions for at most ten seconds", () => {
     const each = charge("10/10s", 7);
     object.limiter.check(call(each, "first"));
     let mostBytes = 0;
-    for (let key = 0; key < 5_000; key++) {
+    for (let key = 0; key < 8_000; key++) {
       object.limiter.check(call(each, `key-${key}`));
       mostBytes = Math.max(mostBytes, object.limiter.cachedBytes);
     }
