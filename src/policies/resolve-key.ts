@@ -85,9 +85,8 @@ export function resolveKey(
       return { kind: "charge", policy: charged, source, parts: key, values };
     case "ip": {
       // The policy's other keys consist of other parts, so none of them equals this key.
-      const parts = [{ kind: "ip" }] as const;
-      const address = keyPartValue(parts[0], policy, request, claims);
-      return { kind: "charge", policy: charged, source, parts, values: [address] };
+      const address = keyPartValue(addressKey[0], policy, request, claims);
+      return { kind: "charge", policy: charged, source, parts: addressKey, values: [address] };
     }
     case "deny":
       return {
@@ -102,6 +101,8 @@ export function resolveKey(
       return onMissingKey satisfies never;
   }
 }
+
+const addressKey = [{ kind: "ip" }] as const;
 
 const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
 

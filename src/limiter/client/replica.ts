@@ -81,6 +81,7 @@ export const replicaName = (location: ObjectLocation, partitionKey: string): str
 export class Replica {
   readonly partitionKey: string;
   readonly location: ObjectLocation;
+  readonly objectId: string;
   readonly name: string;
   /** When the next sync is due; null before the first sync. */
   dueAtMs: number | null = null;
@@ -97,6 +98,7 @@ export class Replica {
   constructor(partitionKey: string, location: ObjectLocation) {
     this.partitionKey = partitionKey;
     this.location = location;
+    this.objectId = objectId(location);
     this.name = replicaName(location, partitionKey);
   }
 

@@ -14,7 +14,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
-import { objectId, type ObjectLocation } from "../object-location.ts";
+import type { ObjectLocation } from "../object-location.ts";
 import type { PendingSync, Replica } from "./replica.ts";
 
 /** New replicas that arrive within this time of a call are synced together by the next call. */
@@ -80,7 +80,7 @@ export class SyncQueue {
 
   /** Queues a used replica, and schedules a sync in the background of this request when none is scheduled in time. */
   add(replica: Replica, waitUntil: WaitUntil): void {
-    const queue = this.#queueOf(replica.location);
+    const queue = this.#queueOf(replica);
     replica.isUsed = true;
     queue.replicas.add(replica);
     for (const dropped of this.#queued.set(replica.name, { replica, queue })) {
@@ -194,11 +194,10 @@ export class SyncQueue {
     }
   }
 
-  #queueOf(location: ObjectLocation): ObjectQueue {
-    const id = objectId(location);
-    const known = this.#byObject.get(id);
+  #queueOf({ objectId, location }: Replica): ObjectQueue {
+    const known = this.#byObject.get(objectId);
     if (known !== undefined) {
-      this.#byObject.refresh(id);
+      this.#byObject.refresh(objectId);
       return known;
     }
     const queue = {
@@ -208,7 +207,7 @@ export class SyncQueue {
       calledAtMs: Number.NEGATIVE_INFINITY,
       pausedUntilMs: Number.NEGATIVE_INFINITY,
     };
-    this.#byObject.set(id, queue);
+    this.#byObject.set(objectId, queue);
     return queue;
   }
 }
