@@ -16,13 +16,16 @@ export async function readJson(
   types: readonly string[] = ["application/json"],
 ): Promise<{ readonly json: unknown } | Failure> {
   const tooLarge = { kind: "body-too-large", limitBytes } as const;
-  if (Number(request.headers.get("Content-Length")) > limitBytes) return tooLarge;
-  const [type = ""] = (request.headers.get("Content-Type") ?? "").split(";");
-  if (!types.includes(type.trim().toLowerCase())) return { kind: "body-of-other-type", types };
+  const statedBytes = request.headers.get("Content-Length");
+  if (Number(statedBytes) > limitBytes) return tooLarge;
+  const type = request.headers.get("Content-Type") ?? "";
+  if (!types.includes(type) && !types.includes(mediaTypeIn(type))) {
+    return { kind: "body-of-other-type", types };
+  }
   try {
     // The size is checked again below: Content-Length may be wrong.
     const bytes =
-      request.headers.has("Content-Length") || request.body === null
+      statedBytes !== null || request.body === null
         ? await request.arrayBuffer()
         : await readBytes(request.body, limitBytes);
     if (bytes === null || bytes.byteLength > limitBytes) return tooLarge;
@@ -31,6 +34,12 @@ export async function readJson(
     // Any other error: invalid JSON, invalid UTF-8 or a closed connection.
     return tooDeepFailure("body", error) ?? { kind: "body-malformed" };
   }
+}
+
+/** The media type without its parameters, in lower case. */
+function mediaTypeIn(contentType: string): string {
+  const [type = ""] = contentType.split(";");
+  return type.trim().toLowerCase();
 }
 
 /** Stops reading at the limit. @returns null when the body is larger */

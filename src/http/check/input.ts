@@ -9,6 +9,7 @@ import {
   attributesTextSchema,
   gatewayAttributesTextSchema,
 } from "./attributes-input.ts";
+import { commonCheck, commonDenyOption } from "./common-check.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "../wire/problems.ts";
 import { fields, integerFrom, isRecord, problemsFromIssues } from "../../validation/problems.ts";
 
@@ -182,7 +183,11 @@ export const readLookQuery: Reader<PolicyCheck> = readerOf(
 
 export const readForget: Reader<KeyReference> = readerOf(fields({ policy, key }));
 
-export const readDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
+/** By the schema alone. */
+export const readAnyDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
+
+export const readDenyQuery: Reader<DenyOption> = (query) =>
+  commonDenyOption(query) ?? readAnyDenyQuery(query);
 
 export const readForwardQuery: Reader<ForwardOptions> = readerOf(
   fields({ deny, attributes: v.optional(gatewayAttributesTextSchema) }),
@@ -198,10 +203,13 @@ export const readSettle: Reader<SettleInput> = readerOf(
   fields({ id: v.string("the id of a reservation"), cost }),
 );
 
-export const readCheck: Reader<Check> = policyOrAdhoc(
+/** By the schemas alone. */
+export const readAnyCheck: Reader<Check> = policyOrAdhoc(
   readerOf(fields(policyCheckFields)),
   readerOf(fields(adhocFields)),
 );
+
+export const readCheck: Reader<Check> = (body) => commonCheck(body) ?? readAnyCheck(body);
 
 export const readReserve: Reader<ReservationRequest> = policyOrAdhoc(
   readerOf(fields({ ...policyCheckFields, ttlMs })),
