@@ -187,7 +187,9 @@ export function decisionFields(
   const limits = spends.flatMap(({ policy }) =>
     policy.isDryRun ? [] : limitsInEffect(policy, outcomes),
   );
-  const current = limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, decidedAtMs) }));
+  const current = limits.map((limit) =>
+    limit.period === undefined ? limit : { ...limit, windowMs: windowMsAt(limit, decidedAtMs) },
+  );
   return {
     standard: rateLimitFields(current, decisions),
     legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,

@@ -7,6 +7,7 @@ import {
   type InnerList,
   type Item,
   parseList,
+  serializeItem,
   serializeList,
   Token,
 } from "structured-headers";
@@ -43,14 +44,9 @@ export function rateLimitFields(
       ? relevant.toSorted(byLeastRemaining).slice(0, mostItems)
       : relevant;
   return {
-    "RateLimit-Policy": serializeList(
-      limitsBeside(sent, limits).map((limit) => {
-        const own = decided.find(({ name }) => name === limit.name);
-        return policyItem(limit, own?.windowMs ?? limit.windowMs);
-      }),
-    ),
+    "RateLimit-Policy": policyField(limitsBeside(sent, limits), decided),
     // A ban also denies when no limit is violated.
-    ...(sent.length > 0 && { RateLimit: serializeList(sent.map(limitItem)) }),
+    ...(sent.length > 0 && { RateLimit: sent.map((each) => limitItem(each, limits)).join(", ") }),
     ...retryAfterFieldOf(decisions),
   };
 }
@@ -114,33 +110,60 @@ function integer(value: number): number {
   return Math.min(Math.max(0, Math.ceil(value)), greatestInteger);
 }
 
-/**
- * A window shorter than a second has no `w`, which is in whole seconds and at least 1.
- * @param windowMs for a calendar window, the length of the current period if known
- */
-function policyItem(limit: Limit, windowMs: number): Item {
+const policyFields = new WeakMap<readonly Limit[], string>();
+
+/** The same for all decisions on a list of limits, unless one of them has a calendar window. */
+function policyField(limits: readonly Limit[], decided: readonly LimitDecision[]): string {
+  const known = policyFields.get(limits);
+  if (known !== undefined) return known;
+  const field = limits.map((limit) => currentPolicyItem(limit, decided)).join(", ");
+  if (limits.every(({ period }) => period === undefined)) policyFields.set(limits, field);
+  return field;
+}
+
+interface LimitTexts {
+  readonly name: string;
+  /** The item of `RateLimit-Policy`, for the limit's own window. */
+  readonly policy: string;
+}
+
+const textsByLimit = new WeakMap<Limit, LimitTexts>();
+
+function textsOf(limit: Limit): LimitTexts {
+  const known = textsByLimit.get(limit);
+  if (known !== undefined) return known;
+  const texts = { name: serializeItem(limit.name), policy: policyItem(limit, limit.windowMs) };
+  textsByLimit.set(limit, texts);
+  return texts;
+}
+
+/** For a calendar window, `w` is the length of the current period if known. */
+function currentPolicyItem(limit: Limit, decided: readonly LimitDecision[]): string {
+  const own =
+    limit.period === undefined ? undefined : decided.find(({ name }) => name === limit.name);
+  return own === undefined ? textsOf(limit).policy : policyItem(limit, own.windowMs);
+}
+
+/** A window shorter than a second has no `w`, which is in whole seconds and at least 1. */
+function policyItem(limit: Limit, windowMs: number): string {
   const parameters = new Map<string, BareItem>([["q", integer(limit.limit)]]);
   if (countsSlots(limit)) parameters.set("qu", "concurrent-requests");
   if (windowMs >= 1000) parameters.set("w", integer(windowMs / 1000));
-  return [limit.name, parameters];
+  return serializeItem([limit.name, parameters]);
 }
 
 /**
  * `t` is the number of seconds during which no more than `r` can be used; the window when nothing has been used. Slots have
  * no `t`: they become free as soon as a request ends.
  */
-function limitItem(decision: LimitDecision): Item {
-  const remaining = integer(advertisedRemaining(decision));
-  if (countsSlots(decision)) return [decision.name, new Map([["r", remaining]])];
+function limitItem(decision: LimitDecision, limits: readonly Limit[]): string {
+  const limit = limits.find(({ name }) => name === decision.name);
+  const name = limit === undefined ? serializeItem(decision.name) : textsOf(limit).name;
+  const slots = `${name};r=${integer(advertisedRemaining(decision))}`;
+  if (countsSlots(decision)) return slots;
   const windowSeconds = integer(decision.windowMs / 1000);
   const seconds = integer(decision.replenishAfterMs / 1000);
-  return [
-    decision.name,
-    new Map<string, BareItem>([
-      ["r", remaining],
-      ["t", seconds === 0 ? windowSeconds : Math.min(seconds, windowSeconds)],
-    ]),
-  ];
+  return `${slots};t=${seconds === 0 ? windowSeconds : Math.min(seconds, windowSeconds)}`;
 }
 
 /**

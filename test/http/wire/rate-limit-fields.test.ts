@@ -1,4 +1,5 @@
 /** The RateLimit fields and Retry-After of decisions. */
+import * as fc from "fast-check";
 import { parseList, serializeList } from "structured-headers";
 import { describe, expect, it } from "vitest";
 import {
@@ -12,9 +13,11 @@ import {
 import {
   createMeter,
   type Decision,
+  type Limit,
   type LimitInput,
   parseLimits,
 } from "../../../src/strategies/index.ts";
+import { forAll } from "../../for-all.ts";
 
 type LimitsInput = string | LimitInput | (string | LimitInput)[];
 
@@ -200,4 +203,108 @@ describe("Retry-After", () => {
   it("Retry-After is in whole seconds, rounded up, from 1 to 2^31 - 1", () => {
     expect([0, 1, 1000, 1001, 1e15].map(retryAfterSeconds)).toEqual([1, 1, 1, 2, 2_147_483_647]);
   });
+});
+
+describe("the RateLimit fields of many limits", () => {
+  const anyUnits = fc.oneof(
+    fc.integer({ min: 0, max: 2_000 }),
+    fc.constantFrom(1_000_000, 2 ** 53 - 1),
+  );
+  const anyMs = fc.oneof(
+    fc.integer({ min: 0, max: 5_000 }),
+    fc.constantFrom(86_400_000, 999_999_999_999_001, 2 ** 53 - 1),
+  );
+  const anyLimit = fc.record({
+    strategy: fc.constantFrom("fixed-window", "token-bucket", "concurrency"),
+    limit: anyUnits,
+    windowMs: anyMs,
+    period: fc.constantFrom(undefined, "month" as const),
+    periodMs: anyMs,
+    allowed: fc.boolean(),
+    remaining: anyUnits,
+    replenishAfterMs: anyMs,
+    resetAfterMs: anyMs,
+  });
+
+  /** A field as the library serialises it. */
+  const listOf = (items: readonly (readonly [string, Record<string, number | string>])[]): string =>
+    serializeList(items.map(([name, members]) => [name, new Map(Object.entries(members))]));
+  const greatest = 999_999_999_999_999;
+  const seconds = (ms: number): number => Math.min(Math.ceil(ms / 1000), greatest);
+
+  it(
+    "the RateLimit fields equal those that the library serialises",
+    forAll(
+      [fc.array(anyLimit, { minLength: 1, maxLength: 40 }), fc.boolean()],
+      (drawn, hasUndecided) => {
+        const all = drawn.map((each, index) => ({ ...each, name: `n${index}` }));
+        const limits: Limit[] = all.map(({ name, strategy, limit, windowMs, period }) => ({
+          name,
+          strategy,
+          limit,
+          windowMs,
+          ...(period !== undefined && { period }),
+        }));
+        const decided = hasUndecided ? all.slice(0, Math.ceil(all.length / 2)) : all;
+        const allowed = decided.every((each) => each.allowed);
+        const decision = {
+          allowed,
+          cost: 1,
+          delayMs: 0,
+          retryAfterMs: null,
+          bannedForMs: 0,
+          limits: decided.map((each) => {
+            const windowMs = each.period === undefined ? each.windowMs : each.periodMs;
+            return { ...each, windowMs, capacity: each.limit, retryAfterMs: null };
+          }),
+        } as Decision;
+        const left = ({ remaining, limit }: { remaining: number; limit: number }): number =>
+          Math.min(remaining, limit, greatest);
+        const sent = decision.limits.filter((each) => allowed || !each.allowed);
+        const shown =
+          sent.length > 16
+            ? sent
+                .toSorted(
+                  (a, b) =>
+                    Math.min(a.remaining, a.limit) - Math.min(b.remaining, b.limit) ||
+                    b.resetAfterMs - a.resetAfterMs,
+                )
+                .slice(0, 16)
+            : sent;
+        const others = limits.filter(({ name }) => shown.every((each) => each.name !== name));
+        const named = shown.flatMap(({ name }) => limits.filter((limit) => limit.name === name));
+        const listed = limits.length > 16 ? [...named, ...others].slice(0, 16) : limits;
+        const expected = {
+          RateLimit: listOf(
+            shown.map((each) => {
+              const windowSeconds = seconds(each.windowMs);
+              const t = Math.min(seconds(each.replenishAfterMs) || windowSeconds, windowSeconds);
+              return [
+                each.name,
+                { r: left(each), ...(each.strategy !== "concurrency" && { t }) },
+              ] as const;
+            }),
+          ),
+          "RateLimit-Policy": listOf(
+            listed.map((limit) => {
+              const own = decision.limits.find(({ name }) => name === limit.name);
+              const windowMs = own?.windowMs ?? limit.windowMs;
+              return [
+                limit.name,
+                {
+                  q: Math.min(limit.limit, greatest),
+                  ...(limit.strategy === "concurrency" && { qu: "concurrent-requests" }),
+                  ...(windowMs >= 1000 && { w: seconds(windowMs) }),
+                },
+              ] as const;
+            }),
+          ),
+        };
+        // Two answers about the same limits: the second one uses what was kept from the first.
+        expect(rateLimitFields(limits, [decision])).toEqual(expected);
+        expect(rateLimitFields(limits, [decision])).toEqual(expected);
+      },
+      300,
+    ),
+  );
 });
