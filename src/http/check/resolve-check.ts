@@ -20,47 +20,58 @@ export interface ResolvedCheck {
   readonly isDryRun: boolean;
 }
 
-/** Finds the policy and the key of a check. */
-export async function resolveCheck(
+/**
+ * Finds the policy and the key of a check.
+ * @returns no promise when the partition key is remembered
+ */
+export function resolveCheck(
   { policies, partitions, statistics }: Runtime,
   check: Check,
   tenant: Tenant,
-): Promise<ResolvedCheck | Failure> {
+): ResolvedCheck | Failure | Promise<ResolvedCheck | Failure> {
   const { cost } = check;
   if ("adhoc" in check) {
     const { adhoc, key } = check;
-    const partitionKey = await partitions.adhocPartitionKey(key, tenant);
-    return { spend: { policy: adhoc, partitionKey, cost }, uncharged: null, isDryRun: false };
+    return withPartitionKey(partitions.adhocPartitionKey(key, tenant), (partitionKey) => ({
+      spend: { policy: adhoc, partitionKey, cost },
+      uncharged: null,
+      isDryRun: false,
+    }));
   }
   const policy = policyNamed(check.policy, policies);
   if ("kind" in policy) return policy;
   const { key, attributes = noAttributes } = check;
   const resolution = resolveCallerKey(policy, key, attributes);
   if (resolution === null) return invalidKey(policy);
-  const contradicted = contradictedPart(policy, resolution.values, attributes);
-  if (contradicted !== null) return contradiction(contradicted);
   const { values } = resolution;
-  const partitionKey = await partitions.partitionKey(policy.key, values, tenant);
-  const plain =
-    statistics?.revealsKeys === true ? { plain: { parts: policy.key, values, tenant } } : {};
+  const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
   const { isDryRun, isOff } = policy;
-  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
-  const decided = isDryRun
-    ? { ...resolution.policy, isDryRun: false, ban: null }
-    : resolution.policy;
-  return {
-    spend: { policy: decided, partitionKey, cost, ...plain },
-    uncharged: isOff ? "off" : reasons[resolution.kind],
+  const decided = isDryRun ? enforced(resolution.policy) : resolution.policy;
+  const uncharged = isOff ? "off" : reasons[resolution.kind];
+  const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
+  return withPartitionKey(partitions.partitionKey(policy.key, values, tenant), (partitionKey) => ({
+    spend: { policy: decided, partitionKey, cost, ...(plain !== null && { plain }) },
+    uncharged,
     isDryRun,
-  };
+  }));
 }
+
+const withPartitionKey = <Result>(
+  partitionKey: string | Promise<string>,
+  resolve: (partitionKey: string) => Result,
+): Result | Promise<Result> =>
+  typeof partitionKey === "string" ? resolve(partitionKey) : partitionKey.then(resolve);
+
+/** In a dry run too, the limits decide as if enforced, because the answer shows their decision. */
+const enforced = (policy: Policy): Policy => ({ ...policy, isDryRun: false, ban: null });
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
 
 function policyNamed(name: string | undefined, policies: readonly Policy[]): Policy | Failure {
-  const [only, ...others] = policies;
-  if (name === undefined && only !== undefined && others.length === 0) return only;
   if (name === undefined) {
+    const [only] = policies;
+    if (only !== undefined && policies.length === 1) return only;
     const accepted = `one of ${policies.map((policy) => `"${policy.name}"`).join(", ")}`;
     return { kind: "fields-invalid", errors: [{ field: "policy", accepted }] };
   }
