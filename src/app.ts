@@ -5,7 +5,7 @@ import { type Config, deploymentProblems, parseConfig } from "./config/index.ts"
 import { isOnHost } from "./http/admin/authenticate.ts";
 import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
 import { adminRoutes } from "./http/admin/routes.ts";
-import { type Check, createCheck } from "./http/check/post-check.ts";
+import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
 import { checkRoutes } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
@@ -70,7 +70,11 @@ export function createApp(env: Env): App {
  */
 function front(
   { checkPath, admin }: Config,
-  { routed, check, proxy }: { readonly routed: Hono; readonly check: Check; readonly proxy: Proxy },
+  {
+    routed,
+    check,
+    proxy,
+  }: { readonly routed: Hono; readonly check: AnswerCheck; readonly proxy: Proxy },
 ): App["fetch"] {
   const paths = admin === null ? [checkPath] : [checkPath, admin.path];
   return (request, env, ctx) => {

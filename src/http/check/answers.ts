@@ -1,4 +1,5 @@
 /** The answers of `/check` and of the service binding, and their entries in the log of denials. */
+import type { Admission, RecalledDenial } from "../../limiter/client/admission.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
   allowedNow,
@@ -10,6 +11,8 @@ import {
 } from "../../limiter/client/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
+import { recalledAnswer } from "./recalled-answer.ts";
+import { written, type WrittenAnswer } from "./written-answer.ts";
 import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
 import { recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
@@ -18,7 +21,7 @@ import {
   type RateLimitFields,
   retryAfterFieldOf,
 } from "../wire/rate-limit-fields.ts";
-import type { Failure } from "../wire/problems.ts";
+import { type Failure, isFailure } from "../wire/problems.ts";
 
 export interface CheckAnswer extends Decision {
   policy: string;
@@ -35,6 +38,52 @@ export interface DecidedCheck {
   readonly answer: CheckAnswer | Failure;
   /** Null when neither an object nor the isolate has decided. */
   readonly outcome: Outcome | null;
+}
+
+/** A check that a remembered denial has decided. Its answer is built when it is read: most callers need only its JSON. */
+class RecalledCheck implements DecidedCheck {
+  readonly resolved: ResolvedCheck;
+  readonly #recalled: RecalledDenial;
+  #decided: DecidedCheck | null = null;
+
+  constructor(resolved: ResolvedCheck, recalled: RecalledDenial) {
+    this.resolved = resolved;
+    this.#recalled = recalled;
+  }
+
+  get answer(): CheckAnswer | Failure {
+    return this.#decide().answer;
+  }
+
+  get outcome(): Outcome | null {
+    return this.#decide().outcome;
+  }
+
+  get written(): WrittenAnswer | Failure {
+    return recalledAnswer(this.#recalled, () => this.answer);
+  }
+
+  #decide(): DecidedCheck {
+    return (this.#decided ??= checkByOutcomes(this.resolved, this.#recalled.outcomes));
+  }
+}
+
+/** The answer to a check by the admission of its spend. */
+export const admittedCheck = (resolved: ResolvedCheck, admission: Admission): DecidedCheck =>
+  // The same denial of a dry run has another answer.
+  admission.recalled === null || resolved.isDryRun
+    ? checkByOutcomes(resolved, admission.outcomes)
+    : new RecalledCheck(resolved, admission.recalled);
+
+function checkByOutcomes(resolved: ResolvedCheck, [outcome]: readonly Outcome[]): DecidedCheck {
+  if (outcome === undefined) return { resolved, answer: { kind: "internal" }, outcome: null };
+  return decidedCheck(resolved, outcome);
+}
+
+/** The answer as JSON. */
+export function writtenAnswer(decided: DecidedCheck): WrittenAnswer | Failure {
+  if (decided instanceof RecalledCheck) return decided.written;
+  return isFailure(decided.answer) ? decided.answer : written(decided.answer);
 }
 
 /** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
@@ -89,33 +138,28 @@ export function unchargedCheck(
   return { resolved, answer, outcome: null };
 }
 
-/** Counts the check, and logs the answer if it is a denial. @returns the answer */
-export function reportCheck(
-  runtime: Runtime,
-  decided: DecidedCheck,
-  waitUntil: WaitUntil,
-): CheckAnswer | Failure {
-  const { denialLog } = runtime;
-  const {
-    resolved: { spend, uncharged },
-    answer,
-  } = decided;
-  recordCheck(decided, runtime);
-  const key = keyPseudonym(spend.partitionKey);
-  const policy = spend.policy.name;
+/** Counts the check, and logs the answer if it is a denial. */
+export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
+  const { statistics, denialLog } = runtime;
+  const { resolved } = decided;
+  if (statistics !== null) recordCheck(decided, runtime);
+  // The answer of a remembered denial is built only where it is read.
+  if (denialLog === null && !resolved.isDryRun) return;
+  const { answer } = decided;
+  const key = keyPseudonym(resolved.spend.partitionKey);
+  const policy = resolved.spend.policy.name;
   if ("kind" in answer) {
-    if (answer.kind !== "reservations-full") return answer;
+    if (answer.kind !== "reservations-full") return;
     const { retryAfterMs } = answer;
     const denial = { policy, reason: "reservations", violated: [], key, retryAfterMs } as const;
     denialLog?.note(() => denial, waitUntil);
-    return answer;
+    return;
   }
   const { allowed, reason, violated, retryAfterMs } = answer;
   if (reason === "dry-run") {
-    const listing = uncharged === null ? {} : ({ reason: "listed" } as const);
+    const listing = resolved.uncharged === null ? {} : ({ reason: "listed" } as const);
     report({ event: "dry-run-denied", policy, violated, ...listing, key });
   } else if (!allowed && reason !== "allow" && reason !== "off") {
     denialLog?.note(() => ({ policy, reason, violated, key, retryAfterMs }), waitUntil);
   }
-  return answer;
 }

@@ -4,6 +4,7 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import { admits } from "../../limiter/client/outcome.ts";
 import { addressOf, reservationId } from "../../limiter/client/reservation-id.ts";
 import {
+  admittedCheck,
   type CheckAnswer,
   type DecidedCheck,
   decidedCheck,
@@ -27,22 +28,23 @@ export interface SettleAnswer {
 
 const internal = { kind: "internal" } as const;
 
+/** Decides a check, counts it, and logs a denial. */
 export async function decideCheck(
   runtime: Runtime,
   check: Check,
   tenant: Tenant,
   waitUntil: WaitUntil,
-): Promise<CheckAnswer | Failure> {
-  if (check.cost === 0) return look(runtime, check, tenant, waitUntil);
+): Promise<DecidedCheck | Failure> {
+  if (check.cost === 0) return decideLook(runtime, check, tenant, waitUntil);
   const decided = await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
     const resolved = await resolveCheck(runtime, check, tenant);
     if ("kind" in resolved) return resolved;
     if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
-    const { outcomes } = await runtime.limiter.admit([resolved.spend], waitUntil, attempt);
-    const [outcome] = outcomes;
-    return outcome === undefined ? internal : decidedCheck(resolved, outcome);
+    const admission = await runtime.limiter.admit([resolved.spend], waitUntil, attempt);
+    return admittedCheck(resolved, admission);
   });
-  return "kind" in decided ? decided : reportCheck(runtime, decided, waitUntil);
+  if (!("kind" in decided)) reportCheck(runtime, decided, waitUntil);
+  return decided;
 }
 
 /** Decides without spending. */
@@ -52,13 +54,25 @@ export async function look(
   tenant: Tenant,
   waitUntil: WaitUntil,
 ): Promise<CheckAnswer | Failure> {
-  const decided = await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
+  return answerIn(await decideLook(runtime, check, tenant, waitUntil));
+}
+
+/** The answer of a check that was decided. */
+export const answerIn = (decided: DecidedCheck | Failure): CheckAnswer | Failure =>
+  "kind" in decided ? decided : decided.answer;
+
+async function decideLook(
+  runtime: Runtime,
+  check: Check,
+  tenant: Tenant,
+  waitUntil: WaitUntil,
+): Promise<DecidedCheck | Failure> {
+  return decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
     const resolved = await resolveCheck(runtime, check, tenant);
     if ("kind" in resolved) return resolved;
     if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
     return decidedCheck(resolved, await runtime.limiter.look(resolved.spend, attempt));
   });
-  return "kind" in decided ? decided : decided.answer;
 }
 
 /** Checks are independent: one denial does not affect the others. */
@@ -75,7 +89,8 @@ export async function decideBatch(
   return batch.map(({ check, decided }) => {
     if (decided === null) return internal;
     if ("kind" in decided) return decided;
-    return check.cost === 0 ? decided.answer : reportCheck(runtime, decided, waitUntil);
+    if (check.cost !== 0) reportCheck(runtime, decided, waitUntil);
+    return decided.answer;
   });
 }
 
@@ -98,7 +113,7 @@ async function decideOpen(
 ): Promise<void> {
   const open = batch.filter(({ decided }) => decided === null);
   const resolutions = await Promise.all(
-    open.map(({ check }) => resolveCheck(runtime, check, tenant)),
+    open.map(async ({ check }) => resolveCheck(runtime, check, tenant)),
   );
   const charged = open.flatMap((each, index) => {
     const resolved = resolutions[index] ?? internal;
@@ -159,7 +174,8 @@ export async function openReservation(
     return { ...decidedCheck(resolved, outcome), address };
   });
   if ("kind" in decided) return decided;
-  const answer = reportCheck(runtime, decided, waitUntil);
+  reportCheck(runtime, decided, waitUntil);
+  const { answer } = decided;
   if ("kind" in answer) return answer;
   const { address } = decided;
   return {

@@ -31,10 +31,12 @@ import { validateBody, validateQuery } from "./read-request.ts";
 import type { CheckAnswer } from "./answers.ts";
 import { decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
-import { createCheck, jsonResponse, limitBytes, noStore, respond } from "./post-check.ts";
+import { createCheck, limitBytes } from "./post-check.ts";
+import { noStore, respond, written } from "./written-answer.ts";
 import type { Runtime } from "../runtime.ts";
 import document from "../wire/openapi.json" with { type: "json" };
 import {
+  type Failure,
   isFailure,
   problemDetails,
   type ProblemResponse,
@@ -89,7 +91,10 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateQuery<LookQuery, PolicyCheck>(readLookQuery),
       async (c) => {
         const check = c.req.valid("query");
-        return respond(check, await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)));
+        return typedResponse(
+          check,
+          await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)),
+        );
       },
     )
     .post("/", postedCheck(runtime))
@@ -114,16 +119,26 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
 /** The route of `createCheck`, with types for typed clients. */
 function postedCheck(
   runtime: Runtime,
-): Handler<Authorized, "/", { in: { json: CheckInput } }, Promise<CheckResponse>> {
+): Handler<Authorized, "/", { in: { json: CheckInput } }, Promise<AnswerResponse<CheckAnswer>>> {
   const check = createCheck(runtime);
   // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return async (c) => (await check(c.req.raw, waitUntilFrom(c))) as CheckResponse;
+  return async (c) => (await check(c.req.raw, waitUntilFrom(c))) as AnswerResponse<CheckAnswer>;
 }
 
-type CheckResponse =
+type AnswerResponse<Answer extends CheckAnswer> =
   | ProblemResponse
-  | (Response & TypedResponse<CheckAnswer, 200 | 403 | 429, "json">);
+  | (Response & TypedResponse<Answer, 200 | 403 | 429, "json">);
+
+function typedResponse<Answer extends CheckAnswer>(
+  option: DenyOption,
+  answer: Answer | Failure,
+): AnswerResponse<Answer> {
+  const response = respond(option, isFailure(answer) ? answer : written(answer));
+  // The added type exists only for typed clients; the value is a plain Response.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return response as AnswerResponse<Answer>;
+}
 
 const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
@@ -153,7 +168,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       async (c) => {
         const check = c.req.valid("json");
         const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-        return respond(check, answer);
+        return typedResponse(check, answer);
       },
     )
     .post(
@@ -163,7 +178,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       validateBody<SettleInput, SettleInput, object>(limitBytes, readEmptyQuery, readSettle),
       async (c) => {
         const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
-        return isFailure(answer) ? problemResponse(answer) : jsonResponse(answer, 200);
+        return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
       },
     );
 

@@ -14,6 +14,7 @@ import {
 } from "./input.ts";
 import type { CheckAnswer } from "./answers.ts";
 import {
+  answerIn,
   decideCheck,
   forgetKey,
   look,
@@ -46,7 +47,7 @@ export function createService(runtime: Runtime): Service {
   return {
     check: (input, waitUntil) =>
       perform(readCheck, input, (check) =>
-        decideCheck(touched(waitUntil), check, tenant, waitUntil),
+        decideCheck(touched(waitUntil), check, tenant, waitUntil).then(answerIn),
       ),
     look: (input, waitUntil) =>
       perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant, waitUntil)),
