@@ -182,6 +182,7 @@ const token = "the-tests-token";
 export async function startProxied(
   policies: readonly { readonly name: string }[],
   codeFor: (origin: Origin) => WorkerdOptions = () => ({}),
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<Proxied> {
   const origin = new Origin();
   await origin.listen();
@@ -191,7 +192,12 @@ export async function startProxied(
     match: { path: `/${policy.name}/*` },
     ...policy,
   }));
-  const vars = { ORIGIN: origin.url, CHECK_TOKENS: token, POLICIES: JSON.stringify(all) };
+  const vars = {
+    ORIGIN: origin.url,
+    CHECK_TOKENS: token,
+    POLICIES: JSON.stringify(all),
+    ...variables,
+  };
   const workerd = await startWorkerd(folder, vars, codeFor(origin));
   const remainingOf = async (policy: string, key: string): Promise<number[]> => {
     const query = key === "" ? "" : `&key=${key}`;

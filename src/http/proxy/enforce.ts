@@ -24,7 +24,7 @@ import {
   reportDryRunDenials,
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
-import { InFlight } from "./in-flight.ts";
+import { forwardAdmitted } from "./in-flight.ts";
 import { isPreflight, resolveAnnounced } from "./preflights.ts";
 
 /** Keeps the Worker running for work that outlasts the response. */
@@ -74,7 +74,7 @@ export async function enforcePolicies(
   if (charged instanceof Response) return charged;
   recordOutcomes(charged, runtime);
   const { spends, admission } = charged;
-  const response = await new InFlight(spends, admission).answer(request, forward, waitUntil);
+  const response = await forwardAdmitted(request, charged, forward, waitUntil);
   if (options.hasFinalFields?.(response.headers) !== true) {
     addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
   }

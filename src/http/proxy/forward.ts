@@ -73,26 +73,21 @@ export function forwardTo(
 ) => Promise<Response> {
   return async function forwarded(received, target, clientGone) {
     const request = originRequest(config, received, target, await pseudonym());
-    const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), config.originTimeoutMs);
     try {
       // Passes on an encoded body byte for byte, even when its end is observed.
-      const fetched = await fetch(request, {
-        encodeResponseBody: "manual",
-        signal:
-          clientGone === undefined ? timeout.signal : AbortSignal.any([timeout.signal, clientGone]),
-      });
+      const fetching = fetch(request, { encodeResponseBody: "manual", signal: clientGone ?? null });
+      const fetched = await withinTimeout(fetching, config.originTimeoutMs);
+      if (fetched === null) {
+        originFailed();
+        report({ event: "origin-too-slow", timeoutMs: config.originTimeoutMs });
+        return problemResponse({ kind: "origin-too-slow" });
+      }
       if (!hasValidStatus(fetched)) {
         originFailed();
         return invalidResponse(fetched);
       }
       return clientResponse(fetched);
     } catch (error) {
-      if (timeout.signal.aborted) {
-        originFailed();
-        report({ event: "origin-too-slow", timeoutMs: config.originTimeoutMs });
-        return problemResponse({ kind: "origin-too-slow" });
-      }
       // workerd reports failures to connect by texts alone, so they cannot be distinguished.
       const isClientGone = clientGone?.aborted === true || received.signal.aborted;
       if (!isClientGone) {
@@ -100,10 +95,28 @@ export function forwardTo(
         report({ event: "origin-unreachable", error: errorText(error) });
       }
       return problemResponse({ kind: "origin-unreachable" });
-    } finally {
-      clearTimeout(timer);
     }
   };
+}
+
+/**
+ * The response, or null when it does not begin in time. No signal aborts the request, because a signal is expensive:
+ * workerd closes the connection when the request of the client has been answered.
+ */
+async function withinTimeout(
+  fetching: Promise<Response>,
+  timeoutMs: number,
+): Promise<Response | null> {
+  const { promise: timeout, resolve } = Promise.withResolvers<null>();
+  const timer = setTimeout(() => {
+    resolve(null);
+    fetching.then(({ body }) => body?.cancel()).catch(() => undefined);
+  }, timeoutMs);
+  try {
+    return await Promise.race([fetching, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function originRequest(
@@ -122,8 +135,8 @@ function originRequest(
   const forwards = forwardsLeft(received);
   if (forwards !== null) headers.set("Max-Forwards", String(forwards - 1));
   if (isUpgrade) headers.set("Upgrade", "websocket");
-  headers.delete(secretField);
   if (config.originSecret !== null) headers.set(secretField, config.originSecret);
+  else if (headers.has(secretField)) headers.delete(secretField);
   return request;
 }
 

@@ -7,6 +7,7 @@ import { costOfResponse } from "../../policies/cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 import { withBodyEnd } from "./body.ts";
+import type { ChargedRequest } from "../record-outcomes.ts";
 import type { Forward } from "./forward.ts";
 import { withSocketEnd } from "./websocket.ts";
 
@@ -22,7 +23,25 @@ const chargedCost: CostOf = ({ cost }) => cost;
 
 const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
-export class InFlight {
+/** Waits for the request's turn and forwards it; 499 when the client has gone away before. */
+export function forwardAdmitted(
+  request: Request,
+  { spends, admission }: Pick<ChargedRequest, "spends" | "admission">,
+  forward: Forward,
+  waitUntil: WaitUntil,
+): Promise<Response> {
+  const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
+  const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
+    const isDelaying = "decision" in outcome && !outcome.policy.isDryRun;
+    return isDelaying ? Math.max(mostMs, outcome.decision.delayMs) : mostMs;
+  }, 0);
+  if (!isReserved && delayMs === 0) {
+    return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forward(request);
+  }
+  return new InFlight(spends, admission, delayMs).answer(request, forward, waitUntil);
+}
+
+class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
   /** With the limits in effect for the key, which a key rule may have given. */
@@ -35,23 +54,16 @@ export class InFlight {
   #isForwarded = false;
   #hasEnded = false;
 
-  constructor(spends: readonly Spend[], admission: Admission) {
+  constructor(spends: readonly Spend[], admission: Admission, delayMs: number) {
     this.#admission = admission;
+    this.#delayMs = delayMs;
     const inEffect = new Map(admission.outcomes.map(({ policy }) => [policy.name, policy]));
     this.#reserved = spends.flatMap(({ policy, ttlMs }) =>
       ttlMs === undefined ? [] : (inEffect.get(policy.name) ?? policy),
     );
-    const delays = admission.outcomes.map((outcome) =>
-      "decision" in outcome && !outcome.policy.isDryRun ? outcome.decision.delayMs : 0,
-    );
-    this.#delayMs = Math.max(0, ...delays);
   }
 
-  /** Waits for the request's turn and forwards it; 499 when the client has gone away before. */
   async answer(request: Request, forward: Forward, waitUntil: WaitUntil): Promise<Response> {
-    if (this.#delayMs === 0 && this.#reserved.length === 0) {
-      return request.signal.aborted ? clientGoneResponse() : forward(request);
-    }
     // Keeps the Worker running until everything is settled, even if the client goes away.
     waitUntil(this.#ended.promise);
     this.#watchClient(request.signal);

@@ -1,7 +1,7 @@
 /** The reservations of a request whose key has limits of its own. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/config/index.ts";
-import { InFlight } from "../../../src/http/proxy/in-flight.ts";
+import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
 import { Admission, localSpend } from "../../../src/limiter/client/admission.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 
@@ -23,8 +23,9 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   const spend = { policy, partitionKey: "k", cost: 1, ttlMs: 60_000 };
   const origin = Promise.withResolvers<Response>();
   const request = new Request("https://a.example/");
-  const answer = new InFlight([spend], admission).answer(
+  const answer = forwardAdmitted(
     request,
+    { spends: [spend], admission },
     () => origin.promise,
     () => undefined,
   );
