@@ -64,6 +64,7 @@ export default defineConfig(({ mode }) => {
             // variables that it changes, and each test has keys of its own.
             isolate: false,
             restoreMocks: true,
+            setupFiles: ["test/differential/compare-recorded.workerd.ts"],
             // Evicting an object waits for its write-behind timer of one second.
             testTimeout: 60_000,
             include: ["test/**/*.workerd.test.ts"],

@@ -10,6 +10,7 @@ import {
 import { env } from "cloudflare:workers";
 import worker, { type RateLimiter } from "../../src/index.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
+import { record } from "../differential/recorder.ts";
 import { adminContract, expectContract } from "./contract.ts";
 
 export const token = "the-tests-token";
@@ -33,13 +34,13 @@ interface StartedRequest {
 
 /** @param variables in addition to an origin, a check token and a random `KEY_SECRET`, which no other test shares */
 export function headgate(variables: Record<string, unknown>): Headgate {
-  const testEnv = {
-    ...env,
+  const recorded = {
     ORIGIN: "https://origin.example",
     CHECK_TOKENS: token,
     KEY_SECRET: crypto.randomUUID(),
     ...variables,
   };
+  const testEnv = { ...env, ...recorded };
   const checkPath = textIn(variables, "CHECK_PATH") ?? "/check";
   const adminPath = textIn(variables, "ADMIN_PATH") ?? "/_headgate";
   const hasAdmin = "ADMIN_TOKENS" in variables || "ACCESS_TEAM" in variables;
@@ -47,8 +48,10 @@ export function headgate(variables: Record<string, unknown>): Headgate {
     const ctx = createExecutionContext();
     const url = new URL(path, "https://headgate.example");
     const request = new Request<unknown, IncomingRequestCfProperties>(url, init);
+    const notes = record({ variables: recorded, url: url.href, init: init ?? {} });
     const fetchAndCompare = async (): Promise<Response> => {
       const response = await worker.fetch(request, testEnv, ctx);
+      await notes(response);
       const sent = { method: request.method, url, body: init?.body };
       await expectContract(checkPath, sent, response);
       if (hasAdmin) await expectContract(`${adminPath}/api`, sent, response, adminContract);

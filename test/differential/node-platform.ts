@@ -1,0 +1,9 @@
+/** Globals that workerd has and plain Node lacks. */
+import { timingSafeEqual } from "node:crypto";
+
+/** Provides them for the rest of this process. */
+export function provideWorkerdGlobals(): void {
+  Object.assign(crypto.subtle, { timingSafeEqual });
+  Object.assign(globalThis, { scheduler: {}, IdentityTransformStream: TransformStream });
+  Object.defineProperty(Response.prototype, "webSocket", { value: null, configurable: true });
+}

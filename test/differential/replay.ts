@@ -1,0 +1,234 @@
+/** Sends recorded requests, one after the other, to a Worker whose objects are in memory, and notes all that it answers. */
+import type { BeatReply } from "../../src/control/protocol.ts";
+import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
+import type { Timer } from "../../src/limiter/clock.ts";
+import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { VirtualTime, withSurroundings } from "./virtual-time.ts";
+
+type Fetch = (request: Request, env: object, context: object) => Response | Promise<Response>;
+
+/** One way into the Worker of one version. */
+export interface Target {
+  readonly name: string;
+  /** The fetch handler of a Worker with these variables and bindings. */
+  readonly handlerOf: (env: object) => Fetch;
+  readonly newObject: (platform: {
+    readonly storage: RowStorage;
+    readonly now: () => number;
+    readonly after: Timer;
+  }) => { alarm(): Promise<void> };
+}
+
+export interface RecordedRequest {
+  readonly atMs: number;
+  /** Requests with the same variables are sent to the same Worker. */
+  readonly variables: object;
+  readonly url: string;
+  readonly init: RequestInit<IncomingRequestCfProperties>;
+  /** The response when the request was recorded, if its ids or its ETag may be part of later requests. */
+  response?: { readonly body: string; readonly etag: string | null };
+}
+
+/** Everything that is compared. */
+export interface Answer {
+  readonly status: number;
+  readonly fields: readonly (readonly [string, string])[];
+  /** One character per byte. */
+  readonly body: string;
+  readonly isSocket: boolean;
+  /** The requests that the origin received. */
+  readonly forwarded: readonly string[];
+  readonly log: readonly string[];
+}
+
+export type Origin = (request: Request) => Promise<Response>;
+
+/** A control plane whose beats bring no rules. It answers no other call. */
+const emptyBeat: BeatReply = {
+  epoch: 1,
+  changed: [],
+  storedSeq: 0,
+  isWatched: false,
+  isTailed: false,
+  hasRules: true,
+  wantsPolicies: false,
+};
+const silent = async (): Promise<never> => {
+  throw new Error("the control plane only takes beats");
+};
+const stub = new Proxy(
+  { beat: async () => emptyBeat },
+  { get: (methods, name) => Reflect.get(methods, name) ?? silent },
+);
+const controlPlane = { getByName: () => stub };
+
+export async function replay(
+  target: Target,
+  requests: readonly RecordedRequest[],
+  origin: Origin,
+): Promise<Answer[]> {
+  const time = new VirtualTime();
+  const objects = new MemoryObjects(target, time);
+  const bindings = { RATE_LIMITER: objects.namespace, CONTROL_PLANE: controlPlane };
+  const workers = new Map<object, Fetch>();
+  const names = new Map<string, string>();
+  const answers: Answer[] = [];
+  let log: string[] = [];
+  let forwarded: string[] = [];
+  const surroundings = {
+    time,
+    log: (line: string) => void log.push(line),
+    fetch: async (...given: Parameters<typeof fetch>) => {
+      const request = new Request(...given);
+      forwarded.push(await textOf(request.clone()));
+      return origin(request);
+    },
+  };
+  await withSurroundings(surroundings, async (seedWith) => {
+    for (const [index, request] of requests.entries()) {
+      [log, forwarded] = [[], []];
+      seedWith(index);
+      // Requests are replayed one after the other, so that each sees the same history.
+      // oxlint-disable no-await-in-loop
+      await time.set(request.atMs);
+      await objects.runAlarms();
+      const { variables } = request;
+      const worker =
+        workers.get(variables) ??
+        target.handlerOf({ ...variables, ...bindings, ...withoutObjects(variables) });
+      workers.set(variables, worker);
+      const response = await send(worker, renamed(request, names), time);
+      // oxlint-enable no-await-in-loop
+      rename(names, request.response, response);
+      answers.push({ ...response, forwarded, log });
+    }
+  });
+  return answers;
+}
+
+/** A test without objects is replayed without objects. Other stand-ins for objects are replaced by objects in memory. */
+const withoutObjects = ({ RATE_LIMITER }: { readonly RATE_LIMITER?: object }): object =>
+  RATE_LIMITER !== undefined && Object.keys(RATE_LIMITER).length === 0
+    ? { RATE_LIMITER: noObjects }
+    : {};
+
+/** Its errors have the same text in every build. */
+const noObjects = {
+  getByName: (): never => {
+    throw new Error("there are no objects");
+  },
+};
+
+async function send(
+  worker: Fetch,
+  { url, init }: Pick<RecordedRequest, "url" | "init">,
+  time: VirtualTime,
+): Promise<Omit<Answer, "forwarded" | "log">> {
+  const work: Promise<unknown>[] = [];
+  const context = {
+    waitUntil: (each: Promise<unknown>) => void work.push(each),
+    passThroughOnException: () => undefined,
+  };
+  const response = await time.until(
+    Promise.resolve(worker(new Request(url, init as RequestInit), {}, context)),
+  );
+  const isSocket = response.webSocket !== null && response.webSocket !== undefined;
+  const bytes = isSocket ? new ArrayBuffer() : await time.until(response.arrayBuffer());
+  if (isSocket) {
+    response.webSocket?.accept();
+    response.webSocket?.close();
+  }
+  // Work may add more work.
+  // oxlint-disable-next-line no-await-in-loop
+  while (work.length > 0) await time.until(Promise.allSettled(work.splice(0)));
+  return {
+    status: response.status,
+    fields: [...response.headers],
+    body: Array.from(new Uint8Array(bytes), (byte) => String.fromCharCode(byte)).join(""),
+    isSocket,
+  };
+}
+
+async function textOf(request: Request): Promise<string> {
+  const lines = [...request.headers].map(([name, value]) => `${name}: ${value}`);
+  return [`${request.method} ${request.url}`, ...lines, "", await request.text()].join("\n");
+}
+
+const idsIn = (body: string): string[] =>
+  [...body.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
+
+/** Notes which names in the replayed response stand for the random names of the recorded one. */
+function rename(
+  names: Map<string, string>,
+  recorded: RecordedRequest["response"],
+  { body, fields }: { readonly body: string; readonly fields: Answer["fields"] },
+): void {
+  if (recorded === undefined) return;
+  const ids = idsIn(body);
+  for (const [index, id] of idsIn(recorded.body).entries()) names.set(id, ids[index] ?? id);
+  const etag = fields.find(([name]) => name === "etag")?.[1];
+  if (recorded.etag !== null && etag !== undefined) names.set(recorded.etag, etag);
+}
+
+function renamed(
+  { url, init }: RecordedRequest,
+  names: ReadonlyMap<string, string>,
+): Pick<RecordedRequest, "url" | "init"> {
+  if (names.size === 0) return { url, init };
+  const inText = (text: string): string =>
+    [...names].reduce((changed, [from, to]) => changed.replaceAll(from, to), text);
+  const headers = [...new Headers(init.headers)].map(([name, value]) => [name, inText(value)]);
+  const body = typeof init.body === "string" ? { body: inText(init.body) } : {};
+  return { url: inText(url), init: { ...init, headers, ...body } };
+}
+
+/** The objects of one deployment. Their replies are copies, as those of a call between processes are. */
+class MemoryObjects {
+  readonly #objects = new Map<
+    string,
+    { readonly storage: MemoryStorage; readonly limiter: ReturnType<Target["newObject"]> }
+  >();
+  readonly #target: Target;
+  readonly #time: VirtualTime;
+
+  constructor(target: Target, time: VirtualTime) {
+    this.#target = target;
+    this.#time = time;
+  }
+
+  readonly namespace = {
+    getByName: (name: string) => {
+      const { limiter } = this.#object(name);
+      const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(limiter));
+      return Object.fromEntries(
+        methods.map((method) => [
+          method,
+          async (...given: unknown[]) => {
+            const act = Reflect.get(limiter, method) as (...taken: unknown[]) => unknown;
+            return structuredClone(act.apply(limiter, structuredClone(given)));
+          },
+        ]),
+      );
+    },
+  };
+
+  async runAlarms(): Promise<void> {
+    for (const { storage, limiter } of this.#objects.values()) {
+      if ((storage.alarmAtMs ?? Number.POSITIVE_INFINITY) > this.#time.nowMs) continue;
+      storage.alarmAtMs = null;
+      // oxlint-disable-next-line no-await-in-loop
+      await limiter.alarm();
+    }
+  }
+
+  #object(name: string) {
+    const known = this.#objects.get(name);
+    if (known !== undefined) return known;
+    const storage = new MemoryStorage();
+    const { after } = this.#time;
+    const limiter = this.#target.newObject({ storage, now: () => this.#time.nowMs, after });
+    const object = { storage, limiter };
+    this.#objects.set(name, object);
+    return object;
+  }
+}

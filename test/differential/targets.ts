@@ -1,0 +1,88 @@
+/** The deployments that must answer alike: the current version through each of its ways, and the previous version. */
+import { createApp } from "../../src/app.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
+import { Limiter } from "../../src/limiter/object/limiter.ts";
+import * as previous from "../previous-version/app.js";
+import { type Answer, type Origin, type RecordedRequest, replay, type Target } from "./replay.ts";
+
+const newObject: Target["newObject"] = (platform) =>
+  new Limiter({ ...platform, isolate: new IsolateBudget(isolateBudgetBytes) });
+
+/** Through `fetch`, as the platform calls the Worker. */
+export const front: Target = {
+  name: "the current version",
+  handlerOf: (env) => {
+    const app = createApp(env as Env);
+    return (request, ...rest) => app.fetch(request, rest[0] as Env, rest[1] as ExecutionContext);
+  },
+  newObject,
+};
+
+/** Through Hono alone, which `fetch` passes for most requests. */
+const honoAlone: Target = {
+  name: "the current version with Hono alone",
+  handlerOf: (env) => {
+    const app = createApp(env as Env);
+    return (request, ...rest) => app.routes.fetch(request, rest[0], rest[1] as ExecutionContext);
+  },
+  newObject,
+};
+
+export const previousVersion: Target = {
+  name: "the previous version",
+  handlerOf: (env) => {
+    const { routes } = previous.createApp(env);
+    return (request, ...rest) => routes.fetch(request, ...rest);
+  },
+  newObject: (platform) =>
+    new previous.Limiter({
+      ...platform,
+      isolate: new previous.IsolateBudget(previous.isolateBudgetBytes),
+    }),
+};
+
+export interface Comparison {
+  /** The answers of the previous version. */
+  readonly answers: readonly Answer[];
+  /** A description of each answer of the current version that is another one. */
+  readonly differences: readonly string[];
+}
+
+/**
+ * Replays requests in all deployments, each with objects of its own.
+ */
+export async function compare(
+  requests: readonly RecordedRequest[],
+  origin: Origin,
+  compared: readonly Target[] = [front, honoAlone],
+): Promise<Comparison> {
+  const expected = await replay(previousVersion, requests, origin);
+  const found: string[] = [];
+  for (const target of compared) {
+    // The replays replace the same globals.
+    // oxlint-disable-next-line no-await-in-loop
+    const answers = await replay(target, requests, origin);
+    for (const [index, request] of requests.entries()) {
+      const [is, was] = [textOf(answers[index]), textOf(expected[index])];
+      if (is !== was) found.push(described(target, request, was, is));
+    }
+  }
+  return { answers: expected, differences: found };
+}
+
+const textOf = (answer: Answer | undefined): string => JSON.stringify(answer, null, 1);
+
+const described = (
+  { name }: Target,
+  { url, init, atMs, variables }: RecordedRequest,
+  was: string,
+  is: string,
+): string =>
+  [
+    `${name} answers ${init.method ?? "GET"} ${url} at ${atMs} differently.`,
+    `fields: ${JSON.stringify([...new Headers(init.headers)])}`,
+    `body: ${init.body instanceof Uint8Array ? new TextDecoder("latin1").decode(init.body) : JSON.stringify(init.body)}`,
+    `variables: ${JSON.stringify(variables)}`,
+    `${previousVersion.name}: ${was}`,
+    `${name}: ${is}`,
+  ].join("\n");

@@ -1,0 +1,182 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+/**
+ * Replaces the clock, the timers, the random source, the log and `fetch` of this process while requests are replayed,
+ * so that every replay of the same requests sees the same times and the same random values.
+ */
+import { randomFrom } from "../random.ts";
+
+interface PendingTimer {
+  readonly atMs: number;
+  readonly act: () => void;
+}
+
+const realSetTimeout = globalThis.setTimeout;
+
+/** A promise that is pending after so many turns of the event loop, without any cryptography under way, waits for a timer. */
+const idleTurns = 10;
+/** Fails a replay whose promise waits for anything else. */
+const mostTurns = 20_000;
+
+/** Lets everything that is ready run. */
+const turn = (): Promise<"pending"> =>
+  new Promise((resolve) => void realSetTimeout(() => resolve("pending"), 0));
+
+export class VirtualTime {
+  nowMs = 0;
+  readonly #timers = new Set<PendingTimer>();
+  #held = 0;
+
+  readonly after = (afterMs: number, act: () => void): (() => void) => {
+    const timer = { atMs: this.nowMs + Math.max(0, afterMs), act };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  };
+
+  /** Sets the clock, and fires the timers that are due. The clock may be set back. */
+  async set(atMs: number): Promise<void> {
+    for (
+      let timer = this.#next();
+      timer !== undefined && timer.atMs <= atMs;
+      timer = this.#next()
+    ) {
+      this.#fire(timer);
+      // Everything that a timer starts settles before the next timer fires.
+      // oxlint-disable-next-line no-await-in-loop
+      await turn();
+    }
+    this.nowMs = atMs;
+  }
+
+  /** Delays the timers until a promise is settled that other threads work on. */
+  async hold<Value>(promise: Promise<Value>): Promise<Value> {
+    this.#held++;
+    try {
+      return await promise;
+    } finally {
+      this.#held--;
+    }
+  }
+
+  /** Waits for a promise. While it waits for timers, fires the next one. */
+  async until<Value>(promise: Promise<Value>): Promise<Value> {
+    const done = promise.then((value) => ({ value }));
+    let idle = 0;
+    for (let turns = 0; turns < mostTurns; turns++) {
+      // oxlint-disable-next-line no-await-in-loop
+      const first = await Promise.race([done, turn()]);
+      if (first !== "pending") return first.value;
+      idle = this.#held > 0 ? 0 : idle + 1;
+      const timer = idle < idleTurns ? undefined : this.#next();
+      if (timer === undefined) continue;
+      this.#fire(timer);
+      idle = 0;
+    }
+    throw new Error("a replayed request waits for something other than a timer");
+  }
+
+  #fire(timer: PendingTimer): void {
+    this.#timers.delete(timer);
+    this.nowMs = Math.max(this.nowMs, timer.atMs);
+    timer.act();
+  }
+
+  #next(): PendingTimer | undefined {
+    let next: PendingTimer | undefined;
+    for (const timer of this.#timers) {
+      if (next === undefined || timer.atMs < next.atMs) next = timer;
+    }
+    return next;
+  }
+}
+
+/** A replay uses these in place of the platform. */
+export interface Surroundings {
+  readonly time: VirtualTime;
+  readonly fetch: typeof fetch;
+  readonly log: (line: string) => void;
+}
+
+/**
+ * Identifies the code that a replay runs. Objects of earlier tests may run in the same process, and keep their own clock
+ * and timers.
+ */
+const replaying = new AsyncLocalStorage<true>();
+
+const cryptography = ["decrypt", "digest", "encrypt", "importKey", "sign", "verify"];
+
+/**
+ * Runs a function with other surroundings.
+ * @param run called with a function that restarts the random source from a seed
+ */
+export async function withSurroundings<Value>(
+  { time, fetch, log }: Surroundings,
+  run: (seedWith: (seed: number) => void) => Promise<Value>,
+): Promise<Value> {
+  let random = randomFrom(0);
+  let lastTimer = 0;
+  const cancels = new Map<number, () => void>();
+  const fill = (bytes: Uint8Array): Uint8Array => {
+    for (let index = 0; index < bytes.length; index++) bytes[index] = Math.floor(random() * 256);
+    return bytes;
+  };
+  const undos = [
+    put(Date, { now: () => time.nowMs }),
+    put(Math, { random: () => random() }),
+    put(console, { log, warn: log, error: log }),
+    put(globalThis, {
+      fetch,
+      setTimeout: (act: () => void, afterMs = 0) => {
+        cancels.set(++lastTimer, time.after(afterMs, act));
+        return lastTimer;
+      },
+      clearTimeout: (timer: number) => cancels.get(timer)?.(),
+    }),
+    // A queue's delay changes no answer, and neither does the origin's.
+    put(scheduler, { wait: async () => undefined }),
+    put(crypto, {
+      getRandomValues: fill,
+      randomUUID: () => {
+        const bytes = [...fill(new Uint8Array(16))];
+        const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+        return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+      },
+    }),
+  ];
+  const { subtle } = crypto;
+  const held = cryptography.map((name) => {
+    const act = Reflect.get(subtle, name) as (...given: unknown[]) => Promise<unknown>;
+    return [name, (...given: unknown[]) => time.hold(Reflect.apply(act, subtle, given))] as const;
+  });
+  undos.push(put(subtle, Object.fromEntries(held)));
+  try {
+    return await replaying.run(true, () => run((seed) => void (random = randomFrom(seed))));
+  } finally {
+    for (const undo of undos.toReversed()) undo();
+  }
+}
+
+/**
+ * Replaces methods of an object for the code that a replay runs.
+ * @returns a function that puts the former ones back
+ */
+function put(
+  target: object,
+  methods: Readonly<Record<string, (...given: never[]) => unknown>>,
+): () => void {
+  const undos = Object.entries(methods).map(([name, method]) => {
+    const former: unknown = Reflect.get(target, name);
+    const descriptor = Object.getOwnPropertyDescriptor(target, name);
+    const value = (...given: never[]): unknown =>
+      replaying.getStore() === true || typeof former !== "function"
+        ? method(...given)
+        : Reflect.apply(former, target, given);
+    Object.defineProperty(target, name, { value, configurable: true, writable: true });
+    return () => {
+      if (descriptor === undefined) Reflect.deleteProperty(target, name);
+      else Object.defineProperty(target, name, descriptor);
+    };
+  });
+  return () => {
+    for (const undo of undos) undo();
+  };
+}

@@ -1,0 +1,2 @@
+declare const origin: { readonly fetch: (request: Request) => Promise<Response> };
+export default origin;
