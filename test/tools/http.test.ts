@@ -252,8 +252,10 @@ describe("a recorded run", () => {
       "strict, one key ÷ no-op object call",
       "at least 1.00",
       "1.00 (0.75 – 1.02)",
+      "0.94",
       "met",
     ]);
+    expect(cellsOf(goalsTable(run))).toHaveLength(1 + 3);
     expect(goalsText(run)).toBe(
       "Headgate meets 1 of 3 goals. It misses: proxy, denied ÷ JSON response, 0.60 (goal: at least 0.65); strict, p50 alone ÷ no-op object call, JSON request, 2.00 (goal: at most 1.30).",
     );

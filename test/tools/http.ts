@@ -31,7 +31,7 @@ import { positiveInteger, readOptions, writeOption } from "./options.ts";
 
 const values = readOptions("http", {
   goals: { type: "boolean", default: false, about: "Measure only what the goals need." },
-  rounds: { type: "string", value: "number", about: "Rounds. (default: 12)" },
+  rounds: { type: "string", value: "number", about: "Rounds. (default: 10)" },
   seconds: { type: "string", value: "number", default: "0.25", about: "Duration of a turn." },
   connections: { type: "string", value: "number", default: "32", about: "Connections under load." },
   quick: { type: "boolean", default: false, about: "One short round, to see that all works." },
@@ -56,7 +56,7 @@ const values = readOptions("http", {
 });
 
 const settings: ContestSettings = {
-  rounds: positiveInteger("rounds", values.rounds ?? (values.quick ? "1" : "12"), 1_000),
+  rounds: positiveInteger("rounds", values.rounds ?? (values.quick ? "1" : "10"), 1_000),
   seconds: secondsOf(values.seconds),
   connections: positiveInteger("connections", values.connections, 1_000),
   isQuick: values.quick,
@@ -109,7 +109,7 @@ function report(run: RecordedRun): void {
   console.log(`${setting(run)}
 
 ÷ floor: requests per second, relative to the contestant with the least work that could replace it.
-CPU: processor time per request, of all processes that answer it.
+CPU: processor time per request, of all processes that answer it. by CPU: the ratio of these times.
 alone: one request at a time.
 
 ${figuresTable(run)}

@@ -1,7 +1,15 @@
 /** Load by autocannon, where wrk is not installed. As a JavaScript program it needs a processor of its own. */
 import { createRequire } from "node:module";
 import autocannon from "autocannon";
-import { type Generator, keyMark, keyText, type HttpLoad, type MeasuredResponses } from "./load.ts";
+import {
+  type Generator,
+  idIn,
+  idMark,
+  keyMark,
+  keyText,
+  type HttpLoad,
+  type MeasuredResponses,
+} from "./load.ts";
 import { quantile } from "./statistics.ts";
 
 const { version } = createRequire(import.meta.url)("autocannon/package.json") as {
@@ -29,24 +37,42 @@ export const byAutocannon: Generator = {
   },
 };
 
-function requestOf({ url, method, fields, body, keys }: HttpLoad): autocannon.Request {
+function requestOf({ url, method, fields, body, keys, followUp }: HttpLoad): autocannon.Request {
   let sentRequests = 0;
+  const ids: string[] = [];
   const fixed = { method, path: `${url.pathname}${url.search}` };
+  const marked = (key: string): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries(fields).map(([name, value]) => [name, value.replace(keyMark, key)]),
+    );
   return {
     ...fixed,
     setupRequest: (request) => {
+      const id = ids.pop();
+      if (followUp !== undefined && id !== undefined) {
+        const { path } = followUp;
+        return {
+          ...request,
+          method,
+          path,
+          headers: marked(""),
+          body: followUp.body.replace(idMark, id),
+        };
+      }
       const key = keyText(keys.first + (sentRequests++ % keys.count));
-      const marked = Object.entries(fields).map(([name, value]) => [
-        name,
-        value.replace(keyMark, key),
-      ]);
       return {
         ...request,
         ...fixed,
-        headers: Object.fromEntries(marked) as Record<string, string>,
+        headers: marked(key),
         ...(body !== "" && { body: body.replace(keyMark, key) }),
       };
     },
+    ...(followUp !== undefined && {
+      onResponse: (_status, text) => {
+        const id = idIn(text);
+        if (id !== undefined) ids.push(id);
+      },
+    }),
   };
 }
 

@@ -1,6 +1,6 @@
 /** The contestants: their requests, the responses that they must give, and the floors that they are compared with. */
 import { token } from "./headgates.ts";
-import { keyMark } from "./load.ts";
+import { type FollowUp, idMark, keyMark } from "./load.ts";
 
 /** One key for all requests, a thousand keys that take turns, or a new key for each request. */
 export type Keys = "one" | "thousand" | "new";
@@ -14,6 +14,8 @@ export interface Contestant {
   readonly path: string;
   /** The policy of a `/check` call; a plain GET without one. */
   readonly policy?: string;
+  /** Whether each request reserves, and a second one settles the reservation. */
+  readonly reserves?: boolean;
   readonly keys: Keys;
   /** The status that every response must have. */
   readonly status: 200 | 429;
@@ -89,6 +91,12 @@ export const contestants: readonly Contestant[] = [
     ...newKeys,
   }),
   checked("check-confirmed", "strict, confirmed", "confirmed", { floor: "noop" }),
+  checked("check-ban", "strict, with a ban", "ban", { floor: "noop" }),
+  {
+    ...checked("reserve", "strict, reserve and settle", "strict", { floor: "noop" }),
+    path: "/check/reserve",
+    reserves: true,
+  },
   checked("check-leased", "leased", "leased", { floor: "plain-json" }),
   checked("check-eventual", "eventual", "eventual", { floor: "plain-json" }),
   checked("check-denied", "denied", "strict", { floor: "plain-json", ...denied }),
@@ -114,6 +122,11 @@ export const contestants: readonly Contestant[] = [
   }),
 
   node("node-plain", "JSON response, no rate limiter", "node", "/plain"),
+  node("upstash", "Upstash's sliding window", "node", "/upstash/allowed", { floor: "node-plain" }),
+  node("upstash-denied", "Upstash's sliding window, denied", "node", "/upstash/denied", {
+    floor: "node-plain",
+    ...denied,
+  }),
   node("redis", "rate-limiter-flexible", "node", "/allowed", { floor: "node-plain" }),
   node("redis-denied", "rate-limiter-flexible, denied", "node", "/denied", {
     floor: "node-plain",
@@ -132,16 +145,19 @@ export function contestantOf(id: string): Contestant {
 }
 
 /** The parts of a contestant's requests other than the URL and the key. */
-export function requestOf(contestant: Contestant): {
+export function requestOf({ policy, reserves = false }: Contestant): {
   method: "GET" | "POST";
   fields: Record<string, string>;
   body: string;
+  followUp?: FollowUp;
 } {
-  const { policy } = contestant;
   if (policy === undefined) return { method: "GET", fields: { "X-Key": keyMark }, body: "" };
   return {
     method: "POST",
     fields: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-    body: JSON.stringify({ policy, key: keyMark }),
+    body: JSON.stringify({ policy, key: keyMark, ...(reserves && { cost: 2, ttlMs: 60_000 }) }),
+    ...(reserves && {
+      followUp: { path: "/check/settle", body: JSON.stringify({ id: idMark, cost: 1 }) },
+    }),
   };
 }

@@ -23,6 +23,7 @@ const pair = (options: PolicyFields = {}): PolicyFields[] => [
 const policies: Readonly<Record<string, readonly PolicyFields[]>> = {
   strict: pair(),
   confirmed: pair({ durability: "confirmed" }),
+  ban: pair({ ban: "10m" }),
   leased: pair({ consistency: "leased" }),
   eventual: pair({ consistency: "eventual" }),
   unremembered: pair({ denyCache: false }),

@@ -6,18 +6,31 @@ export type LoadName = "loaded" | "alone";
 /** A mark that each request replaces with its key, in fields and body. */
 export const keyMark = "{key}";
 
+/** A mark that a follow-up replaces with the `id` of a response. */
+export const idMark = "{id}";
+
 export interface HttpLoad {
   readonly url: URL;
   readonly method: "GET" | "POST";
   readonly fields: Readonly<Record<string, string>>;
   /** Empty for none. */
   readonly body: string;
+  /** A request that is sent once for each `id` in a response, before the next request of the load. */
+  readonly followUp?: FollowUp;
   /** The first key and the number of keys, which take turns. */
   readonly keys: { readonly first: number; readonly count: number };
   /** Each connection sends its next request when it has received a response. */
   readonly connections: number;
   readonly seconds: number;
 }
+
+export interface FollowUp {
+  readonly path: string;
+  readonly body: string;
+}
+
+/** The `id` in the body of a response; undefined if it has none. */
+export const idIn = (body: string): string | undefined => /"id":"([^"]*)"/.exec(body)?.[1];
 
 export interface MeasuredResponses {
   readonly requests: number;

@@ -10,6 +10,7 @@ const measured = [
   "@hono-rate-limiter/cloudflare",
   "miniflare",
   "rate-limiter-flexible",
+  "@upstash/ratelimit",
   "ioredis",
   "@hono/node-server",
 ];

@@ -1,9 +1,10 @@
 /**
- * `node node-server.ts <port of Redis>`: a typical Node server, Hono with `rate-limiter-flexible` on Redis. Prints its
- * port.
+ * `node node-server.ts <port of Redis>`: a typical Node server, Hono with `rate-limiter-flexible` or with Upstash's
+ * algorithm on Redis. Prints its port.
  */
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
+import { Ratelimit } from "@upstash/ratelimit";
 import { type Context, Hono } from "hono";
 import { Redis } from "ioredis";
 import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
@@ -29,6 +30,32 @@ const limiters = {
   }),
 };
 
+/**
+ * Upstash's package calls Redis over HTTP. Here its scripts run on the same Redis as those of the other package, over the
+ * same connection. Later versions than 2.0 have scripts that only Upstash's own server accepts.
+ */
+const upstashClient = {
+  evalsha: (hash: string, keys: string[], values: unknown[]): Promise<unknown> =>
+    storeClient.evalsha(hash, keys.length, ...keys, ...values.map(String)),
+  eval: (script: string, keys: string[], values: unknown[]): Promise<unknown> =>
+    storeClient.eval(script, keys.length, ...keys, ...values.map(String)),
+} as unknown as ConstructorParameters<typeof Ratelimit>[0]["redis"];
+
+const upstash = (tokens: number): Ratelimit =>
+  new Ratelimit({
+    redis: upstashClient,
+    limiter: Ratelimit.slidingWindow(tokens, "1 h"),
+    prefix: `upstash-${tokens}`,
+  });
+
+const upstashLimiters = { allowed: upstash(1_000_000_000), denied: upstash(1) };
+
+async function upstashAnswer(c: Context, limiter: Ratelimit): Promise<Response> {
+  const { success, reason } = await limiter.limit(c.req.header("X-Key") ?? "");
+  if (reason === "timeout") throw new Error("Redis has not answered in time");
+  return success ? c.json({ allowed: true }) : c.json({ allowed: false }, 429);
+}
+
 async function answer(c: Context, limiter: RateLimiterRedis): Promise<Response> {
   try {
     await limiter.consume(c.req.header("X-Key") ?? "");
@@ -43,6 +70,9 @@ const app = new Hono();
 app.get("/plain", (c) => c.json({ allowed: true }));
 for (const [name, limiter] of Object.entries(limiters)) {
   app.get(`/${name}`, (c) => answer(c, limiter));
+}
+for (const [name, limiter] of Object.entries(upstashLimiters)) {
+  app.get(`/upstash/${name}`, (c) => upstashAnswer(c, limiter));
 }
 
 const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 }, () => {

@@ -12,7 +12,7 @@ import {
   type MeasuredTurn,
   perSecond,
 } from "./turns.ts";
-import { judge, ratioTo, type Verdict } from "./verdicts.ts";
+import { judge, rateRatio, type Verdict } from "./verdicts.ts";
 
 export interface Machine {
   readonly processor: string;
@@ -115,7 +115,7 @@ function figuresOf(contestant: Contestant, matches: readonly MatchOutcome[]): Fi
       .flatMap(({ rounds }) => rounds.flatMap((turns) => turns.get(id) ?? []));
   const [loaded, alone] = [turnsOf("loaded"), turnsOf("alone")];
   if (loaded.length === 0) return null;
-  const ofFloor = floor === undefined ? null : ratioTo(matches, id, floor, "loaded");
+  const ofFloor = floor === undefined ? null : rateRatio(matches, id, floor);
   return {
     ...named(contestant),
     perSecond: spreadOf(loaded.map(perSecond)),

@@ -7,6 +7,7 @@ const peers = [
   ["store", "`hono-rate-limiter` with a Durable Object"],
   ["binding", "the rate limiting binding that Miniflare emulates"],
   ["redis", "`rate-limiter-flexible` on Node with Redis"],
+  ["upstash", "Upstash's sliding window on Node with Redis"],
 ] as const;
 
 /** One sentence with the ratios of medians. */

@@ -46,13 +46,15 @@ const spread = ({ median, lower, upper }: Spread): string =>
 
 const latency = ({ p50Ms, p99Ms }: Latency): string => `${p50Ms.toFixed(2)} / ${p99Ms.toFixed(2)}`;
 
+/** The goals that were measured. */
 export function goalsTable({ goals }: RecordedRun): string {
-  const rows = goals.map((goal): Row => {
-    const { title, ratio, isMet } = goal;
-    if (ratio === null) return [title, boundOf(goal), "", "not measured"];
-    return [title, boundOf(goal), spread(ratio), isMet === true ? "met" : "missed"];
+  const rows = goals.flatMap((goal): Row[] => {
+    const { title, ratio, isMet, byCpu } = goal;
+    if (ratio === null) return [];
+    const verdict = isMet === true ? "met" : "missed";
+    return [[title, boundOf(goal), spread(ratio), byCpu?.toFixed(2) ?? "", verdict]];
   });
-  return markdownTable(["goal", "bound", "median ratio (quartiles)", "verdict"], rows);
+  return markdownTable(["goal", "bound", "median ratio (quartiles)", "by CPU", "verdict"], rows);
 }
 
 const boundOf = ({ load, bound }: Verdict): string =>

@@ -65,7 +65,7 @@ export interface Contest {
 /** Pauses between turns. The longer one keeps pending writes out of the next turn. */
 const pauseMs = { least: 20, rows: 1_200 };
 /** The requests before a turn, and how many of them are concurrent. */
-const warmUp = { requests: 32, atOnce: 8 };
+const warmUp = { requests: 8, atOnce: 8 };
 
 export async function compete(
   matches: readonly Match[],

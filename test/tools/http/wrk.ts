@@ -7,6 +7,7 @@ import { setTimeout } from "node:timers/promises";
 import { killWithParent } from "../workerd-process.ts";
 import {
   type Generator,
+  idMark,
   keyDigits,
   keyMark,
   type HttpLoad,
@@ -52,30 +53,48 @@ async function run(script: string, { url, connections, seconds }: HttpLoad): Pro
 }
 
 /** wrk's own report only distinguishes statuses below and above 400. */
-function scriptOf({ url, method, fields, body, keys }: HttpLoad): string {
-  const length = body.replace(keyMark, "0".repeat(keyDigits)).length;
-  const lines = [
-    `${method} ${url.pathname}${url.search} HTTP/1.1`,
+function scriptOf({ url, method, fields, body, keys, followUp }: HttpLoad): string {
+  const headOf = (target: string): string[] => [
+    `${method} ${target} HTTP/1.1`,
     `Host: ${url.host}`,
     ...Object.entries(fields).map(([name, value]) => `${name}: ${value}`),
+  ];
+  const length = body.replace(keyMark, "0".repeat(keyDigits)).length;
+  const lines = [
+    ...headOf(`${url.pathname}${url.search}`),
     ...(body === "" ? [] : [`Content-Length: ${length}`]),
   ];
   const [before = "", after = ""] = `${lines.join("\r\n")}\r\n\r\n${body}`.split(keyMark);
   const count = Math.min(keys.count, 1e12);
+  const [bodyBefore = "", bodyAfter = ""] = (followUp?.body ?? "").split(idMark);
+  const followUpHead = `${headOf(followUp?.path ?? "").join("\r\n")}\r\nContent-Length: `;
   return `local before, after = ${JSON.stringify(before)}, ${JSON.stringify(after)}
 local asked = 0
+local ids = {}
 statuses = {}
 local threads = {}
 
 function setup(thread) table.insert(threads, thread) end
 
 function request()
+  local id = table.remove(ids)
+  if id then
+    local body = ${JSON.stringify(bodyBefore)} .. id .. ${JSON.stringify(bodyAfter)}
+    return ${JSON.stringify(followUpHead)} .. #body .. "\\r\\n\\r\\n" .. body
+  end
   local key = string.format("%0${keyDigits}d", ${keys.first} + asked % ${count})
   asked = asked + 1
   return before .. key .. after
 end
 
-function response(status) statuses[status] = (statuses[status] or 0) + 1 end
+function response(status${followUp === undefined ? "" : ", _, body"})
+  statuses[status] = (statuses[status] or 0) + 1
+${
+  followUp === undefined
+    ? ""
+    : `  table.insert(ids, string.match(body, '"id":"([^"]*)"'))
+`
+}end
 
 function done(summary, latency)
   local counted = {}
