@@ -3,8 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { parseList, Token } from "structured-headers";
 import { beforeAll, expect, it } from "vitest";
+import { compareBytes } from "../differential/from-bytes.ts";
 import { type Proxied, startProxied } from "../local/proxied.ts";
-import { ask, type WireResponse } from "./wire.ts";
+import { ask, sentBytes, type WireResponse } from "./wire.ts";
 
 const policies = [
   { name: "g", limits: "1000000/hour" },
@@ -389,4 +390,10 @@ it("H14: a response has no trailers, which could contain RateLimit fields", asyn
     [],
   ]);
   expect(lines("RateLimit").join()).toMatch(/^"g";r=\d+;t=\d+$/);
+});
+
+it("the previous version answers and forwards all requests of this suite alike", async () => {
+  const { answers, differences } = await compareBytes(sentBytes, proxied.vars);
+  expect(differences.slice(0, 3).join("\n\n")).toBe("");
+  expect(answers.filter(({ forwarded }) => forwarded.length > 0).length).toBeGreaterThan(40);
 });

@@ -9,6 +9,9 @@ export interface WireResponse {
   readonly body: string;
 }
 
+/** The bytes of all requests, for the differential test. */
+export const sentBytes: string[] = [];
+
 /**
  * @param request the request line and the field lines, without `Host` and `Connection: close`
  * @param body the body that the fields describe
@@ -21,6 +24,7 @@ export async function ask(
 ): Promise<WireResponse> {
   const [first = "", ...fields] = request;
   const head = [first, `Host: ${host}`, ...fields, "Connection: close", "", ""];
+  sentBytes.push(head.join("\r\n") + body);
   const socket = connect({ host: url.hostname, port: Number(url.port) });
   const chunks: Buffer[] = [];
   const { promise: closed, resolve, reject } = Promise.withResolvers<void>();

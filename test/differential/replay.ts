@@ -81,7 +81,7 @@ export async function replay(
     fetch: async (...given: Parameters<typeof fetch>) => {
       const request = new Request(...given);
       forwarded.push(await textOf(request.clone()));
-      return origin(request);
+      return time.hold(origin(request));
     },
   };
   await withSurroundings(surroundings, async (seedWith) => {
@@ -129,9 +129,12 @@ async function send(
     waitUntil: (each: Promise<unknown>) => void work.push(each),
     passThroughOnException: () => undefined,
   };
-  const response = await time.until(
-    Promise.resolve(worker(new Request(url, init as RequestInit), {}, context)),
-  );
+  const request = new Request(url, init);
+  // Node ignores `cf`.
+  if (init.cf !== undefined && request.cf === undefined) {
+    Object.defineProperty(request, "cf", { value: init.cf });
+  }
+  const response = await time.until(Promise.resolve(worker(request, {}, context)));
   const isSocket = response.webSocket !== null && response.webSocket !== undefined;
   const bytes = isSocket ? new ArrayBuffer() : await time.until(response.arrayBuffer());
   if (isSocket) {

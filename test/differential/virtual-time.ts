@@ -12,7 +12,7 @@ interface PendingTimer {
 
 const realSetTimeout = globalThis.setTimeout;
 
-/** A promise that is pending after so many turns of the event loop, without any cryptography under way, waits for a timer. */
+/** A promise that is pending after so many turns of the event loop, and not held, waits for a timer. */
 const idleTurns = 10;
 /** Fails a replay whose promise waits for anything else. */
 const mostTurns = 20_000;
@@ -47,7 +47,7 @@ export class VirtualTime {
     this.nowMs = atMs;
   }
 
-  /** Delays the timers until a promise is settled that other threads work on. */
+  /** Delays the timers until a promise is settled that other threads or processes work on. */
   async hold<Value>(promise: Promise<Value>): Promise<Value> {
     this.#held++;
     try {
@@ -100,7 +100,10 @@ export interface Surroundings {
  * Identifies the code that a replay runs. Objects of earlier tests may run in the same process, and keep their own clock
  * and timers.
  */
-const replaying = new AsyncLocalStorage<true>();
+const replaying = new AsyncLocalStorage<boolean>();
+
+/** Runs a function with the real clock and timers. */
+export const outsideReplay = <Value>(run: () => Value): Value => replaying.run(false, run);
 
 const cryptography = ["decrypt", "digest", "encrypt", "importKey", "sign", "verify"];
 

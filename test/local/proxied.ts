@@ -35,6 +35,8 @@ export class Origin {
 
   constructor() {
     this.server = createServer((request, response) => {
+      // Equal requests get equal responses, at any time.
+      response.sendDate = false;
       this.#meet({ request, response, ended: once(response, "close") });
     });
   }
@@ -167,6 +169,8 @@ export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> =>
 export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
+  /** The variables of Headgate. */
+  readonly vars: Readonly<Record<string, string>>;
   readonly send: (path: string, key: string, clientOptions?: ClientOptions) => Client;
   readonly sendToOrigin: (path: string, clientOptions: ClientOptions) => Client;
   /** The remaining units of each limit of a policy. A global policy has an empty key. */
@@ -209,6 +213,7 @@ export async function startProxied(
   return {
     origin,
     workerd,
+    vars,
     remaining: remainingOf,
     untilRemaining: (policy, key, units) =>
       expect
