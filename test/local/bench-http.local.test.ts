@@ -47,6 +47,7 @@ it.each([
   ],
   ["--seconds", "11", /^--seconds: expected a number from 0\.1 to 10, got "11"\n$/],
   ["--generator", "ab", /^--generator: expected "wrk" or "autocannon", got "ab"\n$/],
+  ["--record", "--goals", /^--record: expected a run of everything, got --goals, --only or/],
 ])("npm run bench -- http rejects %s %s", async (option, value, message) => {
   const run = bench(option, value);
   expect(await run.ended).toBe(1);

@@ -2,12 +2,12 @@
 import { describe, expect, it } from "vitest";
 import { outdated } from "./generated.ts";
 import { measuredOf } from "./http/autocannon.ts";
-import { type Contestant, contestantOf, contestants } from "./http/contestants.ts";
+import { type Contestant, contestantOf, contestants, requestOf } from "./http/contestants.ts";
 import { callsPerThousand, difference } from "./http/counts.ts";
 import { cpuMsOf, cpuUsPerRequest, ticksOf } from "./http/cpu.ts";
 import { httpDocs, recordedRun } from "./http/docs.ts";
 import { goals } from "./http/goals.ts";
-import { faultOf, type LoadName, type MeasuredResponses } from "./http/load.ts";
+import { faultOf, idIn, idMark, type LoadName, type MeasuredResponses } from "./http/load.ts";
 import { allMatches, goalMatches, participants } from "./http/matches.ts";
 import { runOf, type Setting } from "./http/record.ts";
 import { goalsText, peersText } from "./http/sentences.ts";
@@ -87,6 +87,12 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
       p50Ms: 0.2,
       p99Ms: 0.4,
     });
+  });
+
+  it("the id of a reservation is read from a response, and a settlement has none", () => {
+    expect(idIn('{"allowed":true,"limits":[],"id":"a-1"}')).toBe("a-1");
+    expect(idIn('{"allowed":true,"limits":[],"id":null}')).toBeUndefined();
+    expect(idIn('{"settled":true}')).toBeUndefined();
   });
 
   it("a turn is void when a response has an unexpected status or is missing", () => {
@@ -268,6 +274,14 @@ describe("the contestants of the HTTP benchmark", () => {
       new Set(contestants.map(name));
     expect(namesOf(({ id }) => id).size).toBe(contestants.length);
     expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
+  });
+
+  it("a contestant that reserves settles each reservation with a request of its own", () => {
+    const { body, followUp } = requestOf(contestantOf("reserve"));
+    expect(JSON.parse(body)).toMatchObject({ policy: "allowed", cost: 2 });
+    expect(followUp?.path).toBe("/check/settle");
+    expect(JSON.parse(followUp?.body.replace(idMark, "a-1") ?? "")).toEqual({ id: "a-1", cost: 1 });
+    expect(requestOf(contestantOf("check"))).not.toHaveProperty("followUp");
   });
 
   it("every goal and every floor names contestants that exist", () => {

@@ -68,6 +68,11 @@ const sockets = new Set([...participants(matches)].map((id) => contestantOf(id).
 if (!["wrk", "autocannon", undefined].includes(values.generator)) {
   exitWithError(`--generator: expected "wrk" or "autocannon", got "${values.generator}"`);
 }
+const isPart = values.goals || values.quick || values.only !== undefined;
+if (values.record && isPart) {
+  exitWithError("--record: expected a run of everything, got --goals, --only or --quick");
+}
+
 if (values.write) {
   writeGenerated(httpDocs(recordedRun()));
   process.exit();
@@ -117,8 +122,12 @@ ${figuresTable(run)}
 ${goalsTable(run)}`);
   for (const { id, why } of run.skipped) console.log(`\nskipped: ${id}: ${why}`);
   for (const { id, why } of run.void) console.log(`\nvoid: ${id}: ${why}`);
-  if (values.record) record(run);
-  else store(run);
+  if (!values.record) store(run);
+  else if (run.void.length === 0) record(run);
+  else {
+    store(run);
+    console.log(`\nnot recorded, because of void figures; the run is in ${values.out}`);
+  }
 }
 
 /** Stores the run where later runs do not overwrite it, and updates the pages that show it. */

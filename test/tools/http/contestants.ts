@@ -132,7 +132,7 @@ export const contestants: readonly Contestant[] = [
     floor: "node-plain",
     ...denied,
   }),
-  node("redis-denied-memory", "denied, inMemoryBlockOnConsumed", "node", "/remembered", {
+  node("redis-denied-memory", "rate-limiter-flexible, denied in memory", "node", "/remembered", {
     floor: "node-plain",
     ...denied,
   }),
