@@ -6,7 +6,7 @@ export type FindHolder<Holder> = (token: string) => Holder | undefined;
 export function tokenMatcher<Holder extends { readonly token: string }>(
   holders: readonly Holder[],
 ): FindHolder<Holder> {
-  const lengths = holders.map(({ token }) => token.length);
+  const lengths = holders.map(({ token }) => utf8.encode(token).length);
   const sizeBytes = Math.max(0, ...lengths) + longestCharacterBytes;
   const paddedTokens = holders.map(({ token }) => padded(token, new Uint8Array(sizeBytes)));
   const given = new Uint8Array(sizeBytes);

@@ -40,7 +40,9 @@ export interface DecidedCheck {
   readonly outcome: Outcome | null;
 }
 
-/** A check that a remembered denial has decided. Its answer is built when it is read: most callers need only its JSON. */
+/**
+ * A check that a remembered denial has decided. Its answer is built when it is read: the response needs only its JSON.
+ */
 class RecalledCheck implements DecidedCheck {
   readonly resolved: ResolvedCheck;
   readonly #recalled: RecalledDenial;

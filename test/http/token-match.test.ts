@@ -1,0 +1,25 @@
+/** Bearer tokens are compared with one buffer for all requests. */
+import { timingSafeEqual } from "node:crypto";
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { tokenMatcher } from "../../src/http/token-match.ts";
+import { forAll } from "../for-all.ts";
+
+/** Node has no such method on `crypto.subtle`. */
+Object.assign(crypto.subtle, { timingSafeEqual });
+
+const anyToken = fc.oneof(
+  fc.constantFrom("a", "ab", "abc", "é", "éa", "😀", "😀".repeat(4)),
+  fc.string({ unit: "grapheme", minLength: 1, maxLength: 9 }),
+);
+
+it(
+  "a token finds its holder and no other, whatever tokens were compared before",
+  forAll([fc.uniqueArray(anyToken), fc.array(anyToken, { minLength: 1 })], (tokens, given) => {
+    const holders = tokens.map((token) => ({ token }));
+    const holderOf = tokenMatcher(holders);
+    for (const token of [...given, ...tokens, ...given, ""]) {
+      expect(holderOf(token)).toBe(holders.find((each) => each.token === token));
+    }
+  }),
+);
