@@ -1,5 +1,6 @@
 /** Finds the key that a policy charges for a request, or why it charges none. */
 import { type KeyPart, partName, conditionParts, type Policy } from "../config/index.ts";
+import type { Limit } from "../strategies/index.ts";
 import { visitorOf } from "./address.ts";
 import {
   type CallerAttributes,
@@ -49,12 +50,18 @@ interface PartitionKeyParts {
   readonly values: readonly KeyValue[];
 }
 
+const claimNeeds = new WeakMap<Policy, boolean>();
+
 /** Whether a policy needs the claims of a token. */
-export const needsClaims = ({ key, keyRules, ruleLists, isOff }: Policy): boolean =>
-  !isOff &&
-  [key, conditionParts(keyRules.overrides), conditionParts(ruleLists.overrides)].some((parts) =>
-    parts.some(({ kind }) => kind === "jwt"),
-  );
+export function needsClaims(policy: Policy): boolean {
+  const known = claimNeeds.get(policy);
+  if (known !== undefined) return known;
+  const { key, keyRules, ruleLists, isOff } = policy;
+  const lists = [key, conditionParts(keyRules.overrides), conditionParts(ruleLists.overrides)];
+  const isNeeded = !isOff && lists.some((parts) => parts.some(({ kind }) => kind === "jwt"));
+  claimNeeds.set(policy, isNeeded);
+  return isNeeded;
+}
 
 export function resolveKey(
   policy: Policy,
@@ -174,7 +181,19 @@ function chargedUnder(
 ): Pick<KeyResolution, "policy" | "source"> {
   if (subject === null) return { policy, source: limitsSource(policy.limitsRule) };
   const { limits, source } = limitsFor(policy, subject);
-  return { policy: limits === policy.limits ? policy : { ...policy, limits }, source };
+  return { policy: withLimits(policy, limits), source };
+}
+
+const overriddenPolicies = new WeakMap<Policy, Map<readonly Limit[], Policy>>();
+
+/** One policy object for each list of limits, since what is derived from a policy is kept with its object. */
+function withLimits(policy: Policy, limits: readonly Limit[]): Policy {
+  if (limits === policy.limits) return policy;
+  const known = overriddenPolicies.get(policy) ?? new Map<readonly Limit[], Policy>();
+  overriddenPolicies.set(policy, known);
+  const overridden = known.get(limits) ?? { ...policy, limits };
+  known.set(limits, overridden);
+  return overridden;
 }
 
 /** All values of a part. Every item of a list claim, and every value of a repeated header, is one. */

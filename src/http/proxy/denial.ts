@@ -16,7 +16,14 @@ import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
-import { type Failure, problemResponse } from "../wire/problems.ts";
+import {
+  type Failure,
+  type ProblemAnswer,
+  problemAnswer,
+  problemResponse,
+  responseOf,
+} from "../wire/problems.ts";
+import { recalledDenialAnswer } from "./recalled-denial.ts";
 import {
   type RateLimitFields,
   rateLimitFields,
@@ -98,25 +105,40 @@ async function blockedKey(
  */
 export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response {
   const { runtime, waitUntil, denyStatus } = context;
-  const { denialLog, hasLegacyHeaders } = runtime;
+  const { recalled } = denied.admission;
   recordOutcomes(denied, runtime);
-  const denying = denied.admission.outcomes.filter((outcome) => !admits(outcome));
-  if (denialLog !== null) {
-    for (const each of loggedDenials(denied, denying)) denialLog.note(() => each, waitUntil);
+  for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
+    runtime.denialLog?.note(() => each, waitUntil);
   }
+  const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
+  return responseOf(
+    recalled === null
+      ? answerNow()
+      : recalledDenialAnswer({ ...denied, recalled }, denyStatus, answerNow),
+  );
+}
+
+function denialAnswer(
+  denied: ChargedRequest,
+  { runtime, denyStatus }: Pick<DenialContext, "runtime" | "denyStatus">,
+): ProblemAnswer {
+  const denying = denyingOutcomes(denied);
   if (denying.some((outcome) => isByKeyRule(outcome, "block"))) {
-    return problemResponse({ kind: "blocked" });
+    return problemAnswer({ kind: "blocked" });
   }
-  if (denying.some(({ kind }) => kind === "closed")) return problemResponse({ kind: "undecided" });
-  if (denying.length === 0) return problemResponse({ kind: "in-flight-full" });
-  const fields = decisionFields(denied, hasLegacyHeaders);
+  if (denying.some(({ kind }) => kind === "closed")) return problemAnswer({ kind: "undecided" });
+  if (denying.length === 0) return problemAnswer({ kind: "in-flight-full" });
+  const fields = decisionFields(denied, runtime.hasLegacyHeaders);
   const onDeny = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
   const answer =
     denyStatus === undefined
       ? onDeny
       : { body: null, contentType: "", ...onDeny, status: denyStatus };
-  return problemResponse(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
+  return problemAnswer(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
 }
+
+const denyingOutcomes = ({ admission }: ChargedRequest): readonly Outcome[] =>
+  admission.outcomes.filter((outcome) => !admits(outcome));
 
 function limitFailure(denying: readonly Outcome[]): Failure {
   const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
@@ -131,7 +153,9 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 /** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
 const fullRetryAfterMs = 1_000;
 
-function loggedDenials({ spends }: ChargedRequest, denying: readonly Outcome[]): LoggedDenial[] {
+function loggedDenials(denied: ChargedRequest): LoggedDenial[] {
+  const { spends } = denied;
+  const denying = denyingOutcomes(denied);
   if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
   const reserved = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
   if (reserved === undefined) return [];
@@ -184,16 +208,21 @@ export function decisionFields(
       : [],
   );
   if (decisions.length === 0) return null;
-  const limits = spends.flatMap(({ policy }) =>
-    policy.isDryRun ? [] : limitsInEffect(policy, outcomes),
-  );
-  const current = limits.map((limit) =>
-    limit.period === undefined ? limit : { ...limit, windowMs: windowMsAt(limit, decidedAtMs) },
+  const lists = spends.flatMap(({ policy }) =>
+    policy.isDryRun ? [] : [limitsInEffect(policy, outcomes)],
   );
   return {
-    standard: rateLimitFields(current, decisions),
+    standard: rateLimitFields(currentLimits(lists, decidedAtMs), decisions),
     legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,
   };
+}
+
+/** The limits with their current windows. A single list stays the same object, with which its fields are kept. */
+function currentLimits(lists: readonly (readonly Limit[])[], nowMs: number): readonly Limit[] {
+  const [only] = lists;
+  const limits = only !== undefined && lists.length === 1 ? only : lists.flat();
+  if (limits.every(({ period }) => period === undefined)) return limits;
+  return limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, nowMs) }));
 }
 
 /** The limits of a policy's outcome; those of the policy when the request was denied before. */

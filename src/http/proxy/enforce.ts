@@ -25,7 +25,7 @@ import {
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
 import { forwardAdmitted } from "./in-flight.ts";
-import { isPreflight, resolveAnnounced } from "./preflights.ts";
+import { type AnnouncedRequest, isPreflight, resolveAnnounced } from "./preflights.ts";
 
 /** Keeps the Worker running for work that outlasts the response. */
 export const waitUntilFrom =
@@ -95,36 +95,59 @@ async function chargePolicies(
   policies: readonly Policy[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
-  const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
+  if (!isPreflight(options.attributes)) return chargeRequest(policies, options);
   const announced = await resolveAnnounced(options);
-  const blocked = enforcedDenials(announced.blocked, dryRunDenials);
+  const blocked = enforcedDenials(announced.blocked, options.dryRunDenials);
   if (blocked.length > 0) return denyByKey(blocked, options);
-  const knownBans = runtime.bans.cached(announced.bannable);
+  const knownBans = options.runtime.bans.cached(announced.bannable);
   if (knownBans !== null) return denyByLimits(knownBans, options);
+  // The preflight's own limits come first: they bound how often objects are asked for bans.
+  const charged = await chargeRequest(policies, options);
+  return charged instanceof Response ? charged : denyBanned(charged, announced, options);
+}
 
-  const token = await readToken(policies, options);
+/** Denies an admitted preflight whose announced request is banned, and gives back what it has spent. */
+async function denyBanned(
+  charged: ChargedRequest,
+  { bannable }: AnnouncedRequest,
+  options: ChargeOptions,
+): Promise<ChargedRequest | Response> {
+  const { runtime, waitUntil, attempt } = options;
+  if (attempt?.isStale() === true) return charged;
+  const bans = await runtime.bans.find(bannable, attempt);
+  const isStale = attempt?.isStale() === true;
+  if (bans === null && !isStale) return charged;
+  const givingBack = charged.admission.giveBack();
+  waitUntil(givingBack);
+  // A second attempt must not be denied by what the first one has spent.
+  if (isStale) await givingBack;
+  return bans === null || isStale ? charged : denyByLimits(bans, options);
+}
+
+async function chargeRequest(
+  policies: readonly Policy[],
+  options: ChargeOptions,
+): Promise<ChargedRequest | Response> {
+  const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
+  const token = policies.some(needsClaims)
+    ? await readToken(policies, options)
+    : { claims: options.claims ?? noClaims };
   if (isFailure(token)) return problemResponse(token);
   const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims));
   const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
   if (keyDenials.length > 0) return denyByKey(keyDenials, options);
 
-  const spends = await Promise.all(resolutions.flatMap((each) => spendFor(each, options)));
+  const pending = resolutions.flatMap((each) => spendFor(each, options));
+  const spends = pending.every(isKnown)
+    ? pending
+    : await Promise.all(pending.map(async (each) => each));
   const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
   // If the client goes away meanwhile, what was spent is still refunded.
   if (admitting instanceof Promise) waitUntil(admitting);
   const admission = await admitting;
   const charged = { spends, admission, resolutions };
-  if (attempt?.isStale() === true) return charged;
-  if (admission.isRefused) return denyByLimits(charged, options);
-  // The preflight's own limits come first: they bound how often objects are asked for bans.
-  const bans = await runtime.bans.find(announced.bannable, attempt);
-  const isStale = attempt?.isStale() === true;
-  if (bans === null && !isStale) return charged;
-  const givingBack = admission.giveBack();
-  waitUntil(givingBack);
-  // A second attempt must not be denied by what the first one has spent.
-  if (isStale) await givingBack;
-  return bans === null || isStale ? charged : denyByLimits(bans, options);
+  const isDenied = admission.isRefused && attempt?.isStale() !== true;
+  return isDenied ? denyByLimits(charged, options) : charged;
 }
 
 /** The denials of enforced policies. Adds those of dry runs to `dryRunDenials`. */
@@ -137,36 +160,39 @@ function enforcedDenials(
   return denials.filter(({ policy }) => !policy.isDryRun);
 }
 
-/** Verifies the request's token if a policy uses claims. Dry runs ignore a token whose JSON is nested too deep. */
+const noClaims: Claims = {};
+
+/** Verifies the request's token. Dry runs ignore a token whose JSON is nested too deep. */
 async function readToken(
   policies: readonly Policy[],
   { runtime, attributes, claims: stated }: EnforcementOptions,
 ): Promise<{ readonly claims: Claims } | Failure> {
-  const users = policies.filter(needsClaims);
-  const token = users.length > 0 ? await runtime.readClaims(attributes.headers) : { claims: {} };
+  const token = await runtime.readClaims(attributes.headers);
   if (!isFailure<Failure>(token)) return { claims: { ...token.claims, ...stated } };
-  return users.some(({ isDryRun }) => !isDryRun) ? token : { claims: { ...stated } };
+  const isEnforced = policies.some((policy) => !policy.isDryRun && needsClaims(policy));
+  return isEnforced ? token : { claims: { ...stated } };
 }
 
-/** Empty for a resolution that charges nothing. */
+const isKnown = (spend: Spend | Promise<Spend>): spend is Spend => !(spend instanceof Promise);
+
+/** Empty for a resolution that charges nothing. A promise while the partition key is computed. */
 function spendFor(
   resolution: KeyResolution,
   { runtime, attributes, tenant, ...options }: EnforcementOptions,
-): Promise<Spend>[] {
+): readonly (Spend | Promise<Spend>)[] {
   if (resolution.kind !== "charge") return [];
   const { policy, parts, values } = resolution;
   const cost = costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
-  const partitionKey = Promise.resolve(runtime.partitions.partitionKey(parts, values, tenant));
-  return [
-    partitionKey.then((key) => ({
-      policy,
-      partitionKey: key,
-      cost,
-      ...(ttlMs !== null && { ttlMs }),
-      ...(runtime.statistics?.revealsKeys === true && { plain: plainKeyOf(resolution, tenant) }),
-    })),
-  ];
+  const spendOn = (partitionKey: string): Spend => ({
+    policy,
+    partitionKey,
+    cost,
+    ...(ttlMs !== null && { ttlMs }),
+    ...(runtime.statistics?.revealsKeys === true && { plain: plainKeyOf(resolution, tenant) }),
+  });
+  const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
+  return [typeof partitionKey === "string" ? spendOn(partitionKey) : partitionKey.then(spendOn)];
 }
 
 /**

@@ -5,7 +5,7 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfResponse } from "../../policies/cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
-import { proxyErrorOf } from "../wire/problems.ts";
+import { proxyErrorOf } from "../wire/proxy-errors.ts";
 import { withBodyEnd } from "./body.ts";
 import type { ChargedRequest } from "../record-outcomes.ts";
 import type { Forward } from "./forward.ts";

@@ -18,19 +18,16 @@ export interface AnnouncedRequest {
   readonly bannable: readonly Spend[];
 }
 
-const nothingAnnounced: AnnouncedRequest = { blocked: [], bannable: [] };
-
 export const isPreflight = ({ method, headers }: RequestAttributes): boolean =>
   method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method");
 
-/** Resolves the keys of the request that a preflight announces; nothing for other requests. */
+/** Resolves the keys of the request that a preflight announces. */
 export async function resolveAnnounced(context: {
   readonly runtime: Runtime;
   readonly attributes: RequestAttributes;
   readonly tenant: string | null;
 }): Promise<AnnouncedRequest> {
   const { runtime, attributes, tenant } = context;
-  if (!isPreflight(attributes)) return nothingAnnounced;
   const blocked: KeyDenial[] = [];
   const bannable: Promise<Spend>[] = [];
   for (const announced of announcedPolicies(runtime.policies, attributes)) {

@@ -3,7 +3,7 @@ import { serializeList, Token } from "structured-headers";
 import type { AllowedOrigins } from "../../config/index.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 import { legacyNames } from "../wire/legacy-headers.ts";
-import { proxyErrorOf } from "../wire/problems.ts";
+import { type ProxyError, proxyErrorOf } from "../wire/proxy-errors.ts";
 
 /** Scripts can read these fields only if `Access-Control-Expose-Headers` names them (Fetch, section 3.3.4). */
 const exposedFields = ["RateLimit", "RateLimit-Policy", "Retry-After"];
@@ -18,17 +18,25 @@ export function proxyStatusAndCors(
   origins: AllowedOrigins,
   pseudonym: () => Promise<string>,
 ): (response: Response, request: Request) => Promise<void> {
+  const statusFields = new Map<ProxyError, string>();
   return async function mark(response, request) {
     const { headers } = response;
     const proxyError = proxyErrorOf(response);
     if (proxyError === null) exposeRateLimitFields(headers);
     else {
-      const error = new Map([["error", new Token(proxyError)]]);
-      headers.set("Proxy-Status", serializeList([[new Token(await pseudonym()), error]]));
+      let field = statusFields.get(proxyError);
+      if (field === undefined) {
+        field = proxyStatusField(await pseudonym(), proxyError);
+        statusFields.set(proxyError, field);
+      }
+      headers.set("Proxy-Status", field);
       allowOrigin(headers, request.headers.get("Origin"), origins);
     }
   };
 }
+
+const proxyStatusField = (pseudonym: string, proxyError: ProxyError): string =>
+  serializeList([[new Token(pseudonym), new Map([["error", new Token(proxyError)]])]]);
 
 /** Only where the origin lets scripts read its response. */
 function exposeRateLimitFields(headers: Headers): void {

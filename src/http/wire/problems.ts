@@ -8,6 +8,7 @@ import { mostJsonDepth } from "../../validation/json.ts";
 import type { ConfigProblem } from "../../validation/problems.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
 import { type AdminFailures, adminProblems } from "./admin-problems.ts";
+import { noteProxyError, type ProxyError } from "./proxy-errors.ts";
 import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
 /** An invalid field of a request, and what is accepted there. */
@@ -96,22 +97,6 @@ export interface Problem {
   readonly proxyError?: ProxyError;
 }
 
-type ProxyError =
-  | "destination_unavailable"
-  | "http_protocol_error"
-  | "http_request_denied"
-  | "http_request_error"
-  | "http_response_timeout"
-  | "proxy_configuration_error"
-  | "proxy_internal_error"
-  | "proxy_loop_detected";
-
-const proxyErrors = new WeakMap<Response, ProxyError>();
-
-/** The `Proxy-Status` error of a problem response; null for every other response. */
-export const proxyErrorOf = (response: Response): ProxyError | null =>
-  proxyErrors.get(response) ?? null;
-
 /** https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-11.html#section-5 */
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const abnormalUsage = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected";
@@ -123,19 +108,27 @@ interface Replacement {
   readonly contentType: string;
 }
 
+/** The status, header fields and body of a problem response. */
+export interface ProblemAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly proxyError: ProxyError;
+}
+
 /**
  * @param headers added to those of the problem
  * @param replacement sent in place of the problem details
  */
-export function problemResponse(
+export function problemAnswer(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
   replacement: Replacement | null = null,
-): ProblemResponse {
+): ProblemAnswer {
   const problem = problemOf(failure);
   const status = replacement?.status ?? problem.status;
   const body = replacement?.body ?? JSON.stringify({ ...detailsOf(problem), status });
-  const response = new Response(body, {
+  return {
     status,
     headers: {
       "Content-Type":
@@ -147,8 +140,17 @@ export function problemResponse(
       ...problem.headers,
       ...headers,
     },
-  });
-  proxyErrors.set(response, problem.proxyError ?? "http_request_error");
+    body,
+    proxyError: problem.proxyError ?? "http_request_error",
+  };
+}
+
+export const problemResponse = (failure: Failure): ProblemResponse =>
+  responseOf(problemAnswer(failure));
+
+export function responseOf({ status, headers, body, proxyError }: ProblemAnswer): ProblemResponse {
+  const response = new Response(body, { status, headers });
+  noteProxyError(response, proxyError);
   // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return response as ProblemResponse;
