@@ -147,7 +147,7 @@ async function send(
   return {
     status: response.status,
     fields: [...response.headers],
-    body: Array.from(new Uint8Array(bytes), (byte) => String.fromCharCode(byte)).join(""),
+    body: new TextDecoder("latin1").decode(bytes),
     isSocket,
   };
 }
@@ -202,16 +202,17 @@ class MemoryObjects {
   readonly namespace = {
     getByName: (name: string) => {
       const { limiter } = this.#object(name);
-      const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(limiter));
-      return Object.fromEntries(
-        methods.map((method) => [
-          method,
-          async (...given: unknown[]) => {
-            const act = Reflect.get(limiter, method) as (...taken: unknown[]) => unknown;
-            return structuredClone(act.apply(limiter, structuredClone(given)));
-          },
-        ]),
-      );
+      const call =
+        (method: string) =>
+        async (...given: unknown[]) => {
+          const act: unknown = Reflect.get(limiter, method);
+          // The error of the platform for a method of a later version.
+          if (typeof act !== "function") {
+            throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
+          }
+          return structuredClone(Reflect.apply(act, limiter, structuredClone(given)));
+        };
+      return new Proxy({}, { get: (_, method) => call(String(method)) });
     },
   };
 

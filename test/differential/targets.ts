@@ -2,6 +2,7 @@
 import { createApp } from "../../src/app.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { isFull } from "../mode.ts";
 import * as previous from "../previous-version/app.js";
 import { type Answer, type Origin, type RecordedRequest, replay, type Target } from "./replay.ts";
 
@@ -48,13 +49,27 @@ export interface Comparison {
   readonly differences: readonly string[];
 }
 
+/** Rolling deployments: isolates of one version call objects of the other. */
+const mixed: readonly Target[] = [
+  {
+    ...front,
+    name: "the current version with objects of the previous one",
+    newObject: previousVersion.newObject,
+  },
+  {
+    ...previousVersion,
+    name: "the previous version with current objects",
+    newObject: front.newObject,
+  },
+];
+
 /**
  * Replays requests in all deployments, each with objects of its own.
  */
 export async function compare(
   requests: readonly RecordedRequest[],
   origin: Origin,
-  compared: readonly Target[] = [front, honoAlone],
+  compared: readonly Target[] = isFull ? [front, honoAlone, ...mixed] : [front, honoAlone],
 ): Promise<Comparison> {
   const expected = await replay(previousVersion, requests, origin);
   const found: string[] = [];
@@ -63,26 +78,25 @@ export async function compare(
     // oxlint-disable-next-line no-await-in-loop
     const answers = await replay(target, requests, origin);
     for (const [index, request] of requests.entries()) {
-      const [is, was] = [textOf(answers[index]), textOf(expected[index])];
-      if (is !== was) found.push(described(target, request, was, is));
+      const [is, was] = [answers[index], expected[index]];
+      if (JSON.stringify(is) !== JSON.stringify(was))
+        found.push(described(target, request, was, is));
     }
   }
   return { answers: expected, differences: found };
 }
 
-const textOf = (answer: Answer | undefined): string => JSON.stringify(answer, null, 1);
-
 const described = (
   { name }: Target,
   { url, init, atMs, variables }: RecordedRequest,
-  was: string,
-  is: string,
+  was: Answer | undefined,
+  is: Answer | undefined,
 ): string =>
   [
     `${name} answers ${init.method ?? "GET"} ${url} at ${atMs} differently.`,
     `fields: ${JSON.stringify([...new Headers(init.headers)])}`,
     `body: ${init.body instanceof Uint8Array ? new TextDecoder("latin1").decode(init.body) : JSON.stringify(init.body)}`,
     `variables: ${JSON.stringify(variables)}`,
-    `${previousVersion.name}: ${was}`,
-    `${name}: ${is}`,
+    `${previousVersion.name}: ${JSON.stringify(was, null, 1)}`,
+    `${name}: ${JSON.stringify(is, null, 1)}`,
   ].join("\n");
