@@ -25,7 +25,8 @@ export class PathReadings {
   /** @param parsed the path after URL parsing, if `received` is the path before it */
   constructor(received: string, parsed = received) {
     this.received = received;
-    this.#spellings = [...new Set([received, parsed].map(rooted))];
+    const spelling = rooted(received);
+    this.#spellings = parsed === received ? [spelling] : [...new Set([spelling, rooted(parsed)])];
   }
 
   /** Every distinct form. */
@@ -105,11 +106,15 @@ const decode = (run: string): string =>
  * keeps its offset, so letters whose other case has two characters remain.
  */
 export const caseFolded = (text: string): string =>
-  text
-    .replace(/[^\0-\x7f]/g, inUpperCase)
-    .replaceAll("\u0130", "i")
-    .toLowerCase()
-    .replaceAll("\u03c2", "\u03c3");
+  beyondAscii.test(text)
+    ? text
+        .replace(/[^\0-\x7f]/g, inUpperCase)
+        .replaceAll("\u0130", "i")
+        .toLowerCase()
+        .replaceAll("\u03c2", "\u03c3")
+    : text.toLowerCase();
+
+const beyondAscii = /[^\0-\x7f]/;
 
 function inUpperCase(character: string): string {
   const upper = character.toUpperCase();

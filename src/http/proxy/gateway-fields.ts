@@ -77,7 +77,7 @@ const greatestMaxForwards = 2 ** 31;
 
 /** How many more gateways an OPTIONS request may pass; null without a valid `Max-Forwards`. */
 export function forwardsLeft({ method, headers }: Request): number | null {
-  const text = headers.get("Max-Forwards");
-  const isLimited = method === "OPTIONS" && text !== null && /^\d+$/.test(text);
+  const text = method === "OPTIONS" ? headers.get("Max-Forwards") : null;
+  const isLimited = text !== null && /^\d+$/.test(text);
   return isLimited ? Math.min(Number(text), greatestMaxForwards) : null;
 }
