@@ -1,6 +1,7 @@
 /** The pure rate limiting engine: limits, strategies, and the meter that decides them. */
 export {
   changesByDenial,
+  compiledLimit,
   defaultStrategy,
   holdsSlots,
   mostStoredBytesOf,

@@ -180,7 +180,7 @@ describe("S10: an object that does not answer in time", () => {
   ): Promise<number[]> {
     const { promise, reject } = Promise.withResolvers<never>();
     const call = (): Promise<never> => promise;
-    const stub = { check: call, look: call, batch: call, forget: call, reserve: call };
+    const stub = { decide: call, look: call, forget: call, reserve: call };
     const { begin } = headgate({
       POLICIES: [{ name: "p", limits: "1/minute", timeout: "10ms", onError }],
       RATE_LIMITER: { getByName: () => stub },

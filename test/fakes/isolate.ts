@@ -5,8 +5,11 @@ import type { Admission } from "../../src/limiter/client/admission.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { LatencyObserver } from "../../src/limiter/client/object-caller.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
+import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { CheckReply } from "../../src/limiter/protocol.ts";
 import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
+import { flatReplies, nestedCall } from "./flat-calls.ts";
 import { MemoryStorage } from "./memory-storage.ts";
 
 export const startMs = Date.UTC(2100, 0, 1);
@@ -93,13 +96,15 @@ export class TestIsolate {
 
   /** The binding of the objects. */
   namespace(): Namespace {
-    const getByName = (object: string): object =>
-      Object.fromEntries(
+    const getByName = (object: string): object => ({
+      ...Object.fromEntries(
         methods.map((name) => [
           name,
           (argument: unknown) => this.#take({ name, object, argument }),
         ]),
-      );
+      ),
+      decide: (texts: readonly string[], checks: FlatList) => this.#decide(object, texts, checks),
+    });
     return { getByName } as unknown as Namespace;
   }
 
@@ -126,6 +131,19 @@ export class TestIsolate {
     const object = this.object(call.object);
     const method = (object as unknown as Record<string, (argument: unknown) => unknown>)[call.name];
     return structuredClone(method?.call(object, structuredClone(call.argument)));
+  }
+
+  /** Records the nested call with the same checks, and replies as to that one. */
+  async #decide(object: string, texts: readonly string[], checks: FlatList): Promise<FlatList> {
+    const sent = structuredClone({ texts, checks });
+    const call = { object, ...nestedCall(sent) };
+    this.calls.push(call);
+    await this.before(call);
+    const instead = this.instead(call);
+    if (instead === undefined) {
+      return structuredClone(this.object(object).decide(sent.texts, sent.checks));
+    }
+    return flatReplies(sent, [structuredClone(instead)].flat() as CheckReply[]);
   }
 
   async admit(...spends: readonly Spend[]): Promise<Admission> {

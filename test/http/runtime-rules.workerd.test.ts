@@ -5,6 +5,8 @@ import type { BeatCall, BeatReply } from "../../src/control/protocol.ts";
 import { platformClock } from "../../src/limiter/clock.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { StaleRules } from "../../src/limiter/protocol.ts";
+import type { FlatList } from "../../src/limiter/flat-calls.ts";
+import { nestedCall } from "../fakes/flat-calls.ts";
 import { settled, startMs } from "../fakes/isolate.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 
@@ -23,10 +25,16 @@ class LimiterObjects {
       this.#objects.get(name) ?? new Limiter({ storage: new MemoryStorage(), ...platformClock });
     this.#objects.set(name, object);
     return new Proxy(object, {
-      get: (target, method) => async (argument: unknown) => {
-        this.calls.push({ name: String(method), argument });
-        return structuredClone(Reflect.apply(Reflect.get(target, method), target, [argument]));
-      },
+      get:
+        (target, method) =>
+        async (...args: readonly unknown[]) => {
+          const [texts, checks] = args as [readonly string[], FlatList];
+          const isFlat = method === "decide";
+          this.calls.push(
+            isFlat ? nestedCall({ texts, checks }) : { name: String(method), argument: args[0] },
+          );
+          return structuredClone(Reflect.apply(Reflect.get(target, method), target, args));
+        },
     });
   }
 }

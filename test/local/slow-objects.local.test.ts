@@ -30,9 +30,9 @@ const entryFor = ({ url }: Origin): string => `
   }
 
   export class RateLimiter extends Own {
-    async check(call) {
-      const verdict = super.check(call);
-      await letGo("check", call);
+    async decide(texts, checks) {
+      const verdict = super.decide(texts, checks);
+      await letGo("check", { key: checks[0], charges: [JSON.parse(texts[0])] });
       return verdict;
     }
     async reserve(call) {

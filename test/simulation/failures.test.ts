@@ -4,7 +4,8 @@ import type { FailureMode, Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { admits } from "../../src/limiter/client/outcome.ts";
-import type { CheckCall } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import { decideBy } from "../fakes/flat-calls.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
@@ -48,16 +49,17 @@ interface FloodResult {
 /** Sends a request every 10 ms, for 20 s. */
 async function flood(
   policy: Policy,
-  check: (world: World) => (call: CheckCall) => Promise<unknown>,
+  check: (world: World) => (call: CheckCall) => Promise<CheckReply>,
 ): Promise<FloodResult> {
   const world = new World();
   const answer = check(world);
   let calls = 0;
-  const countedCheck = (call: CheckCall): Promise<unknown> => {
+  const countedCheck = (call: CheckCall): Promise<CheckReply> => {
     calls++;
     return answer(call);
   };
-  const objects = { getByName: () => ({ check: countedCheck }) } as unknown as Objects;
+  const decide = decideBy({ check: countedCheck });
+  const objects = { getByName: () => ({ decide }) } as unknown as Objects;
   const client = new LimiterClient(objects, world.clock());
   const admitted: Admitted[] = [];
   let longestMs = 0;

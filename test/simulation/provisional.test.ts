@@ -3,11 +3,12 @@ import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
-import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
+import { nestedReplies } from "../fakes/flat-calls.ts";
 import { TestObject } from "../fakes/test-object.ts";
 import { policyWith } from "./schedule.ts";
 import { type Network, SimulatedObject, startMs, World } from "./world.ts";
@@ -63,13 +64,14 @@ class Fleet {
       const stub = this.object(name)
         .namespace(0, () => true)
         .getByName(name);
-      const check = async (call: CheckCall): Promise<CheckReply> => {
+      const decide = async (texts: readonly string[], checks: FlatList): Promise<FlatList> => {
         this.calls.push(`check ${name}`);
-        const reply = await stub.check(call);
-        if (name === "tenant") onChecked(reply.spentAtMs);
-        return reply;
+        const replies = await stub.decide(texts, checks);
+        const [reply] = nestedReplies({ texts, checks }, replies);
+        if (name === "tenant" && reply !== undefined) onChecked(reply.spentAtMs);
+        return replies;
       };
-      return { ...stub, check } as unknown as Stub;
+      return { ...stub, decide } as unknown as Stub;
     };
     return { getByName } as unknown as Objects;
   }

@@ -4,6 +4,8 @@
  */
 import type { Policy } from "../../src/config/index.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
+import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
@@ -130,7 +132,7 @@ export class SimulatedObject {
     isolate: number,
     isAlive: () => boolean,
   ): ConstructorParameters<typeof LimiterClient>[0] {
-    const names = ["check", "lease", "giveBackSlices", "sync", "refund", "forget"].concat([
+    const names = ["decide", "lease", "giveBackSlices", "sync", "refund", "forget"].concat([
       "batch",
       "look",
       "reserve",
@@ -140,14 +142,14 @@ export class SimulatedObject {
     const stub = Object.fromEntries(
       names.map((name) => [
         name,
-        (call: unknown) =>
+        (...call: unknown[]) =>
           isAlive() ? this.#carry(isolate, name, call) : new Promise(() => undefined),
       ]),
     );
     return { getByName: () => stub } as unknown as ConstructorParameters<typeof LimiterClient>[0];
   }
 
-  #carry(isolate: number, name: string, call: unknown): Promise<unknown> {
+  #carry(isolate: number, name: string, call: readonly unknown[]): Promise<unknown> {
     this.calls++;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const { lost, unanswered } = this.isDisturbed ? this.#network : { lost: 0, unanswered: 0 };
@@ -159,16 +161,24 @@ export class SimulatedObject {
         reject(new Error("Network connection lost."));
         return;
       }
-      const methods = this.limiter as unknown as Record<string, (each: unknown) => unknown>;
+      const admitted: Admitted[] = [];
+      const methods = this.limiter as unknown as Record<
+        string,
+        (...each: readonly unknown[]) => unknown
+      >;
       let answer: unknown;
       try {
-        answer = structuredClone(methods[name]?.call(this.limiter, sent));
+        answer = structuredClone(
+          name === "decide"
+            ? this.#decide(sent as Parameters<Limiter["decide"]>, admitted)
+            : methods[name]?.call(this.limiter, ...sent),
+        );
       } catch (error) {
         this.#later(() => reject(error));
         return;
       }
-      const onAnswered = this.onCall(isolate, sent);
-      const admitted = name === "check" || name === "lease" ? this.#admittedBy(sent, answer) : [];
+      const onAnswered = this.onCall(isolate, sent[0]);
+      if (name === "lease") admitted.push(...this.#admittedBy(sent[0], answer));
       const isUnanswered = this.#random() < unanswered;
       this.#later(() => {
         if (isUnanswered) {
@@ -184,6 +194,15 @@ export class SimulatedObject {
       });
     });
     return promise;
+  }
+
+  #decide([texts, checks]: Parameters<Limiter["decide"]>, admitted: Admitted[]): FlatList {
+    return answerChecks({ texts, checks }, internedCharge, (call, isLook) => {
+      if (isLook) return this.limiter.look(call);
+      const reply = this.limiter.check(call);
+      admitted.push(...this.#admittedBy(call, reply));
+      return reply;
+    });
   }
 
   #admittedBy(call: unknown, answer: unknown): readonly Admitted[] {

@@ -25,7 +25,12 @@ import {
 } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
-import { type LatencyObserver, ObjectCaller, type WaitUntil } from "./object-caller.ts";
+import {
+  type CallerOptions,
+  type LatencyObserver,
+  ObjectCaller,
+  type WaitUntil,
+} from "./object-caller.ts";
 import { withDeadline } from "../object-calls.ts";
 import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
@@ -66,8 +71,9 @@ export class LimiterClient {
     objects: ConstructorParameters<typeof ObjectCaller>[0],
     clock: Clock = platformClock,
     observer: LatencyObserver | null = null,
+    options: CallerOptions = {},
   ) {
-    const caller = new ObjectCaller(objects, clock, observer);
+    const caller = new ObjectCaller(objects, clock, observer, options);
     const localMeters = new LocalMeters(clock);
     const seenKeyRules = new SeenKeyRules();
     this.#isolate = {

@@ -15,6 +15,8 @@ import {
   callOf,
   type DecisionReply,
   chargeOf,
+  decideInObject,
+  flatCheckOf,
   isLeased,
   isStale,
   outcomesOf,
@@ -23,7 +25,7 @@ import {
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
-import type { Call, ObjectCaller, WaitUntil } from "./object-caller.ts";
+import type { Call, LateReply, ObjectCaller, WaitUntil } from "./object-caller.ts";
 import { objectLocation } from "../object-location.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
@@ -62,23 +64,32 @@ export class StrictDecider {
       const address = newAddress(reserved.partitionKey, reserved.policy.objects);
       return this.#reserve(group, address, context);
     }
-    const { clock, caller, denyCache, leases, local } = this.#isolate;
-    const { waitUntil, provisionalMs, attempt } = context;
+    const { clock, denyCache, leases, local } = this.#isolate;
+    const { waitUntil, provisionalMs } = context;
     const open: Open = (booked, count) => this.#openCheck(booked, count, provisionalMs);
     const late = { waitUntil, settle: this.#lateReply(group, context, open) };
     const calledAtMs = clock.now();
     const reply = isLeased(group)
       ? await leases.check(group, context, late.settle)
-      : await callObject(caller, group, {
-          name: "check",
-          ...timeLeftOf(group, attempt, calledAtMs),
-          send: (stub) => stub.check(callOf(group, provisionalMs)),
-          late,
-        });
+      : await this.#check(group, context, late);
     if (reply === null) return local.decide(group, context);
     if (isStale(reply)) return this.#decideStale(group, reply, context);
     denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
     return this.#accept(group, reply, context, open);
+  }
+
+  async #check(
+    group: readonly Spend[],
+    { provisionalMs, attempt }: DecisionContext,
+    { waitUntil, settle }: LateReply<DecisionReply>,
+  ): Promise<CheckReply | null> {
+    const { clock, caller } = this.#isolate;
+    const replies = await decideInObject(caller, group, {
+      checks: [flatCheckOf(group, provisionalMs)],
+      ...timeLeftOf(group, attempt, clock.now()),
+      late: { waitUntil, settle: ([late]) => late && settle(late) },
+    });
+    return replies?.[0] ?? null;
   }
 
   /**
@@ -91,12 +102,10 @@ export class StrictDecider {
     attempt: Attempt | null,
   ): Promise<Outcome[]> {
     const { clock, caller, denyCache, local } = this.#isolate;
-    const calls = spends.map((spend) => callOf([spend]));
     const calledAtMs = clock.now();
-    const replies = await callObject(caller, spends, {
-      name: "check",
+    const replies = await decideInObject(caller, spends, {
+      checks: spends.map((spend) => flatCheckOf([spend], 0, spend.cost === 0)),
       ...timeLeftOf(spends, attempt, calledAtMs),
-      send: (stub) => stub.batch({ calls }),
       late: {
         waitUntil,
         settle: (lateReplies) => this.#refundClosed(spends, lateReplies),

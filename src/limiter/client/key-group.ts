@@ -1,11 +1,17 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
-import { compareVersions, type PolicyRules } from "../../config/index.ts";
+import {
+  compareVersions,
+  type Durability,
+  type Policy,
+  type PolicyRules,
+} from "../../config/index.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import type { Limit } from "../../strategies/index.ts";
 import type { Attempt } from "./attempt.ts";
+import { chargeText, type FlatCheck } from "../flat-calls.ts";
 import { internedLimits } from "../interned-limits.ts";
 import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
-import type { Call, ObjectCaller } from "./object-caller.ts";
+import type { Call, ChecksCall, ObjectCaller } from "./object-caller.ts";
 import { objectLocation } from "../object-location.ts";
 import {
   admits,
@@ -119,16 +125,30 @@ export const isEventual = (group: readonly Spend[]): boolean =>
 export async function callObject<Reply>(
   caller: ObjectCaller,
   group: readonly Spend[],
-  call: Pick<Call<Reply>, "name" | "send" | "late"> & Partial<CallTime>,
+  call: Pick<Call<Reply>, "name" | "send"> & Partial<CallTime & Pick<Call<Reply>, "late">>,
 ): Promise<Reply | null> {
+  const target = targetOf(group);
+  return target === null ? null : caller.call({ ...target, timeoutMs: timeoutOf(group), ...call });
+}
+
+/**
+ * Decides checks in the object of the spends' keys.
+ * @returns null when the object does not answer in time
+ */
+export async function decideInObject(
+  caller: ObjectCaller,
+  spends: readonly Spend[],
+  call: Pick<ChecksCall, "checks" | "late"> & CallTime,
+): Promise<readonly CheckReply[] | null> {
+  const target = targetOf(spends);
+  return target === null ? null : caller.decide({ name: "check", ...target, ...call });
+}
+
+function targetOf(group: readonly Spend[]): Pick<ChecksCall, "location" | "policies"> | null {
   const [first] = group;
   if (first === undefined) return null;
-  return caller.call({
-    location: objectLocation(first.policy.objects, first.partitionKey),
-    policies: group.map(({ policy }) => policy.name),
-    timeoutMs: timeoutOf(group),
-    ...call,
-  });
+  const location = objectLocation(first.policy.objects, first.partitionKey);
+  return { location, policies: group.map(({ policy }) => policy.name) };
 }
 
 /** The shortest timeout of the enforced policies, in milliseconds; of the dry runs when there are no others. */
@@ -165,17 +185,48 @@ export function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[
  * The call that checks the group.
  * @param provisionalMs for how long the spend may be given back by law 10; 0 for a final spend
  */
-export function callOf(group: readonly Spend[], provisionalMs = 0): CheckCall {
-  // A dry run must not make a request wait for a confirmed write.
-  const isConfirmed = group.some(
+export const callOf = (group: readonly Spend[], provisionalMs = 0): CheckCall => ({
+  key: group[0]?.partitionKey ?? "",
+  charges: group.map(ruledChargeOf),
+  durability: durabilityOf(group),
+  ...(provisionalMs > 0 && { provisionalMs }),
+});
+
+/** A dry run must not make a request wait for a confirmed write. */
+const durabilityOf = (group: readonly Spend[]): Durability =>
+  group.some(
     ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isDryRunOnly(group)),
-  );
-  return {
-    key: group[0]?.partitionKey ?? "",
-    charges: group.map(ruledChargeOf),
-    durability: isConfirmed ? "confirmed" : "relaxed",
-    ...(provisionalMs > 0 && { provisionalMs }),
-  };
+  )
+    ? "confirmed"
+    : "relaxed";
+
+/** The check of the group in its flat form. A look spends nothing. */
+export const flatCheckOf = (
+  group: readonly Spend[],
+  provisionalMs: number,
+  isLook = false,
+): FlatCheck => ({
+  key: group[0]?.partitionKey ?? "",
+  provisionalMs,
+  kind: isLook ? "look" : durabilityOf(group),
+  charges: group.map((spend) => ({
+    text: chargeTextOf(spend),
+    cost: spend.cost,
+    limits: spend.policy.limits,
+  })),
+});
+
+const chargeTexts = new WeakMap<Policy, string>();
+
+function chargeTextOf(spend: Spend): string {
+  const { policy } = spend;
+  let text = chargeTexts.get(policy);
+  if (text === undefined) {
+    const { cost: _, ...charge } = ruledChargeOf(spend);
+    text = chargeText(charge);
+    chargeTexts.set(policy, text);
+  }
+  return text;
 }
 
 const ruledChargeOf = (spend: Spend): Charge => {

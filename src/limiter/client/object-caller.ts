@@ -6,6 +6,8 @@ import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
+import type { FlatCheck } from "../flat-calls.ts";
+import { JoinedCalls } from "./joined-calls.ts";
 import {
   DeadlineExceeded,
   platformRetries,
@@ -13,13 +15,14 @@ import {
   withDeadline,
 } from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
+import type { CheckReply } from "../protocol.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 const cooldownMs = 1_000;
 const maximumCooldowns = 1_024;
 
 type Objects = DurableObjectNamespace<RateLimiter>;
-type Stub = DurableObjectStub<RateLimiter>;
+export type Stub = DurableObjectStub<RateLimiter>;
 
 export type { WaitUntil };
 
@@ -27,21 +30,35 @@ const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
 type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
 type AdminCall = "explain";
 
-export interface Call<Reply> {
+/** Handles a reply that arrives after the deadline. */
+export interface LateReply<Reply> {
+  readonly waitUntil: WaitUntil;
+  readonly settle: (reply: Reply) => unknown;
+}
+
+interface CallTerms<Reply> {
   /** Appears in the log. Decision calls are skipped during an object's cooldown; the others are always sent. */
   readonly name: (typeof decisionCalls)[number] | CorrectionCall | AdminCall;
   readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
-  readonly send: (stub: Stub) => Promise<Reply>;
-  /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
-  readonly isRepeatable?: boolean;
   /** Whether the timeout is shorter than that of the policies, so that a missed deadline is no sign of a fault. */
   readonly isShortened?: boolean;
   /** Whether no decision waits for the reply. */
   readonly isBackground?: boolean;
-  /** Handles a reply that arrives after the deadline. */
-  readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (reply: Reply) => unknown };
+  readonly late?: LateReply<Reply>;
+}
+
+export interface Call<Reply> extends CallTerms<Reply> {
+  readonly send: (stub: Stub) => Promise<Reply>;
+  /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
+  readonly isRepeatable?: boolean;
+}
+
+/** Checks, which may be sent in one call with those of other requests. */
+export interface ChecksCall extends CallTerms<readonly CheckReply[]> {
+  readonly late: LateReply<readonly CheckReply[]>;
+  readonly checks: readonly FlatCheck[];
 }
 
 const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
@@ -51,45 +68,84 @@ export interface LatencyObserver {
   answered(policies: readonly string[], latencyMs: number): void;
 }
 
+/** How many calls with checks are under way to an object before further checks are joined. */
+const placesOfObject = 2;
+
+export interface CallerOptions {
+  /** Whether checks that reach an object at the same time may share a call. Default: true. */
+  readonly joinsChecks?: boolean;
+}
+
 export class ObjectCaller {
   readonly #objects: Objects;
   readonly #clock: Clock;
   readonly #observer: LatencyObserver | null;
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
+  readonly #joined: JoinedCalls;
 
-  constructor(objects: Objects, clock: Clock, observer: LatencyObserver | null = null) {
+  constructor(
+    objects: Objects,
+    clock: Clock,
+    observer: LatencyObserver | null = null,
+    { joinsChecks = true }: CallerOptions = {},
+  ) {
     this.#objects = objects;
     this.#clock = clock;
     this.#observer = observer;
+    const places = joinsChecks ? placesOfObject : Number.POSITIVE_INFINITY;
+    this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, places);
   }
 
   /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
   async call<Reply>(call: Call<Reply>): Promise<Reply | null> {
-    const { name, location, policies, timeoutMs, send, late } = call;
+    const { isRepeatable = false } = call;
+    const result = await this.#result(call, () => ({
+      replies: call.send(this.#stubAt(call.location)),
+      withdraw: () => false,
+    }));
+    if ("reply" in result) return result.reply;
+    const isRepeated = isRepeatable && isTransient(result.error);
+    return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
+  }
+
+  /** Decides checks, in one call with those of other requests that reach the object at the same time. */
+  async decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
+    const deciding = this.#result(call, () => this.#joined.send(call.location, call.checks));
+    // Other requests wait for the call that this one may send: it must outlast a client that disconnects.
+    call.late.waitUntil(deciding);
+    const result = await deciding;
+    return "reply" in result ? result.reply : null;
+  }
+
+  async #result<Reply>(call: CallTerms<Reply>, send: () => Sent<Reply>): Promise<Result<Reply>> {
+    const { name, location, policies, timeoutMs, late } = call;
     const id = objectId(location);
     const skipped = this.#skipReason(call, id);
     if (skipped !== null) {
       report({ event: "object-silent", call: name, policies, error: `skipped: ${skipped}` });
-      return null;
+      return { error: null };
     }
     const calledAtMs = this.#observer === null ? 0 : this.#clock.now();
-    let reply: Promise<Reply> | null = null;
+    let sent: Sent<Reply> | null = null;
     try {
-      // A new stub for each call: a stub that has thrown stays broken.
-      reply = send(this.#stubAt(location));
-      const inTime = await withDeadline(this.#clock, reply, timeoutMs);
+      sent = send();
+      const reply = await withDeadline(this.#clock, sent.replies, timeoutMs);
       this.#cooldowns.delete(id);
       if (isDecision(name) && name !== "sync" && call.isBackground !== true) {
         this.#observer?.answered(policies, this.#clock.now() - calledAtMs);
       }
-      return inTime;
+      return { reply };
     } catch (error) {
-      report({ event: "object-silent", call: name, policies, error: errorText(error) });
       const isTooLate = error instanceof DeadlineExceeded;
+      if (isTooLate && sent?.withdraw() === true) {
+        const queued = `not sent: earlier checks were under way for ${timeoutMs} ms`;
+        report({ event: "object-silent", call: name, policies, error: queued });
+        return { error };
+      }
+      report({ event: "object-silent", call: name, policies, error: errorText(error) });
       if (!isTooLate || call.isShortened !== true) this.#startCooldown(id);
-      if (reply !== null) late?.waitUntil(reply.then(late.settle, () => undefined));
-      const isRepeated = call.isRepeatable === true && isTransient(error);
-      return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
+      if (sent !== null) late?.waitUntil(sent.replies.then(late.settle, () => undefined));
+      return { error };
     }
   }
 
@@ -118,6 +174,16 @@ export class ObjectCaller {
   }
 }
 
+/** A call on its way. */
+interface Sent<Reply> {
+  readonly replies: Promise<Reply>;
+  /** Takes the call back. Returns false when it has been sent. */
+  readonly withdraw: () => boolean;
+}
+
+/** The error of a call that was not sent is null. */
+type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
+
 /** A timed-out call may still be running, and an overloaded object must not get more calls. */
 const isTransient = (error: unknown): boolean =>
-  !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;
+  error !== null && !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;

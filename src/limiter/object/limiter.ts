@@ -12,6 +12,8 @@ import type { Clock } from "../clock.ts";
 import type { KeyTurn, TtlOf } from "./charged-meter.ts";
 import { decide, isAdmitted, lookAt, withSliceWaits } from "./decide.ts";
 import { explain } from "./explain.ts";
+import { answerChecks, type FlatList } from "../flat-calls.ts";
+import { internedCharge } from "./interned-charges.ts";
 import { decidingRule, limitsUnder } from "./key-rule-sets.ts";
 import { lend } from "./lend.ts";
 import { reserve } from "./reserve.ts";
@@ -122,6 +124,16 @@ export class Limiter {
 
   batch({ calls }: BatchCall): CheckReply[] {
     return calls.map((call) => (hasCost(call.charges) ? this.check(call) : this.look(call)));
+  }
+
+  /**
+   * Independent checks in their flat form, decided in their order.
+   * @returns their replies in the same form
+   */
+  decide(texts: readonly string[], checks: FlatList): FlatList {
+    return answerChecks({ texts, checks }, internedCharge, (call, isLook) =>
+      isLook ? this.look(call) : this.check(call),
+    );
   }
 
   /** Returns what `check` would decide for each charge alone. Spends nothing. */

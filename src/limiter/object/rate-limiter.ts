@@ -5,6 +5,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { RulesVersion } from "../../config/index.ts";
 import { platformClock } from "../clock.ts";
+import type { FlatList } from "../flat-calls.ts";
 import { Limiter } from "./limiter.ts";
 import type {
   BatchCall,
@@ -35,6 +36,10 @@ export class RateLimiter extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#limiter = new Limiter({ storage: ctx.storage, ...platformClock });
+  }
+
+  decide(texts: readonly string[], checks: FlatList): FlatList {
+    return this.#limiter.decide(texts, checks);
   }
 
   check(call: CheckCall): CheckReply {

@@ -167,7 +167,7 @@ describe("ad hoc limits", () => {
     const hour = { key: "k", limits: "5/hour", strategy };
     const answers = await answersOf([minute, hour, { ...minute, cost: 1 }, hour], {
       ...one,
-      RATE_LIMITER: { getByName: () => ({ check: call, look: call }) },
+      RATE_LIMITER: { getByName: () => ({ decide: call, look: call }) },
     });
     expect(answers).toMatchObject([
       remaining(0),

@@ -1,5 +1,7 @@
 /** Batches of checks: `POST /check/batch`. */
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { FlatList } from "../../../src/limiter/flat-calls.ts";
+import { nestedCalls } from "../../fakes/flat-calls.ts";
 import { headgate, statusOf } from "../harness.ts";
 
 beforeEach(() => {
@@ -111,8 +113,8 @@ describe("POST /check/batch", () => {
   it("a batch calls an object once for all of its keys", async () => {
     const batches: number[] = [];
     const stub = {
-      batch: ({ calls }: { calls: unknown[] }) => {
-        batches.push(calls.length);
+      decide: (texts: readonly string[], checks: FlatList) => {
+        batches.push(nestedCalls({ texts, checks }).length);
         return Promise.reject(new Error("gone"));
       },
     };
@@ -131,7 +133,7 @@ describe("a batch while no object answers", () => {
   const withoutObjects = (onError: string): ReturnType<typeof headgate> =>
     headgate({
       POLICIES: [{ name: "p", limits: "2/minute", strategy: "fixed-window", onError }],
-      RATE_LIMITER: { getByName: () => ({ batch: call }) },
+      RATE_LIMITER: { getByName: () => ({ decide: call }) },
     });
 
   it("each check of a batch under a fail-open or fail-closed policy is answered with a problem while no object answers", async () => {

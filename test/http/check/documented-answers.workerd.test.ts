@@ -13,7 +13,7 @@ const CHECK_TOKENS = [
   { token: lackingTokens.others, may: ["look"] },
 ];
 const call = (): Promise<never> => Promise.reject(new Error("the object is gone"));
-const silent = { check: call, look: call, forget: call, reserve: call, settle: call };
+const silent = { decide: call, look: call, forget: call, reserve: call, settle: call };
 
 const variables = { POLICIES, CHECK_TOKENS, KEY_SECRET: "shared by these Headgates" };
 const sound = headgate(variables);

@@ -275,7 +275,7 @@ describe("errors of the service", () => {
   it("the service throws 503 while the object does not answer, unless the policy is local", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const gone = (): Promise<never> => Promise.reject(new Error("gone"));
-    const silent = { check: gone, look: gone, forget: gone, reserve: gone, settle: gone };
+    const silent = { decide: gone, look: gone, forget: gone, reserve: gone, settle: gone };
     const RATE_LIMITER = { getByName: () => silent };
     shared();
     const { id } = await service.reserve({ key, ttlMs: 1_000 });

@@ -131,7 +131,7 @@ describe("a leased policy", () => {
 
 const reject = (): Promise<never> => Promise.reject(new Error("the object is gone"));
 const unavailable = {
-  getByName: () => ({ check: reject, look: reject, refund: reject, forget: reject }),
+  getByName: () => ({ decide: reject, look: reject, refund: reject, forget: reject }),
 };
 
 /** A Worker whose objects reject every call. */
@@ -235,13 +235,13 @@ describe("a client that goes away before the decision", () => {
   it("the Worker runs until the decision is known, although the client has gone away before it", async () => {
     const called = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<never>();
-    const check = (): Promise<never> => {
+    const decide = (): Promise<never> => {
       called.resolve();
       return answer.promise;
     };
     const { begin } = headgate({
       POLICIES: [{ name: "p", limits: "5/minute", onError: "closed", timeout: "30s" }],
-      RATE_LIMITER: { getByName: () => ({ check, batch: check, refund: reject }) },
+      RATE_LIMITER: { getByName: () => ({ decide, refund: reject }) },
     });
     const { response, finished } = begin("/", visitor);
     await called.promise;

@@ -161,7 +161,7 @@ describe("LOG_DENIALS", () => {
 
   it("without a decision only object-silent is logged, not request-denied", async () => {
     const reject = (): Promise<never> => Promise.reject(new Error("gone"));
-    const RATE_LIMITER = { getByName: () => ({ check: reject, look: reject }) };
+    const RATE_LIMITER = { getByName: () => ({ decide: reject, look: reject }) };
     const own = logging([{ ...policy, onError: "closed" }], { RATE_LIMITER });
     expect(await statusOf(own.send("/", visitor))).toBe(503);
     expect(await statusOf(own.check("POST", "/check", { key: address }))).toBe(503);

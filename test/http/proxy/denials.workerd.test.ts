@@ -234,7 +234,7 @@ describe("a dry run", () => {
     const closed = { ...shadow, onError: "closed" };
     const { send } = headgate({
       POLICIES: [closed, { ...strict, onError: "open" }],
-      RATE_LIMITER: { getByName: () => ({ check: call }) },
+      RATE_LIMITER: { getByName: () => ({ decide: call }) },
     });
     expect(await statusOf(send("/", visitor))).toBe(200);
   });

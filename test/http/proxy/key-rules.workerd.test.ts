@@ -224,7 +224,7 @@ describe("an allowlist and a blocklist", () => {
     const reject = (): Promise<never> => Promise.reject(new Error("gone"));
     const { check } = headgate({
       POLICIES: [{ ...strict, ...lists, onError: "closed" }],
-      RATE_LIMITER: { getByName: () => ({ look: reject, check: reject }) },
+      RATE_LIMITER: { getByName: () => ({ look: reject, decide: reject }) },
     });
     const allowed = await check("POST", "/check", { key: "203.0.113.7" });
     expect(await allowed.json()).toMatchObject({ allowed: true, limits: [{ remaining: 1 }] });

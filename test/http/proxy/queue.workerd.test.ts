@@ -125,7 +125,7 @@ describe("queues of several policies", () => {
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const { send } = headgate({
       LIMITS: queue,
-      RATE_LIMITER: { getByName: () => ({ check: call }) },
+      RATE_LIMITER: { getByName: () => ({ decide: call }) },
     });
     const waits = await waitsDuring(async () => {
       await send("/", visitor);

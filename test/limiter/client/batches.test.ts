@@ -161,7 +161,7 @@ describe("a batch whose answer comes after its deadline", () => {
   async function lateBatch(...spends: readonly Spend[]): Promise<[TestIsolate, unknown[]]> {
     const isolate = new TestIsolate();
     const { promise, resolve } = Promise.withResolvers<void>();
-    isolate.before = ({ name }) => (name === "batch" ? promise : Promise.resolve());
+    isolate.before = ({ name }) => (name === "refund" ? Promise.resolve() : promise);
     const outcomes = batch(isolate, ...spends);
     await isolate.clock.pass(1_000);
     const kinds = (await outcomes).map(({ kind }) => kind);

@@ -9,10 +9,10 @@ import type {
   RefundCall,
   ReserveCall,
   SettleCall,
-  CheckReply,
 } from "../../../src/limiter/protocol.ts";
 import { newAddress } from "../../../src/limiter/client/reservation-id.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
+import { decideBy } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
@@ -21,7 +21,7 @@ type Objects = ConstructorParameters<typeof LimiterClient>[0];
 const objectsThat = (answer: () => Promise<never>): Objects =>
   ({
     getByName: () => ({
-      check: answer,
+      decide: answer,
       look: answer,
       refund: answer,
       forget: answer,
@@ -134,11 +134,9 @@ describe("when the object stops answering", () => {
   it("when the object stops answering, the isolate continues from what the object admitted through it", async () => {
     const decision = createMeter(keyed("k").policy.limits).consume(1, Date.now());
     const answers = [{ decisions: [decision], spentAtMs: [Date.now()] }];
-    const call = () => {
-      const answer = answers.pop();
-      return answer === undefined ? Promise.reject(new Error("gone")) : Promise.resolve(answer);
-    };
-    const client = new LimiterClient({ getByName: () => ({ check: call }) } as unknown as Objects);
+    const call = async () => answers.pop() ?? Promise.reject(new Error("gone"));
+    const stub = { decide: decideBy({ check: call }) };
+    const client = new LimiterClient({ getByName: () => stub } as unknown as Objects);
     const admitted = [];
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -183,10 +181,12 @@ describe("when the object stops answering", () => {
     const denial = createMeter(denying.limits).consume(3, Date.now());
     const objects = {
       getByName: (name: string) => ({
-        check: () =>
-          name === "denied"
-            ? Promise.resolve({ decisions: [denial], spentAtMs: [Date.now()] })
-            : Promise.reject(new Error("gone")),
+        decide: decideBy({
+          check: () =>
+            name === "denied"
+              ? Promise.resolve({ decisions: [denial], spentAtMs: [Date.now()] })
+              : Promise.reject(new Error("gone")),
+        }),
         look: faults.throws,
       }),
     } as unknown as Objects;
@@ -262,7 +262,7 @@ describe("an answer after the deadline", () => {
       return act();
     };
     const stub = {
-      check: (call: CheckCall) => delayed(() => limiter.check(call)),
+      decide: decideBy({ check: (call) => delayed(() => limiter.check(call)) }),
       reserve: (call: ReserveCall) => delayed(() => limiter.reserve(call)),
       refund: (call: RefundCall) => Promise.resolve(limiter.refund(call)),
       settle: (call: SettleCall) => Promise.resolve(limiter.settle(call)),
@@ -326,12 +326,14 @@ describe("the objects that are called", () => {
     const calls: ObjectCall[] = [];
     const within = (location: object): object => ({
       getByName: (name: string, { locationHint }: { locationHint?: string }) => ({
-        check: (call: CheckCall): Promise<CheckReply> => {
-          const near = locationHint === undefined ? {} : { locationHint };
-          calls.push({ location: { ...location, name, ...near }, call });
-          const decisions = call.charges.map(({ limits }) => createMeter(limits).consume(1, 1));
-          return Promise.resolve({ decisions, spentAtMs: decisions.map(() => 1) });
-        },
+        decide: decideBy({
+          check: (call) => {
+            const near = locationHint === undefined ? {} : { locationHint };
+            calls.push({ location: { ...location, name, ...near }, call });
+            const decisions = call.charges.map(({ limits }) => createMeter(limits).consume(1, 1));
+            return { decisions, spentAtMs: decisions.map(() => 1) };
+          },
+        }),
       }),
       jurisdiction: (jurisdiction: string) => within({ jurisdiction }),
     });

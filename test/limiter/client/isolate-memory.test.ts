@@ -369,8 +369,8 @@ describe("an allowed check of a batch", () => {
       );
     };
     expect([await each(two), await each(two)]).toEqual([2, 2]);
-    expect(isolate.callNames()).toEqual(["batch"]);
+    expect(isolate.callNames()).toEqual(["check"]);
     expect([await each(one), await each(two)]).toEqual([1, 1]);
-    expect(isolate.callNames()).toEqual(["batch", "batch"]);
+    expect(isolate.callNames()).toEqual(["check", "check"]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { Admission } from "../../../src/limiter/client/admission.ts";
 import type { LatencyObserver } from "../../../src/limiter/client/object-caller.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
-import type { CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
+import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
 import * as previous from "../../previous-version/limiter-without-rules.js";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
@@ -225,8 +225,10 @@ describe("a stale call", () => {
       ["decided", true],
       ["decided", true],
     ]);
-    const batches = isolate.calls.map(({ argument }) => (argument as { calls: CheckCall[] }).calls);
-    expect(batches.map((calls) => calls.map(({ key }) => key))).toEqual([["k", "l"], ["l"]]);
+    expect(isolate.calls.map(({ name }) => name)).toEqual(["batch", "check"]);
+    const [all, repeated] = isolate.calls.map(({ argument }) => argument);
+    expect((all as BatchCall).calls.map(({ key }) => key)).toEqual(["k", "l"]);
+    expect((repeated as CheckCall).key).toBe("l");
     const left = (key: string, { name, limits }: Spend["policy"]) =>
       isolate.object("0-of-1").look({ key, charges: [{ policy: name, limits, cost: 0 }] })
         .decisions[0]?.limits[0]?.remaining;

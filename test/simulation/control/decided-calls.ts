@@ -1,11 +1,7 @@
 /** The decisions among the calls that an object has completed. */
-import type {
-  BatchCall,
-  Charge,
-  CheckCall,
-  CheckReply,
-  ReserveReply,
-} from "../../../src/limiter/protocol.ts";
+import type { Charge, CheckCall, CheckReply, ReserveReply } from "../../../src/limiter/protocol.ts";
+import type { FlatList } from "../../../src/limiter/flat-calls.ts";
+import { nestedCalls, nestedReplies } from "../../fakes/flat-calls.ts";
 import type { Completed } from "./key-objects.ts";
 
 export interface DecidedCall {
@@ -20,15 +16,16 @@ const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => 
 
 /** The calls that spend, with their replies. Includes refused calls. */
 export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
-  const [call] = args as [CheckCall & Partial<BatchCall> & { readonly id?: string }];
-  if (name === "batch") {
-    const replies = reply as readonly CheckReply[];
-    return (call.calls ?? []).flatMap((each, index) => {
+  if (name === "decide") {
+    const [texts, checks] = args as [readonly string[], FlatList];
+    const replies = nestedReplies({ texts, checks }, reply as FlatList);
+    return nestedCalls({ texts, checks }).flatMap((each, index) => {
       const own = replies[index];
       return own === undefined || !hasCost(each) ? [] : decided(each, own, null);
     });
   }
-  if (!["check", "lease", "reserve"].includes(name) || !hasCost(call)) return [];
+  const [call] = args as [CheckCall & { readonly id?: string }];
+  if (!["lease", "reserve"].includes(name) || !hasCost(call)) return [];
   // A key with the maximum of open reservations is not decided.
   if (((reply as ReserveReply).fullForMs ?? 0) > 0) return [];
   return [decided(call, reply as CheckReply, name === "reserve" ? (call.id ?? null) : null)];

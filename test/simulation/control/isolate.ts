@@ -62,16 +62,11 @@ export interface Answered {
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
-const methods = [
-  "check",
-  "lease",
-  "giveBackSlices",
-  "sync",
-  "refund",
-  "forget",
-  "batch",
-  "look",
-].concat(["reserve", "renew", "settle"]);
+const methods = ["decide", "lease", "giveBackSlices", "sync", "refund", "forget", "look"].concat([
+  "reserve",
+  "renew",
+  "settle",
+]);
 const reservationTtlMs = 20_000;
 
 /** The request that the current code works for. */
@@ -104,7 +99,9 @@ export class Isolate {
     const clock = this.#clock();
     this.counted = countedStatistics(clock);
     this.#statistics = settings.isControlled ? this.counted.statistics : null;
-    this.#client = new LimiterClient(this.#namespace(), clock, this.#statistics);
+    // Each call belongs to one request, whose charges are counted.
+    const options = { joinsChecks: false };
+    this.#client = new LimiterClient(this.#namespace(), clock, this.#statistics, options);
     this.control = settings.isControlled
       ? new ControlClient({
           policies: settings.deployment.map(({ policy }) => policy),
@@ -246,13 +243,13 @@ export class Isolate {
       Object.fromEntries(
         methods.map((method) => [
           method,
-          (call: unknown) => {
+          (...call: readonly unknown[]) => {
             if (!this.isAlive) return new Promise(() => undefined);
             const sent = structuredClone(call);
             const request = currentRequest.getStore() ?? null;
-            spends.sent(method, sent, request);
+            spends.sent(method, sent[0], request);
             const object = objects.get(objectId({ name, locationHint: null, jurisdiction: null }));
-            return objectWire.send(() => object.call(method, [sent], request));
+            return objectWire.send(() => object.call(method, sent, request));
           },
         ]),
       );

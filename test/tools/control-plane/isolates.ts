@@ -68,9 +68,9 @@ for (const method of Object.getOwnPropertyNames(Original.prototype)) {
   };
 }
 export class RateLimiter extends Limiter {
-  check(...parameters) {
+  decide(...parameters) {
     calls.RateLimiter++;
-    return super.check(...parameters);
+    return super.decide(...parameters);
   }
 }
 export default {

@@ -1,0 +1,258 @@
+/**
+ * The flat form of checks and their replies. Isolate and object exchange texts and numbers, which cost much less to
+ * serialise than nested objects. Both halves know a charge's limits, so a reply leaves out their constant fields.
+ *
+ * - A charge without its cost is a text, which an isolate makes once for a policy and an object parses once.
+ * - A check: partition key, `provisionalMs`, `checkKinds`, number of charges, and for each charge the index of its text and
+ *   its cost.
+ * - A reply: `firmForMs` (0: not firm), and for each charge `spentAtMs`, `delayMs`, `bannedForMs`, `retryAfterMs` and
+ *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
+ *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
+ */
+import type { Durability } from "../config/index.ts";
+import {
+  compiledLimit,
+  type Decision,
+  type Limit,
+  type LimitDecision,
+} from "../strategies/index.ts";
+import type { Charge, CheckCall, CheckReply } from "./protocol.ts";
+
+export type FlatList = readonly (string | number)[];
+
+/** The arguments of one call to an object. */
+export interface FlatCall {
+  /** The distinct charges of the call. */
+  readonly texts: readonly string[];
+  readonly checks: FlatList;
+}
+
+export interface FlatCharge {
+  /** Made by `chargeText`. */
+  readonly text: string;
+  readonly cost: number;
+  /** The limits of the text. */
+  readonly limits: readonly Limit[];
+}
+
+export interface FlatCheck {
+  readonly key: string;
+  readonly provisionalMs: number;
+  /** A look spends nothing. */
+  readonly kind: "look" | Durability;
+  readonly charges: readonly FlatCharge[];
+}
+
+/** In place of a reply to a check that the object could not decide. */
+interface FlatError {
+  readonly error: { readonly name: string; readonly message: string };
+}
+
+/** By their number in a call. */
+const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies FlatCheck["kind"][];
+
+const valuesBeforeCharges = 4;
+const valuesOfCharge = 2;
+
+/** For how long a denial is firm if its reply does not say, in milliseconds. */
+const defaultFirmMs = 1_000;
+
+export const chargeText = (charge: Omit<Charge, "cost">): string => JSON.stringify(charge);
+
+/** The check in the form of the methods `check`, `look` and `batch`. */
+export const nestedCheck = ({ key, provisionalMs, kind, charges }: FlatCheck): CheckCall => ({
+  key,
+  charges: charges.map(({ text, cost }) => ({ ...JSON.parse(text), cost })),
+  durability: kind === "confirmed" ? "confirmed" : "relaxed",
+  ...(provisionalMs > 0 && { provisionalMs }),
+});
+
+export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
+  const indexes = new Map<string, number>();
+  const values: (string | number)[] = [];
+  for (const { key, provisionalMs, kind, charges } of checks) {
+    values.push(key, provisionalMs, checkKinds.indexOf(kind), charges.length);
+    for (const { text, cost } of charges) {
+      let index = indexes.get(text);
+      if (index === undefined) {
+        index = indexes.size;
+        indexes.set(text, index);
+      }
+      values.push(index, cost);
+    }
+  }
+  return { texts: [...indexes.keys()], checks: values };
+}
+
+/**
+ * Answers the checks of a call in their order. An error fails its own check only.
+ * @param chargeOf returns the charge of a text with a cost, and throws for an invalid text
+ */
+export function answerChecks(
+  { texts, checks }: FlatCall,
+  chargeOf: (text: string, cost: number) => Charge,
+  answer: (call: CheckCall, isLook: boolean) => CheckReply,
+): FlatList {
+  const replies: (string | number)[] = [];
+  for (let at = 0; at < checks.length;) {
+    const key = String(checks[at]);
+    const provisionalMs = numberAt(checks, at + 1);
+    const kind = checkKinds[numberAt(checks, at + 2)] ?? "relaxed";
+    const firstCharge = at + valuesBeforeCharges;
+    at = firstCharge + valuesOfCharge * numberAt(checks, at + 3);
+    const answered = replies.length;
+    try {
+      const charges: Charge[] = [];
+      for (let index = firstCharge; index < at; index += valuesOfCharge) {
+        const text = texts[numberAt(checks, index)] ?? "";
+        charges.push(chargeOf(text, numberAt(checks, index + 1)));
+      }
+      const durability = kind === "confirmed" ? kind : "relaxed";
+      const call = { key, charges, durability, provisionalMs } as const;
+      pushReply(replies, charges, answer(call, kind === "look"));
+    } catch (error) {
+      replies.length = answered;
+      replies.push(JSON.stringify(flatError(error)));
+    }
+  }
+  return replies;
+}
+
+/** @throws TypeError, which fails the whole call: the position of the next check is not known */
+function numberAt(values: FlatList, index: number): number {
+  const value = values[index];
+  if (typeof value === "number" && value >= 0) return value;
+  throw new TypeError(`expected a number as value ${index} of the checks, got ${typeof value}`);
+}
+
+const flatError = (error: unknown): FlatError => {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  return { error: { name, message } };
+};
+
+function pushReply(
+  replies: (string | number)[],
+  charges: readonly Charge[],
+  reply: CheckReply,
+): void {
+  if (!isPlain(charges, reply)) {
+    replies.push(JSON.stringify(reply));
+    return;
+  }
+  replies.push(reply.isFirm === true ? (reply.firmForMs ?? defaultFirmMs) : 0);
+  // Plain loops: this runs on every decision.
+  for (let index = 0; index < reply.decisions.length; index++) {
+    const decision = reply.decisions[index];
+    if (decision === undefined) continue;
+    const { delayMs, bannedForMs, retryAfterMs, allowed, limits } = decision;
+    const spentAtMs = reply.spentAtMs[index] ?? 0;
+    replies.push(spentAtMs, delayMs, bannedForMs, retryAfterMs ?? -1, allowed ? 1 : 0);
+    for (const limit of limits) {
+      replies.push(
+        limit.allowed ? 1 : 0,
+        limit.remaining,
+        limit.retryAfterMs ?? -1,
+        limit.replenishAfterMs,
+        limit.resetAfterMs,
+        limit.windowMs,
+      );
+    }
+  }
+}
+
+/** Whether numbers alone can express the reply. */
+const isPlain = (charges: readonly Charge[], { decisions, stale, keyRules }: CheckReply): boolean =>
+  stale === undefined &&
+  keyRules === undefined &&
+  decisions.length === charges.length &&
+  decisions.every(
+    ({ cost, limits }, index) =>
+      cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
+  );
+
+/** @returns one reply for each check, in their order; an error for a check that the object could not decide */
+export function decodeReplies(
+  checks: readonly FlatCheck[],
+  replies: FlatList,
+): (CheckReply | Error)[] {
+  const reader = new FlatReader(replies);
+  return checks.map(({ charges }) => reader.reply(charges));
+}
+
+class FlatReader {
+  readonly #values: FlatList;
+  #at = 0;
+
+  constructor(values: FlatList) {
+    this.#values = values;
+  }
+
+  reply(charges: readonly FlatCharge[]): CheckReply | Error {
+    const first = this.#values[this.#at];
+    if (typeof first === "string") {
+      this.#at++;
+      const parsed: CheckReply | FlatError = JSON.parse(first);
+      return "error" in parsed ? errorOf(parsed) : parsed;
+    }
+    const firmForMs = this.#number();
+    const decisions: Decision[] = [];
+    const spentAtMs: number[] = [];
+    for (const charge of charges) {
+      spentAtMs.push(this.#number());
+      decisions.push(this.#decision(charge));
+    }
+    if (firmForMs === 0) return { decisions, spentAtMs };
+    const isFirm = true;
+    return firmForMs === defaultFirmMs
+      ? { decisions, spentAtMs, isFirm }
+      : { decisions, spentAtMs, isFirm, firmForMs };
+  }
+
+  #decision({ cost, limits }: FlatCharge): Decision {
+    const delayMs = this.#number();
+    const bannedForMs = this.#number();
+    const retryAfterMs = this.#wait();
+    const allowed = this.#number() === 1;
+    const decided = limits.map((limit) => this.#limit(limit));
+    return { allowed, cost, delayMs, retryAfterMs, bannedForMs, limits: decided };
+  }
+
+  #limit(written: Limit): LimitDecision {
+    const { name, strategy, units, capacity } = compiledLimit(written);
+    const allowed = this.#number() === 1;
+    const remaining = this.#number();
+    const retryAfterMs = this.#wait();
+    const replenishAfterMs = this.#number();
+    const resetAfterMs = this.#number();
+    const windowMs = this.#number();
+    return {
+      name,
+      strategy: strategy.name,
+      limit: units,
+      capacity,
+      windowMs,
+      allowed,
+      remaining,
+      retryAfterMs,
+      replenishAfterMs,
+      resetAfterMs,
+    };
+  }
+
+  #wait(): number | null {
+    const waitMs = this.#number();
+    return waitMs === -1 ? null : waitMs;
+  }
+
+  #number(): number {
+    const value = this.#values[this.#at++];
+    if (typeof value !== "number") throw new TypeError("the object's reply is not complete");
+    return value;
+  }
+}
+
+function errorOf({ error: { name, message } }: FlatError): Error {
+  const error = new Error(message);
+  error.name = name;
+  return error;
+}

@@ -1,0 +1,47 @@
+/**
+ * Charges that isolates send as texts. An object parses each text once, so that a decision of a busy policy begins with a
+ * charge in memory.
+ */
+import { BoundedMap } from "../bounded-map.ts";
+import { internedLimits } from "../interned-limits.ts";
+import type { Charge } from "../protocol.ts";
+
+/** Bound the memory of an isolate: callers may send any number of ad hoc limits. */
+const mostTexts = 256;
+const mostBytes = 4_000_000;
+/** Approximate memory of an entry, and of each character of its text with what is parsed from it, in bytes. */
+const entryBytes = 400;
+const characterBytes = 6;
+
+interface InternedCharge {
+  readonly text: string;
+  /** With the cost of the latest check. Most checks of a policy have the same cost. */
+  charge: Charge;
+}
+
+const internedByText = new BoundedMap<InternedCharge>(mostTexts, {
+  mostBytes,
+  bytesOf: ({ text }) => entryBytes + text.length * characterBytes,
+});
+
+/**
+ * The charge of a text with this cost.
+ * @throws TypeError for a text that is not the JSON of a charge
+ */
+export function internedCharge(text: string, cost: number): Charge {
+  const known = internedByText.get(text);
+  if (known?.charge.cost === cost) return known.charge;
+  const charge = { ...(known?.charge ?? parsedCharge(text)), cost };
+  if (known === undefined) internedByText.set(text, { text, charge });
+  else known.charge = charge;
+  return charge;
+}
+
+function parsedCharge(text: string): Omit<Charge, "cost"> {
+  const charge: Partial<Charge> | null = JSON.parse(text);
+  const { policy, limits } = charge ?? {};
+  if (typeof policy !== "string" || !Array.isArray(limits)) {
+    throw new TypeError("expected a charge with a policy and limits as JSON");
+  }
+  return { ...charge, policy, limits: internedLimits(limits) };
+}

@@ -1,0 +1,77 @@
+/** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
+import {
+  answerChecks,
+  chargeText,
+  decodeReplies,
+  type FlatCall,
+  type FlatList,
+} from "../../src/limiter/flat-calls.ts";
+import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
+import type { BatchCall, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+
+const nothing: CheckReply = { decisions: [], spentAtMs: [] };
+
+/** The checks of a call, in their order. */
+export function nestedCalls(call: FlatCall): CheckCall[] {
+  const calls: CheckCall[] = [];
+  answerChecks(call, internedCharge, ({ provisionalMs = 0, ...check }) => {
+    calls.push(provisionalMs > 0 ? { ...check, provisionalMs } : check);
+    return nothing;
+  });
+  return calls;
+}
+
+/** The replies to the checks of a call, in their order. */
+export function flatReplies(call: FlatCall, replies: readonly CheckReply[]): FlatList {
+  const left = [...replies];
+  return answerChecks(call, internedCharge, () => left.shift() ?? nothing);
+}
+
+const isSpend = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
+
+/** The nested call with the same checks: `check` for a single spend. */
+export const nestedCall = (
+  call: FlatCall,
+): { name: "check"; argument: CheckCall } | { name: "batch"; argument: BatchCall } => {
+  const calls = nestedCalls(call);
+  const [first] = calls;
+  return calls.length === 1 && first !== undefined && isSpend(first)
+    ? { name: "check", argument: first }
+    : { name: "batch", argument: { calls } };
+};
+
+/** The replies of an object, in the order of the checks. */
+export function nestedReplies(call: FlatCall, replies: FlatList): CheckReply[] {
+  const checks = nestedCalls(call).map(({ key, charges }) => ({
+    key,
+    provisionalMs: 0,
+    kind: "relaxed" as const,
+    charges: charges.map(({ cost, ...charge }) => ({
+      text: chargeText(charge),
+      cost,
+      limits: charge.limits,
+    })),
+  }));
+  return decodeReplies(checks, replies).map((reply) => {
+    if (reply instanceof Error) throw reply;
+    return reply;
+  });
+}
+
+interface Checker {
+  check(call: CheckCall): CheckReply | Promise<CheckReply>;
+}
+
+/** The method `decide` of an object that decides each check by its method `check`. */
+export const decideBy =
+  (object: Checker) =>
+  async (texts: readonly string[], checks: FlatList): Promise<FlatList> => {
+    const call = { texts, checks };
+    const replies: CheckReply[] = [];
+    for (const each of nestedCalls(call)) {
+      // The object decides the checks in their order.
+      // oxlint-disable-next-line no-await-in-loop
+      replies.push(await object.check(each));
+    }
+    return flatReplies(call, replies);
+  };

@@ -1,0 +1,184 @@
+/** The flat form of checks and replies: encoding and decoding returns what was encoded. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  answerChecks,
+  chargeText,
+  decodeReplies,
+  encodeChecks,
+  type FlatCheck,
+  nestedCheck,
+} from "../../src/limiter/flat-calls.ts";
+import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
+import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import { charge } from "../fakes/calls.ts";
+import { TestObject } from "../fakes/test-object.ts";
+import { forAll } from "../for-all.ts";
+import { limitOf, type Variant, variants } from "../strategies/variants.ts";
+
+type Kind = FlatCheck["kind"];
+
+const flat = (
+  charges: readonly Charge[],
+  kind: Kind = "relaxed",
+  provisionalMs = 0,
+): FlatCheck => ({
+  key: "k",
+  provisionalMs,
+  kind,
+  charges: charges.map(({ cost, ...rest }) => ({
+    text: chargeText(rest),
+    cost,
+    limits: rest.limits,
+  })),
+});
+
+/** The replies of an object, which arrive as structured clones. */
+function decided(
+  checks: readonly FlatCheck[],
+  answer: (call: CheckCall, isLook: boolean) => CheckReply,
+): (CheckReply | Error)[] {
+  const sent = structuredClone(encodeChecks(checks));
+  return decodeReplies(checks, structuredClone(answerChecks(sent, internedCharge, answer)));
+}
+
+const arbitraryVariant = fc.constantFrom<Variant>(...variants);
+
+const arbitraryCharge = fc
+  .record({
+    policy: fc.constantFrom("p", "q", "r"),
+    limits: fc.array(
+      fc
+        .tuple(arbitraryVariant, fc.integer({ min: 1, max: 20 }))
+        .map(([variant, limit]) => limitOf(variant, limit, 60_000, variant.strategy)),
+      { minLength: 1, maxLength: 3 },
+    ),
+    cost: fc.integer({ min: 0, max: 12 }),
+    isDryRun: fc.boolean(),
+    hasBan: fc.boolean(),
+    rules: fc.option(fc.record({ epoch: fc.nat(3), version: fc.nat(3), text: fc.string() })),
+  })
+  .map(({ policy, limits, cost, isDryRun, hasBan, rules }): Charge => {
+    const [strikes, term] = [charge("3/hour").limits, charge("1/minute").limits];
+    return {
+      policy,
+      limits,
+      cost,
+      ...(isDryRun && { isDryRun }),
+      ...(hasBan && !isDryRun && { ban: { strikes, term } }),
+      ...(rules !== null && { rules }),
+    };
+  });
+
+const arbitraryCheck = fc.record({
+  charges: fc.uniqueArray(arbitraryCharge, {
+    minLength: 1,
+    maxLength: 3,
+    selector: ({ policy }) => policy,
+  }),
+  kind: fc.constantFrom<Kind>("look", "relaxed", "confirmed"),
+  provisionalMs: fc.constantFrom(0, 0, 2_000),
+  passMs: fc.integer({ min: 0, max: 40_000 }),
+});
+
+describe("flat calls", () => {
+  it(
+    "an object receives each check of a flat call as it was sent",
+    forAll([fc.array(arbitraryCheck, { maxLength: 5 })], (drawn) => {
+      const checks = drawn.map((each) => flat(each.charges, each.kind, each.provisionalMs));
+      const received: unknown[] = [];
+      decided(checks, (call, isLook) => {
+        received.push({ ...call, isLook });
+        return { decisions: [], spentAtMs: [] };
+      });
+      const sent = drawn.map(({ charges, kind, provisionalMs }) => ({
+        key: "k",
+        charges,
+        durability: kind === "confirmed" ? "confirmed" : "relaxed",
+        provisionalMs,
+        isLook: kind === "look",
+      }));
+      expect(received).toEqual(structuredClone(sent));
+    }),
+  );
+
+  it("the nested form of a check has its charges, its durability and its provisional time", () => {
+    const charges = [charge("5/minute", 2), charge("9/hour", 1, "q")];
+    expect(nestedCheck(flat(charges, "confirmed", 2_000))).toEqual({
+      key: "k",
+      charges,
+      durability: "confirmed",
+      provisionalMs: 2_000,
+    });
+    expect(nestedCheck(flat(charges, "look"))).toEqual({
+      key: "k",
+      charges,
+      durability: "relaxed",
+    });
+  });
+
+  it(
+    "an isolate reads each reply as the object decided it, for all strategies, bans, dry runs, several charges and stale rules",
+    forAll(
+      [fc.array(arbitraryCheck, { minLength: 1, maxLength: 12 })],
+      (drawn) => {
+        const object = new TestObject();
+        for (const { charges, kind, provisionalMs, passMs } of drawn) {
+          object.advance(passMs);
+          const replies: CheckReply[] = [];
+          const read = decided([flat(charges, kind, provisionalMs)], (call, isLook) => {
+            const reply = isLook ? object.limiter.look(call) : object.limiter.check(call);
+            replies.push(reply);
+            return reply;
+          });
+          const [isFirm] = replies;
+          expect(read).toEqual(replies);
+          expect(JSON.stringify(read)).toBe(JSON.stringify(replies));
+          expect(isFirm).toBeDefined();
+        }
+      },
+      300,
+    ),
+  );
+
+  it("key rules and a denial that is firm for less than a second reach the isolate", () => {
+    const check = flat([charge("5/minute")]);
+    const reply = (fields: Partial<CheckReply>): CheckReply => {
+      const decision = new TestObject().limiter.check({ key: "k", charges: [charge("5/minute")] });
+      return { ...decision, ...fields };
+    };
+    for (const each of [
+      reply({ keyRules: [{ id: "b", kind: "block" }] }),
+      reply({ isFirm: true }),
+      reply({ isFirm: true, firmForMs: 7 }),
+    ]) {
+      expect(decided([check], () => each)).toEqual([each]);
+    }
+  });
+
+  it("a check that throws fails alone, and its neighbours are decided", () => {
+    const object = new TestObject();
+    const broken = { ...flat([charge("5/minute")]), charges: [{ text: "{", cost: 1, limits: [] }] };
+    const alien = { ...broken, charges: [{ text: '{"policy":"p"}', cost: 1, limits: [] }] };
+    const good = flat([charge("5/minute")]);
+    const { texts, checks } = encodeChecks([good, broken, alien, good]);
+    const read = decodeReplies(
+      [good, broken, alien, good],
+      object.limiter.decide(structuredClone(texts), structuredClone(checks)),
+    );
+    expect(
+      read.map((each) => (each instanceof Error ? each.name : each.decisions[0]?.allowed)),
+    ).toEqual([true, "SyntaxError", "TypeError", true]);
+    expect(object.remaining(charge("5/minute"))).toBe(3);
+  });
+
+  it("checks of an unknown form fail the whole call", () => {
+    const { limiter } = new TestObject();
+    expect(() => limiter.decide([], ["k", 0, 1])).toThrow(TypeError);
+    expect(() => limiter.decide([], ["k", 0, 1, -1])).toThrow(TypeError);
+  });
+
+  it("a reply that ends too early is an error", () => {
+    expect(() => decodeReplies([flat([charge("5/minute")])], [0, 1])).toThrow(TypeError);
+  });
+});
