@@ -1,4 +1,4 @@
-/** What a Worker counts: the requests that it received and its calls of objects. */
+/** The requests that a Worker received, and its calls of objects. */
 export interface Counts {
   readonly requests: number;
   readonly calls: number;
