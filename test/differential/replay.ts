@@ -38,6 +38,7 @@ export interface Answer {
   readonly isSocket: boolean;
   /** The requests that the origin received. */
   readonly forwarded: readonly string[];
+  /** In alphabetical order: the order of the lines of one request depends on how soon each object replies. */
   readonly log: readonly string[];
 }
 
@@ -100,7 +101,7 @@ export async function replay(
       const response = await send(worker, renamed(request, names), time);
       // oxlint-enable no-await-in-loop
       rename(names, request.response, response);
-      answers.push({ ...response, forwarded, log });
+      answers.push({ ...response, forwarded, log: log.toSorted() });
     }
   });
   return answers;
