@@ -82,6 +82,7 @@ export const contestants: readonly Contestant[] = [
   floor("pass-noop", "pass-through and no-op object call", "pass-noop", "/"),
 
   checked("check", "strict", "strict", { floor: "noop" }),
+  checked("check-unjoined", "strict, checks not joined", "unjoined", { floor: "noop" }),
   checked("check-thousand-sharded", "strict, 1,000 keys in 32 shards", "sharded", {
     floor: "noop",
     ...thousand,

@@ -46,6 +46,7 @@ const sockets: readonly WorkerSocket[] = [
   { name: "pass-noop", service: "floor", entrypoint: "bareNoop" },
   { name: "peers", service: "peers" },
   ...headgates.map(({ name }) => ({ name, service: name })),
+  { name: "unjoined", service: "strict", entrypoint: "unjoined" },
 ];
 
 /** The socket with the counts of each service that counts. */

@@ -1,5 +1,9 @@
-/** Headgate, which also counts its requests and the calls of its objects. */
+/** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
+import { parseConfig } from "../../../../src/config/index.ts";
+import { type AnswerCheck, createCheck } from "../../../../src/http/check/post-check.ts";
+import { createRuntime } from "../../../../src/http/runtime.ts";
 import headgate, { ControlPlane, RateLimiter } from "../../../../src/index.ts";
+import { LimiterClient } from "../../../../src/limiter/client/client.ts";
 import { countCalls, countRequest } from "./counter.ts";
 
 export { counts } from "./counter.ts";
@@ -13,3 +17,20 @@ export default {
     return headgate.fetch(request, env, ctx);
   },
 } satisfies ExportedHandler<Env>;
+
+let unjoinedCheck: AnswerCheck | undefined;
+
+function createUnjoinedCheck(env: Env): AnswerCheck {
+  const options = { joinsChecks: false };
+  const limiter = new LimiterClient(env.RATE_LIMITER, undefined, null, options);
+  return createCheck({ ...createRuntime(parseConfig({ ...env }), env), limiter });
+}
+
+/** Answers `/check` as Headgate does, but sends each check in a call of its own. */
+export const unjoined: ExportedHandler<Env> = {
+  fetch(request, env, ctx) {
+    countRequest();
+    unjoinedCheck ??= createUnjoinedCheck(env);
+    return unjoinedCheck(request, (work) => ctx.waitUntil(work));
+  },
+};
