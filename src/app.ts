@@ -6,6 +6,7 @@ import { isOnHost } from "./http/admin/authenticate.ts";
 import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
 import { adminRoutes } from "./http/admin/routes.ts";
 import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
+import { plainTargetOf } from "./http/attributes.ts";
 import { checkRoutes } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
@@ -19,8 +20,6 @@ import {
   type Runtime,
 } from "./http/runtime.ts";
 import { problemResponse } from "./http/wire/problems.ts";
-import type { WaitUntil } from "./limiter/client/object-caller.ts";
-import { RequestTarget } from "./policies/request-target.ts";
 
 export type { CheckRoutes } from "./http/check/routes.ts";
 export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
@@ -78,9 +77,9 @@ function front(
 ): App["fetch"] {
   const paths = admin === null ? [checkPath] : [checkPath, admin.path];
   return (request, env, ctx) => {
-    const target = request.method === "HEAD" ? null : RequestTarget.plain(request.url);
+    const target = request.method === "HEAD" ? null : plainTargetOf(request);
     if (target === null) return routed.fetch(request, env, ctx);
-    const waitUntil: WaitUntil = (work) => ctx.waitUntil(work);
+    const waitUntil = (work: Promise<unknown>): void => ctx.waitUntil(work);
     const { received } = target.path;
     if (received === checkPath && request.method === "POST") return check(request, waitUntil);
     const isProxied =
