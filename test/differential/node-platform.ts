@@ -5,5 +5,9 @@ import { timingSafeEqual } from "node:crypto";
 export function provideWorkerdGlobals(): void {
   Object.assign(crypto.subtle, { timingSafeEqual });
   Object.assign(globalThis, { scheduler: {}, IdentityTransformStream: TransformStream });
-  Object.defineProperty(Response.prototype, "webSocket", { value: null, configurable: true });
+  Object.defineProperty(Response.prototype, "webSocket", {
+    value: null,
+    configurable: true,
+    writable: true,
+  });
 }
