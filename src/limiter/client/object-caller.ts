@@ -69,7 +69,7 @@ export interface LatencyObserver {
 }
 
 /** How many calls with checks are under way to an object before further checks are joined. */
-const placesOfObject = 2;
+const placesOfObject = 1;
 
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: true. */
