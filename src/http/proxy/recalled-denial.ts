@@ -1,6 +1,6 @@
 /**
- * The answers to denials that the isolate remembers. They state waits in whole seconds, so an answer is kept with its
- * denial until one of these waits changes.
+ * The answers to denials that the isolate remembers. They state waits and times in whole seconds, so an answer is kept with
+ * its denial until one of them changes.
  */
 import type { Policy } from "../../config/index.ts";
 import type { RecalledDenial } from "../../limiter/client/admission.ts";
@@ -42,7 +42,7 @@ class KeptAnswer {
   readonly #policies: readonly Policy[];
   readonly #answeredAtMs: number;
   readonly #fromAgeMs: number;
-  /** The age up to which no wait in whole seconds, rounded up, changes. */
+  /** The age up to which no wait and no time in whole seconds, rounded up, changes. */
   readonly #untilAgeMs: number;
 
   constructor(answer: ProblemAnswer, denied: RecalledRequest, denyStatus: number | undefined) {
@@ -63,7 +63,10 @@ class KeptAnswer {
         : [],
     );
     const running = waitsMs.filter((waitMs) => waitMs > 0);
-    this.#untilAgeMs = ageMs + Math.min(...running.map((waitMs) => (waitMs - 1) % 1000));
+    // Without a wait, the legacy fields state the time of the request in seconds, rounded up.
+    const untilNextSecondMs = (1000 - (denied.admission.decidedAtMs % 1000)) % 1000;
+    this.#untilAgeMs =
+      ageMs + Math.min(untilNextSecondMs, ...running.map((waitMs) => (waitMs - 1) % 1000));
   }
 
   isFor(denied: RecalledRequest, denyStatus: number | undefined): boolean {

@@ -31,6 +31,6 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   );
   await vi.advanceTimersByTimeAsync(6_000);
   expect(renew).toHaveBeenCalledTimes(3);
-  origin.resolve(Object.assign(new Response(null), { webSocket: null }));
+  origin.resolve(Object.defineProperty(new Response(null), "webSocket", { value: null }));
   await answer;
 });

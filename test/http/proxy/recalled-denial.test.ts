@@ -117,6 +117,7 @@ it(
 it("an answer is kept until one of its waits in whole seconds changes", async () => {
   const spend = spendOf({ limits: "1/minute", strategy: "sliding-log" });
   const isolate = await deniedIsolate(spend);
+  await isolate.clock.pass(1);
   const request = { spends: [spend], hasLegacyHeaders: false, denyStatus: undefined };
   const first = await answerTo(await isolate.admit(spend), request);
   await isolate.clock.pass(500);
