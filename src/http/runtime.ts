@@ -16,7 +16,7 @@ import { PartitionKeys } from "../policies/partition-key.ts";
 import { type Hmac, hmacWith } from "../policies/hmac.ts";
 import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
-import document from "./wire/openapi.json" with { type: "json" };
+import { packageVersion } from "./wire/version.ts";
 import { type Failure, problemResponse } from "./wire/problems.ts";
 
 export interface Runtime {
@@ -63,7 +63,7 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
       ? new ControlClient({
           policies: config.policies,
           objects: env.CONTROL_PLANE,
-          codeVersion: document.info.version,
+          codeVersion: packageVersion,
           hash: sign,
           statistics,
           random: () => Math.random(),

@@ -40,8 +40,12 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     run: () => import("./overhead.ts"),
   },
   memory: {
-    about: "Heap of one isolate with 32 busy shards. Fails above 128 MB.",
+    about: "Heap of one isolate with 32 busy shards. Fails above 96 MB.",
     run: () => import("./memory.ts"),
+  },
+  "start-up": {
+    about: "Processor time of Headgate's start and first request, compared with an empty Worker.",
+    run: () => import("./start-up.ts"),
   },
   propagation: {
     about: "Time until five isolates follow changed rules. Fails when a target is missed.",

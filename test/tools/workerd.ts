@@ -2,7 +2,14 @@
  * Runs the bundle of Headgate in its own workerd, in front of an origin that counts requests. It can be killed without
  * warning and restarted with the same storage and ports.
  */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { bundle, type RunningWorkerd, runWorkerd } from "./workerd-process.ts";
 
@@ -16,6 +23,8 @@ export interface Workerd {
   readonly served: () => Promise<number>;
   /** The current and the highest memory use of the process; null on systems without `/proc`. */
   readonly memoryBytes: () => { readonly now: number; readonly most: number } | null;
+  /** The processor time of the process so far, in milliseconds; null on systems without `/proc`. */
+  readonly cpuMs: () => number | null;
   /** Kills the process without warning, as a crash would. */
   readonly kill: () => Promise<void>;
   /** Restarts with the same storage and ports. */
@@ -45,7 +54,10 @@ export interface WorkerdOptions {
   readonly entry?: string;
   /** The code of an origin in place of the counting one. */
   readonly origin?: string;
-  /** The code of another Worker, with Headgate's service bound as `HEADGATE` and its objects as `RATE_LIMITER`. */
+  /**
+   * The code of another Worker, with Headgate's service bound as `HEADGATE`, its HTTP endpoint as `HEADGATE_HTTP` and its
+   * objects as `RATE_LIMITER`.
+   */
   readonly other?: string;
   /** The request field with Cloudflare's location data in JSON. */
   readonly cfField?: string;
@@ -59,6 +71,8 @@ export interface WorkerdOptions {
   readonly print?: (text: string) => void;
   /** Command-line flags of workerd. */
   readonly flags?: readonly string[];
+  /** Flags of V8, for all isolates of the process. */
+  readonly v8Flags?: readonly string[];
 }
 
 type Socket = "headgate" | "origin" | "other";
@@ -106,6 +120,7 @@ export async function startWorkerd(
       return Number(await response.text());
     },
     memoryBytes: () => processMemory(running.pid),
+    cpuMs: () => processorTime(running.pid),
     kill,
     start: async () => {
       await kill();
@@ -121,7 +136,7 @@ export async function startWorkerd(
 function workerdConfig(
   bindings: Readonly<Record<string, unknown>>,
   outbound: "origin" | "network",
-  { cfField, hasControlPlane = false }: WorkerdOptions,
+  { cfField, hasControlPlane = false, v8Flags = [] }: WorkerdOptions,
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
   const classes = [
@@ -137,6 +152,7 @@ function workerdConfig(
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
+  v8Flags = ${JSON.stringify(v8Flags)},
   services = [
     (name = "headgate", worker = (
       modules = [
@@ -165,6 +181,7 @@ const config :Workerd.Config = (
       compatibilityDate = "${compatibilityDate}",
       bindings = [
         (name = "HEADGATE", service = (name = "headgate", entrypoint = "Headgate")),
+        (name = "HEADGATE_HTTP", service = "headgate"),
         (name = "RATE_LIMITER", durableObjectNamespace = (
           className = "RateLimiter", serviceName = "headgate"
         )),
@@ -190,4 +207,14 @@ function processMemory(pid: number): { now: number; most: number } | null {
   const bytesOf = (name: string): number =>
     1_024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
   return { now: bytesOf("VmRSS"), most: bytesOf("VmHWM") };
+}
+
+/** Reads Linux's `/proc`, whose `schedstat` is more precise than the ticks of `stat`. */
+function processorTime(pid: number): number | null {
+  const folder = `/proc/${pid}/task`;
+  if (!existsSync(folder)) return null;
+  const nanoseconds = readdirSync(folder).map((task) =>
+    Number(readFileSync(join(folder, task, "schedstat"), "utf8").split(" ")[0]),
+  );
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1_000_000;
 }

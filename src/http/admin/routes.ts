@@ -6,7 +6,6 @@ import { KeySealer } from "../../control/client/key-sealer.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
-import document from "../wire/admin-openapi.json" with { type: "json" };
 import { problemResponse } from "../wire/problems.ts";
 import { authenticator } from "./authenticate.ts";
 import {
@@ -138,5 +137,9 @@ const methodNotAllowed = (methods: readonly string[]): Response =>
 /** The OpenAPI document with the path of this deployment. */
 async function readDocument(_: AdminContext, c: AuthorizedCall): Promise<Response> {
   const url = c.req.path.slice(0, -"/openapi.json".length);
+  // Evaluated on demand: see the document of `/check`.
+  const { default: document } = await import("../wire/admin-openapi.json", {
+    with: { type: "json" },
+  });
   return answer({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
 }

@@ -4,10 +4,10 @@
  */
 
 /**
- * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 3.5 times its live size
- * before it collects it.
+ * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 4 times its live size
+ * before it collects garbage.
  */
-export const isolateBudgetBytes = 20_000_000;
+export const isolateBudgetBytes = 12_000_000;
 
 export class ObjectShare {
   readonly #isolate: IsolateBudget;

@@ -6,6 +6,7 @@ import spectral from "@stoplight/spectral-core";
 import { Json } from "@stoplight/spectral-parsers";
 import { describe, expect, it } from "vitest";
 import { documents, everyRule, exceptedBy, rulesetWith } from "./openapi-ruleset.ts";
+import { packageVersion } from "../../../src/http/wire/version.ts";
 
 /** The findings of Spectral in a document. */
 async function findings(
@@ -113,6 +114,7 @@ describe.each(documents.map(([file]) => file))("the OpenAPI document %s", (file)
   it(`${file} has the version of the package`, () => {
     const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
     expect(document.info.version).toBe(version);
+    expect(packageVersion).toBe(version);
   });
 
   it.each(operations)(`${file} has examples of requests and answers of $name`, ({ operation }) => {

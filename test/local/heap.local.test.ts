@@ -1,0 +1,56 @@
+/** Sends new keys to an isolate with 32 busy shards and checks the size of its heap. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { boundBytes } from "../tools/memory/docs.ts";
+import {
+  type BusyIsolate,
+  Collections,
+  type Consistency,
+  startBusyIsolate,
+} from "../tools/memory/isolate.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-heap-"));
+let isolate: BusyIsolate;
+
+beforeAll(async () => {
+  isolate = await startBusyIsolate(folder);
+});
+
+afterAll(async () => {
+  await isolate.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Enough keys to fill the memory of all objects. Leased keys take the longest, so there are fewer of them. */
+const keys: readonly (readonly [Consistency, number])[] = [
+  ["strict", 24_000],
+  ["leased", 2_000],
+  ["eventual", 6_000],
+];
+
+/** The budgets of objects and maps, and the code. */
+const mostLiveBytes = 22_000_000;
+
+it("the heap of an isolate with 32 busy shards stays bounded while it receives new keys of each consistency", async () => {
+  for (const [consistency, count] of keys) {
+    // oxlint-disable-next-line no-await-in-loop
+    const { mostBytes } = await isolate.send(consistency, count);
+    expect(mostBytes).toBeLessThan(boundBytes);
+  }
+  expect(await isolate.liveBytes()).toBeLessThan(mostLiveBytes);
+});
+
+it("the sizes of the largest heap are read from lines of V8 that arrive in pieces", () => {
+  const collections = new Collections();
+  const large =
+    "[9:0x514affd16000]     7139 ms: Mark-Compact (reduce) 21.5 (44.5) -> 13.0 (44.5) MB, pooled: 0.0 MB\n";
+  const small =
+    "[9:0x514aff820000:0]   12 ms: Scavenge 2.5 (4.5) -> 1.0 (4.5) MB, 0.25 / 0.00 ms\n";
+  for (const piece of [large.slice(0, 30), large.slice(30) + small + "another line\n"]) {
+    collections.read(piece);
+  }
+  expect(collections.take()).toEqual([21.5 * 2 ** 20, 13 * 2 ** 20]);
+  expect(collections.take()).toEqual([]);
+});
