@@ -1,0 +1,183 @@
+/** Requests whose checks share calls to one object, in real isolates: each request has a context of its own. */
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { randomFrom } from "../random.ts";
+import { type Client, type Exchange, type Origin, type Proxied, startProxied } from "./proxied.ts";
+
+const limits = [{ limit: 100_000, window: "1h", strategy: "sliding-log" }];
+
+const policies = [
+  { name: "first", limits, timeout: "30s" },
+  { name: "second", limits, timeout: "30s" },
+  { name: "open", limits, onError: "open", timeout: "30s" },
+  { name: "closed", limits, onError: "closed", timeout: "30s" },
+  { name: "flooded", limits, onError: "closed", timeout: "10s" },
+];
+
+/** Objects that complete each flat call when the test's origin answers for it, and die when it answers 500. */
+const entryFor = ({ url }: Origin): string => `
+  import { RateLimiter as Own } from "./index.js";
+  export * from "./index.js";
+  export { default } from "./index.js";
+
+  export class RateLimiter extends Own {
+    async decide(texts, checks) {
+      const replies = super.decide(texts, checks);
+      const keys = checks.filter((value) => typeof value === "string");
+      const { ok } = await fetch(["${url}/objects", keys[0], keys.length].join("/"));
+      if (!ok) this.ctx.abort("the host goes away");
+      return replies;
+    }
+  }
+`;
+
+let proxied: Proxied;
+/** All that workerd prints. */
+let printed = "";
+beforeAll(async () => {
+  const print = (text: string): void => void (printed += text);
+  proxied = await startProxied(policies, (origin) => ({ entry: entryFor(origin), print }));
+  return proxied.close;
+});
+
+/** A call to an object, which waits for its answer. */
+interface HeldCall {
+  readonly checks: number;
+  readonly exchange: Exchange;
+}
+
+let held: HeldCall[] = [];
+const answerCall = ({ exchange }: HeldCall): unknown => exchange.response.end();
+const letDown = ({ exchange }: HeldCall): unknown => exchange.response.writeHead(500).end();
+
+/** Objects hold every call back until the test answers it. The origin answers requests at once. */
+beforeEach(() => {
+  held = [];
+  printed = "";
+  proxied.origin.answers.set("/", ({ response }) => response.end());
+  proxied.origin.answers.set("/objects/", (exchange) => {
+    const checks = Number(exchange.request.url?.split("/").at(-1));
+    held.push({ checks, exchange });
+  });
+});
+afterEach(() => proxied.origin.answers.clear());
+
+/** The first calls, once there are so many checks in them. */
+async function heldCalls(checks: number): Promise<HeldCall[]> {
+  const heldChecks = (): number => held.reduce((sum, call) => sum + call.checks, 0);
+  await expect.poll(heldChecks, { timeout: 10_000, interval: 5 }).toBe(checks);
+  return held;
+}
+
+const answerAtOnce = (): void =>
+  void proxied.origin.answers.set("/objects/", ({ response }) => response.end());
+
+let keys = 0;
+const newKey = (): string => `key-${(keys += 1)}`;
+
+const send = (policy: string, key: string, count = 1): Client[] =>
+  Array.from({ length: count }, () => proxied.send(`/${policy}/${key}`, key));
+
+const statusesOf = (clients: readonly Client[]): Promise<number[]> =>
+  Promise.all(clients.map((client) => client.status()));
+
+describe("requests that wait for a call together", () => {
+  it("clients that disconnect while their checks share a call leave the answers of the others to them", async () => {
+    const key = newKey();
+    const [first] = send("first", key);
+    await heldCalls(1);
+    const leaving = send("second", key, 10);
+    const staying = send("second", key, 10);
+    const alsoLeaving = send("second", key, 10);
+    await heldCalls(31);
+    expect(held.length).toBeLessThan(31);
+    await Promise.all(
+      [...leaving, ...alsoLeaving].map((each) => each.disconnect("resetAndDestroy")),
+    );
+    // Another request finds all of them disconnected.
+    answerAtOnce();
+    await statusesOf(send("first", newKey()));
+    for (const call of held) answerCall(call);
+    expect(await statusesOf(staying)).toEqual(staying.map(() => 200));
+    expect(await first?.status()).toBe(200);
+    // Each check is charged once: a decision is final when the client disconnects during it.
+    expect(await proxied.remaining("second", key)).toEqual([99_970]);
+    expect(proxied.origin.requestCount(`/second/${key}`)).toBe(10);
+    expect(printed).not.toContain("object-silent");
+  });
+
+  it("a client that disconnects before its check is sent delays no other", async () => {
+    const key = newKey();
+    send("first", key);
+    await heldCalls(1);
+    // The check of this client is the first in the queue: its request would send the next call.
+    const [leaving] = send("second", key);
+    await leaving?.disconnect("destroy");
+    const staying = send("second", key, 5);
+    await expect.poll(() => held.length, { timeout: 10_000, interval: 5 }).toBeGreaterThan(1);
+    answerAtOnce();
+    for (const call of held) answerCall(call);
+    expect(await statusesOf(staying)).toEqual([200, 200, 200, 200, 200]);
+  });
+
+  it("when an object dies in a shared call, each request follows its own failure mode", async () => {
+    const key = newKey();
+    send("first", key);
+    await heldCalls(1);
+    const open = send("open", key, 3);
+    const closed = send("closed", key, 3);
+    await heldCalls(7);
+    for (const call of held) letDown(call);
+    expect(await statusesOf(open)).toEqual([200, 200, 200]);
+    expect(await statusesOf(closed)).toEqual([503, 503, 503]);
+  });
+
+  it("a call that is never answered delays no later request", async () => {
+    const key = newKey();
+    send("first", key);
+    await heldCalls(1);
+    answerAtOnce();
+    expect(await statusesOf(send("second", key, 5))).toEqual([200, 200, 200, 200, 200]);
+    for (const call of held) answerCall(call);
+  });
+});
+
+describe("a flood of clients that disconnect", () => {
+  it("5,000 clients that disconnect at any time leave no request without a decision of the object", async () => {
+    answerAtOnce();
+    const key = newKey();
+    const random = randomFrom(20_261_122);
+    let left = 5_000;
+    const leave = async (): Promise<void> => {
+      while (left > 0) {
+        left--;
+        const [client] = send("flooded", key);
+        if (client === undefined) return;
+        // oxlint-disable-next-line no-await-in-loop
+        await client.socket;
+        // Some leave before the request is read, and some after the answer.
+        // oxlint-disable-next-line no-await-in-loop
+        if (random() < 0.3) await client.answer;
+        // oxlint-disable-next-line no-await-in-loop
+        else if (random() < 0.7) await new Promise(setImmediate);
+        // oxlint-disable-next-line no-await-in-loop
+        await client.disconnect(random() < 0.5 ? "destroy" : "resetAndDestroy");
+      }
+    };
+    const statuses: number[] = [];
+    const stay = async (): Promise<void> => {
+      while (left > 0) {
+        // oxlint-disable-next-line no-await-in-loop
+        statuses.push(...(await statusesOf(send("flooded", key))));
+      }
+    };
+    await Promise.all([...Array.from({ length: 40 }, leave), ...Array.from({ length: 8 }, stay)]);
+    expect(statuses.length).toBeGreaterThan(50);
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    expect(printed).not.toContain("object-silent");
+    // The requests that stayed are charged.
+    const [remaining = 0] = await proxied.remaining("flooded", key);
+    expect(100_000 - remaining).toBeGreaterThanOrEqual(statuses.length);
+    const served = proxied.origin.requestCount(`/flooded/${key}`);
+    expect(100_000 - remaining).toBeGreaterThanOrEqual(served);
+  }, 120_000);
+});
