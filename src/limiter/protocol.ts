@@ -31,7 +31,10 @@ export interface KeyCall {
   durability?: Durability | undefined;
 }
 
-/** Charges a key under several policies. Every enforced policy allows, and then all spend; otherwise none does. */
+/**
+ * Charges a key under several policies. Every enforced policy allows, and then all spend; otherwise none does. Isolates send
+ * it in the form of flat-calls.ts; those of the previous version send it nested.
+ */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];
   /**

@@ -146,10 +146,10 @@ describe("a flood of clients that disconnect", () => {
     answerAtOnce();
     const key = newKey();
     const random = randomFrom(20_261_122);
-    let left = 5_000;
+    const flood = { left: 5_000 };
     const leave = async (): Promise<void> => {
-      while (left > 0) {
-        left--;
+      while (flood.left > 0) {
+        flood.left--;
         const [client] = send("flooded", key);
         if (client === undefined) return;
         // oxlint-disable-next-line no-await-in-loop
@@ -165,7 +165,7 @@ describe("a flood of clients that disconnect", () => {
     };
     const statuses: number[] = [];
     const stay = async (): Promise<void> => {
-      while (left > 0) {
+      while (flood.left > 0) {
         // oxlint-disable-next-line no-await-in-loop
         statuses.push(...(await statusesOf(send("flooded", key))));
       }
