@@ -1,5 +1,5 @@
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
-import { defineConfig } from "vitest/config";
+import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 
 /** The tests' own secrets, in place of those in .dev.vars. wrangler warns when it finds none. */
 const secrets = { KEY_SECRET: "the tests' secret", CHECK_TOKENS: "the-tests-token" };
@@ -23,16 +23,80 @@ const inWorkerd = () =>
     },
   });
 
+const inThreads = {
+  isolate: false,
+  pool: "threads",
+  // The default would leave one core idle.
+  maxWorkers: "100%",
+  testTimeout: 60_000,
+} as const;
+
+const inOneWorker = {
+  // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
+  // variables that it changes, and each test has keys of its own.
+  isolate: false,
+  restoreMocks: true,
+  setupFiles: "test/differential/compare-recorded.workerd.ts",
+  // Evicting an object waits for its write-behind timer of one second.
+  testTimeout: 60_000,
+  sequence: { groupOrder: 1 },
+} as const;
+
+const separateCallsOption = "joinsChecks = true";
+
+/** Turns joined calls off: each check is sent to its object in a call of its own. */
+const separateCalls: Plugin = {
+  name: "separate-calls",
+  enforce: "pre",
+  transform(code, id) {
+    if (!id.endsWith("/src/limiter/client/object-caller.ts")) return undefined;
+    if (!code.includes(separateCallsOption)) {
+      throw new Error(`expected "${separateCallsOption}" in ${id}`);
+    }
+    return code.replace(separateCallsOption, "joinsChecks = false");
+  },
+};
+
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
 const exclusive = [
   "test/http/check/service.workerd.test.ts",
   "test/limiter/client/sharding.full.workerd.test.ts",
 ];
 
+/** The short tests of everything that sends checks, once more with joined calls off. */
+const withSeparateCalls: TestProjectConfiguration[] = [
+  {
+    mode: "test",
+    plugins: [separateCalls],
+    test: {
+      name: "pure-separate-calls",
+      ...inThreads,
+      include: ["test/{differential,http,limiter/client,simulation}/**/*.test.ts"],
+      exclude: [
+        "test/**/*.{workerd,local}.test.ts",
+        "test/**/*.full.*test.ts",
+        // Compares a page with the number of calls.
+        "test/simulation/admission.test.ts",
+      ],
+    },
+  },
+  {
+    mode: "test",
+    plugins: [separateCalls, inWorkerd()],
+    test: {
+      name: "workerd-separate-calls",
+      ...inOneWorker,
+      include: ["test/{conformance,http/check,http/proxy,limiter/client}/**/*.workerd.test.ts"],
+      exclude: [...exclusive, "test/**/*.full.*test.ts"],
+    },
+  },
+];
+
 /**
  * The suffix of a test file states where it runs: `.workerd.test.ts` in workerd, `.local.test.ts` on the developer's
  * machine with processes of its own, others in plain Node. `npm test` runs them all except `.local` files without
- * `.smoke` and files with `.full`; those need `--mode full` (`npm run test:full`).
+ * `.smoke` and files with `.full`; those need `--mode full` (`npm run test:full`), which also runs the tests of calls to
+ * objects with joined calls off.
  */
 export default defineConfig(({ mode }) => {
   const isFull = mode === "full";
@@ -46,11 +110,7 @@ export default defineConfig(({ mode }) => {
           mode,
           test: {
             name: "pure",
-            isolate: false,
-            pool: "threads",
-            // The default would leave one core idle.
-            maxWorkers: "100%",
-            testTimeout: 60_000,
+            ...inThreads,
             include: ["test/**/*.test.ts"],
             exclude: ["test/**/*.{workerd,local}.test.ts", ...skipped],
           },
@@ -60,16 +120,9 @@ export default defineConfig(({ mode }) => {
           plugins: [inWorkerd()],
           test: {
             name: "workerd",
-            // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
-            // variables that it changes, and each test has keys of its own.
-            isolate: false,
-            restoreMocks: true,
-            setupFiles: ["test/differential/compare-recorded.workerd.ts"],
-            // Evicting an object waits for its write-behind timer of one second.
-            testTimeout: 60_000,
+            ...inOneWorker,
             include: ["test/**/*.workerd.test.ts"],
             exclude: [...exclusive, ...skipped],
-            sequence: { groupOrder: 1 },
           },
         },
         {
@@ -96,6 +149,7 @@ export default defineConfig(({ mode }) => {
             hookTimeout: 120_000,
           },
         },
+        ...(isFull ? withSeparateCalls : []),
       ],
     },
   };
