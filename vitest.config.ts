@@ -75,7 +75,8 @@ const withSeparateCalls: TestProjectConfiguration[] = [
       exclude: [
         "test/**/*.{workerd,local}.test.ts",
         "test/**/*.full.*test.ts",
-        // Compares a page with the number of calls.
+        // About joined calls themselves, and a page with the number of calls.
+        "test/limiter/client/joined-calls.test.ts",
         "test/simulation/admission.test.ts",
       ],
     },
