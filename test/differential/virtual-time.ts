@@ -11,15 +11,26 @@ interface PendingTimer {
 }
 
 const realSetTimeout = globalThis.setTimeout;
+const realClearTimeout = globalThis.clearTimeout;
 
 /** A promise that is pending after so many turns of the event loop, and not held, waits for a timer. */
 const idleTurns = 10;
 /** Fails a replay whose promise waits for anything else. */
 const mostTurns = 20_000;
 
-/** Lets everything that is ready run. */
-const turn = (): Promise<"pending"> =>
-  new Promise((resolve) => void realSetTimeout(() => resolve("pending"), 0));
+/**
+ * Lets everything that is ready run, unless the promise settles before. Clears its timer: the platform limits how many a
+ * request may have.
+ */
+async function turnOr<Value>(promise: Promise<Value>): Promise<Value | "pending"> {
+  const { promise: turn, resolve } = Promise.withResolvers<"pending">();
+  const timer = realSetTimeout(() => resolve("pending"), 0);
+  try {
+    return await Promise.race([promise, turn]);
+  } finally {
+    realClearTimeout(timer);
+  }
+}
 
 export class VirtualTime {
   nowMs = 0;
@@ -42,7 +53,7 @@ export class VirtualTime {
       this.#fire(timer);
       // Everything that a timer starts settles before the next timer fires.
       // oxlint-disable-next-line no-await-in-loop
-      await turn();
+      await turnOr(new Promise<never>(() => undefined));
     }
     this.nowMs = atMs;
   }
@@ -63,7 +74,7 @@ export class VirtualTime {
     let idle = 0;
     for (let turns = 0; turns < mostTurns; turns++) {
       // oxlint-disable-next-line no-await-in-loop
-      const first = await Promise.race([done, turn()]);
+      const first = await turnOr(done);
       if (first !== "pending") return first.value;
       idle = this.#held > 0 ? 0 : idle + 1;
       const timer = idle < idleTurns ? undefined : this.#next();
