@@ -9,6 +9,7 @@ import type { Clock } from "../clock.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { decodeReplies, encodeChecks, type FlatCheck, nestedCheck } from "../flat-calls.ts";
 import type { Stub } from "./object-caller.ts";
+import type { WaitUntil } from "../object-calls.ts";
 import { Cooldown } from "./cooldown.ts";
 import { type JoinedChecks, Lane } from "./lane.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
@@ -42,11 +43,14 @@ export class JoinedCalls {
     this.#places = places;
   }
 
-  /** Sends the checks of one request: at once if a place is free, and else with others after a short wait. */
-  send(location: ObjectLocation, checks: readonly FlatCheck[]): SentChecks {
+  /**
+   * Sends the checks of one request: at once if a place is free, and else with others after a short wait.
+   * @param waitUntil of the request. The caller keeps the request alive until its own checks are answered.
+   */
+  send(location: ObjectLocation, checks: readonly FlatCheck[], waitUntil: WaitUntil): SentChecks {
     const lane = this.#laneOf(location, checks);
-    const joined = lane.enqueue(checks);
-    if (lane.hasPlace(this.#clock.now())) void this.#sendQueued(lane);
+    const joined = lane.enqueue(checks, waitUntil);
+    if (lane.hasPlace(this.#clock.now())) this.#sendBy(joined, lane);
     return { replies: this.#replies(lane, joined), withdraw: () => lane.withdraw(joined) };
   }
 
@@ -65,7 +69,7 @@ export class JoinedCalls {
     const cancel = joined.isQueued ? this.#sendInTime(lane, joined) : null;
     try {
       return await joined.replies(() => {
-        if (joined.isQueued && lane.hasPlace(this.#clock.now())) void this.#sendQueued(lane);
+        if (joined.isQueued && lane.hasPlace(this.#clock.now())) this.#sendBy(joined, lane);
       });
     } finally {
       cancel?.();
@@ -75,11 +79,17 @@ export class JoinedCalls {
   /** Sends the checks after a short wait, even if no place is free. Returns a function that cancels the wait. */
   #sendInTime(lane: Lane, joined: JoinedChecks): () => void {
     return this.#clock.after(lane.placeFreeInMs(this.#clock.now()), () => {
-      while (joined.isQueued) void this.#sendQueued(lane);
+      while (joined.isQueued) this.#sendBy(joined, lane);
     });
   }
 
-  /** Sends waiting checks, in the context of the request that calls this. */
+  /** Sends waiting checks, in the context of this request. Its own are among them unless too many wait before it. */
+  #sendBy(joined: JoinedChecks, lane: Lane): void {
+    const sending = this.#sendQueued(lane);
+    // The reply to a call without its own checks would be lost if this request ended first.
+    if (joined.isQueued) joined.waitUntil(sending);
+  }
+
   async #sendQueued(lane: Lane): Promise<void> {
     const all = lane.takeQueued();
     const call = lane.begin(this.#clock.now());

@@ -1,5 +1,6 @@
 /** The checks of one isolate that wait for a call to an object, and the calls with checks that are under way. */
 import type { FlatCheck } from "../flat-calls.ts";
+import type { WaitUntil } from "../object-calls.ts";
 import type { ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
 
@@ -23,14 +24,16 @@ type CallResult = { readonly replies: readonly CheckReply[] } | { readonly error
 /** The checks of one request. */
 export class JoinedChecks {
   readonly checks: readonly FlatCheck[];
+  readonly waitUntil: WaitUntil;
   /** Whether they have not been sent. */
   isQueued = true;
   #result: CallResult | null = null;
   /** A promise belongs to the request that created it. Other requests only resolve this one, and never replace it. */
   #news = Promise.withResolvers<void>();
 
-  constructor(checks: readonly FlatCheck[]) {
+  constructor(checks: readonly FlatCheck[], waitUntil: WaitUntil) {
     this.checks = checks;
+    this.waitUntil = waitUntil;
   }
 
   /**
@@ -95,8 +98,8 @@ export class Lane {
     this.#places = places;
   }
 
-  enqueue(checks: readonly FlatCheck[]): JoinedChecks {
-    const joined = new JoinedChecks(checks);
+  enqueue(checks: readonly FlatCheck[], waitUntil: WaitUntil): JoinedChecks {
+    const joined = new JoinedChecks(checks, waitUntil);
     this.#queue.push(joined);
     return joined;
   }

@@ -110,9 +110,11 @@ export class ObjectCaller {
 
   /** Decides checks, in one call with those of other requests that reach the object at the same time. */
   async decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
-    const deciding = this.#result(call, () => this.#joined.send(call.location, call.checks));
+    const { location, checks, late } = call;
+    const { waitUntil } = late;
+    const deciding = this.#result(call, () => this.#joined.send(location, checks, waitUntil));
     // Other requests wait for the call that this one may send: it must outlast a client that disconnects.
-    call.late.waitUntil(deciding);
+    waitUntil(deciding);
     const result = await deciding;
     return "reply" in result ? result.reply : null;
   }

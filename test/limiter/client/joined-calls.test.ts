@@ -235,6 +235,29 @@ describe("a call that is not answered", () => {
     ]);
   });
 
+  it("a request that sends the checks of others keeps its context until their call is answered", async () => {
+    const many = spendOf({ limits: "1000/minute" });
+    const { isolate } = busy(many);
+    const others = Promise.withResolvers<void>();
+    isolate.before = () => others.promise;
+    const full = Array.from({ length: 100 }, () => isolate.admit(many));
+    // The call under way keeps no place after the clock steps back: the next request sends the full call.
+    isolate.clock.nowMs -= 1;
+    const work: Promise<unknown>[] = [];
+    const sender = isolate.client.admit([many], (each) => void work.push(each));
+    expect(isolate.calls.map((call) => checksOf(call).length)).toEqual([1, 100]);
+    isolate.before = () => Promise.resolve();
+    await isolate.clock.pass(5);
+    expect((await sender).isRefused).toBe(false);
+    let isOver = false;
+    const over = Promise.all(work).then(() => (isOver = true));
+    await settled();
+    expect(isOver).toBe(false);
+    others.resolve();
+    await over;
+    expect(await resultsOf(full)).toEqual(full.map(() => true));
+  });
+
   it("a joined check that is answered after its deadline is given back under onError = closed", async () => {
     const isolate = distant(12);
     void isolate.admit(spend);
