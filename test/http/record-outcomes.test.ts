@@ -294,6 +294,16 @@ describe("checks", () => {
     expect(await site.outcomes("p2")).toEqual({ "fallback-local": 1 });
   });
 
+  it("each check of a key that a rule blocks counts as blocked, also while its denial is remembered", async () => {
+    const site = new Site([{ limits: "9/minute", denyCache: true }]);
+    await site.setKeyRule({ id: "r", kind: "block" });
+    for (let times = 0; times < 3; times++) {
+      await decideCheck(site.runtime, check, null, site.waitUntil);
+    }
+    expect(site.isolate.callNames()).toHaveLength(1);
+    expect(await site.outcomes()).toEqual({ blocked: 3 });
+  });
+
   it("a reservation counts once, also when the key has the maximum of open reservations", async () => {
     const site = new Site([{ limits: "1000000/minute" }]);
     const { runtime, waitUntil } = site;

@@ -44,13 +44,17 @@ export interface DecidedCheck {
  * A check that a remembered denial has decided. Its answer is built when it is read: the response needs only its JSON.
  */
 class RecalledCheck implements DecidedCheck {
-  readonly resolved: ResolvedCheck;
+  readonly #resolved: ResolvedCheck;
   readonly #recalled: RecalledDenial;
   #decided: DecidedCheck | null = null;
 
   constructor(resolved: ResolvedCheck, recalled: RecalledDenial) {
-    this.resolved = resolved;
+    this.#resolved = resolved;
     this.#recalled = recalled;
+  }
+
+  get resolved(): ResolvedCheck {
+    return this.#decide().resolved;
   }
 
   get answer(): CheckAnswer | Failure {
@@ -66,7 +70,7 @@ class RecalledCheck implements DecidedCheck {
   }
 
   #decide(): DecidedCheck {
-    return (this.#decided ??= checkByOutcomes(this.resolved, this.#recalled.outcomes));
+    return (this.#decided ??= checkByOutcomes(this.#resolved, this.#recalled.outcomes));
   }
 }
 
@@ -143,11 +147,10 @@ export function unchargedCheck(
 /** Counts the check, and logs the answer if it is a denial. */
 export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
   const { statistics, denialLog } = runtime;
-  const { resolved } = decided;
-  if (statistics !== null) recordCheck(decided, runtime);
-  // The answer of a remembered denial is built only where it is read.
-  if (denialLog === null && !resolved.isDryRun) return;
-  const { answer } = decided;
+  // The answer of a remembered denial is built only where it is read. Such a check is no dry run.
+  if (decided instanceof RecalledCheck && statistics === null && denialLog === null) return;
+  recordCheck(decided, runtime);
+  const { resolved, answer } = decided;
   const key = keyPseudonym(resolved.spend.partitionKey);
   const policy = resolved.spend.policy.name;
   if ("kind" in answer) {
