@@ -160,12 +160,18 @@ function pushReply(
   }
 }
 
+const plainFields = new Set<string>([
+  "decisions",
+  "spentAtMs",
+  "isFirm",
+  "firmForMs",
+] satisfies (keyof CheckReply)[]);
+
 /** Whether numbers alone can express the reply. */
-const isPlain = (charges: readonly Charge[], { decisions, stale, keyRules }: CheckReply): boolean =>
-  stale === undefined &&
-  keyRules === undefined &&
-  decisions.length === charges.length &&
-  decisions.every(
+const isPlain = (charges: readonly Charge[], reply: CheckReply): boolean =>
+  Object.keys(reply).every((field) => plainFields.has(field)) &&
+  reply.decisions.length === charges.length &&
+  reply.decisions.every(
     ({ cost, limits }, index) =>
       cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
   );
@@ -176,7 +182,9 @@ export function decodeReplies(
   replies: FlatList,
 ): (CheckReply | Error)[] {
   const reader = new FlatReader(replies);
-  return checks.map(({ charges }) => reader.reply(charges));
+  const read = checks.map(({ charges }) => reader.reply(charges));
+  reader.end();
+  return read;
 }
 
 class FlatReader {
@@ -237,6 +245,12 @@ class FlatReader {
       replenishAfterMs,
       resetAfterMs,
     };
+  }
+
+  /** Values that are left over mean that the values before them were misread. */
+  end(): void {
+    const left = this.#values.length - this.#at;
+    if (left > 0) throw new TypeError(`the object's reply has ${left} values too many`);
   }
 
   #wait(): number | null {

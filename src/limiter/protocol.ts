@@ -4,6 +4,10 @@
  * Two versions of both halves run at once during a deploy. Therefore fields are only added, never renamed or removed. A
  * field that an older caller leaves out has a default. An older object ignores fields that it does not know. A call whose
  * meaning changes gets a new name.
+ *
+ * The values of flat calls (flat-calls.ts) have no names, so their number and order never change. Fields can be added to a
+ * `Charge`, which is sent as a text, and to a `CheckReply`, which is sent as a text when it has them. Everything else,
+ * such as a new value of a check, needs a method with a new name.
  */
 import type { Ban, Durability, PolicyRules, RulesVersion } from "../config/index.ts";
 import { type Decision, holdsSlots, type Limit, type LimitAccount } from "../strategies/index.ts";

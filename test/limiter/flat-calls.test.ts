@@ -1,6 +1,6 @@
 /** The flat form of checks and replies: encoding and decoding returns what was encoded. */
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
   answerChecks,
   chargeText,
@@ -176,6 +176,24 @@ describe("flat calls", () => {
     const { limiter } = new TestObject();
     expect(() => limiter.decide([], ["k", 0, 1])).toThrow(TypeError);
     expect(() => limiter.decide([], ["k", 0, 1, -1])).toThrow(TypeError);
+  });
+
+  it("fields that a later version adds to charges and replies reach the other half", () => {
+    const later = { ...charge("5/minute"), later: [1] };
+    const reply = new TestObject().limiter.check({ key: "k", charges: [charge("5/minute")] });
+    const answer = vi
+      .fn<(call: CheckCall) => CheckReply>()
+      .mockReturnValue(Object.assign(reply, { later: { text: "unknown" } }));
+    expect(decided([flat([later])], answer)).toEqual([{ ...reply, later: { text: "unknown" } }]);
+    expect(answer.mock.calls[0]?.[0].charges).toEqual([later]);
+  });
+
+  it("a reply with more values than those of its checks is an error", () => {
+    const check = flat([charge("5/minute")]);
+    const { texts, checks } = encodeChecks([check]);
+    const replies = new TestObject().limiter.decide(texts, checks);
+    expect(decodeReplies([check], replies)).toHaveLength(1);
+    expect(() => decodeReplies([check], [...replies, 0])).toThrow(TypeError);
   });
 
   it("a reply that ends too early is an error", () => {
