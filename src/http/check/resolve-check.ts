@@ -63,8 +63,19 @@ const withPartitionKey = <Result>(
 ): Result | Promise<Result> =>
   typeof partitionKey === "string" ? resolve(partitionKey) : partitionKey.then(resolve);
 
-/** In a dry run too, the limits decide as if enforced, because the answer shows their decision. */
-const enforced = (policy: Policy): Policy => ({ ...policy, isDryRun: false, ban: null });
+const enforcedPolicies = new WeakMap<Policy, Policy>();
+
+/**
+ * In a dry run too, the limits decide as if enforced, because the answer shows their decision. One policy object for each
+ * dry run, since what is derived from a policy is kept with its object.
+ */
+function enforced(policy: Policy): Policy {
+  const known = enforcedPolicies.get(policy);
+  if (known !== undefined) return known;
+  const asEnforced = { ...policy, isDryRun: false, ban: null };
+  enforcedPolicies.set(policy, asEnforced);
+  return asEnforced;
+}
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
 

@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { resolveCheck } from "../../../src/http/check/resolve-check.ts";
+import type { Runtime } from "../../../src/http/runtime.ts";
+import { PartitionKeys } from "../../../src/policies/partition-key.ts";
+import { policyOf } from "../../fakes/isolate.ts";
+
+it("all checks of a dry-run policy are decided by one policy object, so that what is derived from it is derived once", async () => {
+  const overrides = [{ key: "vip", limits: "9/minute" }];
+  const policies = [policyOf({ key: "header:x", dryRun: true, ban: "1h", overrides })];
+  const partitions = new PartitionKeys("s");
+  const runtime = { policies, partitions, statistics: null } as unknown as Runtime;
+  const decidedBy = async (key: string): Promise<unknown> => {
+    const resolved = await resolveCheck(runtime, { key: [key], cost: 1 }, null);
+    return "kind" in resolved ? resolved : resolved.spend.policy;
+  };
+  const plain = await decidedBy("a");
+  expect(plain).toEqual({ ...policies[0], isDryRun: false, ban: null });
+  expect(await decidedBy("b")).toBe(plain);
+  const overridden = await decidedBy("vip");
+  expect(overridden).toMatchObject({ isDryRun: false, ban: null, limits: [{ limit: 9 }] });
+  expect(await decidedBy("vip")).toBe(overridden);
+});
