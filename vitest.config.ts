@@ -77,6 +77,7 @@ const withSeparateCalls: TestProjectConfiguration[] = [
         "test/**/*.full.*test.ts",
         // About joined calls themselves, and a page with the number of calls.
         "test/limiter/client/joined-calls.test.ts",
+        "test/simulation/joined.test.ts",
         "test/simulation/admission.test.ts",
       ],
     },

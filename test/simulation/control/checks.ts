@@ -1,4 +1,7 @@
-/** The invariants of the control plane. A simulation counts how often it has checked each, and collects what violates them. */
+/**
+ * The invariants of a simulation, here of the control plane. A simulation counts how often it has checked each, and collects
+ * what violates them.
+ */
 
 export const invariants = [
   "statistics: the control plane has at most what isolates recorded",
@@ -26,18 +29,18 @@ export type Invariant = (typeof invariants)[number];
 /** A failed simulation is of use with its first violations; the rest follows from them. */
 const mostViolations = 5;
 
-export class Checks {
-  readonly counts = new Map<Invariant, number>();
+export class Checks<Name extends string = Invariant> {
+  readonly counts = new Map<Name, number>();
   readonly violations: string[] = [];
 
-  check(invariant: Invariant, holds: boolean, describe: () => string): void {
+  check(invariant: Name, holds: boolean, describe: () => string): void {
     this.counts.set(invariant, (this.counts.get(invariant) ?? 0) + 1);
     if (holds || this.violations.length >= mostViolations) return;
     this.violations.push(`${invariant}: ${describe()}`);
   }
 
   /** Adds the counts of another simulation. */
-  add({ counts }: Checks): void {
+  add({ counts }: Checks<Name>): void {
     for (const [invariant, count] of counts) {
       this.counts.set(invariant, (this.counts.get(invariant) ?? 0) + count);
     }

@@ -1,0 +1,177 @@
+/**
+ * An object that decides joined checks, beside two references that decide the same checks one after the other, in the order
+ * in which the object received them: a limiter of its own with nested calls, and a naive sliding log.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
+import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import type {
+  BatchCall,
+  CheckCall,
+  CheckReply,
+  RefundCall,
+} from "../../../src/limiter/protocol.ts";
+import { nestedCalls } from "../../fakes/flat-calls.ts";
+import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import type { World } from "../world.ts";
+import { decodedReplies } from "./flat-replies.ts";
+import type { JoinedChecksOfRun } from "./invariants.ts";
+import type { Ledger } from "./ledger.ts";
+import { NaiveLog } from "./naive-log.ts";
+
+type Answer = CheckReply | Error;
+
+/** A limiter with a storage. */
+class Replica {
+  readonly #world: World;
+  readonly #storage = new MemoryStorage();
+  limiter: Limiter;
+  #lives = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    this.limiter = this.#begin();
+  }
+
+  /** Stops it without warning: only stored state survives. */
+  crash(): void {
+    this.#lives++;
+    this.limiter = this.#begin();
+  }
+
+  #begin(): Limiter {
+    const life = this.#lives;
+    const { now, after } = this.#world.clock();
+    return new Limiter({
+      storage: this.#storage,
+      // A budget of its own, without the bytes that earlier runs left to the garbage collector.
+      isolate: new IsolateBudget(isolateBudgetBytes),
+      now,
+      after: (afterMs, act) => after(afterMs, () => life === this.#lives && act()),
+    });
+  }
+}
+
+export class DecidedObject {
+  readonly #world: World;
+  readonly #checks: JoinedChecksOfRun;
+  readonly #ledger: Ledger;
+  readonly #deciding: Replica;
+  readonly #reference: Replica;
+  readonly #naive = new NaiveLog();
+  /** Whether the object is of the version before flat calls. */
+  isPrevious = false;
+  crashes = 0;
+
+  constructor(world: World, checks: JoinedChecksOfRun, ledger: Ledger) {
+    this.#world = world;
+    this.#checks = checks;
+    this.#ledger = ledger;
+    this.#deciding = new Replica(world);
+    this.#reference = new Replica(world);
+  }
+
+  crash(): void {
+    this.crashes++;
+    this.#deciding.crash();
+    this.#reference.crash();
+    this.#naive.isComplete = false;
+  }
+
+  /** Makes a call, with its arguments as they were sent. */
+  call(name: string, args: readonly unknown[]): unknown {
+    const { limiter } = this.#deciding;
+    if (name === "decide" && this.isPrevious) {
+      throw new TypeError('The RPC receiver does not implement the method "decide".');
+    }
+    if (name === "decide") return this.#decide(...(args as Parameters<Limiter["decide"]>));
+    if (name === "batch") return this.#batch(args[0] as BatchCall);
+    const methods = limiter as unknown as Record<string, (...each: readonly unknown[]) => unknown>;
+    const reply = structuredClone(
+      methods[name]?.apply(limiter, structuredClone(args) as unknown[]),
+    );
+    const twin = this.#reference.limiter as unknown as typeof methods;
+    const expected = structuredClone(twin[name]?.apply(twin, structuredClone(args) as unknown[]));
+    this.#compare(name, reply, expected);
+    if (name === "refund") {
+      this.#naive.refund(args[0] as RefundCall);
+      this.#ledger.refunded(args[0] as RefundCall);
+    }
+    return reply;
+  }
+
+  /** Decides the first checks of a call, and crashes before the others. */
+  crashInMidCall(args: readonly unknown[], share: number): void {
+    const [texts, checks] = args as Parameters<Limiter["decide"]>;
+    const calls = this.isPrevious ? [] : nestedCalls({ texts, checks });
+    for (const call of calls.slice(0, Math.floor(calls.length * share))) {
+      this.#checkReply(call, answerOf(this.#deciding.limiter, call));
+    }
+    this.crash();
+  }
+
+  #decide(texts: readonly string[], checks: Parameters<Limiter["decide"]>[1]): unknown {
+    const replies = structuredClone(this.#deciding.limiter.decide(texts, checks));
+    const answers = decodedReplies({ texts, checks }, replies);
+    for (const [index, call] of nestedCalls({ texts, checks }).entries()) {
+      this.#checkReply(call, answers[index] ?? new Error("no reply"));
+    }
+    return replies;
+  }
+
+  #batch({ calls }: BatchCall): CheckReply[] {
+    const answers = calls.map((call) => {
+      const answer = answerOf(this.#deciding.limiter, call);
+      this.#checkReply(call, answer);
+      return answer;
+    });
+    return answers.map((answer) => {
+      if (answer instanceof Error) throw answer;
+      return structuredClone(answer);
+    });
+  }
+
+  #checkReply(call: CheckCall, answer: Answer): void {
+    const expected = answerOf(this.#reference.limiter, call);
+    this.#compare("check", answer, expected);
+    const isDecided = !(answer instanceof Error) && (answer.stale ?? []).length === 0;
+    if (!isDecided || !hasCost(call)) return;
+    const naive = this.#naive.decide(call, answer, this.#world.nowMs);
+    const allowed = answer.decisions.map((each) => each.allowed);
+    if (naive !== null) {
+      this.#checks.check(
+        "decisions: those of a naive log that decides the checks one by one",
+        isDeepStrictEqual(allowed, naive),
+        () => `${JSON.stringify(call)}: ${allowed.join()} instead of ${naive.join()}`,
+      );
+    }
+    this.#ledger.decided(call, answer, this.#world.nowMs);
+  }
+
+  #compare(name: string, reply: unknown, expected: unknown): void {
+    this.#checks.check(
+      "decisions: those of an object that decides the same checks one by one",
+      isDeepStrictEqual(plain(reply), plain(expected)),
+      () =>
+        `${name}: ${JSON.stringify(plain(reply))} instead of ${JSON.stringify(plain(expected))}`,
+    );
+  }
+}
+
+const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
+
+function answerOf(limiter: Limiter, call: CheckCall): Answer {
+  try {
+    return hasCost(call)
+      ? limiter.check(structuredClone(call))
+      : limiter.look(structuredClone(call));
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+/** Without fields that are undefined. */
+const plain = (value: unknown): unknown =>
+  value instanceof Error
+    ? `${value.name}: ${value.message}`
+    : JSON.parse(JSON.stringify(value ?? null));

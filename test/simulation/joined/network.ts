@@ -1,0 +1,150 @@
+/** The way of calls between isolates and objects: delayed, lost, answered late or never, and objects that crash. */
+import type { LimiterClient } from "../../../src/limiter/client/client.ts";
+import type { FlatList } from "../../../src/limiter/flat-calls.ts";
+import type {
+  BatchCall,
+  CheckCall,
+  CheckReply,
+  RefundCall,
+} from "../../../src/limiter/protocol.ts";
+import { nestedCalls } from "../../fakes/flat-calls.ts";
+import type { Random } from "../../random.ts";
+import type { World } from "../world.ts";
+import { DecidedObject } from "./decided-object.ts";
+import { decodedReplies } from "./flat-replies.ts";
+import type { JoinedChecksOfRun } from "./invariants.ts";
+import type { Ledger } from "./ledger.ts";
+import { currentContext, type RequestContext } from "./request-context.ts";
+
+export type Objects = ConstructorParameters<typeof LimiterClient>[0];
+
+/** Shares of calls, unless they state something else. */
+export interface Faults {
+  /** The longest delay of one direction, in milliseconds. */
+  readonly maximumDelayMs: number;
+  readonly lost: number;
+  readonly unanswered: number;
+  readonly hung: number;
+  /** Answered after more than a second. */
+  readonly slow: number;
+  /** The object crashes after a part of the checks. */
+  readonly crashing: number;
+  /** The object crashes after all checks, before its answer leaves. */
+  readonly crashed: number;
+}
+
+export const calm = { lost: 0, unanswered: 0, hung: 0, slow: 0, crashing: 0, crashed: 0 } as const;
+
+const slowMs = 1_500;
+
+interface NetworkParts {
+  readonly world: World;
+  readonly random: Random;
+  readonly faults: Faults;
+  readonly checks: JoinedChecksOfRun;
+  readonly ledger: Ledger;
+  /** Is called with the checks of each call that an isolate sends. */
+  readonly onSent: (calls: readonly CheckCall[]) => void;
+  /** Returns the request that waits for a check. */
+  readonly contextOf: (call: CheckCall) => RequestContext | undefined;
+}
+
+const methods = ["decide", "batch", "look", "refund"];
+
+export class Network {
+  readonly #parts: NetworkParts;
+  readonly objects = new Map<string, DecidedObject>();
+
+  constructor(parts: NetworkParts) {
+    this.#parts = parts;
+  }
+
+  object(name: string): DecidedObject {
+    const { world, checks, ledger } = this.#parts;
+    const object = this.objects.get(name) ?? new DecidedObject(world, checks, ledger);
+    this.objects.set(name, object);
+    return object;
+  }
+
+  namespace(): Objects {
+    const getByName = (name: string): object =>
+      Object.fromEntries(
+        methods.map((method) => [
+          method,
+          (...args: readonly unknown[]) => this.#carry(name, method, structuredClone(args)),
+        ]),
+      );
+    return { getByName } as unknown as Objects;
+  }
+
+  #carry(name: string, method: string, args: readonly unknown[]): Promise<unknown> {
+    const context = currentContext();
+    const { world, random, faults, ledger, onSent } = this.#parts;
+    // The same number of random numbers for each call, whatever happens to it.
+    const shares = ["lost", "unanswered", "hung", "slow", "crashing", "crashed"] as const;
+    const fate = new Set(shares.filter((share) => random() < faults[share]));
+    const [part, there, back] = [random(), random(), random()];
+    const delayMs = (share: number): number => Math.floor(share * (faults.maximumDelayMs + 1));
+    if (context.isGone) return new Promise(() => undefined);
+    if (method === "refund") ledger.refundSent(args[0] as RefundCall);
+    const calls = checksOf(method, args);
+    onSent(calls);
+    return new Promise((resolve, reject) => {
+      const answer = (settle: () => void): void => {
+        if (fate.has("hung")) return;
+        const afterMs = delayMs(back) + (fate.has("slow") ? slowMs : 0);
+        // The answer belongs to the request that made the call.
+        world.at(world.nowMs + afterMs, () => {
+          if (!context.isGone) settle();
+        });
+      };
+      const fail = (error: unknown): void => answer(() => reject(error));
+      world.at(world.nowMs + delayMs(there), () => {
+        if (fate.has("lost")) return fail(new Error("Network connection lost."));
+        const object = this.object(name);
+        try {
+          const isCut = fate.has("crashing") && method === "decide";
+          const reply = isCut ? object.crashInMidCall(args, part) : object.call(method, args);
+          if (fate.has("crashed")) object.crash();
+          if (isCut || fate.has("crashed")) throw new Error("The object was reset.");
+          if (fate.has("unanswered")) return fail(new Error("Network connection lost."));
+          return answer(() => {
+            this.#noteArrival(method, args, calls, reply);
+            resolve(reply);
+          });
+        } catch (error) {
+          return fail(error);
+        }
+      });
+    });
+  }
+
+  #noteArrival(
+    method: string,
+    args: readonly unknown[],
+    calls: readonly CheckCall[],
+    reply: unknown,
+  ): void {
+    const { ledger, contextOf } = this.#parts;
+    const replies =
+      method === "decide"
+        ? decodedReplies(
+            { texts: args[0] as readonly string[], checks: args[1] as FlatList },
+            reply as FlatList,
+          )
+        : (reply as readonly CheckReply[]);
+    for (const [index, call] of calls.entries()) {
+      const each = replies[index];
+      if (each === undefined || each instanceof Error) continue;
+      if (contextOf(call)?.isGone === false) ledger.arrived(call, each);
+    }
+  }
+}
+
+/** The checks of a call: none of a call of another kind. */
+function checksOf(method: string, args: readonly unknown[]): readonly CheckCall[] {
+  if (method === "decide") {
+    return nestedCalls({ texts: args[0] as readonly string[], checks: args[1] as FlatList });
+  }
+  return method === "batch" ? (args[0] as BatchCall).calls : [];
+}

@@ -1,0 +1,112 @@
+/**
+ * The context of a request, as the platform limits it. A request's timers and calls, and promises that others resolve, end
+ * with the request. It ends when it has an answer, or its client disconnects, and no work of `waitUntil` is left.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Clock } from "../../../src/limiter/clock.ts";
+
+const current = new AsyncLocalStorage<RequestContext>();
+
+export class RequestContext {
+  readonly number: number;
+  /** Whether the request ends without warning as soon as another request wakes it. */
+  readonly diesWhenWoken: boolean;
+  isGone = false;
+  openTimers = 0;
+  /** The timers that it had when it ended with an answer. */
+  timersLeft = 0;
+  #isAnswered = false;
+  #work = 0;
+
+  constructor(number: number, diesWhenWoken = false) {
+    this.number = number;
+    this.diesWhenWoken = diesWhenWoken;
+  }
+
+  readonly waitUntil = (work: Promise<unknown>): void => {
+    this.#work++;
+    void this.#endAfter(work);
+  };
+
+  run<Result>(act: () => Result): Result {
+    return current.run(this, act);
+  }
+
+  /** The request is answered, or its client disconnects. */
+  answered(): void {
+    this.#isAnswered = true;
+    this.#endIfIdle();
+  }
+
+  /** Ends the request without warning, in spite of work that is left. */
+  vanish(): void {
+    this.isGone = true;
+    this.openTimers = 0;
+  }
+
+  async #endAfter(work: Promise<unknown>): Promise<void> {
+    await Promise.allSettled([work]);
+    this.#work--;
+    this.#endIfIdle();
+  }
+
+  #endIfIdle(): void {
+    if (this.isGone || !this.#isAnswered || this.#work > 0) return;
+    this.timersLeft = this.openTimers;
+    this.vanish();
+  }
+}
+
+/** The request that the current code works for. */
+export function currentContext(): RequestContext {
+  const context = current.getStore();
+  if (context === undefined) throw new Error("expected code that works for a request");
+  return context;
+}
+
+/** A clock whose timers belong to the requests that set them. */
+export const clockOfRequests = ({ now, after }: Clock): Clock => ({
+  now,
+  after: (afterMs, act) => {
+    const context = currentContext();
+    let isOpen = true;
+    context.openTimers++;
+    const close = (): boolean => {
+      if (!isOpen || context.isGone) return false;
+      isOpen = false;
+      context.openTimers--;
+      return true;
+    };
+    const cancel = after(afterMs, () => {
+      if (close()) context.run(act);
+    });
+    return () => {
+      close();
+      cancel();
+    };
+  },
+});
+
+const withResolvers = Promise.withResolvers.bind(Promise);
+
+/**
+ * In place of `Promise.withResolvers`: a promise belongs to the request that creates it. When another request resolves it,
+ * its continuation runs only while its own request lasts.
+ */
+export function resolversOfRequest<Value>(): PromiseWithResolvers<Value> {
+  const context = current.getStore();
+  const resolvers = withResolvers<Value>();
+  if (context === undefined) return resolvers;
+  const { promise, resolve, reject } = resolvers;
+  return {
+    promise,
+    resolve: (value) => {
+      const isOther = current.getStore() !== context;
+      if (isOther && context.diesWhenWoken) context.vanish();
+      if (!context.isGone) resolve(value);
+    },
+    reject: (error) => {
+      if (!context.isGone) reject(error);
+    },
+  };
+}

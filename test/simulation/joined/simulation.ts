@@ -1,0 +1,329 @@
+/** Plays a schedule of requests that join their checks, and checks its invariants. The client and the limiter are the real code. */
+import type { Policy } from "../../../src/config/index.ts";
+import { decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
+import { LimiterClient } from "../../../src/limiter/client/client.ts";
+import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
+import type { CheckCall, StaleRules } from "../../../src/limiter/protocol.ts";
+import { strategies } from "../../../src/strategies/index.ts";
+import type { Random } from "../../random.ts";
+import { mostIn } from "../admitted.ts";
+import { Checks } from "../control/checks.ts";
+import { startMs, World } from "../world.ts";
+import type { JoinedChecksOfRun, JoinedInvariant } from "./invariants.ts";
+import { Ledger } from "./ledger.ts";
+import { Network } from "./network.ts";
+import { type PolicyName, policyOfRequest, requestOf, templateOf } from "./policies.ts";
+import { clockOfRequests, RequestContext } from "./request-context.ts";
+import type { JoinedSchedule, ScheduledRequest } from "./schedules.ts";
+
+/** A check waits for at most this long for a place in a call, in milliseconds. */
+const patience = { leastMs: 5, mostMs: 50, share: 1 / 4 };
+
+/** Longer than all timeouts, delays and refunds. */
+const drainMs = 12_000;
+
+interface Answer {
+  readonly atMs: number;
+  readonly order: number;
+  readonly outcomes: readonly Outcome[];
+  readonly isRefused: boolean;
+}
+
+interface Request {
+  readonly number: number;
+  readonly planned: ScheduledRequest;
+  readonly context: RequestContext;
+  readonly startedAtMs: number;
+  firstSentAtMs: number | null;
+  /** The order of the first call for each key: an object of the previous version is called a second time. */
+  readonly firstSent: Map<string, number>;
+  answer: Answer | null;
+}
+
+/** How many calls had the checks of a number of requests, by that number. */
+export type CallSizes = Map<number, number>;
+
+export interface Played {
+  readonly checks: JoinedChecksOfRun;
+  readonly sizes: CallSizes;
+}
+
+class Isolate {
+  readonly client: LimiterClient;
+  version = 1;
+
+  constructor(client: LimiterClient) {
+    this.client = client;
+  }
+
+  adopt(rules: readonly StaleRules[]): void {
+    for (const { version } of rules) this.version = Math.max(this.version, version);
+  }
+}
+
+class Simulation {
+  readonly checks: JoinedChecksOfRun = new Checks<JoinedInvariant>();
+  readonly sizes: CallSizes = new Map();
+  readonly #schedule: JoinedSchedule;
+  readonly #world = new World();
+  readonly #ledger = new Ledger();
+  readonly #network: Network;
+  readonly #isolates: readonly Isolate[];
+  readonly #requests: Request[] = [];
+  #sentOrder = 0;
+
+  constructor(schedule: JoinedSchedule, random: Random) {
+    this.#schedule = schedule;
+    const world = this.#world;
+    this.#network = new Network({
+      world,
+      random,
+      faults: schedule.faults,
+      checks: this.checks,
+      ledger: this.#ledger,
+      onSent: (calls) => this.#sent(calls),
+      contextOf: (call) => this.#requestOf(call)?.context,
+    });
+    this.#isolates = schedule.skewsMs.map((aheadMs) => {
+      const clock = clockOfRequests(world.clock(aheadMs));
+      const { joinsChecks } = schedule;
+      return new Isolate(
+        new LimiterClient(this.#network.namespace(), clock, null, { joinsChecks }),
+      );
+    });
+  }
+
+  async play(): Promise<void> {
+    const { requests, events, previous } = this.#schedule;
+    for (const name of previous) this.#network.object(name).isPrevious = true;
+    for (const request of requests) {
+      this.#world.at(startMs + request.atMs, () => this.#begin(request));
+    }
+    let lastAtMs = 0;
+    for (const event of events) this.#world.at(startMs + event.atMs, () => this.#happen(event));
+    for (const { atMs } of requests) lastAtMs = Math.max(lastAtMs, atMs);
+    await this.#world.runUntil(startMs + lastAtMs + drainMs);
+    this.#checkBounds();
+    for (const request of this.#requests) this.#checkEnd(request);
+  }
+
+  #happen(event: JoinedSchedule["events"][number]): void {
+    if (event.kind === "rules") {
+      const isolate = this.#isolates[event.isolate];
+      if (isolate !== undefined) isolate.version++;
+      return;
+    }
+    const object = this.#network.object(event.key);
+    if (event.kind === "crash") object.crash();
+    else object.isPrevious = !object.isPrevious;
+  }
+
+  #begin(planned: ScheduledRequest): void {
+    const { fate, fateAfterMs } = planned;
+    const number = this.#requests.length + 1;
+    const context = new RequestContext(number, fate === "vanishes when woken");
+    const startedAtMs = this.#world.nowMs;
+    const request: Request = {
+      number,
+      planned,
+      context,
+      startedAtMs,
+      firstSentAtMs: null,
+      firstSent: new Map(),
+      answer: null,
+    };
+    this.#requests.push(request);
+    if (fate === "disconnects" || fate === "vanishes") {
+      this.#world.at(startedAtMs + fateAfterMs, () =>
+        fate === "vanishes" ? context.vanish() : context.answered(),
+      );
+    }
+    context.run(() => {
+      const deciding = this.#decide(request);
+      // As the entry points do, so that a client that disconnects does not end the request.
+      context.waitUntil(deciding);
+    });
+  }
+
+  async #decide(request: Request): Promise<void> {
+    const { planned, context } = request;
+    const isolate = this.#isolates[planned.isolate];
+    if (isolate === undefined) return;
+    const { client } = isolate;
+    const { waitUntil } = context;
+    const spends = (): Spend[] => planned.spends.map((each) => spendOf(request, each, isolate));
+    let outcomes: readonly Outcome[];
+    let isRefused = false;
+    if (planned.kind === "batch") outcomes = await client.admitEach(spends(), waitUntil);
+    else if (planned.kind === "look") {
+      outcomes = await decideByNewestRules(isolate, waitUntil, (attempt) =>
+        Promise.all(
+          spends()
+            .slice(0, 1)
+            .map((spend) => client.look(spend, attempt)),
+        ),
+      );
+    } else {
+      const admission = await decideByNewestRules(isolate, waitUntil, (attempt) =>
+        client.admit(spends(), waitUntil, attempt),
+      );
+      ({ outcomes, isRefused } = admission);
+    }
+    // Code of a request that has ended does not run on the platform.
+    if (context.isGone) return;
+    const atMs = this.#world.nowMs;
+    request.answer = { atMs, order: this.#sentOrder, outcomes, isRefused };
+    context.answered();
+  }
+
+  #requestOf({ charges: [charge] }: CheckCall): Request | undefined {
+    return charge === undefined ? undefined : this.#requests[requestOf(charge) - 1];
+  }
+
+  #sent(calls: readonly CheckCall[]): void {
+    if (calls.length === 0) return;
+    const requests = new Set(calls.map((call) => this.#requestOf(call)));
+    this.#sentOrder++;
+    for (const call of calls) {
+      const request = this.#requestOf(call);
+      if (request === undefined) continue;
+      request.firstSentAtMs ??= this.#world.nowMs;
+      if (!request.firstSent.has(call.key)) request.firstSent.set(call.key, this.#sentOrder);
+    }
+    this.sizes.set(requests.size, (this.sizes.get(requests.size) ?? 0) + 1);
+  }
+
+  #checkBounds(): void {
+    for (const { policy, key, admitted } of this.#ledger.admitted()) {
+      const { limits, durability, objects } = templateOf(policy as PolicyName);
+      const [limit] = limits;
+      const isLossless =
+        durability === "confirmed" ||
+        (objects.shards === null
+          ? this.#network.object(key).crashes === 0
+          : [...this.#network.objects.values()].every(({ crashes }) => crashes === 0));
+      const strategy = strategies.get(limit?.strategy ?? "");
+      if (limit === undefined || strategy === undefined || !isLossless) continue;
+      const bound = strategy.mostPerWindow(strategy.complete(limit));
+      const most = mostIn(limit.windowMs, admitted);
+      this.#check(
+        "decisions: a key admits no more in any window than the strategy's bound",
+        most <= bound,
+        () => `${policy} ${key} admitted ${most} units in a window, and the bound is ${bound}`,
+      );
+    }
+  }
+
+  #checkEnd(request: Request): void {
+    const { number, planned, context, answer } = request;
+    const about = (): string => `request ${number} ${JSON.stringify(planned)}`;
+    const isVanished = answer === null && planned.fate.startsWith("vanishes");
+    this.#checkWaits(request, about);
+    if (isVanished) return;
+    this.#check("ends: every request has an answer", answer !== null, about);
+    const timers = context.openTimers + context.timersLeft;
+    this.#check("ends: no timer of a request is left", timers === 0, about);
+    if (answer === null) return;
+    this.#check(
+      "charges: a request is not sent after its answer",
+      [...request.firstSent.values()].every((order) => order <= answer.order),
+      about,
+    );
+    if (this.#schedule.isCalm) {
+      const isDecided = answer.outcomes.every(({ kind }) => kind === "decided");
+      this.#check("waits: without faults, an object decides every request", isDecided, about);
+    }
+    if (planned.kind !== "look") this.#checkCharges(request, answer, about);
+  }
+
+  #checkWaits(request: Request, about: () => string): void {
+    const { planned, startedAtMs, firstSentAtMs, answer } = request;
+    if (answer !== null) {
+      const groups =
+        planned.kind === "admit" ? new Set(planned.spends.map(({ key }) => key)).size : 1;
+      const tookMs = answer.atMs - startedAtMs;
+      this.#check(
+        "waits: a request is answered by its deadline",
+        tookMs <= groups * planned.timeoutMs,
+        () => `${about()} took ${tookMs} ms`,
+      );
+    }
+    // Nothing promises the check of a request that has vanished.
+    if (firstSentAtMs === null || (answer === null && planned.fate.startsWith("vanishes"))) return;
+    const waitedMs = firstSentAtMs - startedAtMs;
+    const mostMs = this.#schedule.joinsChecks ? this.#patienceMs() : 0;
+    this.#check(
+      "waits: a check is sent within the patience",
+      waitedMs <= mostMs,
+      () => `${about()} was sent after ${waitedMs} ms, the patience is ${mostMs} ms`,
+    );
+  }
+
+  #patienceMs(): number {
+    const { maximumDelayMs, slow } = this.#schedule.faults;
+    if (slow > 0) return patience.mostMs;
+    // An object of the previous version is called twice.
+    const roundTripMs = 4 * maximumDelayMs;
+    const shareMs = Math.ceil(roundTripMs * patience.share);
+    return Math.min(Math.max(shareMs, patience.leastMs), patience.mostMs);
+  }
+
+  #checkCharges(request: Request, answer: Answer, about: () => string): void {
+    const { number, planned } = request;
+    for (const [index, { key, policy, cost }] of planned.spends.entries()) {
+      const outcome = answer.outcomes[index];
+      const { booked, arrived, refundsSent } = this.#ledger.charged(number, key, policy);
+      const net = booked - refundsSent;
+      const describe = (): string =>
+        `${about()} ${policy} ${key}: booked ${booked}, arrived ${arrived}, refunded ${refundsSent}`;
+      if (outcome === undefined || cost === 0) {
+        this.#check("charges: a denied request is charged nothing", net === 0, describe);
+        continue;
+      }
+      const isAllowed = "decision" in outcome && outcome.decision.allowed;
+      if (outcome.kind === "decided") {
+        const isCharged = isAllowed && !answer.isRefused;
+        if (isCharged) {
+          this.#check("charges: an admitted request is charged exactly once", net === 1, describe);
+        } else this.#check("charges: a denied request is charged nothing", net === 0, describe);
+        continue;
+      }
+      this.#check(
+        "charges: a request that its failure mode answers is charged at most once",
+        net === 0 || net === 1,
+        describe,
+      );
+      const isRefused = answer.isRefused || (planned.kind === "batch" && outcome.kind === "closed");
+      const expected = isRefused ? arrived : 0;
+      // A request may vanish before it gives back. The first of two attempts gives back what the second spends again.
+      const isRepeated = planned.spends.some((each) => each.policy === "ruled");
+      if (planned.fate.startsWith("vanishes") || (isRepeated && !isRefused)) continue;
+      this.#check(
+        "charges: a late reply to a refused request is refunded",
+        refundsSent === expected,
+        describe,
+      );
+    }
+  }
+
+  #check(invariant: JoinedInvariant, holds: boolean, describe: () => string): void {
+    this.checks.check(invariant, holds, describe);
+  }
+}
+
+function spendOf(
+  { number, planned }: Request,
+  { policy, key, cost }: ScheduledRequest["spends"][number],
+  { version }: Isolate,
+): Spend {
+  const { timeoutMs } = planned;
+  const each: Policy = policyOfRequest(policy, number, { timeoutMs, version });
+  return { policy: each, partitionKey: key, cost };
+}
+
+/** @param random decides the fate of calls */
+export async function play(schedule: JoinedSchedule, random: Random): Promise<Played> {
+  const simulation = new Simulation(schedule, random);
+  await simulation.play();
+  return simulation;
+}
