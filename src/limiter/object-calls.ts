@@ -15,18 +15,15 @@ export class DeadlineExceeded extends Error {
 }
 
 /** @throws DeadlineExceeded when the reply does not arrive in time; the call itself keeps running */
-export async function withDeadline<Reply>(
+export function withDeadline<Reply>(
   { after }: Pick<Clock, "after">,
   reply: Promise<Reply>,
   timeoutMs: number,
 ): Promise<Reply> {
-  const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const cancel = after(timeoutMs, () =>
-    reject(new DeadlineExceeded(`no answer within ${timeoutMs} ms`)),
-  );
-  try {
-    return await Promise.race([reply, deadline]);
-  } finally {
-    cancel();
-  }
+  return new Promise((resolve, reject) => {
+    const cancel = after(timeoutMs, () =>
+      reject(new DeadlineExceeded(`no answer within ${timeoutMs} ms`)),
+    );
+    void reply.then(resolve, reject).then(cancel);
+  });
 }

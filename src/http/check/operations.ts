@@ -28,23 +28,39 @@ export interface SettleAnswer {
 
 const internal = { kind: "internal" } as const;
 
-/** Decides a check, counts it, and logs a denial. */
-export async function decideCheck(
+/** Decides a check, counts it, and logs a denial. @returns no promise when the isolate alone can decide it */
+export function decideCheck(
   runtime: Runtime,
   check: Check,
   tenant: Tenant,
   waitUntil: WaitUntil,
-): Promise<DecidedCheck | Failure> {
+): DecidedCheck | Failure | Promise<DecidedCheck | Failure> {
   if (check.cost === 0) return decideLook(runtime, check, tenant, waitUntil);
-  const decided = await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
-    const resolved = await resolveCheck(runtime, check, tenant);
-    if ("kind" in resolved) return resolved;
-    if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
-    const admission = await runtime.limiter.admit([resolved.spend], waitUntil, attempt);
-    return admittedCheck(resolved, admission);
+  const decided = decideByNewestRules(runtime.control, waitUntil, (attempt) => {
+    const charge = (resolved: ResolvedCheck | Failure) =>
+      chargeCheck(runtime, resolved, waitUntil, attempt);
+    const resolved = resolveCheck(runtime, check, tenant);
+    return resolved instanceof Promise ? resolved.then(charge) : charge(resolved);
   });
-  if (!("kind" in decided)) reportCheck(runtime, decided, waitUntil);
-  return decided;
+  const reported = (result: DecidedCheck | Failure): DecidedCheck | Failure => {
+    if (!("kind" in result)) reportCheck(runtime, result, waitUntil);
+    return result;
+  };
+  return decided instanceof Promise ? decided.then(reported) : reported(decided);
+}
+
+function chargeCheck(
+  runtime: Runtime,
+  resolved: ResolvedCheck | Failure,
+  waitUntil: WaitUntil,
+  attempt: Attempt | null,
+): DecidedCheck | Failure | Promise<DecidedCheck> {
+  if ("kind" in resolved) return resolved;
+  if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
+  const admitting = runtime.limiter.admit([resolved.spend], waitUntil, attempt);
+  return admitting instanceof Promise
+    ? admitting.then((admission) => admittedCheck(resolved, admission))
+    : admittedCheck(resolved, admitting);
 }
 
 /** Decides without spending. */

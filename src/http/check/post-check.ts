@@ -44,6 +44,7 @@ async function answerCheck(
 ): Promise<Response> {
   const check = await readInput(request, holder, limitBytes, readDenyQuery, readCheck);
   if (isFailure(check)) return problemResponse(check);
-  const decided = await decideCheck(runtime, check, holder.tenant, waitUntil);
+  const deciding = decideCheck(runtime, check, holder.tenant, waitUntil);
+  const decided = deciding instanceof Promise ? await deciding : deciding;
   return respond(check, isFailure(decided) ? decided : writtenAnswer(decided));
 }

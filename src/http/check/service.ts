@@ -46,8 +46,8 @@ export function createService(runtime: Runtime): Service {
   };
   return {
     check: (input, waitUntil) =>
-      perform(readCheck, input, (check) =>
-        decideCheck(touched(waitUntil), check, tenant, waitUntil).then(answerIn),
+      perform(readCheck, input, async (check) =>
+        answerIn(await decideCheck(touched(waitUntil), check, tenant, waitUntil)),
       ),
     look: (input, waitUntil) =>
       perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant, waitUntil)),
