@@ -16,9 +16,9 @@ export const longestCacheMs = 1_000;
 const maximumKeys = 4_096;
 const maximumDenialsPerKey = 8;
 const maximumBytes = 4_000_000;
-/** Approximate memory of a denial, and of each of its limits, in bytes. */
-const denialBytes = 500;
-const limitBytes = 350;
+/** Approximate memory of a denial with the answer that is kept for it, and of each of its limits, in bytes. */
+const denialBytes = 1_200;
+const limitBytes = 600;
 
 /** The times of an object's reply, in milliseconds since the Unix epoch by the isolate's clock. */
 export interface ReplyTimes {
