@@ -19,7 +19,7 @@ export const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
 
 /**
- * Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartValue`
+ * Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartReader`
  * (`policies/key.ts`).
  */
 const plainParts = {

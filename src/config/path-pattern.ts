@@ -82,12 +82,17 @@ function patternOf(written: string): PathPattern {
   const bare = withoutTrailingSlashes(text.replace(/\/{2,}/g, "/"));
   const lenient = globsOf(bare, (literal) => caseFolded(decodedInSegments(literal)));
   const exact = globsOf(text, asReceived);
+  const [{ literal } = { literal: null }, ...others] = lenient;
+  const isLenientMatch =
+    literal !== null && others.length === 0
+      ? (folded: string) => folded === literal
+      : (folded: string) => lenient.some((glob) => glob.match(folded) !== null);
   const pathname = tokensOf(bare)
     .map((token) => (isWildcard(token) ? token : decodedInSegments(token)))
     .join("");
   return {
     pathname,
-    matches: ({ all }) => all.some(({ folded }) => lenient.some((glob) => glob.match(folded))),
+    matches: ({ all }) => all.some(({ folded }) => isLenientMatch(folded)),
     matchesExactly: ({ received }) => exact.some((glob) => glob.match(received)),
     keyOf: (path) => {
       const match = firstMatch(lenient, path.forKeys);

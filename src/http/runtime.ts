@@ -12,12 +12,16 @@ import { IsolateStatistics } from "../control/client/statistics.ts";
 import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
-import { PartitionKeys } from "../policies/partition-key.ts";
+import { prepareCharges } from "../limiter/client/key-group.ts";
+import { encodingOf, PartitionKeys } from "../policies/partition-key.ts";
 import { type Hmac, hmacWith } from "../policies/hmac.ts";
+import { enforcedPolicy, planOf } from "../policies/plan.ts";
+import { chargedKeys } from "../policies/resolve-key.ts";
 import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
 import { packageVersion } from "./wire/version.ts";
 import { type Failure, problemResponse } from "./wire/problems.ts";
+import { prepareLimitFields } from "./wire/rate-limit-fields.ts";
 
 export interface Runtime {
   /** Null without a control plane: the configuration alone is in effect. */
@@ -54,7 +58,6 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
   const sign = hmacWith(config.keySecret);
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
-  const selfNames = new Set(config.selfPolicies.map(({ name }) => name));
   let pseudonym: string | null = null;
   const statistics = statisticsOf(config, env);
   const limiter = new LimiterClient(env.RATE_LIMITER, undefined, statistics);
@@ -69,18 +72,18 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
           random: () => Math.random(),
         })
       : null;
+  const inEffect = policiesInEffect(config, control);
   return {
     control,
     statistics,
     get policies() {
-      return control?.policies() ?? config.policies;
+      return inEffect().policies;
     },
     preflights: config.preflights === null ? [] : [config.preflights],
     checkTokens: config.checkTokens,
     isLookOpen: config.isLookOpen,
     get selfPolicies() {
-      if (control === null || selfNames.size === 0) return config.selfPolicies;
-      return control.policies().filter(({ name }) => selfNames.has(name));
+      return inEffect().selfPolicies;
     },
     partitions: new PartitionKeys(config.keySecret),
     sign,
@@ -91,6 +94,37 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
     hasLegacyHeaders: config.hasLegacyHeaders,
     denialLog: config.logsDenials ? new DenialLog() : null,
   };
+}
+
+type PoliciesInEffect = Pick<Runtime, "policies" | "selfPolicies">;
+
+/** Prepares the policies now, and those that runtime rules change when they come into effect. */
+function policiesInEffect(config: Config, control: ControlClient | null): () => PoliciesInEffect {
+  const { preflights } = config;
+  const selfNames = new Set(config.selfPolicies.map(({ name }) => name));
+  const prepared = (policies: readonly Policy[]): PoliciesInEffect => {
+    for (const policy of policies) prepare(policy);
+    return { policies, selfPolicies: policies.filter(({ name }) => selfNames.has(name)) };
+  };
+  if (preflights !== null) prepare(preflights);
+  let current = prepared(control?.policies() ?? config.policies);
+  return () => {
+    const policies = control?.policies() ?? config.policies;
+    if (policies !== current.policies) current = prepared(policies);
+    return current;
+  };
+}
+
+/** Compiles what requests need of a policy, so that no request has to. */
+function prepare(policy: Policy): void {
+  const { overridden } = planOf(policy);
+  for (const key of chargedKeys(policy)) encodingOf(key);
+  for (const charged of [policy, ...overridden.values()]) {
+    prepareLimitFields(charged.limits);
+    prepareCharges(charged);
+    // `/check` decides a dry run as if it were enforced.
+    if (charged.isDryRun) prepareCharges(enforcedPolicy(charged));
+  }
 }
 
 /** Null without a control plane that stores them. */

@@ -7,14 +7,16 @@ import type { Claims, RequestAttributes } from "./request-attributes.ts";
 /** The value of one part; null when it is missing. All requests without the part share that value. */
 export type KeyValue = string | null;
 
-type KeySettings = Pick<Policy, "key" | "addresses" | "match">;
+export type KeySettings = Pick<Policy, "addresses" | "match">;
 
-/** One value for each part of the policy's key. */
-export const requestKeyValues = (
-  policy: KeySettings,
-  attributes: RequestAttributes,
-  claims: Claims,
-): KeyValue[] => policy.key.map((part) => keyPartValue(part, policy, attributes, claims));
+export type KeyReader = (attributes: RequestAttributes, claims: Claims) => readonly KeyValue[];
+export type KeyPartReader = (attributes: RequestAttributes, claims: Claims) => KeyValue;
+
+/** Reads one value for each part of the policy's key. */
+export function keyReader(policy: KeySettings & Pick<Policy, "key">): KeyReader {
+  const readers = policy.key.map((part) => keyPartReader(part, policy));
+  return (attributes, claims) => readers.map((read) => read(attributes, claims));
+}
 
 export const missingParts = (
   parts: readonly KeyPart[],
@@ -22,37 +24,33 @@ export const missingParts = (
 ): readonly KeyPart[] =>
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
-/** The value of one part in a request. */
-export function keyPartValue(
-  part: KeyPart,
-  { addresses, match }: Pick<KeySettings, "addresses" | "match">,
-  attributes: RequestAttributes,
-  claims: Claims,
-): KeyValue {
+/** Reads the value of one part in a request. */
+export function keyPartReader(part: KeyPart, { addresses, match }: KeySettings): KeyPartReader {
   switch (part.kind) {
     case "ip":
-      return visitorKey(visitorOf(attributes.headers, addresses), addresses.ipv6Prefix);
+      return ({ headers }) => visitorKey(visitorOf(headers, addresses), addresses.ipv6Prefix);
     case "header":
-      return headerValue(attributes.headers, part.name);
+      return ({ headers }) => headerValue(headers, part.name);
     case "cookie":
-      return onlyValue(attributes.cookies(part.name));
+      return ({ cookies }) => onlyValue(cookies(part.name));
     case "query":
-      return queryValue(attributes.target.url, part.name);
+      return ({ target }) => queryValue(target.url, part.name);
     case "jwt":
-      return Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null;
+      return (_, claims) =>
+        Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null;
     case "path":
-      return pathKey(attributes.target.path, match.path);
+      return ({ target }) => pathKey(target.path, match.path);
     case "method":
-      return attributes.method.toUpperCase();
+      return ({ method }) => method.toUpperCase();
     case "host":
-      return normalizedHost(attributes.target.hostname);
+      return ({ target }) => normalizedHost(target.hostname);
     case "country":
     case "continent":
     case "asn":
     case "colo":
-      return scalarText(attributes.cf(part.kind));
+      return ({ cf }) => scalarText(cf(part.kind));
     case "global":
-      return null;
+      return () => null;
     default:
       return part satisfies never;
   }
@@ -83,7 +81,7 @@ export function scalarText(value: unknown): KeyValue {
 /** A caller's text for one part, in the form of a request's value; null when it is not valid for the part. */
 export function callerKeyPartValue(
   { kind }: KeyPart,
-  { addresses, match }: Pick<KeySettings, "addresses" | "match">,
+  { addresses, match }: KeySettings,
   text: string,
 ): KeyValue {
   if (kind === "global") return null;
@@ -100,7 +98,7 @@ export function callerKeyPartValue(
  * @returns null when they do not fit the policy's key
  */
 export function callerKeyValues(
-  policy: KeySettings,
+  policy: KeySettings & Pick<Policy, "key">,
   texts: readonly (string | null)[] | undefined,
 ): KeyValue[] | null {
   const { key: parts } = policy;

@@ -60,8 +60,8 @@ type Encoding = (values: readonly KeyValue[]) => string;
 
 const encodings = new WeakMap<readonly KeyPart[], Encoding>();
 
-/** The encoding of a list of parts. It is prepared once, because every request of a policy encodes a key. */
-function encodingOf(parts: readonly KeyPart[]): Encoding {
+/** The encoding of a list of parts. It is made once, because every request of a policy encodes a key. */
+export function encodingOf(parts: readonly KeyPart[]): Encoding {
   const known = encodings.get(parts);
   if (known !== undefined) return known;
   const encoding = newEncoding(parts);

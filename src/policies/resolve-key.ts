@@ -1,6 +1,5 @@
 /** Finds the key that a policy charges for a request, or why it charges none. */
-import { type KeyPart, partName, conditionParts, type Policy } from "../config/index.ts";
-import type { Limit } from "../strategies/index.ts";
+import { type KeyPart, partName, type Policy } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
 import {
   type CallerAttributes,
@@ -8,7 +7,6 @@ import {
   statedAddress,
   statedTexts,
 } from "./caller-attributes.ts";
-import { membersOf } from "./header-lists.ts";
 import {
   type DecisionSource,
   limitsFor,
@@ -17,15 +15,8 @@ import {
   listMatch,
   type Subject,
 } from "./key-rules.ts";
-import {
-  callerKeyValues,
-  type KeyValue,
-  missingParts,
-  scalarText,
-  keyPartValue,
-  requestKeyValues,
-} from "./key.ts";
-import { parameterValues } from "./query-parameters.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
+import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
@@ -50,19 +41,6 @@ interface PartitionKeyParts {
   readonly values: readonly KeyValue[];
 }
 
-const claimNeeds = new WeakMap<Policy, boolean>();
-
-/** Whether a policy needs the claims of a token. */
-export function needsClaims(policy: Policy): boolean {
-  const known = claimNeeds.get(policy);
-  if (known !== undefined) return known;
-  const { key, keyRules, ruleLists, isOff } = policy;
-  const lists = [key, conditionParts(keyRules.overrides), conditionParts(ruleLists.overrides)];
-  const isNeeded = !isOff && lists.some((parts) => parts.some(({ kind }) => kind === "jwt"));
-  claimNeeds.set(policy, isNeeded);
-  return isNeeded;
-}
-
 export function resolveKey(
   policy: Policy,
   request: RequestAttributes,
@@ -70,13 +48,14 @@ export function resolveKey(
 ): KeyResolution {
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, onMissingKey, addresses } = policy;
-  const values = requestKeyValues(policy, request, claims);
-  const subject: Subject | null = hasEntries(policy)
+  const plan = planOf(policy);
+  const values = plan.keyValues(request, claims);
+  const subject: Subject | null = plan.hasEntries
     ? {
         address: visitorOf(request.headers, addresses)?.address ?? null,
         key,
         values,
-        textsOf: (part) => textsOf(part, policy, request, claims),
+        textsOf: (part) => plan.textsOf(part)(request, claims),
       }
     : null;
   const match = subject === null ? null : listMatch(policy, subject);
@@ -92,7 +71,7 @@ export function resolveKey(
       return { kind: "charge", policy: charged, source, parts: key, values };
     case "ip": {
       // The policy's other keys consist of other parts, so none of them equals this key.
-      const address = keyPartValue(addressKey[0], policy, request, claims);
+      const address = plan.addressValue(request, claims);
       return { kind: "charge", policy: charged, source, parts: addressKey, values: [address] };
     }
     case "deny":
@@ -109,7 +88,11 @@ export function resolveKey(
   }
 }
 
-const addressKey = [{ kind: "ip" }] as const;
+const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
+
+/** The keys that requests may be charged on. */
+export const chargedKeys = ({ key, onMissingKey }: Policy): readonly (readonly KeyPart[])[] =>
+  onMissingKey === "ip" ? [key, addressKey] : [key];
 
 const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
 
@@ -142,7 +125,7 @@ export function resolveCallerKey(
   const values = callerKeyValues(policy, texts);
   if (values === null) return null;
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
-  if (!hasEntries(policy)) return { kind: "charge", ...chargedUnder(policy, null), values };
+  if (!planOf(policy).hasEntries) return { kind: "charge", ...chargedUnder(policy, null), values };
   const subject = callerSubject(policy, texts, values, attributes);
   const charged = chargedUnder(policy, subject);
   const match: ListMatch | null = listMatch(policy, subject);
@@ -165,15 +148,6 @@ export function callerSubject(
   };
 }
 
-/** Whether the result depends on more than the policy's key. */
-const hasEntries = ({ keyRules, ruleLists }: Policy): boolean =>
-  keyRules.overrides.length > 0 ||
-  keyRules.allow.length > 0 ||
-  keyRules.deny.length > 0 ||
-  ruleLists.overrides.length > 0 ||
-  ruleLists.allow.length > 0 ||
-  ruleLists.deny.length > 0;
-
 /** The policy with the limits of a key. */
 function chargedUnder(
   policy: Policy,
@@ -181,38 +155,5 @@ function chargedUnder(
 ): Pick<KeyResolution, "policy" | "source"> {
   if (subject === null) return { policy, source: limitsSource(policy.limitsRule) };
   const { limits, source } = limitsFor(policy, subject);
-  return { policy: withLimits(policy, limits), source };
-}
-
-const overriddenPolicies = new WeakMap<Policy, Map<readonly Limit[], Policy>>();
-
-/** One policy object for each list of limits, since what is derived from a policy is kept with its object. */
-function withLimits(policy: Policy, limits: readonly Limit[]): Policy {
-  if (limits === policy.limits) return policy;
-  const known = overriddenPolicies.get(policy) ?? new Map<readonly Limit[], Policy>();
-  overriddenPolicies.set(policy, known);
-  const overridden = known.get(limits) ?? { ...policy, limits };
-  known.set(limits, overridden);
-  return overridden;
-}
-
-/** All values of a part. Every item of a list claim, and every value of a repeated header, is one. */
-function textsOf(
-  part: KeyPart,
-  policy: Policy,
-  request: RequestAttributes,
-  claims: Claims,
-): string[] {
-  if (part.kind === "jwt") {
-    const claimed = Object.hasOwn(claims, part.name) ? claims[part.name] : undefined;
-    const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
-    return texts.map(scalarText).filter((text) => text !== null);
-  }
-  if (part.kind === "header") {
-    return [request.headers.get(part.name) ?? "", ...membersOf(request.headers, part.name)];
-  }
-  if (part.kind === "cookie") return [...request.cookies(part.name)];
-  if (part.kind === "query") return parameterValues(request.target.url, part.name);
-  const value = keyPartValue(part, policy, request, claims);
-  return value === null ? [] : [value];
+  return { policy: planOf(policy).overridden.get(limits) ?? policy, source };
 }

@@ -1,7 +1,7 @@
 /** The tables of docs/reference/keys.md, and those of docs/reference/policies.md about paths, state what the code does. */
 import { describe, expect, it } from "vitest";
 import { parsePath } from "../../src/config/index.ts";
-import { requestKeyValues } from "../../src/policies/key.ts";
+import { planOf } from "../../src/policies/plan.ts";
 import { problemsIn } from "../config/harness.ts";
 import { meets, policyOf, requestTo } from "../policies/harness.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
@@ -31,7 +31,7 @@ describe("the page of keys", () => {
     ),
   )("the part ip of %s is %s", (address, value) => {
     const request = requestTo("/", { headers: { "CF-Connecting-IP": address } });
-    expect(requestKeyValues(policyOf({ key: "ip" }), request, {})).toEqual([value]);
+    expect(planOf(policyOf({ key: "ip" })).keyValues(request, {})).toEqual([value]);
   });
 
   it.each(
@@ -43,7 +43,7 @@ describe("the page of keys", () => {
       key: "path",
       ...(pattern !== undefined && { match: { path: pattern } }),
     });
-    expect(requestKeyValues(policy, requestTo(path), {})).toEqual([value]);
+    expect(planOf(policy).keyValues(requestTo(path), {})).toEqual([value]);
   });
 
   it("the path that servers resolve in different ways is ambiguous", () => {

@@ -79,6 +79,14 @@ export class TestApp {
     return response;
   }
 
+  /** Sends a request as the platform does, and waits for the work after its response. */
+  async fetch(request: Request): Promise<Response> {
+    const context = { waitUntil: this.waitUntil, passThroughOnException: () => undefined };
+    const response = await this.#app.fetch(request, {} as never, context as never);
+    await Promise.all(this.#work.splice(0));
+    return response;
+  }
+
   /** Sends a request to `/check`, and returns the body of the answer. */
   async check(method: string, path: string, body?: unknown): Promise<unknown> {
     const response = await this.send(path, {

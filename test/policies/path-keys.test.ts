@@ -1,7 +1,7 @@
 /** The key part `path`: one value for all spellings of a path. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { callerKeyValues, keyPartValue } from "../../src/policies/key.ts";
+import { callerKeyValues, keyPartReader } from "../../src/policies/key.ts";
 import { forAll } from "../for-all.ts";
 import { policyOf, requestTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
@@ -12,7 +12,7 @@ function keysOf(path: string, pattern?: string): (string | null)[] {
     key: "path",
     ...(pattern !== undefined && { match: { path: pattern } }),
   });
-  const requested = keyPartValue({ kind: "path" }, policy, requestTo(path), {});
+  const requested = keyPartReader({ kind: "path" }, policy)(requestTo(path), {});
   return [requested, callerKeyValues(policy, [path])?.[0] ?? null];
 }
 

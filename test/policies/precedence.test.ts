@@ -5,7 +5,8 @@
 import { describe, expect, it } from "vitest";
 import { type Policy, policyWithRules } from "../../src/config/index.ts";
 import type { DecisionSource } from "../../src/policies/key-rules.ts";
-import { needsClaims, resolveCallerKey, resolveKey } from "../../src/policies/resolve-key.ts";
+import { planOf } from "../../src/policies/plan.ts";
+import { resolveCallerKey, resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
 const address = "203.0.113.7";
@@ -120,14 +121,17 @@ describe("a policy that a rule has switched off", () => {
 
   it("the policy needs no claims of the request's token", () => {
     const policy = policyOf({ key: "jwt:sub" });
-    expect([needsClaims(policy), needsClaims(withRules(policy, off))]).toEqual([true, false]);
+    expect([planOf(policy).needsClaims, planOf(withRules(policy, off)).needsClaims]).toEqual([
+      true,
+      false,
+    ]);
   });
 });
 
 it("an override of a rule whose condition reads a claim makes the policy need claims", () => {
   const overrides = [{ when: "jwt:plan=pro", limits: "9/s" }];
   const policy = withRules(policyOf({}), { id: "r", kind: "overrides", overrides });
-  expect([needsClaims(policyOf({})), needsClaims(policy)]).toEqual([false, true]);
+  expect([planOf(policyOf({})).needsClaims, planOf(policy).needsClaims]).toEqual([false, true]);
   const headers = { "CF-Connecting-IP": address };
   const resolution = resolveKey(policy, requestTo("/", { headers }), { plan: "pro" });
   expect(resolution.source).toEqual(source("overrides", "r", 0));

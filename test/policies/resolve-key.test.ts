@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { needsClaims, resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
+import { planOf } from "../../src/policies/plan.ts";
+import { resolveKey, resolveCallerKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
@@ -282,7 +283,7 @@ describe("a policy that needs claims", () => {
     [{ overrides: [{ when: "country=DE", limits: "9/s" }] }, false],
     [{ overrides: [{ key: address, limits: "9/s" }], allow: ["10.0.0.0/8"] }, false],
   ])("a policy with %j needs claims: %s", ([fields, expected]) => {
-    expect(needsClaims(policyOf(fields))).toBe(expected);
+    expect(planOf(policyOf(fields)).needsClaims).toBe(expected);
   });
 });
 

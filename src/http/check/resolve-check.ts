@@ -2,6 +2,7 @@
 import { type CheckToken, partName, type Policy } from "../../config/index.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
+import { enforcedPolicy } from "../../policies/plan.ts";
 import { resolveCallerKey } from "../../policies/resolve-key.ts";
 import type { Check } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
@@ -47,7 +48,8 @@ export function resolveCheck(
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const { isDryRun, isOff } = policy;
-  const decided = isDryRun ? enforced(resolution.policy) : resolution.policy;
+  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
+  const decided = isDryRun ? enforcedPolicy(resolution.policy) : resolution.policy;
   const uncharged = isOff ? "off" : reasons[resolution.kind];
   const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
   return withPartitionKey(partitions.partitionKey(policy.key, values, tenant), (partitionKey) => ({
@@ -62,20 +64,6 @@ const withPartitionKey = <Result>(
   resolve: (partitionKey: string) => Result,
 ): Result | Promise<Result> =>
   typeof partitionKey === "string" ? resolve(partitionKey) : partitionKey.then(resolve);
-
-const enforcedPolicies = new WeakMap<Policy, Policy>();
-
-/**
- * In a dry run too, the limits decide as if enforced, because the answer shows their decision. One policy object for each
- * dry run, since what is derived from a policy is kept with its object.
- */
-function enforced(policy: Policy): Policy {
-  const known = enforcedPolicies.get(policy);
-  if (known !== undefined) return known;
-  const asEnforced = { ...policy, isDryRun: false, ban: null };
-  enforcedPolicies.set(policy, asEnforced);
-  return asEnforced;
-}
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
 

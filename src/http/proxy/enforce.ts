@@ -6,8 +6,9 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
+import { planOf } from "../../policies/plan.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
-import { needsClaims, type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
+import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";
@@ -129,7 +130,7 @@ async function chargeRequest(
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
-  const token = policies.some(needsClaims)
+  const token = policies.some((policy) => planOf(policy).needsClaims)
     ? await readToken(policies, options)
     : { claims: options.claims ?? noClaims };
   if (isFailure(token)) return problemResponse(token);
@@ -169,7 +170,7 @@ async function readToken(
 ): Promise<{ readonly claims: Claims } | Failure> {
   const token = await runtime.readClaims(attributes.headers);
   if (!isFailure<Failure>(token)) return { claims: { ...token.claims, ...stated } };
-  const isEnforced = policies.some((policy) => !policy.isDryRun && needsClaims(policy));
+  const isEnforced = policies.some((policy) => !policy.isDryRun && planOf(policy).needsClaims);
   return isEnforced ? token : { claims: { ...stated } };
 }
 

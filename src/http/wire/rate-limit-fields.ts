@@ -44,7 +44,9 @@ export function rateLimitFields(
       ? relevant.toSorted(byLeastRemaining).slice(0, mostItems)
       : relevant;
   return {
-    "RateLimit-Policy": policyField(limitsBeside(sent, limits), decided),
+    "RateLimit-Policy": limitsBeside(sent, limits)
+      .map((limit) => policyItem(limit, decided))
+      .join(", "),
     // A ban also denies when no limit is violated.
     ...(sent.length > 0 && { RateLimit: sent.map((each) => limitItem(each, limits)).join(", ") }),
     ...retryAfterFieldOf(decisions),
@@ -110,17 +112,6 @@ function integer(value: number): number {
   return Math.min(Math.max(0, Math.ceil(value)), greatestInteger);
 }
 
-const policyFields = new WeakMap<readonly Limit[], string>();
-
-/** The same for all decisions on a list of limits, unless one of them has a calendar window. */
-function policyField(limits: readonly Limit[], decided: readonly LimitDecision[]): string {
-  const known = policyFields.get(limits);
-  if (known !== undefined) return known;
-  const field = limits.map((limit) => currentPolicyItem(limit, decided)).join(", ");
-  if (limits.every(({ period }) => period === undefined)) policyFields.set(limits, field);
-  return field;
-}
-
 interface LimitTexts {
   readonly name: string;
   /** The item of `RateLimit-Policy`, for the limit's own window. */
@@ -132,20 +123,25 @@ const textsByLimit = new WeakMap<Limit, LimitTexts>();
 function textsOf(limit: Limit): LimitTexts {
   const known = textsByLimit.get(limit);
   if (known !== undefined) return known;
-  const texts = { name: serializeItem(limit.name), policy: policyItem(limit, limit.windowMs) };
+  const texts = { name: serializeItem(limit.name), policy: newPolicyItem(limit, limit.windowMs) };
   textsByLimit.set(limit, texts);
   return texts;
 }
 
+/** Derives what fields need of a policy's limits, so that no request has to. */
+export function prepareLimitFields(limits: readonly Limit[]): void {
+  for (const limit of limits) textsOf(limit);
+}
+
 /** For a calendar window, `w` is the length of the current period if known. */
-function currentPolicyItem(limit: Limit, decided: readonly LimitDecision[]): string {
+function policyItem(limit: Limit, decided: readonly LimitDecision[]): string {
   const own =
     limit.period === undefined ? undefined : decided.find(({ name }) => name === limit.name);
-  return own === undefined ? textsOf(limit).policy : policyItem(limit, own.windowMs);
+  return own === undefined ? textsOf(limit).policy : newPolicyItem(limit, own.windowMs);
 }
 
 /** A window shorter than a second has no `w`, which is in whole seconds and at least 1. */
-function policyItem(limit: Limit, windowMs: number): string {
+function newPolicyItem(limit: Limit, windowMs: number): string {
   const parameters = new Map<string, BareItem>([["q", integer(limit.limit)]]);
   if (countsSlots(limit)) parameters.set("qu", "concurrent-requests");
   if (windowMs >= 1000) parameters.set("w", integer(windowMs / 1000));

@@ -6,7 +6,7 @@ import {
   type PolicyRules,
 } from "../../config/index.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import type { Limit } from "../../strategies/index.ts";
+import { compiledLimit, type Limit } from "../../strategies/index.ts";
 import type { Attempt } from "./attempt.ts";
 import { chargeText, type FlatCheck } from "../flat-calls.ts";
 import { internedLimits } from "../interned-limits.ts";
@@ -153,6 +153,8 @@ function targetOf(group: readonly Spend[]): Pick<ChecksCall, "location" | "polic
 
 /** The shortest timeout of the enforced policies, in milliseconds; of the dry runs when there are no others. */
 export function timeoutOf(group: readonly Spend[]): number {
+  const [only] = group;
+  if (only !== undefined && group.length === 1) return only.policy.timeoutMs;
   const enforced = group.filter(({ policy }) => !policy.isDryRun);
   const waiting = enforced.length > 0 ? enforced : group;
   return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
@@ -210,7 +212,7 @@ export const flatCheckOf = (
   provisionalMs,
   kind: isLook ? "look" : durabilityOf(group),
   charges: group.map((spend) => ({
-    text: chargeTextOf(spend),
+    text: chargeTextOf(spend.policy),
     cost: spend.cost,
     limits: spend.policy.limits,
   })),
@@ -218,25 +220,31 @@ export const flatCheckOf = (
 
 const chargeTexts = new WeakMap<Policy, string>();
 
-function chargeTextOf(spend: Spend): string {
-  const { policy } = spend;
+function chargeTextOf(policy: Policy): string {
   let text = chargeTexts.get(policy);
   if (text === undefined) {
-    const { cost: _, ...charge } = ruledChargeOf(spend);
+    const { cost: _, ...charge } = ruledChargeOf({ policy, cost: 0 });
     text = chargeText(charge);
     chargeTexts.set(policy, text);
   }
   return text;
 }
 
-const ruledChargeOf = (spend: Spend): Charge => {
+/** Derives what calls need of a policy, so that no request has to. */
+export function prepareCharges(policy: Policy): void {
+  chargeTextOf(policy);
+  internedLimits(policy.limits);
+  for (const limit of policy.limits) compiledLimit(limit);
+}
+
+const ruledChargeOf = (spend: Pick<Spend, "policy" | "cost">): Charge => {
   const { rules } = spend.policy;
   const charge = chargeOf(spend);
   if (rules !== null) charge.rules = rules;
   return charge;
 };
 
-export const chargeOf = ({ policy, cost }: Spend): Charge => ({
+export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Charge => ({
   policy: policy.name,
   limits: policy.limits,
   cost,

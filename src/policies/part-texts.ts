@@ -1,0 +1,29 @@
+/** Reads all values that a request has for a key part, for comparison with the entries of lists and overrides. */
+import type { KeyPart } from "../config/index.ts";
+import { membersOf } from "./header-lists.ts";
+import { keyPartReader, type KeySettings, scalarText } from "./key.ts";
+import { parameterValues } from "./query-parameters.ts";
+import type { Claims, RequestAttributes } from "./request-attributes.ts";
+
+export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
+
+/** Every item of a list claim, and every value of a repeated header, is one. */
+export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
+  if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
+  if (part.kind === "header") {
+    return ({ headers }) => [headers.get(part.name) ?? "", ...membersOf(headers, part.name)];
+  }
+  if (part.kind === "cookie") return ({ cookies }) => cookies(part.name);
+  if (part.kind === "query") return ({ target }) => parameterValues(target.url, part.name);
+  const read = keyPartReader(part, settings);
+  return (request, claims) => {
+    const value = read(request, claims);
+    return value === null ? [] : [value];
+  };
+}
+
+function claimTexts(claims: Claims, name: string): readonly string[] {
+  const claimed = Object.hasOwn(claims, name) ? claims[name] : undefined;
+  const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
+  return texts.map(scalarText).filter((text) => text !== null);
+}
