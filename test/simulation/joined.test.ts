@@ -8,6 +8,7 @@ import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
 import { Checks } from "./control/checks.ts";
 import { type JoinedInvariant, joinedInvariants } from "./joined/invariants.ts";
+import { type Situation, situations } from "./joined/ledger.ts";
 import { resolversOfRequest } from "./joined/request-context.ts";
 import { drawSchedule } from "./joined/schedules.ts";
 import { type CallSizes, play } from "./joined/simulation.ts";
@@ -25,8 +26,9 @@ const command = (seed: number): string =>
 /** The counts of all simulations, for the last tests. */
 const all = new Checks<JoinedInvariant>();
 const sizes: CallSizes = new Map();
+const given = new Map<Situation, number>();
 
-/** How often 30 schedules check each invariant at least. */
+/** How often 50 schedules check each invariant at least. */
 const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "decisions: those of an object that decides the same checks one by one": 2_000,
   "decisions: those of a naive log that decides the checks one by one": 2_000,
@@ -43,7 +45,10 @@ const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "ends: every request has an answer": 1_000,
 };
 
-/** A number of requests, and how many calls of 30 schedules have the checks of at least as many. */
+/** How often 50 schedules play each situation at least. */
+const leastTimes = 3;
+
+/** A number of requests, and how many calls of 50 schedules have the checks of at least as many. */
 const leastCalls = [
   [2, 120],
   [5, 50],
@@ -61,12 +66,15 @@ afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of joined calls", () => {
   it("no schedule of faults violates an invariant of joined calls", async () => {
-    for (const seed of seedsOf(isFull ? 500 : 30)) {
+    for (const seed of seedsOf(isFull ? 600 : 50)) {
       const random = randomFrom(seed);
       // oxlint-disable-next-line no-await-in-loop
       const played = await play(drawSchedule(random), random);
       all.add(played.checks);
       for (const [size, calls] of played.sizes) sizes.set(size, (sizes.get(size) ?? 0) + calls);
+      for (const [situation, times] of played.situations) {
+        given.set(situation, (given.get(situation) ?? 0) + times);
+      }
       const { violations } = played.checks;
       if (violations.length > 0) {
         throw new Error(`${violations.join("\n")}\nrepeat it with: ${command(seed)}`);
@@ -78,6 +86,13 @@ describe("simulations of joined calls", () => {
     "the simulations have checked often enough: %s",
     (invariant) => {
       expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant]);
+    },
+  );
+
+  it.skipIf(repeated !== undefined).each(situations)(
+    "the simulations have played often enough: %s",
+    (situation) => {
+      expect(given.get(situation) ?? 0).toBeGreaterThanOrEqual(leastTimes);
     },
   );
 

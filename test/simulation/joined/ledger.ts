@@ -11,6 +11,22 @@ export interface Charged {
   refundsSent: number;
 }
 
+/** The situations that are rare in schedules. */
+export const situations = [
+  "a call of several requests that was lost or never answered",
+  "a call of several requests whose object crashed",
+  "a nested call of several requests to an object of the previous version",
+  "a check of a joined call that had older rules",
+  "a check of a joined call whose key was banned",
+  "a check of a joined call that the object could not decide",
+  "a provisional check of a joined call",
+  "a confirmed check of a joined call",
+  "a request that was answered without being sent",
+  "a request that vanished after its check was sent",
+] as const;
+
+export type Situation = (typeof situations)[number];
+
 interface Booking extends Admitted {
   readonly request: number;
 }
@@ -24,6 +40,7 @@ const bookedCharges = ({ charges }: CheckCall, { decisions }: CheckReply) => {
 };
 
 export class Ledger {
+  readonly situations = new Map<Situation, number>();
   readonly #charged = new Map<string, Charged>();
   /** By policy and key, in the order of time. */
   readonly #bookings = new Map<string, Booking[]>();
@@ -33,6 +50,10 @@ export class Ledger {
     const charged = this.#charged.get(id) ?? { booked: 0, arrived: 0, refundsSent: 0 };
     this.#charged.set(id, charged);
     return charged;
+  }
+
+  note(situation: Situation, isGiven: boolean): void {
+    if (isGiven) this.situations.set(situation, (this.situations.get(situation) ?? 0) + 1);
   }
 
   /** An object has decided a check. */

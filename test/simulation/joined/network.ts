@@ -89,6 +89,7 @@ export class Network {
     if (method === "refund") ledger.refundSent(args[0] as RefundCall);
     const calls = checksOf(method, args);
     onSent(calls);
+    this.#noteSituations(method, calls, fate);
     return new Promise((resolve, reject) => {
       const answer = (settle: () => void): void => {
         if (fate.has("hung")) return;
@@ -119,6 +120,21 @@ export class Network {
     });
   }
 
+  #noteSituations(method: string, calls: readonly CheckCall[], fate: ReadonlySet<string>): void {
+    const { ledger, contextOf } = this.#parts;
+    if (new Set(calls.map(contextOf)).size < 2) return;
+    const isSilent = ["lost", "unanswered", "hung"].some((each) => fate.has(each));
+    ledger.note("a call of several requests that was lost or never answered", isSilent);
+    const isCrash = fate.has("crashing") || fate.has("crashed");
+    ledger.note("a call of several requests whose object crashed", isCrash);
+    const nested = "a nested call of several requests to an object of the previous version";
+    ledger.note(nested, method === "batch");
+    for (const { provisionalMs = 0, durability } of calls) {
+      ledger.note("a provisional check of a joined call", provisionalMs > 0);
+      ledger.note("a confirmed check of a joined call", durability === "confirmed");
+    }
+  }
+
   #noteArrival(
     method: string,
     args: readonly unknown[],
@@ -133,11 +149,24 @@ export class Network {
             reply as FlatList,
           )
         : (reply as readonly CheckReply[]);
+    const isJoined = new Set(calls.map(contextOf)).size > 1;
     for (const [index, call] of calls.entries()) {
       const each = replies[index];
+      if (isJoined && each !== undefined) this.#noteReply(each);
       if (each === undefined || each instanceof Error) continue;
       if (contextOf(call)?.isGone === false) ledger.arrived(call, each);
     }
+  }
+
+  #noteReply(reply: CheckReply | Error): void {
+    const { ledger } = this.#parts;
+    const isError = reply instanceof Error;
+    ledger.note("a check of a joined call that the object could not decide", isError);
+    if (isError) return;
+    const isStale = (reply.stale ?? []).length > 0;
+    ledger.note("a check of a joined call that had older rules", isStale);
+    const isBanned = reply.decisions.some(({ bannedForMs }) => bannedForMs > 0);
+    ledger.note("a check of a joined call whose key was banned", isBanned);
   }
 }
 

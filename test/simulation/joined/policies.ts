@@ -20,7 +20,7 @@ const templates = {
   banning: withFields(
     "banning",
     { ...log, limit: 5, strategy: "sliding-window-counter" },
-    { ban: { after: 20, within: "1s", for: "2s" }, onError: "closed" },
+    { ban: { after: 5, within: "1s", for: "2s" }, onError: "closed" },
   ),
   cached: withFields("cached", { ...log, limit: 6 }, { denyCache: true }),
   ruled: withFields("ruled", log, { onError: "open" }),

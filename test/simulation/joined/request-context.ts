@@ -11,20 +11,34 @@ export class RequestContext {
   readonly number: number;
   /** Whether the request ends without warning as soon as another request wakes it. */
   readonly diesWhenWoken: boolean;
-  isGone = false;
   openTimers = 0;
   /** The timers that it had when it ended with an answer. */
   timersLeft = 0;
   #isAnswered = false;
   #work = 0;
+  #isGone = false;
+  /** The event in which its last work ended. Code that still runs in that event may begin more. */
+  #idleSince = Number.POSITIVE_INFINITY;
+  readonly #eventNumber: () => number;
 
-  constructor(number: number, diesWhenWoken = false) {
+  constructor(number: number, eventNumber: () => number, diesWhenWoken = false) {
     this.number = number;
+    this.#eventNumber = eventNumber;
     this.diesWhenWoken = diesWhenWoken;
   }
 
+  get isGone(): boolean {
+    if (!this.#isGone && this.#eventNumber() > this.#idleSince) {
+      this.timersLeft = this.openTimers;
+      this.vanish();
+    }
+    return this.#isGone;
+  }
+
   readonly waitUntil = (work: Promise<unknown>): void => {
+    if (this.isGone) return;
     this.#work++;
+    this.#idleSince = Number.POSITIVE_INFINITY;
     void this.#endAfter(work);
   };
 
@@ -40,7 +54,7 @@ export class RequestContext {
 
   /** Ends the request without warning, in spite of work that is left. */
   vanish(): void {
-    this.isGone = true;
+    this.#isGone = true;
     this.openTimers = 0;
   }
 
@@ -51,9 +65,7 @@ export class RequestContext {
   }
 
   #endIfIdle(): void {
-    if (this.isGone || !this.#isAnswered || this.#work > 0) return;
-    this.timersLeft = this.openTimers;
-    this.vanish();
+    if (this.#isAnswered && this.#work === 0) this.#idleSince = this.#eventNumber();
   }
 }
 

@@ -86,7 +86,8 @@ function drawSpends(draw: Draw, isCalm: boolean, key: string): readonly RequestS
   const spend = (policy: PolicyName, at = key): RequestSpend => ({ policy, key: at, cost });
   const [first, second] = [draw.of(enforced), draw.of(enforced)];
   const drawn = draw.random();
-  if (drawn < 0.35) return [spend(first)];
+  if (drawn < 0.25) return [spend(first)];
+  if (drawn < 0.29) return [spend("banning")];
   if (drawn < 0.45) return [spend("ruled")];
   if (drawn < 0.5) return [spend("cached")];
   if (drawn < 0.6) return [spend(first), spend("dry")];
@@ -94,7 +95,7 @@ function drawSpends(draw: Draw, isCalm: boolean, key: string): readonly RequestS
   // The tenant's spend is provisional while the object of the other key may deny.
   if (drawn < 0.85) return [spend("local", "tenant"), spend(draw.of(["tight", "ruled", "closed"]))];
   if (drawn < 0.95) return [spend("closed", "tenant"), spend("open", "a"), spend("tight", "b")];
-  if (drawn < 0.99 || isCalm) return [spend("confirmed"), spend("dry"), spend("local")];
+  if (drawn < 0.96 || isCalm) return [spend("confirmed"), spend("dry"), spend("local")];
   return [spend("broken")];
 }
 
@@ -129,7 +130,7 @@ function drawBurst(draw: Draw, schedule: Pick<JoinedSchedule, "isCalm">, atMs: n
     const single = draw.is(0.7) ? same : drawSpends(draw, isCalm, key);
     return {
       atMs: atMs + draw.upTo(spanMs),
-      isolate,
+      isolate: draw.is(0.1) ? draw.upTo(2) : isolate,
       kind,
       spends: kind === "batch" ? drawBatch(draw, mostChecks) : isOfSingles ? same : single,
       timeoutMs: isCalm ? 1_000 : draw.of([10, 30, 100, 250, 1_000]),
@@ -155,7 +156,7 @@ export function drawSchedule(random: Random): JoinedSchedule {
       events.push({ atMs: eventAtMs, kind: "crash", key: draw.of(objectNames) });
     }
     if (draw.is(0.15)) events.push({ atMs: eventAtMs, kind: "deploy", key: draw.of(objectNames) });
-    if (draw.is(0.2)) events.push({ atMs: eventAtMs, kind: "rules", isolate: draw.upTo(2) });
+    if (draw.is(0.7)) events.push({ atMs: eventAtMs, kind: "rules", isolate: draw.upTo(2) });
   }
   return {
     joinsChecks,
