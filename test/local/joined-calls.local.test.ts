@@ -1,6 +1,5 @@
 /** Requests whose checks share calls to one object, in real isolates: each request has a context of its own. */
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { randomFrom } from "../random.ts";
 import { type Client, type Exchange, type Origin, type Proxied, startProxied } from "./proxied.ts";
 
 const limits = [{ limit: 100_000, window: "1h", strategy: "sliding-log" }];
@@ -10,7 +9,6 @@ const policies = [
   { name: "second", limits, timeout: "30s" },
   { name: "open", limits, onError: "open", timeout: "30s" },
   { name: "closed", limits, onError: "closed", timeout: "30s" },
-  { name: "flooded", limits, onError: "closed", timeout: "10s" },
 ];
 
 /** Objects that complete each flat call when the test's origin answers for it, and die when it answers 500. */
@@ -139,45 +137,4 @@ describe("requests that wait for a call together", () => {
     expect(await statusesOf(send("second", key, 5))).toEqual([200, 200, 200, 200, 200]);
     for (const call of held) answerCall(call);
   });
-});
-
-describe("a flood of clients that disconnect", () => {
-  it("5,000 clients that disconnect at any time leave no request without a decision of the object", async () => {
-    answerAtOnce();
-    const key = newKey();
-    const random = randomFrom(20_261_122);
-    const flood = { left: 5_000 };
-    const leave = async (): Promise<void> => {
-      while (flood.left > 0) {
-        flood.left--;
-        const [client] = send("flooded", key);
-        if (client === undefined) return;
-        // oxlint-disable-next-line no-await-in-loop
-        await client.socket;
-        // Some leave before the request is read, and some after the answer.
-        // oxlint-disable-next-line no-await-in-loop
-        if (random() < 0.3) await client.answer;
-        // oxlint-disable-next-line no-await-in-loop
-        else if (random() < 0.7) await new Promise(setImmediate);
-        // oxlint-disable-next-line no-await-in-loop
-        await client.disconnect(random() < 0.5 ? "destroy" : "resetAndDestroy");
-      }
-    };
-    const statuses: number[] = [];
-    const stay = async (): Promise<void> => {
-      while (flood.left > 0) {
-        // oxlint-disable-next-line no-await-in-loop
-        statuses.push(...(await statusesOf(send("flooded", key))));
-      }
-    };
-    await Promise.all([...Array.from({ length: 40 }, leave), ...Array.from({ length: 8 }, stay)]);
-    expect(statuses.length).toBeGreaterThan(50);
-    expect(statuses.filter((status) => status !== 200)).toEqual([]);
-    expect(printed).not.toContain("object-silent");
-    // The requests that stayed are charged.
-    const [remaining = 0] = await proxied.remaining("flooded", key);
-    expect(100_000 - remaining).toBeGreaterThanOrEqual(statuses.length);
-    const served = proxied.origin.requestCount(`/flooded/${key}`);
-    expect(100_000 - remaining).toBeGreaterThanOrEqual(served);
-  }, 120_000);
 });

@@ -63,6 +63,10 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "Concurrent requests. Fails unless each window admits exactly the limit.",
     run: () => import("./load.ts"),
   },
+  disconnects: {
+    about: "Longest waits beside clients that disconnect, with joined and with separate calls.",
+    run: () => import("./disconnects.ts"),
+  },
   fuzz: {
     about: "Random requests. Fails on an error of Headgate or on quota beyond the limits.",
     run: () => import("./fuzz.ts"),

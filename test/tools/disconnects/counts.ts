@@ -1,0 +1,20 @@
+/** The counts of the Worker of the floods since they were last reset. */
+export interface Counts {
+  /** The checks that objects allowed, by policy. */
+  readonly allowed: Record<string, number>;
+  readonly denied: Record<string, number>;
+  /** The charges that were given back, by policy. */
+  readonly refunded: Record<string, number>;
+  /** The checks that an object could not decide. */
+  undecided: number;
+  /** The requests in the order of their arrival. */
+  readonly requests: { readonly callsBefore: number }[];
+  /** The calls with checks, in the order in which they were sent. */
+  readonly calls: {
+    readonly checks: number;
+    /** How many calls were under way when it was sent, with itself. */
+    readonly underWay: number;
+  }[];
+  /** At the time of the answer. */
+  readonly callsUnderWay: number;
+}

@@ -1,0 +1,128 @@
+/**
+ * The proxy of Headgate with several clients of the objects, by the request field `X-Calls`: with joined calls, with
+ * separate calls, and with objects far away. It counts calls and decisions. In workerd, objects share its isolate.
+ */
+import { parseConfig } from "../../../src/config/index.ts";
+import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy/proxy.ts";
+import { createRuntime } from "../../../src/http/runtime.ts";
+import headgate, { RateLimiter as Own } from "../../../src/index.ts";
+import { LimiterClient } from "../../../src/limiter/client/client.ts";
+import { decodeReplies, type FlatCheck, type FlatList } from "../../../src/limiter/flat-calls.ts";
+import type { Charge, RefundCall } from "../../../src/limiter/protocol.ts";
+import type { Counts } from "./counts.ts";
+
+export { ControlPlane, Headgate } from "../../../src/index.ts";
+
+const newCounts = (): Omit<Counts, "callsUnderWay"> => ({
+  allowed: {},
+  denied: {},
+  refunded: {},
+  undecided: 0,
+  requests: [],
+  calls: [],
+});
+
+let counts = newCounts();
+
+function count(counted: Record<string, number>, policy: string): void {
+  counted[policy] = (counted[policy] ?? 0) + 1;
+}
+
+export class RateLimiter extends Own {
+  override decide(texts: readonly string[], values: FlatList): FlatList {
+    const replies = super.decide(texts, values);
+    const checks = checksOf(texts, values);
+    for (const [index, reply] of decodeReplies(checks, replies).entries()) {
+      const { text = "" } = checks[index]?.charges[0] ?? {};
+      if (reply instanceof Error || reply.decisions.length !== 1) counts.undecided++;
+      else
+        count(reply.decisions[0]?.allowed === true ? counts.allowed : counts.denied, nameIn(text));
+    }
+    return replies;
+  }
+
+  override refund(call: RefundCall): void {
+    for (const { policy } of call.charges) count(counts.refunded, policy);
+    super.refund(call);
+  }
+}
+
+const chargeIn = (text: string): Charge => JSON.parse(text) as Charge;
+const nameIn = (text: string): string => chargeIn(text).policy;
+
+/** The number of values of a check with one charge. */
+const valuesOfCheck = 6;
+
+/** Checks of one charge each, from the values of a flat call. */
+function checksOf(texts: readonly string[], values: FlatList): FlatCheck[] {
+  return Array.from({ length: values.length / valuesOfCheck }, (_, index) => {
+    const [key, , , charges, textIndex, cost] = values.slice(index * valuesOfCheck);
+    if (charges !== 1) throw new Error(`expected one charge in each check, got ${charges}`);
+    const text = texts[Number(textIndex)] ?? "";
+    const charge = { text, cost: Number(cost), limits: chargeIn(text).limits };
+    return { key: String(key), provisionalMs: 0, kind: "relaxed", charges: [charge] };
+  });
+}
+
+let callsUnderWay = 0;
+
+type Objects = Env["RATE_LIMITER"];
+
+/** Records each call with checks, which takes this long there and back. */
+function travelled(objects: Objects, travelMs: number): Objects {
+  const getByName: Objects["getByName"] = (name, options) => {
+    const stub = objects.getByName(name, options);
+    const decide = async (texts: readonly string[], checks: FlatList): Promise<FlatList> => {
+      callsUnderWay++;
+      counts.calls.push({ checks: checks.length / valuesOfCheck, underWay: callsUnderWay });
+      await scheduler.wait(travelMs / 2);
+      try {
+        return await stub.decide(texts, checks);
+      } finally {
+        await scheduler.wait(travelMs / 2);
+        callsUnderWay--;
+      }
+    };
+    return new Proxy(stub, {
+      get: (_, method) => {
+        if (method === "decide") return decide;
+        return (...values: unknown[]) => Reflect.apply(Reflect.get(stub, method), stub, values);
+      },
+    });
+  };
+  return { getByName } as Objects;
+}
+
+const callsOf: Readonly<Record<string, { travelMs: number; joinsChecks: boolean }>> = {
+  joined: { travelMs: 4, joinsChecks: true },
+  separate: { travelMs: 4, joinsChecks: false },
+  distant: { travelMs: 150, joinsChecks: true },
+};
+
+const proxies = new Map<string, ProxyRequest>();
+
+function proxyWith(calls: string, env: Env): ProxyRequest {
+  const known = proxies.get(calls);
+  if (known !== undefined) return known;
+  const { travelMs, joinsChecks } = callsOf[calls] ?? { travelMs: 0, joinsChecks: true };
+  const config = parseConfig({ ...env });
+  const objects = travelled(env.RATE_LIMITER, travelMs);
+  const limiter = new LimiterClient(objects, undefined, null, { joinsChecks });
+  const proxy = createProxy(config, { ...createRuntime(config, env), limiter });
+  proxies.set(calls, proxy);
+  return proxy;
+}
+
+export default {
+  fetch(request, env, ctx) {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/counts") {
+      if (request.method === "DELETE") counts = newCounts();
+      return Response.json({ ...counts, callsUnderWay } satisfies Counts);
+    }
+    const calls = request.headers.get("X-Calls");
+    if (calls === null) return headgate.fetch(request, env, ctx);
+    counts.requests.push({ callsBefore: counts.calls.length });
+    return proxyWith(calls, env)(request, (work) => ctx.waitUntil(work));
+  },
+} satisfies ExportedHandler<Env>;
