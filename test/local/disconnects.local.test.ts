@@ -118,16 +118,15 @@ describe("an object 150 ms away", () => {
   });
 });
 
-it("npm run bench -- disconnects prints the waits with joined and with separate calls", async () => {
+it("npm run bench -- disconnects prints the waits with joined and with separate calls, and their ratios", async () => {
   const options = ["--rounds", "1", "--disconnects", "100"];
   const run = runNpm(".", "run", "--silent", "bench", "--", "disconnects", ...options);
   expect(await run.ended).toBe(0);
-  const waits =
-    / +\d+ requests in 1 turns: p50 \d+ ms \(.*\), p99 \d+ ms \(.*\), max \d+ ms \(.*\)$/;
-  const lines = run.output().trimEnd().split("\n");
-  expect(lines).toEqual(
-    ["joined", "separate"].map((calls) =>
-      expect.stringMatching(new RegExp(`^${calls}${waits.source}`)),
+  const waits = String.raw`p50 \S+(?: ms)? \(.*\), p99 \S+(?: ms)? \(.*\), max \S+(?: ms)? \(.*\)$`;
+  const beginnings = ["joined   ", "separate "].map((calls) => `${calls} \\d+ requests in 1 turns`);
+  expect(run.output().trimEnd().split("\n")).toEqual(
+    [...beginnings, "joined ÷ separate"].map((beginning) =>
+      expect.stringMatching(new RegExp(`^${beginning}: ${waits}`)),
     ),
   );
 });

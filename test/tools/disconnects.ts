@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Calls, flood, startFlooded } from "./disconnects/flood.ts";
-import { quantile, spreadOf } from "./http/statistics.ts";
+import { pairedRatio, quantile, spreadOf } from "./http/statistics.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import type { Workerd } from "./workerd.ts";
 
@@ -24,11 +24,10 @@ const values = readOptions("disconnects", {
 const rounds = positiveInteger("rounds", values.rounds, 1_000);
 const disconnects = positiveInteger("disconnects", values.disconnects);
 
-interface Turn {
+const namedWaits = ["p50", "p99", "max"] as const;
+
+interface Turn extends Readonly<Record<(typeof namedWaits)[number], number>> {
   readonly requests: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly max: number;
 }
 
 const turns: Readonly<Record<Calls, Turn[]>> = { joined: [], separate: [] };
@@ -53,6 +52,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 for (const calls of ["joined", "separate"] as const) report(calls);
+reportRatios();
 
 async function playRound(workerd: Workerd, round: number): Promise<void> {
   const order = ["joined", "separate"] as const;
@@ -76,12 +76,22 @@ async function playRound(workerd: Workerd, round: number): Promise<void> {
 
 function report(calls: Calls): void {
   const all = turns[calls];
-  const of = (name: "p50" | "p99" | "max"): string => {
+  const waits = namedWaits.map((name) => {
     const { median, lower, upper } = spreadOf(all.map((turn) => turn[name]));
     return `${name} ${median.toFixed(0)} ms (${lower.toFixed(0)} to ${upper.toFixed(0)})`;
-  };
+  });
   const requests = all.reduce((sum, turn) => sum + turn.requests, 0);
-  console.log(
-    `${calls.padEnd(8)}  ${requests} requests in ${rounds} turns: ${of("p50")}, ${of("p99")}, ${of("max")}`,
-  );
+  console.log(`${calls.padEnd(8)}  ${requests} requests in ${rounds} turns: ${waits.join(", ")}`);
+}
+
+/** Compares turns that follow each other. */
+function reportRatios(): void {
+  const ratios = namedWaits.map((name) => {
+    const pairs = turns.joined.map(
+      (turn, round) => [turn[name], turns.separate[round]?.[name] ?? Number.NaN] as const,
+    );
+    const { median, lower, upper } = pairedRatio(pairs);
+    return `${name} ${median.toFixed(2)} (${lower.toFixed(2)} to ${upper.toFixed(2)})`;
+  });
+  console.log(`joined ÷ separate: ${ratios.join(", ")}`);
 }
