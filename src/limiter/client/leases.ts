@@ -45,7 +45,7 @@ const limitBytes = 400;
  * The most slices that an isolate requests within a second for keys that have none. Until a slice is returned, its
  * request stays in memory, with about 10 KB.
  */
-const maximumRequested = 1_024;
+const maximumRequested = 512;
 
 const returnTimeoutMs = 1_000;
 

@@ -209,7 +209,7 @@ describe("the slices that an isolate keeps", () => {
     expect(returned(isolate)).toEqual([3]);
   });
 
-  it("an isolate requests slices for at most 1,024 further keys within a second, and the object decides the others", async () => {
+  it("an isolate requests slices for at most 512 further keys within a second, and the object decides the others", async () => {
     const isolate = new TestIsolate();
     const spendOnNewKeys = async (count: number, name: string): Promise<number> => {
       isolate.calls.length = 0;
@@ -222,7 +222,7 @@ describe("the slices that an isolate keeps", () => {
       expect(requests).toHaveLength(count);
       return requests.filter(({ argument }) => (argument as LeaseCall).wanted !== null).length;
     };
-    expect(await spendOnNewKeys(1_100, "first")).toBe(1_024);
+    expect(await spendOnNewKeys(600, "first")).toBe(512);
     await isolate.clock.pass(999);
     expect(await spendOnNewKeys(1, "second")).toBe(0);
     await isolate.clock.pass(1);
