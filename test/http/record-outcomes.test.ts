@@ -294,7 +294,7 @@ describe("checks", () => {
     expect(await site.outcomes("p2")).toEqual({ "fallback-local": 1 });
   });
 
-  it("each check of a key that a rule blocks counts as blocked, also while its denial is remembered", async () => {
+  it("each check of a key that a rule blocks counts as blocked, also while its denial is cached", async () => {
     const site = new Site([{ limits: "9/minute", denyCache: true }]);
     await site.setKeyRule({ id: "r", kind: "block" });
     for (let times = 0; times < 3; times++) {

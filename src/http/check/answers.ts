@@ -1,5 +1,5 @@
 /** The answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { Admission, RecalledDenial } from "../../limiter/client/admission.ts";
+import type { Admission, CachedDenial } from "../../limiter/client/admission.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import {
   allowedNow,
@@ -11,8 +11,8 @@ import {
 } from "../../limiter/client/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
-import { recalledAnswer } from "./recalled-answer.ts";
-import { written, type WrittenAnswer } from "./written-answer.ts";
+import { cachedDenialAnswer } from "./cached-denial.ts";
+import { serialized, type SerializedAnswer } from "./serialized-answer.ts";
 import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
 import { recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
@@ -41,16 +41,16 @@ export interface DecidedCheck {
 }
 
 /**
- * A check that a remembered denial has decided. Its answer is built when it is read: the response needs only its JSON.
+ * A check that a cached denial has decided. Its answer is built on demand, because the response needs only its JSON.
  */
-class RecalledCheck implements DecidedCheck {
+class CacheDeniedCheck implements DecidedCheck {
   readonly #resolved: ResolvedCheck;
-  readonly #recalled: RecalledDenial;
+  readonly #cachedDenial: CachedDenial;
   #decided: DecidedCheck | null = null;
 
-  constructor(resolved: ResolvedCheck, recalled: RecalledDenial) {
+  constructor(resolved: ResolvedCheck, cachedDenial: CachedDenial) {
     this.#resolved = resolved;
-    this.#recalled = recalled;
+    this.#cachedDenial = cachedDenial;
   }
 
   get resolved(): ResolvedCheck {
@@ -65,21 +65,21 @@ class RecalledCheck implements DecidedCheck {
     return this.#decide().outcome;
   }
 
-  get written(): WrittenAnswer | Failure {
-    return recalledAnswer(this.#recalled, () => this.answer);
+  get serialized(): SerializedAnswer | Failure {
+    return cachedDenialAnswer(this.#cachedDenial, () => this.answer);
   }
 
   #decide(): DecidedCheck {
-    return (this.#decided ??= checkByOutcomes(this.#resolved, this.#recalled.outcomes));
+    return (this.#decided ??= checkByOutcomes(this.#resolved, this.#cachedDenial.outcomes));
   }
 }
 
 /** The answer to a check by the admission of its spend. */
 export const admittedCheck = (resolved: ResolvedCheck, admission: Admission): DecidedCheck =>
   // The same denial of a dry run has another answer.
-  admission.recalled === null || resolved.isDryRun
+  admission.cachedDenial === null || resolved.isDryRun
     ? checkByOutcomes(resolved, admission.outcomes)
-    : new RecalledCheck(resolved, admission.recalled);
+    : new CacheDeniedCheck(resolved, admission.cachedDenial);
 
 function checkByOutcomes(resolved: ResolvedCheck, [outcome]: readonly Outcome[]): DecidedCheck {
   if (outcome === undefined) return { resolved, answer: { kind: "internal" }, outcome: null };
@@ -87,9 +87,9 @@ function checkByOutcomes(resolved: ResolvedCheck, [outcome]: readonly Outcome[])
 }
 
 /** The answer as JSON. */
-export function writtenAnswer(decided: DecidedCheck): WrittenAnswer | Failure {
-  if (decided instanceof RecalledCheck) return decided.written;
-  return isFailure(decided.answer) ? decided.answer : written(decided.answer);
+export function serializedAnswer(decided: DecidedCheck): SerializedAnswer | Failure {
+  if (decided instanceof CacheDeniedCheck) return decided.serialized;
+  return isFailure(decided.answer) ? decided.answer : serialized(decided.answer);
 }
 
 /** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
@@ -147,8 +147,8 @@ export function unchargedCheck(
 /** Counts the check, and logs the answer if it is a denial. */
 export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
   const { statistics, denialLog } = runtime;
-  // The answer of a remembered denial is built only where it is read. Such a check is no dry run.
-  if (decided instanceof RecalledCheck && statistics === null && denialLog === null) return;
+  // Builds no answer that nothing reads. A check that a cached denial has decided is no dry run.
+  if (decided instanceof CacheDeniedCheck && statistics === null && denialLog === null) return;
   recordCheck(decided, runtime);
   const { resolved, answer } = decided;
   const key = keyPseudonym(resolved.spend.partitionKey);

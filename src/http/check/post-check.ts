@@ -1,14 +1,14 @@
 /** Answers `POST /check`: one function for the Hono route and for requests that need no routing. */
 import type { CheckToken } from "../../config/index.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
-import { writtenAnswer } from "./answers.ts";
+import { serializedAnswer } from "./answers.ts";
 import { authorizer } from "./auth.ts";
 import { readCheck, readDenyQuery } from "./input.ts";
 import { decideCheck } from "./operations.ts";
 import { readInput } from "./read-request.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
 import { limitSelf } from "./self-limits.ts";
-import { respond } from "./written-answer.ts";
+import { respond } from "./serialized-answer.ts";
 import { isFailure, problemResponse } from "../wire/problems.ts";
 
 /** The largest body of a request about one check. */
@@ -46,5 +46,5 @@ async function answerCheck(
   if (isFailure(check)) return problemResponse(check);
   const deciding = decideCheck(runtime, check, holder.tenant, waitUntil);
   const decided = deciding instanceof Promise ? await deciding : deciding;
-  return respond(check, isFailure(decided) ? decided : writtenAnswer(decided));
+  return respond(check, isFailure(decided) ? decided : serializedAnswer(decided));
 }

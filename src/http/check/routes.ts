@@ -32,7 +32,7 @@ import type { CheckAnswer } from "./answers.ts";
 import { decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
 import { createCheck, limitBytes } from "./post-check.ts";
-import { noStore, respond, written } from "./written-answer.ts";
+import { noStore, respond, serialized } from "./serialized-answer.ts";
 import type { Runtime } from "../runtime.ts";
 import {
   type Failure,
@@ -133,7 +133,7 @@ function typedResponse<Answer extends CheckAnswer>(
   option: DenyOption,
   answer: Answer | Failure,
 ): AnswerResponse<Answer> {
-  const response = respond(option, isFailure(answer) ? answer : written(answer));
+  const response = respond(option, isFailure(answer) ? answer : serialized(answer));
   // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return response as AnswerResponse<Answer>;

@@ -23,7 +23,7 @@ import {
   problemResponse,
   responseOf,
 } from "../wire/problems.ts";
-import { recalledDenialAnswer } from "./recalled-denial.ts";
+import { cachedDenialAnswer } from "./cached-denial.ts";
 import {
   type RateLimitFields,
   rateLimitFields,
@@ -105,16 +105,16 @@ async function blockedKey(
  */
 export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response {
   const { runtime, waitUntil, denyStatus } = context;
-  const { recalled } = denied.admission;
+  const { cachedDenial } = denied.admission;
   recordOutcomes(denied, runtime);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
   }
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
   return responseOf(
-    recalled === null
+    cachedDenial === null
       ? answerNow()
-      : recalledDenialAnswer({ ...denied, recalled }, denyStatus, answerNow),
+      : cachedDenialAnswer({ ...denied, cachedDenial }, denyStatus, answerNow),
   );
 }
 

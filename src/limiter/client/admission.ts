@@ -43,9 +43,9 @@ export interface DecisionContext {
   readonly attempt: Attempt | null;
 }
 
-/** A denial that the isolate remembers, without the outcomes of later requests until they are needed. */
-export interface RecalledDenial {
-  /** The same object while the denial is remembered, so that parts of its answer can be kept with it. */
+/** A denial from the deny cache, as it applies to one request. */
+export interface CachedDenial {
+  /** The same object as long as the denial is cached, so that an answer can be cached with it. */
   readonly denial: object;
   /** The time since the object's reply, in milliseconds: every wait is shorter by it. */
   readonly ageMs: number;
@@ -54,8 +54,8 @@ export interface RecalledDenial {
 }
 
 export class Admission {
-  /** The remembered denial that alone has decided the request; null when the request was decided otherwise. */
-  readonly recalled: RecalledDenial | null;
+  /** The cached denial that has decided the request; null when an object or the isolate's own state was needed. */
+  readonly cachedDenial: CachedDenial | null;
   /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;
   isRefused = false;
@@ -67,8 +67,8 @@ export class Admission {
   readonly #open: OpenSpend[] = [];
   #end: ((spend: OpenSpend) => Promise<unknown>) | null = null;
 
-  constructor(recalled: RecalledDenial | null = null) {
-    this.recalled = recalled;
+  constructor(cachedDenial: CachedDenial | null = null) {
+    this.cachedDenial = cachedDenial;
   }
 
   /**
@@ -76,7 +76,7 @@ export class Admission {
    * them.
    */
   get outcomes(): readonly Outcome[] {
-    return this.recalled?.outcomes ?? this.#outcomes;
+    return this.cachedDenial?.outcomes ?? this.#outcomes;
   }
 
   addOutcomes(outcomes: readonly Outcome[]): void {

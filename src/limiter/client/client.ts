@@ -3,7 +3,7 @@
  * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
 import type { Policy } from "../../config/index.ts";
-import { Admission, type DecisionContext, type RecalledDenial } from "./admission.ts";
+import { Admission, type DecisionContext, type CachedDenial } from "./admission.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
@@ -104,8 +104,8 @@ export class LimiterClient {
   ): Admission | Promise<Admission> {
     const groups = groupsOf(spends);
     const enforced = groups.filter((group) => !isDryRunOnly(group));
-    const recalled = this.#recall(enforced);
-    if (recalled !== null) return this.#refuseByMemory(recalled);
+    const cachedDenial = this.#recall(enforced);
+    if (cachedDenial !== null) return this.#refuseByCache(cachedDenial);
     const dryRuns = groups.filter(isDryRunOnly);
     const admission = new Admission();
     return this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
@@ -153,12 +153,12 @@ export class LimiterClient {
   }
 
   /** The cached denial of the first group that has one; null when none has. */
-  #recall(groups: readonly (readonly Spend[])[]): RecalledDenial | null {
+  #recall(groups: readonly (readonly Spend[])[]): CachedDenial | null {
     const { clock, denyCache } = this.#isolate;
     const nowMs = clock.now();
     for (const group of groups) {
-      const recalled = denyCache.recall(group, nowMs);
-      if (recalled !== null) return recalled;
+      const cachedDenial = denyCache.recall(group, nowMs);
+      if (cachedDenial !== null) return cachedDenial;
     }
     return null;
   }
@@ -177,8 +177,8 @@ export class LimiterClient {
   }
 
   /** Refuses a request before anything is spent or called. */
-  #refuseByMemory(recalled: RecalledDenial): Admission {
-    const admission = new Admission(recalled);
+  #refuseByCache(cachedDenial: CachedDenial): Admission {
+    const admission = new Admission(cachedDenial);
     admission.decidedAtMs = this.#isolate.clock.now();
     admission.isRefused = true;
     return admission;

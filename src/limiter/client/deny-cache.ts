@@ -1,10 +1,10 @@
 /**
- * Denials that an isolate remembers, so that a flood of denied requests does not call the object each time. Only denials
+ * Denials that an isolate caches, so that a flood of denied requests does not call the object each time. Only denials
  * are cached. A cached denial is no older than a second, so `remaining` and the waits may be slightly out of date.
  */
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../bounded-map.ts";
-import type { RecalledDenial } from "./admission.ts";
+import type { CachedDenial } from "./admission.ts";
 import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
@@ -16,7 +16,7 @@ export const longestCacheMs = 1_000;
 const maximumKeys = 4_096;
 const maximumDenialsPerKey = 8;
 const maximumBytes = 4_000_000;
-/** Approximate memory of a denial with the answer that is kept for it, and of each of its limits, in bytes. */
+/** Approximate memory of a denial with its cached answer, and of each of its limits, in bytes. */
 const denialBytes = 1_200;
 const limitBytes = 600;
 
@@ -48,7 +48,7 @@ interface Denial {
   readonly validMs: number;
 }
 
-class Recalled implements RecalledDenial {
+class AgedDenial implements CachedDenial {
   readonly denial: Denial;
   readonly ageMs: number;
   readonly #group: readonly Spend[];
@@ -77,13 +77,13 @@ export class DenyCache {
   });
 
   /** The cached denial of these spends at `nowMs`; null when they have none. */
-  recall(group: readonly Spend[], nowMs: number): RecalledDenial | null {
+  recall(group: readonly Spend[], nowMs: number): CachedDenial | null {
     const [first] = group;
     const denials = first === undefined ? undefined : this.#byKey.get(first.partitionKey);
     const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
     const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
-    return ageMs === null ? null : new Recalled(denial, group, ageMs);
+    return ageMs === null ? null : new AgedDenial(denial, group, ageMs);
   }
 
   /** Caches a reply that is a firm denial. Ignores other replies. */

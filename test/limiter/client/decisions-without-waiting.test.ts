@@ -1,4 +1,4 @@
-/** Decisions that need no object: they are made without a promise, a timer or work after the response. */
+/** Decisions that need no object: the isolate makes them without a promise, a timer or work after the response. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Admission } from "../../../src/limiter/client/admission.ts";
 import { type Attempt, decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
@@ -13,7 +13,7 @@ const strict = spendOf({ name: "strict" });
 const leased = spendOf({ name: "leased", limits: "1000/hour", consistency: "leased" }, 1, "l");
 const eventual = spendOf({ name: "eventual", limits: "6/hour", consistency: "eventual" }, 1, "e");
 
-/** An isolate that has a denial of `strict` in memory, a slice for `leased` and a synced replica for `eventual`. */
+/** An isolate that has a cached denial of `strict`, a slice for `leased` and a synced replica for `eventual`. */
 async function preparedIsolate(): Promise<TestIsolate> {
   const isolate = new TestIsolate();
   for (let request = 0; request < 6; request++) {
@@ -54,10 +54,10 @@ const isAllowed = (outcome: Outcome): boolean => "decision" in outcome && outcom
 
 describe("a decision of the isolate alone", () => {
   it.for<[string, boolean[], Spend[]]>([
-    ["a denial from memory", [false], [strict]],
+    ["a cached denial", [false], [strict]],
     ["a spend from a slice", [true], [leased]],
     ["a decision of a replica whose next sync is scheduled", [true], [eventual]],
-    ["a denial from memory of the last key", [false], [leased, eventual, strict]],
+    ["a cached denial of the last key", [false], [leased, eventual, strict]],
   ])(
     "%s needs no promise, no timer and no work after the response",
     async ([, allowed, spends]) => {
@@ -111,7 +111,7 @@ const remainingOf = (outcome: Outcome): number | undefined =>
 
 describe("a decision that needs an object", () => {
   it.for<[string, Spend]>([
-    ["a strict spend without a denial in memory", { ...strict, partitionKey: "new" }],
+    ["a strict spend without a cached denial", { ...strict, partitionKey: "new" }],
     ["a leased spend without a slice", { ...leased, partitionKey: "new" }],
     ["a reservation", { ...leased, ttlMs: 1_000 }],
   ])("admit returns a promise for %s", async ([, spend]) => {
@@ -121,7 +121,7 @@ describe("a decision that needs an object", () => {
     expect(isolate.calls).toHaveLength(1);
   });
 
-  it("admit waits from the first key that needs its object, and calls no object before it has decided earlier keys", async () => {
+  it("admit returns a promise at the first key that needs its object, and calls that object after all earlier keys are decided", async () => {
     const isolate = await preparedIsolate();
     const other = { ...strict, partitionKey: "new" };
     const admission = await isolate.admit(leased, other, eventual);
@@ -140,7 +140,7 @@ describe("a decision that needs an object", () => {
     const admission = await isolate.admit(leased, eventual, denied);
     await settled();
     const after = decideAtOnce(isolate, leased, eventual)?.admission.outcomes.map(remainingOf);
-    expect(admission).toMatchObject({ isRefused: true, recalled: null });
+    expect(admission).toMatchObject({ isRefused: true, cachedDenial: null });
     expect(after).toEqual(before?.map((remaining) => (remaining ?? 0) - 1));
   });
 
@@ -153,7 +153,7 @@ describe("a decision that needs an object", () => {
     expect(waitUntil).toHaveBeenCalledOnce();
   });
 
-  it("a spend that is booked after a refusal without spends is given back", async () => {
+  it("a spend that is booked after its request was refused is given back", async () => {
     const isolate = new TestIsolate();
     const closed = spendOf({ name: "closed", onError: "closed", timeout: "100ms" });
     isolate.before = async ({ name }) => {
@@ -169,45 +169,45 @@ describe("a decision that needs an object", () => {
   });
 });
 
-describe("a denial from memory", () => {
-  it("repeated denials from memory have the same denial object, and an age that grows", async () => {
+describe("a cached denial", () => {
+  it("repeated cached denials have the same denial object, and an age that grows", async () => {
     const isolate = await preparedIsolate();
-    const first = decideAtOnce(isolate, strict)?.admission.recalled;
+    const first = decideAtOnce(isolate, strict)?.admission.cachedDenial;
     isolate.clock.nowMs += 250;
-    const second = decideAtOnce(isolate, { ...strict })?.admission.recalled;
+    const second = decideAtOnce(isolate, { ...strict })?.admission.cachedDenial;
     expect(second?.denial).toBe(first?.denial);
     expect([first?.ageMs, second?.ageMs]).toEqual([0, 250]);
   });
 
-  it("a denial that the object has decided again is another denial object", async () => {
+  it("a cached denial that replaces an expired one is another denial object", async () => {
     const isolate = await preparedIsolate();
-    const first = decideAtOnce(isolate, strict)?.admission.recalled;
+    const first = decideAtOnce(isolate, strict)?.admission.cachedDenial;
     isolate.clock.nowMs += 1_000;
-    expect((await isolate.admit(strict)).recalled).toBeNull();
-    const second = decideAtOnce(isolate, strict)?.admission.recalled;
+    expect((await isolate.admit(strict)).cachedDenial).toBeNull();
+    const second = decideAtOnce(isolate, strict)?.admission.cachedDenial;
     expect(first).toBeDefined();
     expect(second).toBeDefined();
     expect(second?.denial).not.toBe(first?.denial);
   });
 
-  it("another cost, another key and other limits have denial objects of their own", async () => {
+  it("cached denials of another cost, another key or other limits have denial objects of their own", async () => {
     const isolate = await preparedIsolate();
     const others = [
       { ...strict, cost: 2 },
       { ...strict, partitionKey: "other", cost: 3 },
       spendOf({ name: "strict", limits: "1/minute" }),
     ];
-    const denials = new Set([decideAtOnce(isolate, strict)?.admission.recalled?.denial]);
+    const denials = new Set([decideAtOnce(isolate, strict)?.admission.cachedDenial?.denial]);
     for (const other of others) {
       // oxlint-disable-next-line no-await-in-loop
       await isolate.admit(other);
-      denials.add(decideAtOnce(isolate, other)?.admission.recalled?.denial);
+      denials.add(decideAtOnce(isolate, other)?.admission.cachedDenial?.denial);
     }
     expect(denials.has(undefined)).toBe(false);
     expect(denials.size).toBe(4);
   });
 
-  it("the outcomes of a denial from memory are those of the object, with waits that are shorter by its age", async () => {
+  it("the outcomes of a cached denial are those of the object, with waits that are shorter by its age", async () => {
     const isolate = await preparedIsolate();
     isolate.clock.nowMs += 400;
     const admission = decideAtOnce(isolate, strict)?.admission;
@@ -219,7 +219,7 @@ describe("a denial from memory", () => {
     expect(admission?.decidedAtMs).toBe(isolate.clock.nowMs);
   });
 
-  it("a denial that is cached while an earlier object decides is not the only reason of the outcome", async () => {
+  it("an admission has no cached denial if an object decided an earlier key of the request", async () => {
     const isolate = new TestIsolate();
     const first = spendOf({ name: "first" }, 1, "first");
     const second = spendOf({ name: "second", limits: "1/minute" }, 1, "second");
@@ -230,7 +230,7 @@ describe("a denial from memory", () => {
       await isolate.admit(second);
     };
     const admission = await isolate.admit(first, second);
-    expect(admission).toMatchObject({ isRefused: true, recalled: null });
+    expect(admission).toMatchObject({ isRefused: true, cachedDenial: null });
     expect(admission.outcomes.map(isAllowed)).toEqual([true, false]);
     await isolate.afterAnswers();
     expect(isolate.callNames()).toEqual(["check", "check", "check", "refund"]);

@@ -85,9 +85,9 @@ describe("a cached denial", () => {
     for (const sinceMs of [0, 1, 500, 999]) {
       vi.setSystemTime(startMs + sinceMs);
       // oxlint-disable-next-line no-await-in-loop
-      const recalled = await admit(client, spend);
+      const cachedDenial = await admit(client, spend);
       const charge = { policy: "p", limits: spend.policy.limits, cost: 1 };
-      expect(recalled).toEqual(limiter.look({ key: "k", charges: [charge] }).decisions[0]);
+      expect(cachedDenial).toEqual(limiter.look({ key: "k", charges: [charge] }).decisions[0]);
     }
     expect(callNames).toEqual(["decide", "decide", "decide"]);
     vi.setSystemTime(startMs + 1_000);

@@ -1,25 +1,25 @@
 /**
- * The answers to denials that the isolate remembers. For as long as the waits in seconds do not change, such an answer
- * changes only in its waits in milliseconds: the text around them is kept with the denial.
+ * Answers to denials from the deny cache. Until a wait in whole seconds changes, only the waits in milliseconds differ
+ * between two answers. The text around these waits is therefore cached with the denial.
  */
-import type { RecalledDenial } from "../../limiter/client/admission.ts";
+import type { CachedDenial } from "../../limiter/client/admission.ts";
 import type { CheckAnswer } from "./answers.ts";
-import { written, type WrittenAnswer } from "./written-answer.ts";
+import { serialized, type SerializedAnswer } from "./serialized-answer.ts";
 import { type Failure, isFailure } from "../wire/problems.ts";
 
-const keptByDenial = new WeakMap<object, KeptAnswer>();
+const cachedAnswers = new WeakMap<object, CachedAnswer>();
 
 /** @param answerNow builds the answer to the denial at its age */
-export function recalledAnswer(
-  { denial, ageMs }: Pick<RecalledDenial, "denial" | "ageMs">,
+export function cachedDenialAnswer(
+  { denial, ageMs }: Pick<CachedDenial, "denial" | "ageMs">,
   answerNow: () => CheckAnswer | Failure,
-): WrittenAnswer | Failure {
-  const kept = keptByDenial.get(denial);
-  if (kept?.coversAge(ageMs) === true) return kept.atAge(ageMs);
+): SerializedAnswer | Failure {
+  const cached = cachedAnswers.get(denial);
+  if (cached?.coversAge(ageMs) === true) return cached.atAge(ageMs);
   const answer = answerNow();
   if (isFailure(answer)) return answer;
-  const now = written(answer);
-  keptByDenial.set(denial, new KeptAnswer(now, ageMs));
+  const now = serialized(answer);
+  cachedAnswers.set(denial, new CachedAnswer(now, ageMs));
   return now;
 }
 
@@ -27,8 +27,8 @@ export function recalledAnswer(
 const runningWait =
   /(?<="(?:retryAfterMs|bannedForMs|replenishAfterMs|resetAfterMs)":)([1-9]\d*)(?=[,}])/;
 
-class KeptAnswer {
-  readonly #answer: WrittenAnswer;
+class CachedAnswer {
+  readonly #answer: SerializedAnswer;
   readonly #fromAgeMs: number;
   /** The age up to which no wait in whole seconds, rounded up, changes. */
   readonly #untilAgeMs: number;
@@ -36,7 +36,7 @@ class KeptAnswer {
   readonly #texts: readonly string[];
   readonly #waitsMs: readonly number[];
 
-  constructor(answer: WrittenAnswer, ageMs: number) {
+  constructor(answer: SerializedAnswer, ageMs: number) {
     const pieces = answer.json.split(runningWait);
     this.#answer = answer;
     this.#texts = pieces.filter((_, index) => index % 2 === 0);
@@ -49,7 +49,7 @@ class KeptAnswer {
     return ageMs >= this.#fromAgeMs && ageMs <= this.#untilAgeMs;
   }
 
-  atAge(ageMs: number): WrittenAnswer {
+  atAge(ageMs: number): SerializedAnswer {
     const sinceMs = ageMs - this.#fromAgeMs;
     let json = "";
     for (const [index, text] of this.#texts.entries()) {

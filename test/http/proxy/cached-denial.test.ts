@@ -1,4 +1,4 @@
-/** The answers to remembered denials in the proxy: a kept answer equals one that is built from the decision. */
+/** Responses to cached denials in the proxy: a cached response equals one that is built from the decision. */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { denyByLimits } from "../../../src/http/proxy/denial.ts";
@@ -30,7 +30,7 @@ async function answerTo(admission: Admission, request: Request): Promise<readonl
   return [response.status, [...response.headers], await response.text()];
 }
 
-/** The same decision, as if it had not been remembered. */
+/** The same decision, as if it did not come from the deny cache. */
 function decidedNow({ outcomes, decidedAtMs }: Admission): Admission {
   const admission = new Admission();
   admission.addOutcomes(outcomes);
@@ -49,12 +49,12 @@ async function deniedIsolate(spend: Spend): Promise<TestIsolate> {
   throw new Error("a denial was expected");
 }
 
-const remembered = [...strategies.keys()].filter((strategy) => strategy !== "concurrency");
+const cacheable = [...strategies.keys()].filter((strategy) => strategy !== "concurrency");
 
 const someLimits = fc.uniqueArray(
   fc
     .tuple(
-      fc.constantFrom(...remembered),
+      fc.constantFrom(...cacheable),
       fc.integer({ min: 1, max: 9 }),
       fc.constantFrom("600ms", "1s", "1500ms", "7s", "10m", "30d"),
     )
@@ -77,7 +77,7 @@ const other = spendOf({ name: "other", limits: "7/hour", key: "global" });
 const calendar = spendOf({ name: "calendar", limits: "7/month", key: "global" });
 
 it(
-  "for every strategy and age, a kept answer equals one that is built from the decision",
+  "a cached response to a denial equals the response built from the decision, for every strategy and age",
   forAll(
     [
       someLimits,
@@ -114,7 +114,7 @@ it(
   ),
 );
 
-it("an answer is kept until one of its waits in whole seconds changes", async () => {
+it("the proxy reuses the response to a cached denial until one of its waits in whole seconds changes", async () => {
   const spend = spendOf({ limits: "1/minute", strategy: "sliding-log" });
   const isolate = await deniedIsolate(spend);
   await isolate.clock.pass(1);
@@ -122,11 +122,11 @@ it("an answer is kept until one of its waits in whole seconds changes", async ()
   const first = await answerTo(await isolate.admit(spend), request);
   await isolate.clock.pass(500);
   const admission = await isolate.admit(spend);
-  const recalled = Object.defineProperty({ ...admission.recalled }, "outcomes", {
+  const cachedDenial = Object.defineProperty({ ...admission.cachedDenial }, "outcomes", {
     get: () => {
       throw new Error("the outcomes are not needed");
     },
   });
-  const unread = Object.assign(decidedNow(admission), { recalled }) as Admission;
+  const unread = Object.assign(decidedNow(admission), { cachedDenial }) as Admission;
   expect(await answerTo(unread, request)).toEqual(first);
 });

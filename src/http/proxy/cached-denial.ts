@@ -1,41 +1,41 @@
 /**
- * The answers to denials that the isolate remembers. They state waits and times in whole seconds, so an answer is kept with
- * its denial until one of them changes.
+ * Responses to denials from the deny cache. They state waits and times in whole seconds, so a response is cached with its
+ * denial until one of these changes.
  */
 import type { Policy } from "../../config/index.ts";
-import type { RecalledDenial } from "../../limiter/client/admission.ts";
+import type { CachedDenial } from "../../limiter/client/admission.ts";
 import type { ChargedRequest } from "../record-outcomes.ts";
 import type { ProblemAnswer } from "../wire/problems.ts";
 
-/** A request that a remembered denial has decided. */
-export interface RecalledRequest extends ChargedRequest {
-  readonly recalled: RecalledDenial;
+/** A request that a cached denial has decided. */
+export interface CacheDeniedRequest extends ChargedRequest {
+  readonly cachedDenial: CachedDenial;
 }
 
-const keptByDenial = new WeakMap<object, KeptAnswer>();
+const cachedAnswers = new WeakMap<object, CachedAnswer>();
 
 /**
  * @param denyStatus the status that the caller asks for, if any
  * @param answerNow builds the answer to the denial at its age
  */
-export function recalledDenialAnswer(
-  denied: RecalledRequest,
+export function cachedDenialAnswer(
+  denied: CacheDeniedRequest,
   denyStatus: number | undefined,
   answerNow: () => ProblemAnswer,
 ): ProblemAnswer {
-  const { denial } = denied.recalled;
-  const kept = keptByDenial.get(denial);
-  if (kept?.isFor(denied, denyStatus) === true) return kept.answer;
+  const { denial } = denied.cachedDenial;
+  const cached = cachedAnswers.get(denial);
+  if (cached?.isFor(denied, denyStatus) === true) return cached.answer;
   const answer = answerNow();
-  // The current period of a calendar window can end while the denial is remembered.
+  // The current period of a calendar window can end while the denial is cached.
   const hasPeriods = denied.spends.some(({ policy }) =>
     policy.limits.some(({ period }) => period !== undefined),
   );
-  if (!hasPeriods) keptByDenial.set(denial, new KeptAnswer(answer, denied, denyStatus));
+  if (!hasPeriods) cachedAnswers.set(denial, new CachedAnswer(answer, denied, denyStatus));
   return answer;
 }
 
-class KeptAnswer {
+class CachedAnswer {
   readonly answer: ProblemAnswer;
   readonly #denyStatus: number | undefined;
   /** All policies of the request, because the answer lists their limits too. */
@@ -45,8 +45,8 @@ class KeptAnswer {
   /** The age up to which no wait and no time in whole seconds, rounded up, changes. */
   readonly #untilAgeMs: number;
 
-  constructor(answer: ProblemAnswer, denied: RecalledRequest, denyStatus: number | undefined) {
-    const { ageMs, outcomes } = denied.recalled;
+  constructor(answer: ProblemAnswer, denied: CacheDeniedRequest, denyStatus: number | undefined) {
+    const { ageMs, outcomes } = denied.cachedDenial;
     this.answer = answer;
     this.#denyStatus = denyStatus;
     this.#policies = denied.spends.map(({ policy }) => policy);
@@ -69,11 +69,11 @@ class KeptAnswer {
       ageMs + Math.min(untilNextSecondMs, ...running.map((waitMs) => (waitMs - 1) % 1000));
   }
 
-  isFor(denied: RecalledRequest, denyStatus: number | undefined): boolean {
-    const { spends, recalled } = denied;
+  isFor(denied: CacheDeniedRequest, denyStatus: number | undefined): boolean {
+    const { spends, cachedDenial } = denied;
     return (
-      recalled.ageMs >= this.#fromAgeMs &&
-      recalled.ageMs <= this.#untilAgeMs &&
+      cachedDenial.ageMs >= this.#fromAgeMs &&
+      cachedDenial.ageMs <= this.#untilAgeMs &&
       denyStatus === this.#denyStatus &&
       answeredAtMs(denied) === this.#answeredAtMs &&
       spends.length === this.#policies.length &&
@@ -83,5 +83,5 @@ class KeptAnswer {
 }
 
 /** The end of a wait in the legacy fields counts from the object's answer. */
-const answeredAtMs = ({ admission, recalled }: RecalledRequest): number =>
-  admission.decidedAtMs - recalled.ageMs;
+const answeredAtMs = ({ admission, cachedDenial }: CacheDeniedRequest): number =>
+  admission.decidedAtMs - cachedDenial.ageMs;

@@ -1,17 +1,17 @@
-/** Writes the answers of `/check`. A denial is a successful check: 200, unless the caller wants another status. */
+/** Serializes the answers of `/check`. A denial is a successful check: 200, unless the caller wants another status. */
 import type { CheckAnswer } from "./answers.ts";
 import type { DenyOption } from "./input.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
 import type { RateLimitFields } from "../wire/rate-limit-fields.ts";
 
 /** An answer as JSON, with the members that its response needs. */
-export interface WrittenAnswer {
+export interface SerializedAnswer {
   readonly allowed: boolean;
   readonly headers: RateLimitFields;
   readonly json: string;
 }
 
-export const written = (answer: CheckAnswer): WrittenAnswer => ({
+export const serialized = (answer: CheckAnswer): SerializedAnswer => ({
   allowed: answer.allowed,
   headers: answer.headers,
   json: JSON.stringify(answer),
@@ -23,7 +23,7 @@ export const noStore = { "Cache-Control": "no-store" };
 const okay = { status: 200, headers: { "Content-Type": "application/json", ...noStore } };
 
 /** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
-export function respond({ deny }: DenyOption, answer: WrittenAnswer | Failure): Response {
+export function respond({ deny }: DenyOption, answer: SerializedAnswer | Failure): Response {
   if (isFailure(answer)) return problemResponse(answer);
   const { allowed, headers, json } = answer;
   if (deny === undefined || allowed) return new Response(json, okay);
