@@ -26,7 +26,7 @@ export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/
 export type { Service } from "./http/check/service.ts";
 
 export interface App {
-  /** Answers like `routes`, with less work for most requests. */
+  /** Returns the same responses as `routes`, with less work for most requests. */
   readonly fetch: (
     request: Request,
     env: Env,
@@ -47,7 +47,7 @@ export function createApp(env: Env): App {
     const proxy = createProxy(config, runtime);
     const routed = routes(config, runtime, { env, proxy });
     return {
-      fetch: front(config, { routed, check: createCheck(runtime), proxy }),
+      fetch: fastPath(config, { routed, check: createCheck(runtime), proxy }),
       routes: routed,
       service: createService(runtime),
     };
@@ -64,10 +64,10 @@ export function createApp(env: Env): App {
 }
 
 /**
- * Passes most requests straight to the functions that the routes call too. Hono answers all others, such as HEAD requests
- * and URLs that have to be normalized first.
+ * Answers most requests without Hono, by the functions that its routes call too. Hono routes all other requests, such as
+ * HEAD requests and URLs that must be normalized first.
  */
-function front(
+function fastPath(
   { checkPath, admin }: Config,
   {
     routed,

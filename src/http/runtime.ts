@@ -115,7 +115,7 @@ function policiesInEffect(config: Config, control: ControlClient | null): () => 
   };
 }
 
-/** Compiles what requests need of a policy, so that no request has to. */
+/** Computes all values that depend only on the policy, so that no request has to. */
 function prepare(policy: Policy): void {
   const { overridden } = planOf(policy);
   for (const key of chargedKeys(policy)) encodingOf(key);

@@ -1,11 +1,11 @@
 /**
- * The flat form of checks and their replies. Isolate and object exchange texts and numbers, which cost much less to
- * serialise than nested objects. Both halves know a charge's limits, so a reply leaves out their constant fields.
+ * The flat form of checks and their replies: lists of texts and numbers, which cost much less to serialise than nested
+ * objects. Isolates and objects both know a charge's limits, so a reply leaves out their constant fields.
  *
- * - A charge without its cost is a text, which an isolate makes once for a policy and an object parses once.
- * - A check: partition key, `provisionalMs`, `checkKinds`, number of charges, and for each charge the index of its text and
+ * - A charge without its cost is a JSON text, which an isolate makes once for each policy and an object parses once.
+ * - A check consists of partition key, `provisionalMs`, index in `checkKinds`, number of charges, and for each charge the index of its text and
  *   its cost.
- * - A reply: `firmForMs` (0: not firm), and for each charge `spentAtMs`, `delayMs`, `bannedForMs`, `retryAfterMs` and
+ * - A reply consists of `firmForMs` (0: not firm), and for each charge `spentAtMs`, `delayMs`, `bannedForMs`, `retryAfterMs` and
  *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
  */
@@ -31,7 +31,7 @@ export interface FlatCharge {
   /** Made by `chargeText`. */
   readonly text: string;
   readonly cost: number;
-  /** The limits of the text. */
+  /** The limits in `text`. */
   readonly limits: readonly Limit[];
 }
 
@@ -43,23 +43,23 @@ export interface FlatCheck {
   readonly charges: readonly FlatCharge[];
 }
 
-/** In place of a reply to a check that the object could not decide. */
+/** Replaces the reply to a check that the object could not decide. */
 interface FlatError {
   readonly error: { readonly name: string; readonly message: string };
 }
 
-/** By their number in a call. */
+/** Calls contain the index of a kind, so the order never changes. */
 const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies FlatCheck["kind"][];
 
 const valuesBeforeCharges = 4;
 const valuesOfCharge = 2;
 
-/** For how long a denial is firm if its reply does not say, in milliseconds. */
+/** How long a denial is firm if its reply does not state a duration, in milliseconds. */
 const defaultFirmMs = 1_000;
 
 export const chargeText = (charge: Omit<Charge, "cost">): string => JSON.stringify(charge);
 
-/** The check in the form of the methods `check`, `look` and `batch`. */
+/** The check in the nested form of the methods `check`, `look` and `batch`. */
 export const nestedCheck = ({ key, provisionalMs, kind, charges }: FlatCheck): CheckCall => ({
   key,
   charges: charges.map(({ text, cost }) => ({ ...JSON.parse(text), cost })),
@@ -85,8 +85,8 @@ export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
 }
 
 /**
- * Answers the checks of a call in their order. An error fails its own check only.
- * @param chargeOf returns the charge of a text with a cost, and throws for an invalid text
+ * Decides the checks of a call in their order. An error fails only its own check.
+ * @param chargeOf parses a charge's text and adds the cost; throws for an invalid text
  */
 export function answerChecks(
   { texts, checks }: FlatCall,
@@ -118,7 +118,7 @@ export function answerChecks(
   return replies;
 }
 
-/** @throws TypeError, which fails the whole call: the position of the next check is not known */
+/** @throws TypeError, which fails the whole call, because the position of the next check is unknown */
 function numberAt(values: FlatList, index: number): number {
   const value = values[index];
   if (typeof value === "number" && value >= 0) return value;
@@ -135,7 +135,7 @@ function pushReply(
   charges: readonly Charge[],
   reply: CheckReply,
 ): void {
-  if (!isPlain(charges, reply)) {
+  if (!isNumeric(charges, reply)) {
     replies.push(JSON.stringify(reply));
     return;
   }
@@ -160,7 +160,7 @@ function pushReply(
   }
 }
 
-const plainFields = new Set<string>([
+const numericFields = new Set<string>([
   "decisions",
   "spentAtMs",
   "isFirm",
@@ -168,8 +168,8 @@ const plainFields = new Set<string>([
 ] satisfies (keyof CheckReply)[]);
 
 /** Whether numbers alone can express the reply. */
-const isPlain = (charges: readonly Charge[], reply: CheckReply): boolean =>
-  Object.keys(reply).every((field) => plainFields.has(field)) &&
+const isNumeric = (charges: readonly Charge[], reply: CheckReply): boolean =>
+  Object.keys(reply).every((field) => numericFields.has(field)) &&
   reply.decisions.length === charges.length &&
   reply.decisions.every(
     ({ cost, limits }, index) =>
@@ -247,10 +247,10 @@ class FlatReader {
     };
   }
 
-  /** Values that are left over mean that the values before them were misread. */
+  /** Throws if values are left over, because earlier values were then misread. */
   end(): void {
-    const left = this.#values.length - this.#at;
-    if (left > 0) throw new TypeError(`the object's reply has ${left} values too many`);
+    if (this.#values.length > this.#at)
+      throw new TypeError(`expected a reply with ${this.#at} values, got ${this.#values.length}`);
   }
 
   #wait(): number | null {
@@ -260,7 +260,10 @@ class FlatReader {
 
   #number(): number {
     const value = this.#values[this.#at++];
-    if (typeof value !== "number") throw new TypeError("the object's reply is not complete");
+    if (typeof value !== "number")
+      throw new TypeError(
+        `expected a number as value ${this.#at - 1} of the reply, got ${typeof value}`,
+      );
     return value;
   }
 }

@@ -36,8 +36,8 @@ export interface KeyCall {
 }
 
 /**
- * Charges a key under several policies. Every enforced policy allows, and then all spend; otherwise none does. Isolates send
- * it in the form of flat-calls.ts; those of the previous version send it nested.
+ * Charges a key under several policies: all of them if every enforced policy allows, otherwise none. Isolates send it in the
+ * flat form of flat-calls.ts. Isolates of the previous version send this object.
  */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];

@@ -1,4 +1,4 @@
-/** Compiles the field `match` into one function, which reads only what the policy has conditions for. */
+/** Compiles the field `match` into a function that reads only the parts of a request that have conditions. */
 import { type Match, normalizedHost } from "../config/index.ts";
 import type { RequestAttributes } from "./request-attributes.ts";
 

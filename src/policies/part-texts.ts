@@ -7,7 +7,7 @@ import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
 
-/** Every item of a list claim, and every value of a repeated header, is one. */
+/** Each item of a list claim, and each value of a repeated header, is a separate value. */
 export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
   if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
   if (part.kind === "header") {

@@ -5,13 +5,13 @@ import type { KeyValue } from "./key.ts";
 import { type Hmac, hmacWith } from "./hmac.ts";
 
 /** A look-up is cheaper than a new HMAC. */
-const mostRemembered = 4_096;
+const mostCached = 4_096;
 /** Longer keys are not cached, because callers choose the values and could fill the memory. */
-const longestRemembered = 256;
+const longestCached = 256;
 
 export class PartitionKeys {
   readonly #hmac: Hmac;
-  readonly #remembered = new BoundedMap<string>(mostRemembered);
+  readonly #cache = new BoundedMap<string>(mostCached);
 
   constructor(secret: string) {
     this.#hmac = hmacWith(secret);
@@ -20,7 +20,7 @@ export class PartitionKeys {
   /**
    * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
    * @param tenant whose key it is; null: the proxy's, which tokens without a tenant share
-   * @returns no promise when the key is remembered
+   * @returns no promise when the key is cached
    */
   partitionKey(
     parts: readonly KeyPart[],
@@ -33,7 +33,7 @@ export class PartitionKeys {
 
   /**
    * For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide.
-   * @returns no promise when the key is remembered
+   * @returns no promise when the key is cached
    */
   adhocPartitionKey(
     texts: readonly string[],
@@ -45,12 +45,12 @@ export class PartitionKeys {
   }
 
   #keyOf(encoded: string): string | Promise<string> {
-    return this.#remembered.get(encoded) ?? this.#newKeyOf(encoded);
+    return this.#cache.get(encoded) ?? this.#newKeyOf(encoded);
   }
 
   async #newKeyOf(encoded: string): Promise<string> {
     const key = await this.#hmac(encoded);
-    if (encoded.length <= longestRemembered) this.#remembered.set(encoded, key);
+    if (encoded.length <= longestCached) this.#cache.set(encoded, key);
     return key;
   }
 }
@@ -60,7 +60,7 @@ type Encoding = (values: readonly KeyValue[]) => string;
 
 const encodings = new WeakMap<readonly KeyPart[], Encoding>();
 
-/** The encoding of a list of parts. It is made once, because every request of a policy encodes a key. */
+/** The encoding of a list of parts, made once because every request of a policy encodes a key. */
 export function encodingOf(parts: readonly KeyPart[]): Encoding {
   const known = encodings.get(parts);
   if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** Plans: what requests need of a policy, compiled once from its fields. */
+/** Plans: the functions and values that requests need of a policy, compiled once from its fields. */
 import { conditionParts, type KeyPart, type Policy } from "../config/index.ts";
 import type { Limit } from "../strategies/index.ts";
 import { keyPartReader, type KeyPartReader, keyReader, type KeyReader } from "./key.ts";
@@ -10,13 +10,13 @@ export interface Plan extends Matcher {
   readonly keyValues: KeyReader;
   /** The value of the part `ip`, which the key need not have. */
   readonly addressValue: KeyPartReader;
-  /** Whether the result depends on more than the policy's key. */
+  /** Whether the policy has overrides, or entries in an allowlist or blocklist. */
   readonly hasEntries: boolean;
   /** All values of a part that entries are compared with. */
   readonly textsOf: (part: KeyPart) => TextsReader;
   /** Whether a request needs the claims of a token. */
   readonly needsClaims: boolean;
-  /** The policies that differ from this one by the limits of an override, by these limits. */
+  /** This policy with the limits of each override, by these limits. */
   readonly overridden: ReadonlyMap<readonly Limit[], Policy>;
 }
 
@@ -46,14 +46,14 @@ function newPlan(policy: Policy): Plan {
     hasEntries,
     textsOf: (part) => texts.get(part) ?? textsReader(part, policy),
     needsClaims: !isOff && [...key, ...conditions].some(({ kind }) => kind === "jwt"),
-    // One policy object for each list of limits, since what is derived from a policy is kept with its object.
+    // One policy object for each list of limits, because derived values are cached by policy object.
     overridden: new Map(overrides.map(({ limits }) => [limits, { ...policy, limits }])),
   };
 }
 
 const enforcedPolicies = new WeakMap<Policy, Policy>();
 
-/** A dry run as if it were enforced. It bans no key. */
+/** The policy of a dry run as if it were enforced, but without its ban. */
 export function enforcedPolicy(dryRun: Policy): Policy {
   const known = enforcedPolicies.get(dryRun);
   if (known !== undefined) return known;

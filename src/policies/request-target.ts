@@ -2,7 +2,7 @@
 import { PathReadings } from "../config/index.ts";
 
 /**
- * Every URL that this matches is equal to its parsed and serialised form, and origins read its path in one way only. It has
+ * A URL in plain form: parsing and serialising it would return the same text, and all origins read its path alike. It has
  * no escapes, dot segments, empty segments, path parameters, default port, or host in another notation.
  */
 const plainUrl = new RegExp(

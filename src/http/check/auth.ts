@@ -11,7 +11,7 @@ import {
   problemResponse,
 } from "../wire/problems.ts";
 
-/** The caller of a request with the necessary right. */
+/** An authorized caller. */
 export interface Caller {
   readonly holder: CheckToken;
   readonly credentialField: "Authorization" | typeof tokenField;
@@ -28,7 +28,7 @@ export const tokenField = "X-Headgate-Token";
 /** Stands for the token's holder in a request without a token, under `CHECK_AUTH = "none"`. */
 const anonymous: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
 
-/** Finds the caller of a request by its headers. Fails without a valid token, and without the right. */
+/** Returns the caller of a request, or a failure if the token is missing or invalid, or lacks the right. */
 export type Authorize = (headers: Headers, right: Right) => Caller | Failure;
 
 export function authorizer({

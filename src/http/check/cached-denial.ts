@@ -9,7 +9,7 @@ import { type Failure, isFailure } from "../wire/problems.ts";
 
 const cachedAnswers = new WeakMap<object, CachedAnswer>();
 
-/** @param answerNow builds the answer to the denial at its age */
+/** @param answerNow builds the answer from the decision */
 export function cachedDenialAnswer(
   { denial, ageMs }: Pick<CachedDenial, "denial" | "ageMs">,
   answerNow: () => CheckAnswer | Failure,
@@ -23,7 +23,7 @@ export function cachedDenialAnswer(
   return now;
 }
 
-/** A wait that is not 0. No text of a caller can look like one, because JSON escapes its quotation marks. */
+/** A wait that is not 0. No text from a caller matches, because JSON escapes its quotation marks. */
 const runningWait =
   /(?<="(?:retryAfterMs|bannedForMs|replenishAfterMs|resetAfterMs)":)([1-9]\d*)(?=[,}])/;
 

@@ -1,6 +1,6 @@
 /**
- * Reads the common forms of a check and of its query without their schemas, which take several times as long. Reads
- * nothing else: the schemas read, or refuse, every other form.
+ * Reads the common forms of a check and of its query without the schemas, which take several times as long. The schemas
+ * read all other forms, and report invalid ones.
  */
 import { greatestCost, mostKeyParts } from "../../config/index.ts";
 import { isRecord } from "../../validation/problems.ts";

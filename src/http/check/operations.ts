@@ -28,7 +28,10 @@ export interface SettleAnswer {
 
 const internal = { kind: "internal" } as const;
 
-/** Decides a check, counts it, and logs a denial. @returns no promise when the isolate alone can decide it */
+/**
+ * Decides a check, counts it, and logs a denial.
+ * @returns no promise when the isolate can decide without an object
+ */
 export function decideCheck(
   runtime: Runtime,
   check: Check,

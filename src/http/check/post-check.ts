@@ -1,4 +1,4 @@
-/** Answers `POST /check`: one function for the Hono route and for requests that need no routing. */
+/** Answers `POST /check`. The Hono route and the fast path of `app.ts` both call this function. */
 import type { CheckToken } from "../../config/index.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import { serializedAnswer } from "./answers.ts";
@@ -14,7 +14,7 @@ import { isFailure, problemResponse } from "../wire/problems.ts";
 /** The largest body of a request about one check. */
 export const limitBytes = 16 * 1024;
 
-/** Answers any `POST /check`, and never rejects. */
+/** Answers any `POST /check`. The promise never rejects. */
 export type AnswerCheck = (request: Request, waitUntil: WaitUntil) => Promise<Response>;
 
 export function createCheck(runtime: Runtime): AnswerCheck {

@@ -35,7 +35,7 @@ export function isDecodable(url: string): boolean {
   }
 }
 
-/** The queries of most calls need no parser. */
+/** Skips the query parser for the most frequent queries. */
 const commonQueries: ReadonlyMap<string, { readonly deny: string }> = new Map(
   ["403", "429"].map((deny) => [`deny=${deny}`, { deny }]),
 );

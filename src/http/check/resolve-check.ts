@@ -23,7 +23,7 @@ export interface ResolvedCheck {
 
 /**
  * Finds the policy and the key of a check.
- * @returns no promise when the partition key is remembered
+ * @returns no promise when the partition key is cached
  */
 export function resolveCheck(
   { policies, partitions, statistics }: Runtime,

@@ -16,7 +16,7 @@ const cachedAnswers = new WeakMap<object, CachedAnswer>();
 
 /**
  * @param denyStatus the status that the caller asks for, if any
- * @param answerNow builds the answer to the denial at its age
+ * @param answerNow builds the response from the decision
  */
 export function cachedDenialAnswer(
   denied: CacheDeniedRequest,
@@ -82,6 +82,6 @@ class CachedAnswer {
   }
 }
 
-/** The end of a wait in the legacy fields counts from the object's answer. */
+/** When the object replied. The legacy fields state the ends of waits, which count from this time. */
 const answeredAtMs = ({ admission, cachedDenial }: CacheDeniedRequest): number =>
   admission.decidedAtMs - cachedDenial.ageMs;

@@ -217,7 +217,7 @@ export function decisionFields(
   };
 }
 
-/** The limits with their current windows. A single list stays the same object, with which its fields are kept. */
+/** The limits with their current windows. */
 function currentLimits(lists: readonly (readonly Limit[])[], nowMs: number): readonly Limit[] {
   const [only] = lists;
   const limits = only !== undefined && lists.length === 1 ? only : lists.flat();

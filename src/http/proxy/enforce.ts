@@ -102,12 +102,12 @@ async function chargePolicies(
   if (blocked.length > 0) return denyByKey(blocked, options);
   const knownBans = options.runtime.bans.cached(announced.bannable);
   if (knownBans !== null) return denyByLimits(knownBans, options);
-  // The preflight's own limits come first: they bound how often objects are asked for bans.
+  // The preflight's own limits come first: they bound how often objects are called for bans.
   const charged = await chargeRequest(policies, options);
   return charged instanceof Response ? charged : denyBanned(charged, announced, options);
 }
 
-/** Denies an admitted preflight whose announced request is banned, and gives back what it has spent. */
+/** Denies an admitted preflight if the request that it announces is banned, and gives back the preflight's spends. */
 async function denyBanned(
   charged: ChargedRequest,
   { bannable }: AnnouncedRequest,
@@ -120,7 +120,7 @@ async function denyBanned(
   if (bans === null && !isStale) return charged;
   const givingBack = charged.admission.giveBack();
   waitUntil(givingBack);
-  // A second attempt must not be denied by what the first one has spent.
+  // Otherwise the spends of the first attempt could deny the second one.
   if (isStale) await givingBack;
   return bans === null || isStale ? charged : denyByLimits(bans, options);
 }
@@ -176,7 +176,7 @@ async function readToken(
 
 const isKnown = (spend: Spend | Promise<Spend>): spend is Spend => !(spend instanceof Promise);
 
-/** Empty for a resolution that charges nothing. A promise while the partition key is computed. */
+/** Empty for a resolution that charges nothing. A promise if the partition key must be computed. */
 function spendFor(
   resolution: KeyResolution,
   { runtime, attributes, tenant, ...options }: EnforcementOptions,

@@ -11,7 +11,7 @@ const secretField = "X-Headgate-Secret";
 /** The value of `Allow`. Methods that are not listed are forwarded too, except TRACE and CONNECT. */
 export const allowedMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** The answer to a request that cannot be forwarded, before any policy is charged; null for other requests. */
+/** The response to a request that cannot be forwarded; null for other requests. No policy charges such a request. */
 export function unforwardableAnswer(
   { origin }: Config,
   pseudonym: () => Promise<string>,
@@ -37,7 +37,7 @@ export function unforwardableAnswer(
   };
 }
 
-/** The answer of this gateway itself to an OPTIONS request. */
+/** The gateway's own response to an OPTIONS request that is not forwarded. */
 export const optionsAnswer = (): Response =>
   new Response(null, { status: 204, headers: { Allow: allowedMethods.join(", ") } });
 
@@ -100,8 +100,8 @@ export function forwardTo(
 }
 
 /**
- * The response, or null when it does not begin in time. No signal aborts the request, because a signal is expensive:
- * workerd closes the connection when the request of the client has been answered.
+ * The response, or null when it does not begin in time. Uses no abort signal, because a signal is expensive. workerd
+ * closes the connection to the origin after the response to the client.
  */
 async function withinTimeout(
   fetching: Promise<Response>,

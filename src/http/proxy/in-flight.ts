@@ -23,7 +23,7 @@ const chargedCost: CostOf = ({ cost }) => cost;
 
 const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
-/** Waits for the request's turn and forwards it; 499 when the client has gone away before. */
+/** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
 export function forwardAdmitted(
   request: Request,
   { spends, admission }: Pick<ChargedRequest, "spends" | "admission">,

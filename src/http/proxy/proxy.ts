@@ -10,8 +10,8 @@ import { reservationTtlMs } from "./in-flight.ts";
 import { proxyStatusAndCors } from "./response-marks.ts";
 
 /**
- * Answers any request that is not for the limiter itself, and never rejects.
- * @param target of the request, if it is known
+ * Answers any request to the origin. The promise never rejects.
+ * @param target the target of the request, if the caller has parsed it
  */
 export type Proxy = (
   request: Request,

@@ -114,7 +114,7 @@ function integer(value: number): number {
 
 interface LimitTexts {
   readonly name: string;
-  /** The item of `RateLimit-Policy`, for the limit's own window. */
+  /** The item of `RateLimit-Policy` with the configured window. */
   readonly policy: string;
 }
 
@@ -128,7 +128,7 @@ function textsOf(limit: Limit): LimitTexts {
   return texts;
 }
 
-/** Derives what fields need of a policy's limits, so that no request has to. */
+/** Serializes the constant parts of the fields before the first request. */
 export function prepareLimitFields(limits: readonly Limit[]): void {
   for (const limit of limits) textsOf(limit);
 }

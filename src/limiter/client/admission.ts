@@ -95,7 +95,7 @@ export class Admission {
 
   /**
    * Adds a spend. After `giveBack` or `settle`, a late spend is ended in the same way.
-   * @returns no promise while nothing is ended
+   * @returns null if the spend stays open
    */
   add(spend: OpenSpend): Promise<unknown> | null {
     if (this.#end !== null) return this.#end(spend);

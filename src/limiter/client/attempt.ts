@@ -83,7 +83,7 @@ export function decideByNewestRules<Result>(
   if (control === null) return decide(null);
   const attempt = new Attempt((rules) => control.adopt(rules, waitUntil));
   const deciding = decide(attempt);
-  // Only an object reports newer rules, so a result without a promise is never stale.
+  // Only objects report newer rules, so a decision without a call is never stale.
   return deciding instanceof Promise
     ? deciding.then((result) => (attempt.isStale() ? decide(attempt.repeat()) : result))
     : deciding;

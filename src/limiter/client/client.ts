@@ -52,7 +52,7 @@ export interface ReserveResult {
   readonly fullForMs: number;
 }
 
-/** A request of `admit`, with its spends in groups. */
+/** The arguments of `admit`, with the spends in groups. */
 interface AdmitRequest {
   readonly enforced: readonly (readonly Spend[])[];
   readonly dryRuns: readonly (readonly Spend[])[];
@@ -111,7 +111,7 @@ export class LimiterClient {
     return this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
   }
 
-  /** Decides the enforced groups from this index on. */
+  /** Decides the enforced groups from `index` on. */
   #admitFrom(index: number, request: AdmitRequest): Admission | Promise<Admission> {
     const { enforced, admission, waitUntil, attempt } = request;
     const group = enforced[index];
@@ -126,7 +126,7 @@ export class LimiterClient {
       : this.#admitAfter(index, outcomes, request);
   }
 
-  /** Continues after the decision on the group at this index. */
+  /** Continues after the decision on the group at `index`. */
   #admitAfter(
     index: number,
     outcomes: readonly Outcome[],
@@ -184,7 +184,7 @@ export class LimiterClient {
     return admission;
   }
 
-  /** Gives spends back before a second attempt, which they might deny. Waits no longer than the attempt has time. */
+  /** Gives spends back before a second attempt, which they might deny. Waits at most until the attempt's deadline. */
   async #refuseStale(
     outcomes: readonly Outcome[],
     attempt: Attempt,

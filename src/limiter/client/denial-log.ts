@@ -35,7 +35,7 @@ export class DenialLog {
     this.#clock = clock;
   }
 
-  /** @param denialOf is called only when the denial gets a line of its own */
+  /** @param denialOf called only if the denial gets its own line */
   note(denialOf: () => LoggedDenial, waitUntil: WaitUntil): void {
     const nowMs = this.#clock.now();
     if (this.#waitMs(nowMs) === 0) {

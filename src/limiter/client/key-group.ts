@@ -230,7 +230,7 @@ function chargeTextOf(policy: Policy): string {
   return text;
 }
 
-/** Derives what calls need of a policy, so that no request has to. */
+/** Serializes and compiles the policy's charge before the first request. */
 export function prepareCharges(policy: Policy): void {
   chargeTextOf(policy);
   internedLimits(policy.limits);

@@ -42,8 +42,8 @@ const maximumBytes = 4_000_000;
 const leaseBytes = 1_000;
 const limitBytes = 400;
 /**
- * The most slices that an isolate requests within a second for keys that have none. Until a slice is returned, its
- * request stays in memory, with about 10 KB.
+ * The most slices per second that an isolate requests for keys without one. A request for a slice takes about 10 KB of
+ * memory until the slice is returned.
  */
 const maximumRequested = 512;
 
@@ -169,7 +169,7 @@ export class Leases {
     return this.#call(lease, request);
   }
 
-  /** Whether a slice may be requested for one more key. */
+  /** Whether the isolate may request a slice for one more key. */
   #hasRoom(): boolean {
     const nowMs = this.#clock.now();
     const sinceMs = nowMs - this.#requestedSinceMs;

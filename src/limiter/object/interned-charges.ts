@@ -1,6 +1,5 @@
 /**
- * Charges that isolates send as texts. An object parses each text once, so that a decision of a busy policy begins with a
- * charge in memory.
+ * Charges that isolates send as texts. Objects parse a text once, because each check of a policy has the same text.
  */
 import { BoundedMap } from "../bounded-map.ts";
 import { internedLimits } from "../interned-limits.ts";
@@ -9,13 +8,13 @@ import type { Charge } from "../protocol.ts";
 /** Bound the memory of an isolate: callers may send any number of ad hoc limits. */
 const mostTexts = 256;
 const mostBytes = 4_000_000;
-/** Approximate memory of an entry, and of each character of its text with what is parsed from it, in bytes. */
+/** Approximate memory of an entry, and of each character of its text including the parsed values, in bytes. */
 const entryBytes = 400;
 const characterBytes = 6;
 
 interface InternedCharge {
   readonly text: string;
-  /** With the cost of the latest check. Most checks of a policy have the same cost. */
+  /** Has the cost of the latest check, because most checks of a policy have the same cost. */
   charge: Charge;
 }
 
@@ -26,7 +25,7 @@ const internedByText = new BoundedMap<InternedCharge>(mostTexts, {
 
 /**
  * The charge of a text with this cost.
- * @throws TypeError for a text that is not the JSON of a charge
+ * @throws SyntaxError or TypeError for a text that is not the JSON of a charge
  */
 export function internedCharge(text: string, cost: number): Charge {
   const known = internedByText.get(text);
@@ -41,7 +40,9 @@ function parsedCharge(text: string): Omit<Charge, "cost"> {
   const charge: Partial<Charge> | null = JSON.parse(text);
   const { policy, limits } = charge ?? {};
   if (typeof policy !== "string" || !Array.isArray(limits)) {
-    throw new TypeError("expected a charge with a policy and limits as JSON");
+    throw new TypeError(
+      `expected the JSON of a charge with a policy and limits, got ${text.slice(0, 80)}`,
+    );
   }
   return { ...charge, policy, limits: internedLimits(limits) };
 }

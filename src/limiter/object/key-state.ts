@@ -17,7 +17,7 @@ import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";
 
 /** Estimate of the memory of a key without its meters. */
 const bytesOfKey = 400;
-/** Estimate of the memory of its reservations, batches or slices, without their entries. */
+/** Approximate memory of a key's reservations, batches or slices without their entries, in bytes. */
 const bytesOfPart = 300;
 
 const nothingLent: LentUnits = { byLimits: new Map(), endsAtMs: 0 };
@@ -40,7 +40,7 @@ export class KeyState {
   /** When the key's row was first written. */
   bornAtMs: number;
   readonly meters = new KeyMeters();
-  /** Null where there are none, as for most keys: empty maps would be a third of a key's memory. */
+  /** Null without reservations, as for most keys: empty maps would be a third of a key's memory. Also for the next two. */
   #reservations: Reservations | null = null;
   #batches: SyncDedup | null = null;
   #slices: Slices | null = null;
@@ -391,7 +391,7 @@ export class KeyState {
   }
 }
 
-/** Most keys have no such rows: they share one empty map. */
+/** Most keys have no such rows, and share one empty map. */
 const storedRows = (texts: ReadonlyMap<string, number>, nextNumber: number): StoredRows => ({
   texts: texts.size === 0 ? noTexts : texts,
   nextNumber,

@@ -127,8 +127,8 @@ export class Limiter {
   }
 
   /**
-   * Independent checks in their flat form, decided in their order.
-   * @returns their replies in the same form
+   * Decides independent checks in their order. Checks and replies have the flat form of flat-calls.ts.
+   * @returns one reply for each check
    */
   decide(texts: readonly string[], checks: FlatList): FlatList {
     return answerChecks({ texts, checks }, internedCharge, (call, isLook) =>
