@@ -392,7 +392,7 @@ it("H14: a response has no trailers, which could contain RateLimit fields", asyn
   expect(lines("RateLimit").join()).toMatch(/^"g";r=\d+;t=\d+$/);
 });
 
-it("the previous version answers and forwards all requests of this suite alike", async () => {
+it("the previous version gives the same responses and forwards the same requests for this suite", async () => {
   const { answers, differences } = await compareBytes(sentBytes, proxied.vars);
   expect(differences.slice(0, 3).join("\n\n")).toBe("");
   expect(answers.filter(({ forwarded }) => forwarded.length > 0).length).toBeGreaterThan(40);

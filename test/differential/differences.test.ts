@@ -1,8 +1,8 @@
-/** The comparison itself: it finds a difference in each part of an answer, and none between two replays of one version. */
+/** Tests of the comparison: it finds a difference in each part of an answer, and none between two replays of one version. */
 import { beforeAll, expect, it } from "vitest";
 import type { RecordedRequest, Target } from "./replay.ts";
 import { provideWorkerdGlobals } from "./node-platform.ts";
-import { compare, front, previousVersion } from "./targets.ts";
+import { compare, currentVersion, previousVersion } from "./targets.ts";
 
 beforeAll(provideWorkerdGlobals);
 
@@ -33,7 +33,7 @@ const changing = (change: (response: Response) => Response | Promise<Response>):
   },
 });
 
-it("two replays of one version do not differ", async () => {
+it("the comparison finds no difference between two replays of one version", async () => {
   expect(await differences(requests, origin, [previousVersion])).toEqual([]);
 });
 
@@ -45,7 +45,7 @@ it.for<[string, (response: Response) => Response | Promise<Response>]>([
   expect(await differences(requests, origin, [changing(change)])).toHaveLength(requests.length);
 });
 
-it("a changed log and a changed request to the origin are found", async () => {
+it("the comparison finds a changed log line and a changed request to the origin", async () => {
   const logging = changing((response) => {
     console.log("one more line");
     return response;
@@ -60,11 +60,11 @@ it("a changed log and a changed request to the origin are found", async () => {
   }
 });
 
-it("a request that is charged twice is found by the responses that follow it", async () => {
+it("the comparison finds a double charge by the responses to later requests", async () => {
   const twice: Target = {
-    ...front,
+    ...currentVersion,
     handlerOf: (env) => {
-      const fetch = front.handlerOf(env);
+      const fetch = currentVersion.handlerOf(env);
       return async (...call) => {
         await fetch(...call);
         return fetch(...call);
@@ -74,7 +74,7 @@ it("a request that is charged twice is found by the responses that follow it", a
   expect(await differences(requests, origin, [twice])).not.toEqual([]);
 });
 
-it("settling a recorded reservation settles the reservation of each replay", async () => {
+it("a recorded request that settles a reservation settles the reservation of each replay", async () => {
   const headers = {
     Authorization: "Bearer a-token-of-these-tests",
     "Content-Type": "application/json",
@@ -92,6 +92,6 @@ it("settling a recorded reservation settles the reservation of each replay", asy
     return response;
   });
   const all = [reserved, call("/settle", { id: "recorded-id", cost: 0 })];
-  expect(await differences(all, origin, [noting, front])).toEqual([]);
+  expect(await differences(all, origin, [noting, currentVersion])).toEqual([]);
   expect(settled).toEqual([undefined, true]);
 });

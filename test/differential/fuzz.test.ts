@@ -93,7 +93,7 @@ it.each(seeds)(
   },
 );
 
-it("the requests of the fuzz test are answered alike without objects", async () => {
+it("both versions answer the requests of the fuzz test alike when there are no objects", async () => {
   const open = { POLICIES: deployment.POLICIES.replaceAll('"closed"', '"open"') };
   const local = { POLICIES: deployment.POLICIES.replaceAll('"closed"', '"local"') };
   for (const other of [{}, open, local]) {

@@ -1,7 +1,7 @@
 /** Globals that workerd has and plain Node lacks. */
 import { timingSafeEqual } from "node:crypto";
 
-/** Provides them for the rest of this process. */
+/** Defines these globals for the rest of the process. */
 export function provideWorkerdGlobals(): void {
   Object.assign(crypto.subtle, { timingSafeEqual });
   Object.assign(globalThis, { scheduler: {}, IdentityTransformStream: TransformStream });

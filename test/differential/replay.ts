@@ -1,4 +1,4 @@
-/** Sends recorded requests, one after the other, to a Worker whose objects are in memory, and notes all that it answers. */
+/** Sends recorded requests, one after the other, to a Worker whose objects are in memory, and records its responses, log and requests to the origin. */
 import type { BeatReply } from "../../src/control/protocol.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 import type { Timer } from "../../src/limiter/clock.ts";
@@ -7,7 +7,7 @@ import { VirtualTime, withSurroundings } from "./virtual-time.ts";
 
 type Fetch = (request: Request, env: object, context: object) => Response | Promise<Response>;
 
-/** One way into the Worker of one version. */
+/** An entry point of the Worker in one version. */
 export interface Target {
   readonly name: string;
   /** The fetch handler of a Worker with these variables and bindings. */
@@ -29,7 +29,7 @@ export interface RecordedRequest {
   response?: { readonly body: string; readonly etag: string | null };
 }
 
-/** Everything that is compared. */
+/** The effects of a request, which the comparison compares. */
 export interface Answer {
   readonly status: number;
   readonly fields: readonly (readonly [string, string])[];
@@ -44,7 +44,7 @@ export interface Answer {
 
 export type Origin = (request: Request) => Promise<Response>;
 
-/** A control plane whose beats bring no rules. It answers no other call. */
+/** A control plane that replies to beats without rules, and rejects other calls. */
 const emptyBeat: BeatReply = {
   epoch: 1,
   changed: [],
@@ -55,7 +55,7 @@ const emptyBeat: BeatReply = {
   wantsPolicies: false,
 };
 const silent = async (): Promise<never> => {
-  throw new Error("the control plane only takes beats");
+  throw new Error("the control plane of the replay accepts only beats");
 };
 const stub = new Proxy(
   { beat: async () => emptyBeat },
@@ -113,7 +113,7 @@ const withoutObjects = ({ RATE_LIMITER }: { readonly RATE_LIMITER?: object }): o
     ? { RATE_LIMITER: noObjects }
     : {};
 
-/** Its errors have the same text in every build. */
+/** Replaces missing objects, so that the error has the same text in every build. */
 const noObjects = {
   getByName: (): never => {
     throw new Error("there are no objects");
@@ -161,7 +161,7 @@ async function textOf(request: Request): Promise<string> {
 const idsIn = (body: string): string[] =>
   [...body.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
 
-/** Notes which names in the replayed response stand for the random names of the recorded one. */
+/** Maps the random names of the recorded response to those of the replayed response. */
 function rename(
   names: Map<string, string>,
   recorded: RecordedRequest["response"],
@@ -207,7 +207,7 @@ class MemoryObjects {
         (method: string) =>
         async (...given: unknown[]) => {
           const act: unknown = Reflect.get(limiter, method);
-          // The error of the platform for a method of a later version.
+          // The platform's error for a method that the object's version lacks.
           if (typeof act !== "function") {
             throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
           }

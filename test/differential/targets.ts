@@ -1,4 +1,4 @@
-/** The deployments that must answer alike: the current version through each of its ways, and the previous version. */
+/** The deployments whose responses must be equal: the current version by `fetch` and by Hono alone, and the previous version. */
 import { createApp } from "../../src/app.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
@@ -9,8 +9,8 @@ import { type Answer, type Origin, type RecordedRequest, replay, type Target } f
 const newObject: Target["newObject"] = (platform) =>
   new Limiter({ ...platform, isolate: new IsolateBudget(isolateBudgetBytes) });
 
-/** Through `fetch`, as the platform calls the Worker. */
-export const front: Target = {
+/** Called by `fetch`, as the platform calls the Worker. */
+export const currentVersion: Target = {
   name: "the current version",
   handlerOf: (env) => {
     const app = createApp(env as Env);
@@ -19,7 +19,7 @@ export const front: Target = {
   newObject,
 };
 
-/** Through Hono alone, which `fetch` passes for most requests. */
+/** Called by Hono's routes, which the fast path of `fetch` skips for most requests. */
 const honoAlone: Target = {
   name: "the current version with Hono alone",
   handlerOf: (env) => {
@@ -45,21 +45,21 @@ export const previousVersion: Target = {
 export interface Comparison {
   /** The answers of the previous version. */
   readonly answers: readonly Answer[];
-  /** A description of each answer of the current version that is another one. */
+  /** A description of each answer that differs from the previous version's. */
   readonly differences: readonly string[];
 }
 
-/** Rolling deployments: isolates of one version call objects of the other. */
+/** Rolling deployments: isolates of one version call objects of the other version. */
 const mixed: readonly Target[] = [
   {
-    ...front,
+    ...currentVersion,
     name: "the current version with objects of the previous one",
     newObject: previousVersion.newObject,
   },
   {
     ...previousVersion,
     name: "the previous version with current objects",
-    newObject: front.newObject,
+    newObject: currentVersion.newObject,
   },
 ];
 
@@ -69,7 +69,9 @@ const mixed: readonly Target[] = [
 export async function compare(
   requests: readonly RecordedRequest[],
   origin: Origin,
-  compared: readonly Target[] = isFull ? [front, honoAlone, ...mixed] : [front, honoAlone],
+  compared: readonly Target[] = isFull
+    ? [currentVersion, honoAlone, ...mixed]
+    : [currentVersion, honoAlone],
 ): Promise<Comparison> {
   const expected = await replay(previousVersion, requests, origin);
   const found: string[] = [];

@@ -13,9 +13,9 @@ interface PendingTimer {
 const realSetTimeout = globalThis.setTimeout;
 const realClearTimeout = globalThis.clearTimeout;
 
-/** A promise that is pending after so many turns of the event loop, and not held, waits for a timer. */
+/** A promise that is still pending after this many turns of the event loop waits for a timer, unless it is held. */
 const idleTurns = 10;
-/** Fails a replay whose promise waits for anything else. */
+/** A promise that is still pending after this many turns makes the replay fail: it waits for something that is no timer. */
 const mostTurns = 20_000;
 
 /**
@@ -51,7 +51,7 @@ export class VirtualTime {
       timer = this.#next()
     ) {
       this.#fire(timer);
-      // Everything that a timer starts settles before the next timer fires.
+      // Work that a timer starts settles before the next timer fires.
       // oxlint-disable-next-line no-await-in-loop
       await turnOr(new Promise<never>(() => undefined));
     }
@@ -100,7 +100,7 @@ export class VirtualTime {
   }
 }
 
-/** A replay uses these in place of the platform. */
+/** The functions that a replay uses instead of those of the platform. */
 export interface Surroundings {
   readonly time: VirtualTime;
   readonly fetch: typeof fetch;
@@ -145,7 +145,7 @@ export async function withSurroundings<Value>(
       },
       clearTimeout: (timer: number) => cancels.get(timer)?.(),
     }),
-    // A queue's delay changes no answer, and neither does the origin's.
+    // Delays of queues and of the origin change no answer.
     put(scheduler, { wait: async () => undefined }),
     put(crypto, {
       getRandomValues: fill,

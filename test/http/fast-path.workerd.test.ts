@@ -1,4 +1,4 @@
-/** Plain requests take a shorter way than Hono's routes, with the same answers. */
+/** The fast path of `app.ts` returns the same responses as Hono's routes. */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
@@ -20,7 +20,7 @@ interface Init extends Omit<RequestInit, "headers"> {
   readonly headers?: Record<string, string>;
 }
 
-/** The status, fields and body of an answer. Each app has its own name in `Via` and `Proxy-Status`. */
+/** The status, fields and body of a response. Removes the names in `Via` and `Proxy-Status`, which differ by app. */
 async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<object> {
   const ctx = createExecutionContext();
   const headers = { "CF-Connecting-IP": "203.0.113.7", ...init.headers };
@@ -108,7 +108,7 @@ const requests: readonly (readonly [string, Init?])[] = [
 
 afterEach(() => void vi.useRealTimers());
 
-it("requests in plain form get the same answers as through Hono's routes", async () => {
+it("requests on the fast path get the same responses as through Hono's routes", async () => {
   // Waits are rounded to seconds, so they may differ by one when time passes.
   vi.useFakeTimers({ toFake: ["Date"] });
   const silent = (["log", "warn", "error"] as const).map((level) =>
@@ -123,12 +123,12 @@ it("requests in plain form get the same answers as through Hono's routes", async
       { name: "tight", match: { path: "/tight" }, limits: "1/minute", strategy: "fixed-window" },
     ],
   };
-  const [straight, routed] = [appOf(variables), appOf(variables)];
+  const [fast, routed] = [appOf(variables), appOf(variables)];
   for (const [target, init = {}] of requests) {
     const url = target.startsWith("https:") ? target : `https://headgate.example${target}`;
     // One after the other, since each spends from the same limits.
     // oxlint-disable-next-line no-await-in-loop
-    const answer = await answerOf(straight.fetch, url, init);
+    const answer = await answerOf(fast.fetch, url, init);
     // oxlint-disable-next-line no-await-in-loop
     const expected = await answerOf((...call) => routed.routes.fetch(...call), url, init);
     expect(answer, `${init.method ?? "GET"} ${target}`).toEqual(expected);
@@ -136,7 +136,7 @@ it("requests in plain form get the same answers as through Hono's routes", async
   for (const spy of silent) spy.mockRestore();
 });
 
-it("an error in the proxy is answered with an internal error on both ways", async () => {
+it("the fast path and Hono's routes respond to an error in the proxy with the same status 500", async () => {
   const reported = vi.spyOn(console, "error").mockReturnValue(undefined);
   const broken = vi.spyOn(LimiterClient.prototype, "admit").mockImplementation(() => {
     throw new Error("broken");

@@ -1,4 +1,4 @@
-/** A request reads only what its policies name, and derives nothing that is the same for all requests of a policy. */
+/** A request reads only the parts that its policies name, and recomputes no value that depends only on a policy. */
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Policy } from "../../src/config/index.ts";
 import { TestApp } from "./app.ts";
@@ -18,12 +18,12 @@ const proxied = (path = "/a/b?q=1", headers: Record<string, string> = {}): Reque
   });
 
 interface Reads {
-  /** A name in lower case for each read, sorted. */
+  /** The name of each header that was read, in lower case, sorted. */
   readonly headers: readonly string[];
   readonly isUrlParsed: boolean;
 }
 
-/** Answers a request, and returns what was read of it. */
+/** Answers a request, and returns the parts of it that were read. */
 async function readsOf(app: TestApp, request: Request): Promise<Reads> {
   const names: string[] = [];
   // Both are called with the headers that they are read from.
@@ -74,7 +74,7 @@ const appWith = (policy: object): TestApp =>
 describe("a proxied request", () => {
   const everything = { key: "global" };
 
-  it("a policy for all requests with the key global reads no header of a client", async () => {
+  it("a policy that matches all requests and has the key global reads no header of the client", async () => {
     const { headers, isUrlParsed } = await readsOf(appWith(everything), proxied());
     expect(isUrlParsed).toBe(false);
     const client = ["cookie", "authorization", "x-forwarded-for", "x-key"];
@@ -98,13 +98,16 @@ describe("a proxied request", () => {
     [{ key: "global", allow: ["192.0.2.0/24"] }, ["cf-connecting-ip"]],
     [{ key: "global", overrides: [{ when: "country=DE", limits: "9/s" }] }, ["cf-connecting-ip"]],
     [{ key: "global", cost: { from: "header:X-Cost", max: 9 } }, ["x-cost"]],
-  ])("the policy %j adds the reads %j, and no URL is parsed", async ([policy, expected]) => {
-    // The forwarded request has fields that are made of the address, whether or not a policy reads it.
-    const unnamed = await readsOf(appWith(everything), proxied());
-    const { headers, isUrlParsed } = await readsOf(appWith(policy), proxied());
-    expect(headers).toEqual([...unnamed.headers, ...expected].toSorted());
-    expect(isUrlParsed).toBe(false);
-  });
+  ])(
+    "a request under the policy %j reads only the headers %j for it, and parses no URL",
+    async ([policy, expected]) => {
+      // Forwarding reads some headers whether or not a policy does.
+      const unnamed = await readsOf(appWith(everything), proxied());
+      const { headers, isUrlParsed } = await readsOf(appWith(policy), proxied());
+      expect(headers).toEqual([...unnamed.headers, ...expected].toSorted());
+      expect(isUrlParsed).toBe(false);
+    },
+  );
 
   it("a policy whose key is a query parameter parses the URL", async () => {
     expect((await readsOf(appWith({ key: "query:q" }), proxied())).isUrlParsed).toBe(true);
@@ -156,7 +159,7 @@ const policies = [
   { name: "dry", limits: "1/minute", dryRun: true, ban: { after: 2, within: "1m", for: "1m" } },
 ];
 
-/** Everything whose derived values are the same for all requests of a policy. */
+/** The objects of a policy with which computed values are cached. */
 const constantsOf = (policy: Policy): readonly unknown[] => [
   policy,
   policy.key,
@@ -184,7 +187,7 @@ async function sendHundred(app: TestApp): Promise<void> {
 }
 
 describe("values derived from a policy", () => {
-  it("a hundred requests derive none, because the start has derived all of them", async () => {
+  it("a hundred requests compute no value that depends only on a policy, because all are computed at the start", async () => {
     const apps: TestApp[] = [];
     const before = await memoised(
       () => void apps.push(new TestApp(policies, { CONTROL_PLANE: undefined })),
@@ -200,7 +203,7 @@ describe("values derived from a policy", () => {
     expect(during.filter((key) => isPolicy(key) || constants.has(key))).toEqual([]);
   });
 
-  it("after new runtime rules, one request derives those of the changed policy, and a hundred further requests none", async () => {
+  it("after new runtime rules, one request computes the values of the changed policy, and a hundred further requests compute none", async () => {
     const app = new TestApp(policies);
     // The second request follows the first beat, which gives the epoch of the rules.
     for (const path of ["/a/b", "/a/b"]) await app.fetch(proxied(path));

@@ -14,7 +14,7 @@ const anyToken = fc.oneof(
 );
 
 it(
-  "a token finds its holder and no other, whatever tokens were compared before",
+  "a token matches its own holder and no other, whatever tokens were compared before",
   forAll([fc.uniqueArray(anyToken), fc.array(anyToken, { minLength: 1 })], (tokens, given) => {
     const holders = tokens.map((token) => ({ token }));
     const holderOf = tokenMatcher(holders);

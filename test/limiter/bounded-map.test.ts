@@ -13,7 +13,7 @@ it("a map with a budget of bytes drops the oldest entries, and keeps the latest 
   expect([map.sizeBytes, map.size]).toEqual([500, 1]);
 });
 
-it("a refreshed value is dropped after all values that were set before, and is not measured again", () => {
+it("a bounded map drops a refreshed value after all values set before the refresh, and does not measure it again", () => {
   const measured: number[] = [];
   const bytesOf = (size: number): number => measured.push(size) && size;
   const map = new BoundedMap<number>(2, { mostBytes: 100, bytesOf });

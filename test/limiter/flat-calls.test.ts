@@ -1,4 +1,4 @@
-/** The flat form of checks and replies: encoding and decoding returns what was encoded. */
+/** The flat form of checks and replies: decoding returns the encoded values. */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import {
@@ -118,7 +118,7 @@ describe("flat calls", () => {
   });
 
   it(
-    "an isolate reads each reply as the object decided it, for all strategies, bans, dry runs, several charges and stale rules",
+    "an isolate decodes each reply as the object encoded it, for all strategies, bans, dry runs, several charges and stale rules",
     forAll(
       [fc.array(arbitraryCheck, { minLength: 1, maxLength: 12 })],
       (drawn) => {
@@ -141,7 +141,7 @@ describe("flat calls", () => {
     ),
   );
 
-  it("key rules and a denial that is firm for less than a second reach the isolate", () => {
+  it("a reply carries key rules, and the duration of a denial that is firm for less than a second", () => {
     const check = flat([charge("5/minute")]);
     const reply = (fields: Partial<CheckReply>): CheckReply => {
       const decision = new TestObject().limiter.check({ key: "k", charges: [charge("5/minute")] });
@@ -156,7 +156,7 @@ describe("flat calls", () => {
     }
   });
 
-  it("a check that throws fails alone, and its neighbours are decided", () => {
+  it("a check that throws does not fail the other checks of its call", () => {
     const object = new TestObject();
     const broken = { ...flat([charge("5/minute")]), charges: [{ text: "{", cost: 1, limits: [] }] };
     const alien = { ...broken, charges: [{ text: '{"policy":"p"}', cost: 1, limits: [] }] };

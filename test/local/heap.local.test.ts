@@ -47,7 +47,7 @@ it("the heap of an isolate with 32 busy shards stays bounded while it receives n
   }
 });
 
-it("the sizes of the largest heap are read from lines of V8 that arrive in pieces", () => {
+it("the heap sizes of the largest isolate are read from V8 output that arrives in pieces", () => {
   const collections = new Collections();
   const large =
     "[9:0x514affd16000]     7139 ms: Mark-Compact (reduce) 21.5 (44.5) -> 13.0 (44.5) MB, pooled: 0.0 MB\n";

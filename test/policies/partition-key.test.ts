@@ -116,7 +116,7 @@ describe("the text of a partition key", () => {
 });
 
 describe("the cache of partition keys", () => {
-  it("a cached partition key is returned without a promise, and any other with one", async () => {
+  it("partitionKey returns a cached key without a promise, and a promise of any other key", async () => {
     const partitions = new PartitionKeys(secret);
     const keysOf = (): (string | Promise<string>)[] => [
       partitions.partitionKey(partsOf("ip"), ["a"]),

@@ -1,4 +1,4 @@
-/** The plan of a policy: its conditions and key parts together, compared with each of them alone. */
+/** Plans of policies: conditions and key parts together give the same results as each of them alone. */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { enforcedPolicy, planOf } from "../../src/policies/plan.ts";
@@ -33,7 +33,7 @@ const someMatch = fc.record(
 );
 
 it(
-  "a policy matches exactly the requests that a policy with each one of its conditions matches",
+  "a policy with several conditions matches exactly the requests that match all conditions one by one",
   forAll(
     [someMatch, fc.constantFrom("lenient", "exact"), someRequest],
     (match, pathMatching, request) => {
@@ -47,7 +47,7 @@ it(
 );
 
 it(
-  "the target of a request matches as if the policy had no condition on headers",
+  "matchesTarget ignores the conditions of a policy on headers",
   forAll([someMatch, someRequest], (match, request) => {
     const { header: _, ...target } = match;
     expect(planOf(policyOf({ match })).matchesTarget(request)).toBe(
@@ -70,7 +70,7 @@ const allParts = [
 ];
 
 it(
-  "the values of a key are those of its parts alone, in their order",
+  "a key of several parts has the value of each part alone, in the order of the parts",
   forAll(
     [
       fc.uniqueArray(fc.constantFrom(...allParts), { minLength: 1, maxLength: 8 }),
@@ -88,14 +88,14 @@ it(
   ),
 );
 
-it("a policy has one plan, and a dry run one enforced policy, which differs in nothing else", () => {
+it("planOf and enforcedPolicy return the same object each time, and an enforced dry run differs only in dryRun and ban", () => {
   const policy = policyOf({ dryRun: true, ban: "10m" });
   expect(planOf(policy)).toBe(planOf(policy));
   expect(enforcedPolicy(policy)).toBe(enforcedPolicy(policy));
   expect(enforcedPolicy(policy)).toEqual({ ...policy, isDryRun: false, ban: null });
 });
 
-it("an override has one policy, which differs from its policy only in its limits", () => {
+it("a plan has one policy for each override, which differs from the original only in its limits", () => {
   const overrides = [
     { key: "203.0.113.7", limits: "9/s" },
     { when: "country=DE", limits: "8/s" },

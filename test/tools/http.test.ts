@@ -21,7 +21,7 @@ import { cellsOf } from "./table.ts";
 const last = recordedRun();
 
 describe("the statistics of the HTTP benchmark", () => {
-  it("the median and the quartiles are interpolated between two values", () => {
+  it("medians and quartiles are interpolated between two values", () => {
     expect(spreadOf([5, 1, 3, 2, 4])).toEqual({ median: 3, lower: 2, upper: 4 });
     expect(spreadOf([10, 1, 2, 3])).toEqual({ median: 2.5, lower: 1.75, upper: 4.75 });
     expect(spreadOf([7])).toEqual({ median: 7, lower: 7, upper: 7 });
@@ -117,7 +117,7 @@ describe("the processor time of a contestant", () => {
     expect(ticksOf(stat)).toBe(300);
   });
 
-  it("time per request is the time of all turns divided by their requests", () => {
+  it("CPU time per request is the CPU time of all turns divided by their requests", () => {
     expect(
       cpuUsPerRequest([
         { cpuMs: 200, requests: 400 },
@@ -127,13 +127,13 @@ describe("the processor time of a contestant", () => {
     expect(cpuUsPerRequest([{ cpuMs: null, requests: 400 }])).toBeNull();
   });
 
-  it("the time of a process that does not exist is not reported", () => {
+  it("the CPU time of a process that does not exist is null", () => {
     expect(cpuMsOf([999_999_999])).toBeNull();
   });
 });
 
 describe("the calls of objects per thousand requests", () => {
-  it("only the calls and requests of the turns are counted", () => {
+  it("calls per thousand requests count only the calls and requests of the turns", () => {
     const turn = difference({ requests: 150, calls: 60 }, { requests: 50, calls: 50 });
     const other = difference({ requests: 450, calls: 100 }, { requests: 150, calls: 60 });
     expect(callsPerThousand([{ counts: turn }, { counts: other }])).toBe(125);
@@ -296,7 +296,7 @@ describe("the recorded run of the HTTP benchmark", () => {
     expect(outdated(httpDocs(last))).toEqual([]);
   });
 
-  it("the text of the README has three lines", () => {
+  it("the generated README text about the HTTP benchmark has three lines", () => {
     const [part = ""] = httpDocs(last).pages["README.md"] ?? [];
     expect(part.split("\n")).toHaveLength(3);
   });

@@ -18,7 +18,7 @@ const cachedAnswers = new WeakMap<object, CachedAnswer>();
  * @param denyStatus the status that the caller asks for, if any
  * @param answerNow builds the response from the decision
  */
-export function cachedDenialAnswer(
+export function cachedDenialProblem(
   denied: CacheDeniedRequest,
   denyStatus: number | undefined,
   answerNow: () => ProblemAnswer,

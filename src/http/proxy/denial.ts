@@ -23,7 +23,7 @@ import {
   problemResponse,
   responseOf,
 } from "../wire/problems.ts";
-import { cachedDenialAnswer } from "./cached-denial.ts";
+import { cachedDenialProblem } from "./cached-denial.ts";
 import {
   type RateLimitFields,
   rateLimitFields,
@@ -114,7 +114,7 @@ export function denyByLimits(denied: ChargedRequest, context: DenialContext): Re
   return responseOf(
     cachedDenial === null
       ? answerNow()
-      : cachedDenialAnswer({ ...denied, cachedDenial }, denyStatus, answerNow),
+      : cachedDenialProblem({ ...denied, cachedDenial }, denyStatus, answerNow),
   );
 }
 

@@ -4,7 +4,7 @@ import type { Runtime } from "../../../src/http/runtime.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { policyOf } from "../../fakes/isolate.ts";
 
-it("all checks of a dry-run policy are decided by one policy object, so that what is derived from it is derived once", async () => {
+it("all checks of a dry-run policy use the same policy object, with which computed values are cached", async () => {
   const overrides = [{ key: "vip", limits: "9/minute" }];
   const policies = [policyOf({ key: "header:x", dryRun: true, ban: "1h", overrides })];
   const partitions = new PartitionKeys("s");

@@ -51,7 +51,7 @@ describe("a cached ban", () => {
     expect(state.looks).toEqual([0]);
   });
 
-  it("without spends there is no ban, and no promise of one", () => {
+  it("bans.find returns null without a promise when there are no spends", () => {
     const { bans } = banning(60_000);
     expect([bans.cached([]), bans.find([])]).toEqual([null, null]);
   });

@@ -15,7 +15,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Spends on new keys, whose object never answers. Returns the lines logged so far. */
+/** Spends on new keys whose object never replies. Returns the log lines so far. */
 function spender(
   limits: string | readonly string[],
 ): (keys: number) => Promise<readonly unknown[]> {

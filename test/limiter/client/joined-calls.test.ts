@@ -1,4 +1,4 @@
-/** Checks that reach an object at the same time and share calls. */
+/** Checks that are sent to an object at the same time share calls. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../../src/config/index.ts";
@@ -9,7 +9,7 @@ import { requireRules, RulesKeeper, under } from "../../fakes/newer-rules.ts";
 import { type Call, policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 import { forAll } from "../../for-all.ts";
 
-/** The logged failures. */
+/** The logged lines. */
 let lines: string[];
 beforeEach(() => {
   lines = [];
@@ -46,7 +46,7 @@ function distant(roundTripMs: number): TestIsolate {
   return isolate;
 }
 
-/** An isolate with one call under way, which is never answered until `answer` is called. */
+/** An isolate with one call under way. The object replies when `answer` is called. */
 function busy(spend: Spend): { isolate: TestIsolate; answer: () => void; first: unknown } {
   const isolate = new TestIsolate();
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -112,12 +112,12 @@ describe("checks that arrive while a call is under way", () => {
     expect(durabilities).toEqual(["confirmed", "relaxed"]);
   });
 
-  it("checks of other objects do not wait", async () => {
+  it("a check does not wait for calls to other objects", async () => {
     const { isolate } = busy(spend);
     expect(await isolate.outcomes({ ...spend, partitionKey: "l" })).toEqual([true]);
   });
 
-  it("a client that does not join checks sends each at once", async () => {
+  it("a limiter client with joinsChecks = false sends each check at once", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => new Promise(() => undefined);
     const client = new LimiterClient(isolate.namespace(), isolate.clock, null, {
@@ -137,7 +137,7 @@ describe("checks that arrive while a call is under way", () => {
   ];
 
   it(
-    "joined checks have the outcomes of separate ones, with bans, dry runs and several policies",
+    "joined checks have the same outcomes as separate checks, with bans, dry runs and several policies",
     forAll(
       [
         fc.array(
@@ -185,12 +185,12 @@ describe("a call that is not answered", () => {
     expect(isolate.calls).toHaveLength(1);
     await isolate.clock.pass(1);
     expect(await resultsOf([request])).toEqual([true]);
-    // The call that hangs keeps no place.
+    // The hanging call no longer counts as under way.
     expect(await isolate.outcomes(spend)).toEqual([true]);
     expect(isolate.calls).toHaveLength(3);
   });
 
-  it("with an object 150 ms away, no request waits longer than its round trip and a quarter, and calls are shared", async () => {
+  it("with an object 150 ms away, no request waits longer than 1.25 round trips, and checks share calls", async () => {
     const isolate = distant(150);
     const many = spendOf({ limits: "1000/minute" });
     await Promise.all([isolate.admit(many), isolate.clock.pass(150)]);
@@ -209,7 +209,7 @@ describe("a call that is not answered", () => {
     expect(lines).toEqual([]);
   });
 
-  it("a check whose deadline passes before a place is free is never sent, and the object stays in use", async () => {
+  it("a check whose deadline passes while it waits is never sent, and its object is not skipped", async () => {
     const isolate = distant(150);
     await Promise.all([isolate.admit(spend), isolate.clock.pass(150)]);
     const first = isolate.admit(spend);
@@ -235,13 +235,13 @@ describe("a call that is not answered", () => {
     ]);
   });
 
-  it("a request that sends the checks of others keeps its context until their call is answered", async () => {
+  it("a request that sends the checks of other requests stays alive until that call is answered", async () => {
     const many = spendOf({ limits: "1000/minute" });
     const { isolate } = busy(many);
     const others = Promise.withResolvers<void>();
     isolate.before = () => others.promise;
     const full = Array.from({ length: 100 }, () => isolate.admit(many));
-    // The call under way keeps no place after the clock steps back: the next request sends the full call.
+    // After the clock steps back, the call no longer counts as under way, so the next request sends the waiting checks.
     isolate.clock.nowMs -= 1;
     const work: Promise<unknown>[] = [];
     const sender = isolate.client.admit([many], (each) => void work.push(each));
@@ -281,7 +281,7 @@ describe("a call that is not answered", () => {
     expect(decisions[0]?.limits[0]?.remaining).toBe(5);
   });
 
-  it("a call that fails leaves each request to its own failure mode", async () => {
+  it("when a joined call fails, the onError of each request decides that request", async () => {
     const { isolate, answer } = busy(spend);
     isolate.before = async () => {
       await settled();
@@ -298,7 +298,7 @@ describe("a call that is not answered", () => {
     expect(isolate.calls).toHaveLength(2);
   });
 
-  it("a check that the object cannot decide fails alone", async () => {
+  it("a check that the object cannot decide does not fail the other checks of its call", async () => {
     const { isolate, answer } = busy(spend);
     const [limit] = spend.policy.limits;
     if (limit === undefined) throw new Error("a limit was configured");
@@ -314,7 +314,7 @@ describe("a call that is not answered", () => {
 });
 
 describe("joined checks of requests that are not final", () => {
-  it("only the checks with older rules are refused and decided again", async () => {
+  it("in a joined call, only the checks with older rules are refused and decided again", async () => {
     const keeper = new RulesKeeper();
     const { isolate, answer } = busy(spend);
     const ruled = policyOf({ name: "ruled", limits: "5/minute" });
@@ -360,7 +360,7 @@ describe("joined checks of requests that are not final", () => {
 describe("an object of the previous version", () => {
   const missing = 'The RPC receiver does not implement the method "decide".';
 
-  it("an object without flat calls gets the same checks in nested calls, and is asked again after 10 s", async () => {
+  it("an object without the method decide receives the same checks by nested calls, and gets another flat call after 10 s", async () => {
     const isolate = new TestIsolate();
     const namespace = isolate.namespace();
     let flatCalls = 0;

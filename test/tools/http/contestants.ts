@@ -19,7 +19,7 @@ export interface Contestant {
   readonly keys: Keys;
   /** The status that every response must have. */
   readonly status: 200 | 429;
-  /** The contestant that does the least work which could replace it. */
+  /** The id of the floor: the contestant with the least work that could replace this one. */
   readonly floor?: string;
   /** How many responses of a turn may have another status. */
   readonly strays?: number;
@@ -141,7 +141,7 @@ export const contestants: readonly Contestant[] = [
 
 export function contestantOf(id: string): Contestant {
   const found = contestants.find((contestant) => contestant.id === id);
-  if (found === undefined) throw new Error(`${id} is no contestant`);
+  if (found === undefined) throw new Error(`expected the id of a contestant, got "${id}"`);
   return found;
 }
 
