@@ -39,7 +39,7 @@ const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "charges: a late reply to a refused request is refunded": 300,
   "charges: a request is not sent after its answer": 1_000,
   "waits: a request is answered by its deadline": 1_000,
-  "waits: a check is sent within the patience": 1_000,
+  "waits: a check is sent within the longest wait": 1_000,
   "waits: without faults, an object decides every request": 300,
   "ends: no timer of a request is left": 1_000,
   "ends: every request has an answer": 1_000,

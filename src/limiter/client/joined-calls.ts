@@ -1,9 +1,10 @@
 /**
- * Joins checks that reach an object at the same time. Few calls from this isolate to one object are under way at once. Checks
- * that arrive meanwhile wait, and the next call takes all of them. The object decides them one after the other.
+ * Joins checks that are sent to an object at the same time. While a call to the object is under way, checks wait, and the
+ * next call takes all of them. The object decides them one after the other.
  *
- * Work on the platform belongs to a request. The first waiting request therefore sends the next call, in its own context,
- * and every waiting request has a timer of its own: a request that ended cannot delay the others for longer than that.
+ * On the platform, calls and timers end with the request that started them. The first waiting request therefore sends the
+ * next call in its own context, and each waiting request has its own timer. If the first request ends early, the timers of
+ * the others fire, so they wait only briefly.
  */
 import type { Clock } from "../clock.ts";
 import { BoundedMap } from "../bounded-map.ts";
@@ -11,97 +12,98 @@ import { decodeReplies, encodeChecks, type FlatCheck, nestedCheck } from "../fla
 import type { Stub } from "./object-caller.ts";
 import type { WaitUntil } from "../object-calls.ts";
 import { Cooldown } from "./cooldown.ts";
-import { type JoinedChecks, Lane } from "./lane.ts";
+import { CheckQueue, type JoinedChecks } from "./check-queue.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
 
-const mostLanes = 1_024;
+/** Bounds the memory of each map by object. */
+const mostObjects = 1_024;
 
-/** For how long an object of the previous version is called with nested calls before it is asked again, in milliseconds. */
+/** How long an object that has rejected a flat call receives nested calls, in milliseconds. */
 const nestedForMs = 10_000;
 
-/** Checks on their way to an object. */
+/** Checks that wait, or that were sent. */
 export interface SentChecks {
   /** One reply for each check, in their order. Rejects when the object could not decide one of them. */
   readonly replies: Promise<readonly CheckReply[]>;
-  /** Takes the checks back. Returns false when a call with them has been sent. */
+  /** Takes waiting checks back. Returns false if they were sent. */
   readonly withdraw: () => boolean;
 }
 
 export class JoinedCalls {
   readonly #stubAt: (location: ObjectLocation) => Stub;
   readonly #clock: Clock;
-  readonly #places: number;
-  readonly #lanes = new BoundedMap<Lane>(mostLanes);
-  /** The objects of the previous version, which know nested calls only. */
-  readonly #nested = new BoundedMap<Cooldown>(mostLanes);
+  readonly #mostCalls: number;
+  readonly #queues = new BoundedMap<CheckQueue>(mostObjects);
+  /** The objects of the previous version, which accept only nested calls. */
+  readonly #nested = new BoundedMap<Cooldown>(mostObjects);
 
-  /** @param places how many calls to an object are under way before checks are joined */
-  constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, places: number) {
+  /** @param mostCalls the number of calls under way to an object from which on checks wait and are joined */
+  constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, mostCalls: number) {
     this.#stubAt = stubAt;
     this.#clock = clock;
-    this.#places = places;
+    this.#mostCalls = mostCalls;
   }
 
   /**
-   * Sends the checks of one request: at once if a place is free, and else with others after a short wait.
-   * @param waitUntil of the request. The caller keeps the request alive until its own checks are answered.
+   * Sends the checks of one request: at once if few calls are under way, otherwise with other checks after a short wait.
+   * @param waitUntil that of the request; the caller keeps the request alive until its own checks have replies
    */
   send(location: ObjectLocation, checks: readonly FlatCheck[], waitUntil: WaitUntil): SentChecks {
-    const lane = this.#laneOf(location, checks);
-    const joined = lane.enqueue(checks, waitUntil);
-    if (lane.hasPlace(this.#clock.now())) this.#sendBy(joined, lane);
-    return { replies: this.#replies(lane, joined), withdraw: () => lane.withdraw(joined) };
+    const queue = this.#queueOf(location, checks);
+    const joined = queue.enqueue(checks, waitUntil);
+    if (queue.canSend(this.#clock.now())) this.#sendBy(joined, queue);
+    return { replies: this.#replies(queue, joined), withdraw: () => queue.withdraw(joined) };
   }
 
   /** Relaxed checks do not wait for the confirmed writes of others. */
-  #laneOf(location: ObjectLocation, checks: readonly FlatCheck[]): Lane {
+  #queueOf(location: ObjectLocation, checks: readonly FlatCheck[]): CheckQueue {
     const isConfirmed = checks.some(({ kind }) => kind === "confirmed");
     const id = `${isConfirmed ? "confirmed" : "relaxed"} ${objectId(location)}`;
-    const known = this.#lanes.get(id);
+    const known = this.#queues.get(id);
     if (known !== undefined) return known;
-    const lane = new Lane(location, this.#places);
-    this.#lanes.set(id, lane);
-    return lane;
+    const queue = new CheckQueue(location, this.#mostCalls);
+    this.#queues.set(id, queue);
+    return queue;
   }
 
-  async #replies(lane: Lane, joined: JoinedChecks): Promise<readonly CheckReply[]> {
-    const cancel = joined.isQueued ? this.#sendInTime(lane, joined) : null;
+  async #replies(queue: CheckQueue, joined: JoinedChecks): Promise<readonly CheckReply[]> {
+    const cancel = joined.isQueued ? this.#sendInTime(queue, joined) : null;
     try {
       return await joined.replies(() => {
-        if (joined.isQueued && lane.hasPlace(this.#clock.now())) this.#sendBy(joined, lane);
+        if (joined.isQueued && queue.canSend(this.#clock.now())) this.#sendBy(joined, queue);
       });
     } finally {
       cancel?.();
     }
   }
 
-  /** Sends the checks after a short wait, even if no place is free. Returns a function that cancels the wait. */
-  #sendInTime(lane: Lane, joined: JoinedChecks): () => void {
-    return this.#clock.after(lane.placeFreeInMs(this.#clock.now()), () => {
-      while (joined.isQueued) this.#sendBy(joined, lane);
+  /** Sends the checks after a short wait, whatever calls are under way. Returns a function that cancels the wait. */
+  #sendInTime(queue: CheckQueue, joined: JoinedChecks): () => void {
+    return this.#clock.after(queue.sendableInMs(this.#clock.now()), () => {
+      while (joined.isQueued) this.#sendBy(joined, queue);
     });
   }
 
-  /** Sends waiting checks, in the context of this request. Its own are among them unless too many wait before it. */
-  #sendBy(joined: JoinedChecks, lane: Lane): void {
-    const sending = this.#sendQueued(lane);
-    // The reply to a call without its own checks would be lost if this request ended first.
+  /** Sends waiting checks in the context of this request. They include its own, unless earlier checks fill the call. */
+  #sendBy(joined: JoinedChecks, queue: CheckQueue): void {
+    const sending = this.#sendQueued(queue);
+    // Without its own checks in the call, the request could end first, and the replies would be lost.
     if (joined.isQueued) joined.waitUntil(sending);
   }
 
-  async #sendQueued(lane: Lane): Promise<void> {
-    const all = lane.takeQueued();
-    const call = lane.begin(this.#clock.now());
+  async #sendQueued(queue: CheckQueue): Promise<void> {
+    const all = queue.takeQueued();
+    const call = queue.begin(this.#clock.now());
     let replies: readonly (CheckReply | Error)[];
     try {
       const checks = all.length === 1 ? all[0]?.checks : all.flatMap((each) => each.checks);
-      replies = await this.#decide(lane.location, checks ?? []);
+      replies = await this.#decide(queue.location, checks ?? []);
     } catch (error) {
       for (const joined of all) joined.fail(error);
       return;
     } finally {
-      lane.end(call, this.#clock.now());
+      queue.end(call, this.#clock.now());
     }
     let at = 0;
     for (const joined of all) joined.deliver(replies.slice(at, (at += joined.checks.length)));
@@ -131,6 +133,6 @@ export class JoinedCalls {
   }
 }
 
-/** Whether the object is of a version without the method: workerd's error for a call that no method receives. */
+/** Whether the object's version lacks the method. workerd then throws this error. */
 const isWithoutMethod = (error: unknown): boolean =>
   error instanceof TypeError && error.message.includes("does not implement the method");

@@ -68,8 +68,8 @@ export interface LatencyObserver {
   answered(policies: readonly string[], latencyMs: number): void;
 }
 
-/** How many calls with checks are under way to an object before further checks are joined. */
-const placesOfObject = 1;
+/** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
+const mostCallsOfObject = 1;
 
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: true. */
@@ -92,8 +92,8 @@ export class ObjectCaller {
     this.#objects = objects;
     this.#clock = clock;
     this.#observer = observer;
-    const places = joinsChecks ? placesOfObject : Number.POSITIVE_INFINITY;
-    this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, places);
+    const mostCalls = joinsChecks ? mostCallsOfObject : Number.POSITIVE_INFINITY;
+    this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
   }
 
   /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
@@ -113,7 +113,7 @@ export class ObjectCaller {
     const { location, checks, late } = call;
     const { waitUntil } = late;
     const deciding = this.#result(call, () => this.#joined.send(location, checks, waitUntil));
-    // Other requests wait for the call that this one may send: it must outlast a client that disconnects.
+    // Other requests may wait for the call that this one sends. Their replies must arrive even if this client disconnects.
     waitUntil(deciding);
     const result = await deciding;
     return "reply" in result ? result.reply : null;
@@ -183,7 +183,7 @@ interface Sent<Reply> {
   readonly withdraw: () => boolean;
 }
 
-/** The error of a call that was not sent is null. */
+/** The error is null for a call that was skipped. */
 type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
 
 /** A timed-out call may still be running, and an overloaded object must not get more calls. */

@@ -11,7 +11,7 @@ export const joinedInvariants = [
   "charges: a late reply to a refused request is refunded",
   "charges: a request is not sent after its answer",
   "waits: a request is answered by its deadline",
-  "waits: a check is sent within the patience",
+  "waits: a check is sent within the longest wait",
   "waits: without faults, an object decides every request",
   "ends: no timer of a request is left",
   "ends: every request has an answer",

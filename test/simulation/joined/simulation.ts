@@ -16,8 +16,8 @@ import { type PolicyName, policyOfRequest, requestOf, templateOf } from "./polic
 import { clockOfRequests, RequestContext } from "./request-context.ts";
 import type { JoinedSchedule, ScheduledRequest } from "./schedules.ts";
 
-/** A check waits for at most this long for a place in a call, in milliseconds. */
-const patience = { leastMs: 5, mostMs: 50, share: 1 / 4 };
+/** Bounds how long a check waits before it is sent: a share of the round trip, between two times in milliseconds. */
+const longestWait = { leastMs: 5, mostMs: 50, share: 1 / 4 };
 
 /** Longer than all timeouts, delays and refunds. */
 const drainMs = 12_000;
@@ -267,21 +267,21 @@ class Simulation {
     }
     if (firstSentAtMs === null || (answer === null && !isAwaited(request))) return;
     const waitedMs = firstSentAtMs - startedAtMs;
-    const mostMs = this.#schedule.joinsChecks ? this.#patienceMs() : 0;
+    const mostMs = this.#schedule.joinsChecks ? this.#longestWaitMs() : 0;
     this.#check(
-      "waits: a check is sent within the patience",
+      "waits: a check is sent within the longest wait",
       waitedMs <= mostMs,
-      () => `${about()} was sent after ${waitedMs} ms, the patience is ${mostMs} ms`,
+      () => `${about()} was sent after ${waitedMs} ms, expected at most ${mostMs} ms`,
     );
   }
 
-  #patienceMs(): number {
+  #longestWaitMs(): number {
     const { maximumDelayMs, slow } = this.#schedule.faults;
-    if (slow > 0) return patience.mostMs;
+    if (slow > 0) return longestWait.mostMs;
     // An object of the previous version is called twice.
     const roundTripMs = 4 * maximumDelayMs;
-    const shareMs = Math.ceil(roundTripMs * patience.share);
-    return Math.min(Math.max(shareMs, patience.leastMs), patience.mostMs);
+    const shareMs = Math.ceil(roundTripMs * longestWait.share);
+    return Math.min(Math.max(shareMs, longestWait.leastMs), longestWait.mostMs);
   }
 
   #checkCharges(request: Request, answer: Answer, about: () => string): void {

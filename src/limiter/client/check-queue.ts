@@ -1,20 +1,20 @@
-/** The checks of one isolate that wait for a call to an object, and the calls with checks that are under way. */
+/** The checks of one isolate that wait to be sent to one object, and the calls with checks that are under way. */
 import type { FlatCheck } from "../flat-calls.ts";
 import type { WaitUntil } from "../object-calls.ts";
 import type { ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
 
-/** Bound a call, unless the checks of a single request exceed them. */
+/** Bound the size of a call. The checks of a single request may exceed them. */
 const mostChecks = 100;
 const mostCharacters = 2 ** 20;
 
 /**
- * A call keeps its place for at most this share of the object's recent round trip. A distant object then has several calls
- * under way, and no request waits long behind a call that is never answered.
+ * A check waits behind a call for at most this share of the object's recent round trip. Then it is sent in a further call.
+ * A distant object can therefore have several calls under way, and a call without a reply delays other checks only briefly.
  */
-const patienceShare = 1 / 4;
-const leastPatienceMs = 5;
-const mostPatienceMs = 50;
+const waitShare = 1 / 4;
+const leastWaitMs = 5;
+const mostWaitMs = 50;
 
 /** The weight of the latest round trip in the average. */
 const latestWeight = 1 / 4;
@@ -25,11 +25,14 @@ type CallResult = { readonly replies: readonly CheckReply[] } | { readonly error
 export class JoinedChecks {
   readonly checks: readonly FlatCheck[];
   readonly waitUntil: WaitUntil;
-  /** Whether they have not been sent. */
+  /** False once the checks are sent or withdrawn. */
   isQueued = true;
   #result: CallResult | null = null;
-  /** A promise belongs to the request that created it. Other requests only resolve this one, and never replace it. */
-  #news = Promise.withResolvers<void>();
+  /**
+   * Resolved when the result is there, or when another call can be sent. On the platform, a promise belongs to the request
+   * that created it, so other requests only resolve this promise, and never replace it.
+   */
+  #wokenUp = Promise.withResolvers<void>();
 
   constructor(checks: readonly FlatCheck[], waitUntil: WaitUntil) {
     this.checks = checks;
@@ -38,25 +41,26 @@ export class JoinedChecks {
 
   /**
    * Waits for the replies, in the context of the request.
-   * @param usePlace called when a place for the next call is free
+   * @param onWakeUp called when an earlier call has ended, so that these checks can be sent
    */
-  async replies(usePlace: () => void): Promise<readonly CheckReply[]> {
+  async replies(onWakeUp: () => void): Promise<readonly CheckReply[]> {
     for (;;) {
       // oxlint-disable-next-line no-await-in-loop
-      await this.#news.promise;
+      await this.#wokenUp.promise;
       if (this.#result !== null) break;
-      this.#news = Promise.withResolvers();
-      usePlace();
+      this.#wokenUp = Promise.withResolvers();
+      onWakeUp();
     }
     if ("error" in this.#result) throw this.#result.error;
     return this.#result.replies;
   }
 
-  announcePlace(): void {
-    this.#news.resolve();
+  /** Lets the request try to send the waiting checks. */
+  wakeUp(): void {
+    this.#wokenUp.resolve();
   }
 
-  /** An error among the replies fails the request's other checks too, as that of a single call would. */
+  /** An error among the replies fails all checks of the request, as it would if the request had its own call. */
   deliver(replies: readonly (CheckReply | Error)[]): void {
     const decided: CheckReply[] = [];
     for (const reply of replies) {
@@ -75,7 +79,7 @@ export class JoinedChecks {
 
   #end(result: CallResult): void {
     this.#result = result;
-    this.#news.resolve();
+    this.#wokenUp.resolve();
   }
 }
 
@@ -83,19 +87,19 @@ interface CallUnderWay {
   readonly sentAtMs: number;
 }
 
-export class Lane {
+export class CheckQueue {
   readonly location: ObjectLocation;
-  readonly #places: number;
+  readonly #mostCalls: number;
   readonly #queue: JoinedChecks[] = [];
-  /** The calls that keep a place. */
+  /** The calls that count as under way. */
   readonly #calls = new Set<CallUnderWay>();
-  /** A moving average; null before the first answer. */
+  /** A moving average; null before the first reply. */
   #roundTripMs: number | null = null;
 
-  /** @param places how many calls are under way at once, unless they take long */
-  constructor(location: ObjectLocation, places: number) {
+  /** @param mostCalls the number of calls under way from which on checks wait */
+  constructor(location: ObjectLocation, mostCalls: number) {
     this.location = location;
-    this.#places = places;
+    this.#mostCalls = mostCalls;
   }
 
   enqueue(checks: readonly FlatCheck[], waitUntil: WaitUntil): JoinedChecks {
@@ -113,7 +117,7 @@ export class Lane {
     return true;
   }
 
-  /** Takes the checks of the next call out of the queue: at least those of one request if any wait. */
+  /** Takes the checks of the next call out of the queue: those of at least one request, if any wait. */
   takeQueued(): readonly JoinedChecks[] {
     const counted = new Set<string>();
     let checkCount = 0;
@@ -136,26 +140,26 @@ export class Lane {
     return taken;
   }
 
-  hasPlace(nowMs: number): boolean {
-    return this.placeFreeInMs(nowMs) === 0;
+  canSend(nowMs: number): boolean {
+    return this.sendableInMs(nowMs) === 0;
   }
 
-  /** The longest wait until a place is free, in milliseconds; 0 when one is free. */
-  placeFreeInMs(nowMs: number): number {
-    const patienceMs = this.#patienceMs();
-    let waitMs = patienceMs;
+  /** The longest wait until another call can be sent, in milliseconds; 0 if it can be sent now. */
+  sendableInMs(nowMs: number): number {
+    const longestWaitMs = this.#longestWaitMs();
+    let waitMs = longestWaitMs;
     for (const call of this.#calls) {
       const sinceMs = nowMs - call.sentAtMs;
-      // Also forgets calls whose request has ended, and calls before the clock stepped back.
-      if (sinceMs < 0 || sinceMs >= patienceMs) this.#calls.delete(call);
-      else waitMs = Math.min(waitMs, patienceMs - sinceMs);
+      // Also drops calls whose request has ended, and calls that were sent before the clock stepped back.
+      if (sinceMs < 0 || sinceMs >= longestWaitMs) this.#calls.delete(call);
+      else waitMs = Math.min(waitMs, longestWaitMs - sinceMs);
     }
-    return this.#calls.size < this.#places ? 0 : waitMs;
+    return this.#calls.size < this.#mostCalls ? 0 : waitMs;
   }
 
-  #patienceMs(): number {
-    const shareMs = Math.ceil((this.#roundTripMs ?? 0) * patienceShare);
-    return Math.min(Math.max(shareMs, leastPatienceMs), mostPatienceMs);
+  #longestWaitMs(): number {
+    const shareMs = Math.ceil((this.#roundTripMs ?? 0) * waitShare);
+    return Math.min(Math.max(shareMs, leastWaitMs), mostWaitMs);
   }
 
   begin(nowMs: number): CallUnderWay {
@@ -164,12 +168,12 @@ export class Lane {
     return call;
   }
 
-  /** Frees the call's place for the first request that waits. */
+  /** Lets the first waiting request send the next call. */
   end(call: CallUnderWay, nowMs: number): void {
     this.#calls.delete(call);
     const latestMs = Math.max(0, nowMs - call.sentAtMs);
     const beforeMs = this.#roundTripMs ?? latestMs;
     this.#roundTripMs = beforeMs + (latestMs - beforeMs) * latestWeight;
-    this.#queue[0]?.announcePlace();
+    this.#queue[0]?.wakeUp();
   }
 }
