@@ -34,7 +34,7 @@ beforeAll(async () => {
 
 describe("5,000 clients that disconnect in the middle of their requests", () => {
   it.each(["joined", "separate"] as const)(
-    "with %s calls, objects decide every request of the clients that stay, and charge exactly the checks that they allowed and that were not given back",
+    "with %s calls, objects decide every request of the clients that stay, and the charges equal the allowed checks minus the refunds",
     async (calls) => {
       const disconnects = 5_000;
       await resetCounts(workerd);
@@ -44,7 +44,7 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
         disconnects,
         seed: 20_261_122,
       });
-      // Work for clients that disconnected goes on.
+      // The Worker continues requests whose clients have disconnected.
       const isAtRest = async (): Promise<boolean> => {
         const { denied, refunded, callsUnderWay } = await countsOf(workerd);
         const givenBack = (denied["user"] ?? 0) + (refunded["user"] ?? 0);
@@ -79,11 +79,11 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
 });
 
 describe("an object 150 ms away", () => {
-  it("checks of 32 clients share calls of which few are under way, and each check is in the first call after its arrival", async () => {
+  it("with an object 150 ms away, checks of 32 clients share calls, and each check is in the first call after its arrival", async () => {
     const headers = { "X-Calls": "distant", "X-Tenant": "distant" };
     const agent = new Agent({ keepAlive: true });
     const send = (): Promise<number> => statusOf(workerd, { path: "/distant", headers }, agent);
-    // The first answer shows the isolate how far away the object is.
+    // From the first reply, the isolate measures the round trip.
     await send();
     await resetCounts(workerd);
     const random = randomFrom(150);

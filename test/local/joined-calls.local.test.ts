@@ -1,4 +1,4 @@
-/** Requests whose checks share calls to one object, in real isolates: each request has a context of its own. */
+/** Requests whose checks share calls to one object, in real isolates, where calls and timers end with their request. */
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Client, type Exchange, type Origin, type Proxied, startProxied } from "./proxied.ts";
 
@@ -11,7 +11,7 @@ const policies = [
   { name: "closed", limits, onError: "closed", timeout: "30s" },
 ];
 
-/** Objects that complete each flat call when the test's origin answers for it, and die when it answers 500. */
+/** Objects that complete each flat call when the test's origin responds, and die when it responds with 500. */
 const entryFor = ({ url }: Origin): string => `
   import { RateLimiter as Own } from "./index.js";
   export * from "./index.js";
@@ -37,7 +37,7 @@ beforeAll(async () => {
   return proxied.close;
 });
 
-/** A call to an object, which waits for its answer. */
+/** A call to an object, which the test completes. */
 interface HeldCall {
   readonly checks: number;
   readonly exchange: Exchange;
@@ -47,7 +47,7 @@ let held: HeldCall[] = [];
 const answerCall = ({ exchange }: HeldCall): unknown => exchange.response.end();
 const letDown = ({ exchange }: HeldCall): unknown => exchange.response.writeHead(500).end();
 
-/** Objects hold every call back until the test answers it. The origin answers requests at once. */
+/** Objects delay every call until the test completes it. The origin answers requests at once. */
 beforeEach(() => {
   held = [];
   printed = "";
@@ -59,7 +59,7 @@ beforeEach(() => {
 });
 afterEach(() => proxied.origin.answers.clear());
 
-/** The first calls, once there are so many checks in them. */
+/** Waits until the delayed calls contain this number of checks, and returns these calls. */
 async function heldCalls(checks: number): Promise<HeldCall[]> {
   const heldChecks = (): number => held.reduce((sum, call) => sum + call.checks, 0);
   await expect.poll(heldChecks, { timeout: 10_000, interval: 5 }).toBe(checks);
@@ -79,7 +79,7 @@ const statusesOf = (clients: readonly Client[]): Promise<number[]> =>
   Promise.all(clients.map((client) => client.status()));
 
 describe("requests that wait for a call together", () => {
-  it("clients that disconnect while their checks share a call leave the answers of the others to them", async () => {
+  it("when clients disconnect while their checks share a call, the other clients of the call get their answers", async () => {
     const key = newKey();
     const [first] = send("first", key);
     await heldCalls(1);
@@ -117,7 +117,7 @@ describe("requests that wait for a call together", () => {
     expect(await statusesOf(staying)).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("when an object dies in a shared call, each request follows its own failure mode", async () => {
+  it("when an object dies during a shared call, the onError of each request decides that request", async () => {
     const key = newKey();
     send("first", key);
     await heldCalls(1);

@@ -1,4 +1,4 @@
-/** Workers that call the service and end before its answer, while others wait for the same object. */
+/** Workers that call the service and end before its answer, while other callers wait for the same object. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { startWorkerd } from "../tools/workerd.ts";
 const limits = [{ limit: 1_000_000, window: "1h", strategy: "fixed-window" }];
 const policy = { key: "header:client", limits, timeout: "5s", onError: "closed", name: "p" };
 
-/** Objects reply after a few milliseconds, and sometimes later than other calls that were sent after. */
+/** Objects that reply after a few milliseconds, not always in the order of the calls. */
 const entry = `
   import { RateLimiter as Own } from "./index.js";
   export * from "./index.js";
@@ -23,7 +23,7 @@ const entry = `
   }
 `;
 
-/** A Worker that makes many calls at once. It answers the number of allowed calls, or fails or ends before the last answer. */
+/** A Worker that makes many calls at once. It responds with the number of allowed calls, or fails or ends early. */
 const other = `
   export default {
     async fetch(request, { HEADGATE }) {

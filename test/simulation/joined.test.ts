@@ -23,7 +23,7 @@ const seedsOf = (count: number): readonly number[] =>
 const command = (seed: number): string =>
   `SEED=${seed} npx vitest run --project pure test/simulation/joined.test.ts`;
 
-/** The counts of all simulations, for the last tests. */
+/** The sums over all simulations, which the last tests check. */
 const all = new Checks<JoinedInvariant>();
 const sizes: CallSizes = new Map();
 const given = new Map<Situation, number>();
@@ -48,7 +48,7 @@ const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
 /** How often 50 schedules play each situation at least. */
 const leastTimes = 3;
 
-/** A number of requests, and how many calls of 50 schedules have the checks of at least as many. */
+/** A number of requests, and the least number of calls in 50 schedules that contain checks of that many requests or more. */
 const leastCalls = [
   [2, 120],
   [5, 50],
@@ -83,21 +83,21 @@ describe("simulations of joined calls", () => {
   });
 
   it.skipIf(repeated !== undefined).each(joinedInvariants)(
-    "the simulations have checked often enough: %s",
+    "the simulations check this invariant often enough: %s",
     (invariant) => {
       expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant]);
     },
   );
 
   it.skipIf(repeated !== undefined).each(situations)(
-    "the simulations have played often enough: %s",
+    "the simulations play this situation often enough: %s",
     (situation) => {
       expect(given.get(situation) ?? 0).toBeGreaterThanOrEqual(leastTimes);
     },
   );
 
   it.skipIf(repeated !== undefined).each(leastCalls)(
-    "the simulations have sent often enough: calls with the checks of at least %i requests",
+    "the simulations send enough calls that contain the checks of at least %i requests",
     (requests, least) => {
       const calls = [...sizes].filter(([size]) => size >= requests);
       expect(calls.reduce((sum, [, each]) => sum + each, 0)).toBeGreaterThanOrEqual(least);

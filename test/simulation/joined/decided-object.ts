@@ -1,6 +1,6 @@
 /**
- * An object that decides joined checks, beside two references that decide the same checks one after the other, in the order
- * in which the object received them: a limiter of its own with nested calls, and a naive sliding log.
+ * An object that decides joined checks, and two references that decide the same checks one after the other in the same
+ * order: a second limiter that receives nested calls, and a naive sliding log.
  */
 import { isDeepStrictEqual } from "node:util";
 import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
@@ -21,8 +21,8 @@ import { NaiveLog } from "./naive-log.ts";
 
 type Answer = CheckReply | Error;
 
-/** A limiter with a storage. */
-class Replica {
+/** A limiter that can crash, and its storage. */
+class StoredLimiter {
   readonly #world: World;
   readonly #storage = new MemoryStorage();
   limiter: Limiter;
@@ -33,7 +33,7 @@ class Replica {
     this.limiter = this.#begin();
   }
 
-  /** Stops it without warning: only stored state survives. */
+  /** Restarts the limiter without warning: only stored state survives. */
   crash(): void {
     this.#lives++;
     this.limiter = this.#begin();
@@ -44,7 +44,7 @@ class Replica {
     const { now, after } = this.#world.clock();
     return new Limiter({
       storage: this.#storage,
-      // A budget of its own, without the bytes that earlier runs left to the garbage collector.
+      // Its own budget, because limiters of earlier runs may still count in a shared one.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => life === this.#lives && act()),
@@ -56,8 +56,8 @@ export class DecidedObject {
   readonly #world: World;
   readonly #checks: JoinedChecksOfRun;
   readonly #ledger: Ledger;
-  readonly #deciding: Replica;
-  readonly #reference: Replica;
+  readonly #deciding: StoredLimiter;
+  readonly #reference: StoredLimiter;
   readonly #naive = new NaiveLog();
   /** Whether the object is of the version before flat calls. */
   isPrevious = false;
@@ -67,8 +67,8 @@ export class DecidedObject {
     this.#world = world;
     this.#checks = checks;
     this.#ledger = ledger;
-    this.#deciding = new Replica(world);
-    this.#reference = new Replica(world);
+    this.#deciding = new StoredLimiter(world);
+    this.#reference = new StoredLimiter(world);
   }
 
   crash(): void {
@@ -170,7 +170,7 @@ function answerOf(limiter: Limiter, call: CheckCall): Answer {
   }
 }
 
-/** Without fields that are undefined. */
+/** The value without fields that are undefined. */
 const plain = (value: unknown): unknown =>
   value instanceof Error
     ? `${value.name}: ${value.message}`

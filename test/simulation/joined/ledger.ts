@@ -11,7 +11,7 @@ export interface Charged {
   refundsSent: number;
 }
 
-/** The situations that are rare in schedules. */
+/** Rare situations, which the schedules must play often enough. */
 export const situations = [
   "a call of several requests that was lost or never answered",
   "a call of several requests whose object crashed",
@@ -56,7 +56,7 @@ export class Ledger {
     if (isGiven) this.situations.set(situation, (this.situations.get(situation) ?? 0) + 1);
   }
 
-  /** An object has decided a check. */
+  /** Records that an object has decided a check. */
   decided(call: CheckCall, reply: CheckReply, nowMs: number): void {
     for (const charge of bookedCharges(call, reply)) {
       const request = requestOf(charge);
@@ -68,7 +68,7 @@ export class Ledger {
     }
   }
 
-  /** The reply to a check has reached its request. */
+  /** Records that the reply to a check has reached its request. */
   arrived(call: CheckCall, reply: CheckReply): void {
     for (const charge of bookedCharges(call, reply)) {
       this.charged(requestOf(charge), call.key, charge.policy).arrived++;
@@ -79,7 +79,7 @@ export class Ledger {
     for (const charge of charges) this.charged(requestOf(charge), key, charge.policy).refundsSent++;
   }
 
-  /** An object has given back a charge. */
+  /** Records that an object has refunded a charge. */
   refunded({ key, charges }: RefundCall): void {
     for (const charge of charges) {
       const bookings = this.#bookings.get(name(key, charge.policy)) ?? [];

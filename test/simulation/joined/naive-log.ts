@@ -12,7 +12,7 @@ export class NaiveLog {
   readonly #entries = new Map<string, Entry[]>();
 
   /**
-   * Whether each charge is allowed, by the reply itself for charges of other strategies.
+   * Decides whether each charge is allowed. For charges of other strategies, copies the decision of the reply.
    * @returns null after a crash
    */
   decide({ key, charges }: CheckCall, reply: CheckReply, nowMs: number): readonly boolean[] | null {
@@ -28,7 +28,7 @@ export class NaiveLog {
     const isAdmitted = charges.every(({ isDryRun }, index) => isDryRun === true || allowed[index]);
     for (const [index, { policy, cost }] of charges.entries()) {
       if (!isAdmitted || allowed[index] !== true) continue;
-      // A clock that is set back books to the latest instant.
+      // After the clock steps back, the object books to the latest instant.
       this.#of(key, policy).push({ atMs: reply.spentAtMs[index] ?? nowMs, cost });
     }
     return allowed;

@@ -1,4 +1,4 @@
-/** The way of calls between isolates and objects: delayed, lost, answered late or never, and objects that crash. */
+/** The network between isolates and objects. It delays and loses calls and replies, and objects crash during calls. */
 import type { LimiterClient } from "../../../src/limiter/client/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import type {
@@ -18,18 +18,18 @@ import { currentContext, type RequestContext } from "./request-context.ts";
 
 export type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
-/** Shares of calls, unless they state something else. */
+/** Each field is a share of calls, unless its comment states otherwise. */
 export interface Faults {
   /** The longest delay of one direction, in milliseconds. */
   readonly maximumDelayMs: number;
   readonly lost: number;
   readonly unanswered: number;
   readonly hung: number;
-  /** Answered after more than a second. */
+  /** The reply arrives after more than a second. */
   readonly slow: number;
-  /** The object crashes after a part of the checks. */
+  /** The object crashes after some of the call's checks. */
   readonly crashing: number;
-  /** The object crashes after all checks, before its answer leaves. */
+  /** The object crashes after all checks of the call, before it replies. */
   readonly crashed: number;
 }
 
@@ -43,7 +43,7 @@ interface NetworkParts {
   readonly faults: Faults;
   readonly checks: JoinedChecksOfRun;
   readonly ledger: Ledger;
-  /** Is called with the checks of each call that an isolate sends. */
+  /** Called with the checks of each call that an isolate sends. */
   readonly onSent: (calls: readonly CheckCall[]) => void;
   /** Returns the request that waits for a check. */
   readonly contextOf: (call: CheckCall) => RequestContext | undefined;
@@ -80,7 +80,7 @@ export class Network {
   #carry(name: string, method: string, args: readonly unknown[]): Promise<unknown> {
     const context = currentContext();
     const { world, random, faults, ledger, onSent } = this.#parts;
-    // The same number of random numbers for each call, whatever happens to it.
+    // Each call draws the same number of random numbers, so that a fault does not change the draws of later calls.
     const shares = ["lost", "unanswered", "hung", "slow", "crashing", "crashed"] as const;
     const fate = new Set(shares.filter((share) => random() < faults[share]));
     const [part, there, back] = [random(), random(), random()];
@@ -94,7 +94,7 @@ export class Network {
       const answer = (settle: () => void): void => {
         if (fate.has("hung")) return;
         const afterMs = delayMs(back) + (fate.has("slow") ? slowMs : 0);
-        // The answer belongs to the request that made the call.
+        // A reply reaches only the request that made the call.
         world.at(world.nowMs + afterMs, () => {
           if (!context.isGone) settle();
         });
@@ -170,7 +170,7 @@ export class Network {
   }
 }
 
-/** The checks of a call: none of a call of another kind. */
+/** The checks of a call; empty for calls of other methods. */
 function checksOf(method: string, args: readonly unknown[]): readonly CheckCall[] {
   if (method === "decide") {
     return nestedCalls({ texts: args[0] as readonly string[], checks: args[1] as FlatList });

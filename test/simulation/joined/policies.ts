@@ -1,4 +1,4 @@
-/** The policies of simulated requests. Their second limit never denies: it states the number of the request. */
+/** The policies of simulated requests. Their second limit never denies, and its number identifies the request. */
 import type { Policy } from "../../../src/config/index.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { policyWith } from "../schedule.ts";
@@ -30,7 +30,7 @@ const templates = {
 
 export type PolicyName = keyof typeof templates | "broken";
 
-/** No object knows the strategy: the check fails, and no other. */
+/** A policy whose strategy is unknown to objects, so that only the checks of this policy fail. */
 const broken: Policy = {
   ...templates.closed,
   name: "broken",
@@ -42,10 +42,10 @@ const broken: Policy = {
 export const templateOf = (name: PolicyName): Policy =>
   name === "broken" ? broken : templates[name];
 
-/** The rules of a version. Each version has a text of its own. */
+/** The rules of a version. Their text differs between versions. */
 const rulesOf = (version: number) => ({ epoch: 1, version, text: `[{"id":"r${version}"}]` });
 
-/** @param version of the rules; only the policy `ruled` has rules */
+/** @param version the version of the rules; only the policy `ruled` has rules */
 export function policyOfRequest(
   name: PolicyName,
   request: number,

@@ -1,6 +1,6 @@
 /**
- * The context of a request, as the platform limits it. A request's timers and calls, and promises that others resolve, end
- * with the request. It ends when it has an answer, or its client disconnects, and no work of `waitUntil` is left.
+ * The context of a request, with the limits of the platform. The request's timers, calls and promises end with it. It ends
+ * when it is answered or its client disconnects, and all work of `waitUntil` is done.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../../src/limiter/clock.ts";
@@ -12,12 +12,12 @@ export class RequestContext {
   /** Whether the request ends without warning as soon as another request wakes it. */
   readonly diesWhenWoken: boolean;
   openTimers = 0;
-  /** The timers that it had when it ended with an answer. */
+  /** The number of its timers when it ended after an answer. */
   timersLeft = 0;
   #isAnswered = false;
   #work = 0;
   #isGone = false;
-  /** The event in which its last work ended. Code that still runs in that event may begin more. */
+  /** The number of the event in which its last work ended. Code that still runs in that event may begin more work. */
   #idleSince = Number.POSITIVE_INFINITY;
   readonly #eventNumber: () => number;
 
@@ -52,7 +52,7 @@ export class RequestContext {
     this.#endIfIdle();
   }
 
-  /** Ends the request without warning, in spite of work that is left. */
+  /** Ends the request without warning, even if work is left. */
   vanish(): void {
     this.#isGone = true;
     this.openTimers = 0;
@@ -69,7 +69,7 @@ export class RequestContext {
   }
 }
 
-/** The request that the current code works for. */
+/** The request on whose behalf the current code runs. */
 export function currentContext(): RequestContext {
   const context = current.getStore();
   if (context === undefined) throw new Error("expected code that works for a request");
@@ -102,8 +102,8 @@ export const clockOfRequests = ({ now, after }: Clock): Clock => ({
 const withResolvers = Promise.withResolvers.bind(Promise);
 
 /**
- * In place of `Promise.withResolvers`: a promise belongs to the request that creates it. When another request resolves it,
- * its continuation runs only while its own request lasts.
+ * Replaces `Promise.withResolvers`. A promise belongs to the request that creates it: its continuation does not run after
+ * that request has ended.
  */
 export function resolversOfRequest<Value>(): PromiseWithResolvers<Value> {
   const context = current.getStore();

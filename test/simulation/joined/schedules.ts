@@ -9,7 +9,7 @@ export interface RequestSpend {
   readonly cost: number;
 }
 
-/** The client of a request may disconnect, or the request may end without warning. */
+/** How a request ends: its client stays or disconnects, or the request ends without warning. */
 export type Fate = "stays" | "disconnects" | "vanishes" | "vanishes when woken";
 
 export interface ScheduledRequest {
@@ -20,7 +20,7 @@ export interface ScheduledRequest {
   readonly spends: readonly RequestSpend[];
   readonly timeoutMs: number;
   readonly fate: Fate;
-  /** The time from the start of the request to its fate. */
+  /** The time from the start of the request until the client disconnects or the request vanishes. */
   readonly fateAfterMs: number;
 }
 
@@ -31,7 +31,7 @@ export type ScheduledEvent = { readonly atMs: number } & (
 
 export interface JoinedSchedule {
   readonly joinsChecks: boolean;
-  /** Nothing is lost and no request vanishes: objects decide all requests. */
+  /** Whether the schedule has no faults, so that objects decide all requests. */
   readonly isCalm: boolean;
   readonly faults: Faults;
   /** How far the clocks of the isolates are ahead, in milliseconds. */
@@ -43,7 +43,7 @@ export interface JoinedSchedule {
 
 const keys = ["a", "b"] as const;
 
-/** Objects of single keys, and of shards. */
+/** The objects of single keys, and the shards. */
 const objectNames = ["a", "b", "tenant", "0-of-2", "1-of-2", "0-of-1"] as const;
 
 class Draw {
@@ -117,7 +117,7 @@ function drawBurst(draw: Draw, schedule: Pick<JoinedSchedule, "isCalm">, atMs: n
   const key = draw.of(keys);
   const spanMs = draw.of([0, 0, 3, 20]);
   const isOfBatches = draw.is(0.2);
-  // Enough checks for several calls, at times.
+  // Some bursts have more checks than a single call takes.
   const count = 1 + draw.upTo(isOfBatches ? draw.of([3, 12]) : draw.of([5, 20, 40]));
   const mostChecks = draw.of([3, 20, 100]);
   const isOfSingles = draw.is(0.5);

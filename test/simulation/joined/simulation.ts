@@ -1,4 +1,4 @@
-/** Plays a schedule of requests that join their checks, and checks its invariants. The client and the limiter are the real code. */
+/** Plays a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the real code. */
 import type { Policy } from "../../../src/config/index.ts";
 import { decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
@@ -35,12 +35,12 @@ interface Request {
   readonly context: RequestContext;
   readonly startedAtMs: number;
   firstSentAtMs: number | null;
-  /** The order of the first call for each key: an object of the previous version is called a second time. */
+  /** The position of the first call for each key among all calls. An object of the previous version gets a second call. */
   readonly firstSent: Map<string, number>;
   answer: Answer | null;
 }
 
-/** How many calls had the checks of a number of requests, by that number. */
+/** The number of calls, by the number of requests whose checks they contain. */
 export type CallSizes = Map<number, number>;
 
 export interface Played {
@@ -51,7 +51,7 @@ export interface Played {
 
 class Isolate {
   readonly client: LimiterClient;
-  /** The version of the policies' rules. */
+  /** The version of the policy rules in this isolate. */
   version: number;
 
   constructor(client: LimiterClient, version: number) {
@@ -152,7 +152,7 @@ class Simulation {
     }
     context.run(() => {
       const deciding = this.#decide(request);
-      // The entry points do so. Others must get their replies also without it.
+      // Without waitUntil, the request may end early. Other requests must get their replies even then.
       if (isAwaited(request)) context.waitUntil(deciding);
     });
   }
@@ -245,7 +245,7 @@ class Simulation {
       [...request.firstSent.values()].every((order) => order <= answer.order),
       about,
     );
-    // An isolate may learn of newer rules while the second attempt is under way.
+    // With rules, a request may fall back to onError: newer rules may come during its second attempt, which is the last.
     if (this.#schedule.isCalm && !hasRules(planned)) {
       const isDecided = answer.outcomes.every(({ kind }) => kind === "decided");
       this.#check("waits: without faults, an object decides every request", isDecided, about);
@@ -278,7 +278,7 @@ class Simulation {
   #longestWaitMs(): number {
     const { maximumDelayMs, slow } = this.#schedule.faults;
     if (slow > 0) return longestWait.mostMs;
-    // An object of the previous version is called twice.
+    // An object of the previous version gets two calls.
     const roundTripMs = 4 * maximumDelayMs;
     const shareMs = Math.ceil(roundTripMs * longestWait.share);
     return Math.min(Math.max(shareMs, longestWait.leastMs), longestWait.mostMs);
@@ -290,7 +290,7 @@ class Simulation {
       const outcome = answer.outcomes[index];
       const { booked, arrived, refundsSent } = this.#ledger.charged(number, key, policy);
       const net = booked - refundsSent;
-      // The first of two attempts cannot give back what it never learns of.
+      // The first of two attempts cannot give back a charge whose reply is lost.
       const unknown = hasRules(planned) ? booked - arrived : 0;
       const isNet = (least: number): boolean => net >= least && net <= least + unknown;
       const describe = (): string =>
@@ -314,7 +314,7 @@ class Simulation {
       );
       const isRefused = answer.isRefused || (planned.kind === "batch" && outcome.kind === "closed");
       const expected = isRefused ? arrived : 0;
-      // A request may vanish before it gives back. The first of two attempts gives back what the second spends again.
+      // A request may vanish before it gives back its charges. With two attempts, the first one's refund is no late reply.
       const isRepeated = hasRules(planned);
       if (planned.fate.startsWith("vanishes") || (isRepeated && !isRefused)) continue;
       this.#check(
@@ -333,7 +333,7 @@ class Simulation {
 const hasRules = ({ spends }: ScheduledRequest): boolean =>
   spends.some(({ policy }) => policy === "ruled");
 
-/** Whether the request lasts until its answer. */
+/** Whether the request stays alive until its answer. */
 const isAwaited = ({ number, planned: { fate } }: Pick<Request, "number" | "planned">): boolean =>
   fate === "stays" || (fate === "disconnects" && number % 2 === 0);
 
@@ -347,7 +347,7 @@ function spendOf(
   return { policy: each, partitionKey: key, cost };
 }
 
-/** @param random decides the fate of calls */
+/** @param random draws the delays and faults of calls */
 export async function play(schedule: JoinedSchedule, random: Random): Promise<Played> {
   const simulation = new Simulation(schedule, random);
   await simulation.play();

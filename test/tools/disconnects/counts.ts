@@ -1,4 +1,4 @@
-/** The counts of the Worker of the floods since they were last reset. */
+/** The counts of the flooded Worker since the last reset. */
 export interface Counts {
   /** The checks that objects allowed, by policy. */
   readonly allowed: Record<string, number>;
@@ -12,7 +12,7 @@ export interface Counts {
   /** The calls with checks, in the order in which they were sent. */
   readonly calls: {
     readonly checks: number;
-    /** How many calls were under way when it was sent, with itself. */
+    /** The number of calls under way when this call was sent, including itself. */
     readonly underWay: number;
   }[];
   /** At the time of the answer. */

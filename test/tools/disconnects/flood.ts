@@ -1,4 +1,4 @@
-/** Clients that disconnect in the middle of their requests, beside clients that wait for each response. */
+/** Floods of clients that disconnect during their requests, while other clients wait for each response. */
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { Agent, type IncomingMessage, request as requestOf } from "node:http";

@@ -1,6 +1,6 @@
 /**
- * The proxy of Headgate with several clients of the objects, by the request field `X-Calls`: with joined calls, with
- * separate calls, and with objects far away. It counts calls and decisions. In workerd, objects share its isolate.
+ * Headgate's proxy with several limiter clients. The header `X-Calls` of a request selects one: with joined calls, with
+ * separate calls, or with distant objects. The Worker counts calls and decisions. In workerd, objects share its isolate.
  */
 import { parseConfig } from "../../../src/config/index.ts";
 import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy/proxy.ts";
@@ -68,8 +68,8 @@ let callsUnderWay = 0;
 
 type Objects = Env["RATE_LIMITER"];
 
-/** Records each call with checks, which takes this long there and back. */
-function travelled(objects: Objects, travelMs: number): Objects {
+/** Objects whose calls with checks are counted, and take a round trip of `travelMs`. */
+function distantObjects(objects: Objects, travelMs: number): Objects {
   const getByName: Objects["getByName"] = (name, options) => {
     const stub = objects.getByName(name, options);
     const decide = async (texts: readonly string[], checks: FlatList): Promise<FlatList> => {
@@ -106,7 +106,7 @@ function proxyWith(calls: string, env: Env): ProxyRequest {
   if (known !== undefined) return known;
   const { travelMs, joinsChecks } = callsOf[calls] ?? { travelMs: 0, joinsChecks: true };
   const config = parseConfig({ ...env });
-  const objects = travelled(env.RATE_LIMITER, travelMs);
+  const objects = distantObjects(env.RATE_LIMITER, travelMs);
   const limiter = new LimiterClient(objects, undefined, null, { joinsChecks });
   const proxy = createProxy(config, { ...createRuntime(config, env), limiter });
   proxies.set(calls, proxy);
