@@ -1,6 +1,6 @@
 /**
- * Concurrent calls of the service, each in a context of its own, on workerd itself: vitest's Worker replaces the timers of
- * all contexts, so that joined checks cannot be tested there with real RPC.
+ * Concurrent calls of the service, each in a context of its own, on workerd itself: the vitest plugin disables the platform
+ * feature that joined calls need between contexts.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -71,8 +71,17 @@ export interface LatencyObserver {
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
 const mostCallsOfObject = 1;
 
+/**
+ * Joined checks wait for promises that other requests resolve. The platform continues a request in its own context then,
+ * by default from compatibility date 2024-10-14 on.
+ */
+const canJoinChecks = (): boolean => {
+  const flags = "Cloudflare" in globalThis ? Cloudflare.compatibilityFlags : {};
+  return flags["handle_cross_request_promise_resolution"] !== false;
+};
+
 export interface CallerOptions {
-  /** Whether checks that reach an object at the same time may share a call. Default: true. */
+  /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
   readonly joinsChecks?: boolean;
 }
 
@@ -87,7 +96,7 @@ export class ObjectCaller {
     objects: Objects,
     clock: Clock,
     observer: LatencyObserver | null = null,
-    { joinsChecks = true }: CallerOptions = {},
+    { joinsChecks = canJoinChecks() }: CallerOptions = {},
   ) {
     this.#objects = objects;
     this.#clock = clock;

@@ -1,6 +1,6 @@
 /** Checks that are sent to an object at the same time share calls. */
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Policy } from "../../../src/config/index.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
@@ -117,12 +117,18 @@ describe("checks that arrive while a call is under way", () => {
     expect(await isolate.outcomes({ ...spend, partitionKey: "l" })).toEqual([true]);
   });
 
-  it("a limiter client with joinsChecks = false sends each check at once", async () => {
+  it.for([
+    ["with joinsChecks = false", undefined, false],
+    ["where the platform does not continue a request in its own context", false, undefined],
+  ] as const)("a limiter client sends each check at once %s", async ([, flag, joinsChecks]) => {
+    vi.stubGlobal("Cloudflare", {
+      compatibilityFlags: { handle_cross_request_promise_resolution: flag },
+    });
+    onTestFinished(() => void vi.unstubAllGlobals());
     const isolate = new TestIsolate();
     isolate.before = () => new Promise(() => undefined);
-    const client = new LimiterClient(isolate.namespace(), isolate.clock, null, {
-      joinsChecks: false,
-    });
+    const options = joinsChecks === undefined ? {} : { joinsChecks };
+    const client = new LimiterClient(isolate.namespace(), isolate.clock, null, options);
     for (let request = 0; request < 3; request++) void client.admit([spend], () => undefined);
     expect(isolate.calls.map(costsOf)).toEqual([[1], [1], [1]]);
   });
