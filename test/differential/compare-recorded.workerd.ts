@@ -1,7 +1,6 @@
 /**
  * Replays the requests of each test file that runs in workerd, after its last test, and fails on any answer that
- * differs between the versions. The short tests compare the conformance suite and the contract of `/check`, and the long
- * ones all files.
+ * differs between the versions. The short tests compare the conformance suite, and the long ones all files.
  */
 import { afterAll, expect } from "vitest";
 import { isFull } from "../mode.ts";
@@ -9,7 +8,7 @@ import origin from "../origin.js";
 import { takeRecorded } from "./recorder.ts";
 import { compare } from "./targets.ts";
 
-const inShort = /\/test\/(?:conformance|http\/check)\//;
+const inShort = /\/test\/conformance\//;
 
 afterAll(async () => {
   const { requests, skipped } = takeRecorded();

@@ -62,10 +62,10 @@ beforeAll(() => {
 afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of the control plane", () => {
-  it.each(isFull && repeated === undefined ? [1, 501, 1_001] : [1])(
+  it.each(isFull && repeated === undefined ? [1, 251] : [1])(
     "no schedule of faults violates an invariant: seeds from %i",
     async (first) => {
-      await simulate(disturbed, seedsOf(isFull ? 500 : 40, first));
+      await simulate(disturbed, seedsOf(isFull ? 250 : 40, first));
     },
   );
 
