@@ -60,7 +60,7 @@ const exclusive = [
   "test/limiter/client/sharding.full.workerd.test.ts",
 ];
 
-/** The short tests of everything that sends checks, once more with joined calls off. */
+/** The short tests in plain Node of everything that sends checks, once more with joined calls off. */
 const withSeparateCalls: TestProjectConfiguration[] = [
   {
     mode: "test",
@@ -77,16 +77,6 @@ const withSeparateCalls: TestProjectConfiguration[] = [
         "test/simulation/joined.test.ts",
         "test/simulation/admission.test.ts",
       ],
-    },
-  },
-  {
-    mode: "test",
-    plugins: [withJoinedCalls(false), inWorkerd()],
-    test: {
-      name: "workerd-separate-calls",
-      ...inOneWorker,
-      include: ["test/{conformance,http/check,http/proxy,limiter/client}/**/*.workerd.test.ts"],
-      exclude: [...exclusive, "test/**/*.full.*test.ts"],
     },
   },
 ];
@@ -116,9 +106,9 @@ export default defineConfig(({ mode }) => {
         },
         {
           mode,
-          // The vitest plugin disables the platform feature that joined calls need between requests. These tests send
-          // their requests in one context, which does not need it.
-          plugins: [withJoinedCalls(true), inWorkerd()],
+          // Joined calls are on in the short tests, and off in the long ones. The vitest plugin disables the platform feature
+          // that they need between requests, but these tests send their requests in one context, which does not need it.
+          plugins: [withJoinedCalls(!isFull), inWorkerd()],
           test: {
             name: "workerd",
             ...inOneWorker,
