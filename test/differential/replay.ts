@@ -1,5 +1,5 @@
 /** Sends recorded requests, one after the other, to a Worker whose objects are in memory, and records its responses, log and requests to the origin. */
-import type { BeatReply } from "../../src/control/protocol.ts";
+import { emptyBeat } from "../fakes/empty-beat.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 import type { Timer } from "../../src/limiter/clock.ts";
 import { MemoryStorage } from "../fakes/memory-storage.ts";
@@ -44,19 +44,10 @@ export interface Answer {
 
 export type Origin = (request: Request) => Promise<Response>;
 
-/** A control plane that replies to beats without rules, and rejects other calls. */
-const emptyBeat: BeatReply = {
-  epoch: 1,
-  changed: [],
-  storedSeq: 0,
-  isWatched: false,
-  isTailed: false,
-  hasRules: true,
-  wantsPolicies: false,
-};
 const silent = async (): Promise<never> => {
   throw new Error("the control plane of the replay accepts only beats");
 };
+/** A control plane that replies to beats without rules, and rejects other calls. */
 const stub = new Proxy(
   { beat: async () => emptyBeat },
   { get: (methods, name) => Reflect.get(methods, name) ?? silent },

@@ -40,23 +40,28 @@ export const nestedCall = (
     : { name: "batch", argument: { calls } };
 };
 
-/** The replies of an object, in the order of the checks. */
-export function nestedReplies(call: FlatCall, replies: FlatList): CheckReply[] {
-  const checks = nestedCalls(call).map(({ key, charges }) => ({
-    key,
-    provisionalMs: 0,
-    kind: "relaxed" as const,
-    charges: charges.map(({ cost, ...charge }) => ({
-      text: chargeText(charge),
-      cost,
-      limits: charge.limits,
+/** The replies of an object, with the errors among them, in the order of the checks. */
+export const decodedReplies = (call: FlatCall, replies: FlatList): (CheckReply | Error)[] =>
+  decodeReplies(
+    nestedCalls(call).map(({ key, charges }) => ({
+      key,
+      provisionalMs: 0,
+      kind: "relaxed" as const,
+      charges: charges.map(({ cost, ...charge }) => ({
+        text: chargeText(charge),
+        cost,
+        limits: charge.limits,
+      })),
     })),
-  }));
-  return decodeReplies(checks, replies).map((reply) => {
+    replies,
+  );
+
+/** The replies of an object that could decide all checks, in their order. */
+export const nestedReplies = (call: FlatCall, replies: FlatList): CheckReply[] =>
+  decodedReplies(call, replies).map((reply) => {
     if (reply instanceof Error) throw reply;
     return reply;
   });
-}
 
 interface Checker {
   check(call: CheckCall): CheckReply | Promise<CheckReply>;

@@ -2,22 +2,12 @@
 import { timingSafeEqual } from "node:crypto";
 import { onTestFinished, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
-import type { BeatReply } from "../../src/control/protocol.ts";
+import { emptyBeat } from "../fakes/empty-beat.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { TestIsolate } from "../fakes/isolate.ts";
 import { expectContract } from "./contract.ts";
 
 const token = "the-tests-token";
-
-const emptyBeat: BeatReply = {
-  epoch: 1,
-  changed: [],
-  storedSeq: 0,
-  isWatched: false,
-  isTailed: false,
-  hasRules: true,
-  wantsPolicies: false,
-};
 
 /** Node has no such method on `crypto.subtle`. */
 Object.assign(crypto.subtle, { timingSafeEqual });

@@ -11,10 +11,9 @@ import type {
   CheckReply,
   RefundCall,
 } from "../../../src/limiter/protocol.ts";
-import { nestedCalls } from "../../fakes/flat-calls.ts";
+import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../fakes/memory-storage.ts";
 import type { World } from "../world.ts";
-import { decodedReplies } from "./flat-replies.ts";
 import type { JoinedChecksOfRun } from "./invariants.ts";
 import type { Ledger } from "./ledger.ts";
 import { NaiveLog } from "./naive-log.ts";

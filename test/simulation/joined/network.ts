@@ -7,11 +7,10 @@ import type {
   CheckReply,
   RefundCall,
 } from "../../../src/limiter/protocol.ts";
-import { nestedCalls } from "../../fakes/flat-calls.ts";
+import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { DecidedObject } from "./decided-object.ts";
-import { decodedReplies } from "./flat-replies.ts";
 import type { JoinedChecksOfRun } from "./invariants.ts";
 import type { Ledger } from "./ledger.ts";
 import { currentContext, type RequestContext } from "./request-context.ts";
