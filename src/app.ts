@@ -44,10 +44,11 @@ export function createApp(env: Env): App {
     const config = parseConfig(variables);
     reportWarnings([...config.warnings, ...deploymentWarnings]);
     const runtime = createRuntime(config, env);
+    const check = createCheck(runtime);
     const proxy = createProxy(config, runtime);
-    const routed = routes(config, runtime, { env, proxy });
+    const routed = routes(config, runtime, { env, check, proxy });
     return {
-      fetch: fastPath(config, { routed, check: createCheck(runtime), proxy }),
+      fetch: fastPath(config, { routed, check, proxy }),
       routes: routed,
       service: createService(runtime),
     };
@@ -95,11 +96,11 @@ const isAtOrBelow = (path: string, received: string): boolean =>
 function routes(
   config: Config,
   runtime: Runtime,
-  { env, proxy }: { readonly env: Env; readonly proxy: Proxy },
+  { env, check, proxy }: { readonly env: Env; readonly check: AnswerCheck; readonly proxy: Proxy },
 ): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", rejectMalformedUrl);
-  app.route(config.checkPath, checkRoutes(runtime));
+  app.route(config.checkPath, checkRoutes(runtime, check));
   if (config.admin !== null) {
     const { path, host } = config.admin;
     app.route(

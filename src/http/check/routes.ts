@@ -31,7 +31,7 @@ import { validateBody, validateQuery } from "./read-request.ts";
 import type { CheckAnswer } from "./answers.ts";
 import { decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
-import { createCheck, limitBytes } from "./post-check.ts";
+import { type AnswerCheck, limitBytes } from "./post-check.ts";
 import { noStore, respond, serialized } from "./serialized-answer.ts";
 import type { Runtime } from "../runtime.ts";
 import {
@@ -47,7 +47,7 @@ const batchLimitBytes = 128 * 1024;
 const documentPath = "/openapi.json";
 
 /** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
-export function checkRoutes(runtime: Runtime) {
+export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
   const authorize = authorizer(runtime);
   const guards: Guards = {
     may: (right) => requireToken(authorize, right),
@@ -58,7 +58,7 @@ export function checkRoutes(runtime: Runtime) {
     .get(documentPath, async (c) =>
       c.json<object, 200>(await openApiDocument(c.req.path, runtime), 200, noStore),
     )
-    .route("/", decisionRoutes(runtime, guards))
+    .route("/", decisionRoutes(runtime, postCheck, guards))
     .route("/", reservationRoutes(runtime, guards));
   // A separate statement keeps these routes out of the type for typed clients.
   routes
@@ -81,7 +81,7 @@ interface Guards {
   readonly selfLimits: MiddlewareHandler;
 }
 
-const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
+const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
     .get(
       "/",
@@ -96,7 +96,7 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
         );
       },
     )
-    .post("/", postedCheck(runtime))
+    .post("/", postedCheck(postCheck))
     .delete(
       "/",
       may("forget"),
@@ -115,11 +115,10 @@ const decisionRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       (c) => forwardAuth(runtime, c, c.req.valid("query")),
     );
 
-/** The route of `createCheck`, with types for typed clients. */
+/** The route of `POST /check`, with types for typed clients. */
 function postedCheck(
-  runtime: Runtime,
+  check: AnswerCheck,
 ): Handler<Authorized, "/", { in: { json: CheckInput } }, Promise<AnswerResponse<CheckAnswer>>> {
-  const check = createCheck(runtime);
   // The added type exists only for typed clients; the value is a plain Response.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return async (c) => (await check(c.req.raw, waitUntilFrom(c))) as AnswerResponse<CheckAnswer>;
