@@ -169,27 +169,33 @@ describe("the sentence about a limit", () => {
     expect(sentenceOf(example)).toBe(sentence);
   });
 
+  const expectShareOfRightProduct = (units: number, intoMs: number) => {
+    const limit = { ...counter, limit: 100_000 };
+    const seconds = (60_000 + intoMs) / 1_000;
+    const text = sentenceOf({
+      limit,
+      spends: [
+        ["0", units],
+        ["60", 1],
+      ],
+      time: String(seconds),
+    });
+    const [, used = "", share = ""] = /^([\d,]+) of .* × ([\d.]+) of/.exec(text) ?? [];
+    const [, decimals = ""] = share.split(".");
+    const scale = 10n ** BigInt(decimals.length);
+    const product = (BigInt(units) * BigInt(share.replace(".", ""))) / scale;
+    expect(Number(product) + 1).toBe(Number(used.replaceAll(",", "")));
+  };
+
+  test("a third of a multiple of three is shown as a share that gives the right product", () => {
+    expectShareOfRightProduct(2_580, 40_000);
+  });
+
   test(
     "the share that a sentence shows gives the right product",
     forAll(
       [fc.integer({ min: 1, max: 50_000 }), fc.integer({ min: 1, max: 59_999 })],
-      (units, intoMs) => {
-        const limit = { ...counter, limit: 100_000 };
-        const seconds = (60_000 + intoMs) / 1_000;
-        const text = sentenceOf({
-          limit,
-          spends: [
-            ["0", units],
-            ["60", 1],
-          ],
-          time: String(seconds),
-        });
-        const [, used = "", share = ""] = /^([\d,]+) of .* × ([\d.]+) of/.exec(text) ?? [];
-        const [, decimals = ""] = share.split(".");
-        const scale = 10n ** BigInt(decimals.length);
-        const product = (BigInt(units) * BigInt(share.replace(".", ""))) / scale;
-        expect(Number(product) + 1).toBe(Number(used.replaceAll(",", "")));
-      },
+      expectShareOfRightProduct,
     ),
   );
 });
