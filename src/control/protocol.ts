@@ -355,14 +355,13 @@ export interface ControlPlaneMethods {
   rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
   note(action: NotedAction): void;
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry>;
+  /** For 15 s after the call, beats are due every second. */
   statistics(query: StatisticsQuery): Statistics;
   top(query: TopQuery): readonly TopKey[];
   /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
   /** Prometheus text exposition format. */
   metrics(): string;
-  /** Notes that a console is open: for 15 s, beats are due every second. */
-  watch(): void;
   /** A ticket for one WebSocket of the tail, valid for 30 s. */
   ticket(actor: Actor): { readonly ticket: string; readonly expiresAtMs: number };
 }

@@ -69,6 +69,8 @@ const failures: readonly Failure[] = [
   { kind: "upgrade-required" },
   { kind: "ticket-invalid" },
   { kind: "tails-full" },
+  { kind: "console-elsewhere" },
+  { kind: "console-missing" },
 ];
 
 const page = readPage(path);

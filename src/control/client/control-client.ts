@@ -62,6 +62,11 @@ export class ControlClient {
     this.#heartbeat.touch(this.#clock.now(), waitUntil);
   }
 
+  /** Sends beats every second, until a reply says that no operator reads the statistics. */
+  watch(): void {
+    this.#heartbeat.watch();
+  }
+
   /** Adopts the newer rules of an object's reply, and starts a beat for them at most once a second. */
   adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void {
     this.#rules.adopt(rules);

@@ -115,6 +115,11 @@ export class Heartbeat {
     this.#beat(nowMs, waitUntil);
   }
 
+  /** This isolate has answered a read of the statistics. Others learn of it with the reply to their next beat. */
+  watch(): void {
+    this.#isWatched = true;
+  }
+
   #isDue(nowMs: number): boolean {
     if (this.#isWatched) return !isWithin(watchedIntervalMs, this.#refreshedAtMs, nowMs);
     if (this.#hasRules) return !isWithin(intervalMs, this.#refreshedAtMs, nowMs);

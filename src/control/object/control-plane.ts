@@ -107,19 +107,21 @@ export class ControlPlane extends DurableObject<Env> implements ControlPlaneMeth
   }
 
   statistics(query: StatisticsQuery): Statistics {
-    return this.#intake.statistics.statistics(query, platformClock.now());
+    const { statistics, tail } = this.#intake;
+    const nowMs = platformClock.now();
+    tail.watch(nowMs);
+    return statistics.statistics(query, nowMs);
   }
 
   top(query: TopQuery): readonly TopKey[] {
-    return this.#intake.statistics.top(query, platformClock.now());
+    const { statistics, tail } = this.#intake;
+    const nowMs = platformClock.now();
+    tail.watch(nowMs);
+    return statistics.top(query, nowMs);
   }
 
   metrics(): string {
     return this.#intake.metrics(this.#control.rulesMetrics(), platformClock.now());
-  }
-
-  watch(): void {
-    this.#intake.tail.watch(platformClock.now());
   }
 
   ticket(_actor: Actor): ReturnType<ControlPlaneMethods["ticket"]> {

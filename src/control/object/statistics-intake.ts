@@ -54,11 +54,12 @@ export class StatisticsIntake {
     call: BeatCall,
     nowMs: number,
   ): Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed"> {
-    const storedSeq = this.statistics.record(call, nowMs);
+    const isWatched = this.tail.isWatched(nowMs);
+    const storedSeq = this.statistics.record(call, nowMs, isWatched);
     this.tail.send(call.tail, nowMs);
     this.#export.flush();
     this.#alert(call, nowMs);
-    return { storedSeq, isWatched: this.tail.isWatched(nowMs), isTailed: this.tail.isTailed };
+    return { storedSeq, isWatched, isTailed: this.tail.isTailed };
   }
 
   metrics(rules: RulesMetrics, nowMs: number): string {

@@ -27,6 +27,11 @@ import { TopKeys } from "./top-keys.ts";
 
 /** The longest time that counts stay unwritten while beats arrive. */
 const longestOpenMs = 30_000;
+/**
+ * The same while somebody reads the statistics. Isolates then send a batch each second, and keep the counts of further seconds
+ * back when too many batches are not stored.
+ */
+const longestWatchedMs = 2_000;
 /** A read of the totals stores open counts at this interval at most: each write costs. */
 const readIntervalMs = 5_000;
 /** After a longer gap the object may hibernate before the next beat, so the beat is written at once. */
@@ -75,8 +80,12 @@ export class StatisticsStore implements Task {
     this.#retentionDueMs = this.#nextRetentionMs(nowMs);
   }
 
-  /** Counts the batches of a beat. Returns the number up to which the isolate's batches are stored. */
-  record({ isolate, batches, tail }: BeatCall, nowMs: number): number {
+  /**
+   * Counts the batches of a beat.
+   * @param isWatched whether somebody reads the statistics or the tail
+   * @returns the number up to which the isolate's batches are stored
+   */
+  record({ isolate, batches, tail }: BeatCall, nowMs: number, isWatched = false): number {
     if (batches.length > 0) this.#batches.see(isolate, nowMs);
     for (const batch of batches) {
       const closedAtMs = nowMs - batch.agoMs;
@@ -88,7 +97,8 @@ export class StatisticsStore implements Task {
     for (const { policy, key, sealed } of tail) this.#top.addSealed(policy, key, sealed, nowMs);
     this.#isOpen ||= batches.length > 0;
     const isAfterGap = Math.abs(nowMs - this.#lastBeatMs) > longestGapMs;
-    const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestOpenMs;
+    const longestMs = isWatched ? longestWatchedMs : longestOpenMs;
+    const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestMs;
     this.#lastBeatMs = nowMs;
     if (this.#isOpen && (isAfterGap || isLongOpen || this.#top.hasEnded)) this.write(nowMs);
     return this.#batches.storedSeq(isolate);

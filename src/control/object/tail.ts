@@ -86,7 +86,7 @@ export class Tail {
     return this.#host.accept();
   }
 
-  /** Notes that a console reads the statistics or the policies. */
+  /** Notes that an operator reads the statistics. */
   watch(nowMs: number): void {
     this.#watchedUntilMs = nowMs + watchedMs;
   }

@@ -1,7 +1,7 @@
 /** The answer of `POST /api/keys/explain`: what would happen to a request of cost 1 now, and why. Plain data. */
 import type { FailureMode, Policy, PolicyMode, RulesVersion } from "../../config/index.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
-import type { AccountTerms, LimitDecision } from "../../strategies/index.ts";
+import type { AccountTerms, Limit, LimitDecision } from "../../strategies/index.ts";
 
 /**
  * The steps of a decision, in the order of precedence: the first that matches decides. The last five give limits, by
@@ -106,6 +106,10 @@ export interface Explanation {
   /** The step that gives the limits. */
   readonly limitsFrom: LimitsStep;
   readonly limits: readonly ExplainedLimit[];
+  /** The same limits with all fields of their strategies; without the key's rules while the key's object does not answer. */
+  readonly limitsInEffect: readonly Limit[];
+  /** The limits of this key once none of its own rules gives it limits. */
+  readonly limitsWithoutKeyRules: readonly Limit[];
   /** The newest first. */
   readonly keyRules: readonly ExplainedRule[];
   readonly policyRules: readonly ExplainedRule[];

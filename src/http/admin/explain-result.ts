@@ -121,6 +121,9 @@ function explanationOf(
     steps,
     limitsFrom: limitsStepOf(steps),
     limits: limitsOf(object),
+    limitsInEffect:
+      charge?.keyRules.find((rule) => rule.kind === "limits")?.limits ?? policy.limits,
+    limitsWithoutKeyRules: policy.limits,
     keyRules,
     policyRules,
     reservations: unitsOf(charge?.reservations, reply),

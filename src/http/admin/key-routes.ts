@@ -55,6 +55,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
   if (reveal) requireRight(c.var.operator, "reveal");
   policyOf(context, policy);
   const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit }));
+  context.control.watch();
   const keys = await Promise.all(
     top.map(async ({ key, count, error, sealed }) => ({
       id: key,

@@ -1,13 +1,19 @@
-/** The routes of the admin API. Each requires a valid token or Access JWT, and the right of its call. */
+/** The routes of the console and of the admin API. Each call of the API requires a valid token or Access JWT, and the right of its call. */
 import { type MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
-import type { AdminRight, AdminSettings, Config } from "../../config/index.ts";
+import {
+  type AdminRight,
+  adminRights,
+  type AdminSettings,
+  type Config,
+} from "../../config/index.ts";
 import { KeySealer } from "../../control/client/key-sealer.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { problemResponse } from "../wire/problems.ts";
 import { authenticator } from "./authenticate.ts";
+import { type Assets, consoleAt } from "./console.ts";
 import {
   type AuthorizedCall,
   type AdminContext,
@@ -20,6 +26,7 @@ import { explainKey } from "./explain.ts";
 import { FailedAttempts } from "./failed-attempts.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
+import { queryIn } from "./read-input.ts";
 import { answerRefusal } from "./refusal.ts";
 import {
   createRule,
@@ -44,6 +51,7 @@ interface Operation {
 /** Every call by path and method. */
 const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>>>>> = {
   "/openapi.json": { get: { right: null, handle: readDocument } },
+  "/operator": { get: { right: null, handle: readOperator } },
   "/policies": { get: { right: "read", handle: listPolicies } },
   "/policies/:name": {
     get: { right: "read", handle: readOnePolicy },
@@ -80,16 +88,19 @@ export interface AdminParts {
   readonly runtime: Runtime;
   /** Undefined when the binding is missing. */
   readonly objects: ControlPlaneBinding | undefined;
+  /** Undefined when the binding is missing. */
+  readonly assets: Assets | undefined;
   readonly clock?: Clock;
 }
 
 /** All routes below `ADMIN_PATH`. Nothing below it is forwarded. */
 export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
-  const { config, settings, runtime, objects, clock = platformClock } = parts;
+  const { config, settings, runtime, objects, assets, clock = platformClock } = parts;
   const attempts = new FailedAttempts(clock);
   const authenticate = authenticator(settings, attempts);
   const routes = new Hono<Authenticated>();
   routes.onError(answerRefusal);
+  routes.use("*", consoleAt(settings, assets));
   const { control } = runtime;
   if (objects === undefined || control === null) {
     return routes.all("*", () => problemResponse({ kind: "control-plane-missing" }));
@@ -142,4 +153,11 @@ async function readDocument(_: AdminContext, c: AuthorizedCall): Promise<Respons
     with: { type: "json" },
   });
   return answer({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
+}
+
+/** The name of the caller, and its rights, by which the console offers actions. */
+async function readOperator(_: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  const { actor, may: rights } = c.var.operator;
+  return answer({ ...actor, may: adminRights.filter((right) => rights.has(right)) });
 }

@@ -48,7 +48,9 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
   }
   if (policy !== undefined) policyOf(context, policy);
   const query = { fromMs, toMs, stepMs, ...(policy !== undefined && { policy }) };
-  return answer(statisticsView(await context.controlPlane.call((stub) => stub.statistics(query))));
+  const statistics = await context.controlPlane.call((stub) => stub.statistics(query));
+  context.control.watch();
+  return answer(statisticsView(statistics));
 }
 
 const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statistics): object => ({
@@ -98,7 +100,10 @@ export async function openTail(
     headers: { Upgrade: "websocket" },
   });
   const response = await context.controlPlane.call((stub) => stub.fetch(request));
-  if (response.webSocket !== null) return response;
+  if (response.webSocket !== null) {
+    context.control.watch();
+    return response;
+  }
   await response.body?.cancel();
   if (response.status === 503) throw new CallRefused({ kind: "tails-full" });
   attempts.note(raw);

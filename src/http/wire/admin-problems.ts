@@ -26,6 +26,8 @@ export interface AdminFailures {
   "upgrade-required": object;
   "ticket-invalid": object;
   "tails-full": object;
+  "console-elsewhere": object;
+  "console-missing": object;
 }
 
 /** `WWW-Authenticate` (RFC 6750, section 3). */
@@ -158,4 +160,11 @@ export const adminProblems: {
 
   "tails-full": () =>
     unavailable("The maximum number of tails is open. Close one, then open the tail again."),
+
+  "console-elsewhere": () => notFound("The console is served only on the host in ADMIN_HOST."),
+
+  "console-missing": () =>
+    notFound(
+      "This deployment has no console: the binding ASSETS is missing in wrangler.toml, or its folder is empty.",
+    ),
 };

@@ -64,6 +64,15 @@ describe("when a beat is due", () => {
     }
   });
 
+  it("an isolate that answers a read of the statistics starts beats after 1 s until a reply says otherwise", async () => {
+    const network = new Network();
+    const isolate = network.isolate();
+    await isolate.settledRequest();
+    isolate.client.watch();
+    const times = await beatTimes(network, 29_000, 250, () => isolate.request());
+    expect(times).toEqual([1_000]);
+  });
+
   it("without requests there are no beats, however old the rules are", async () => {
     const network = new Network();
     await network.make(off);

@@ -1,5 +1,6 @@
 /** When statistics are written, what queries return, and what is kept for how long. */
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { StatisticsQuery } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
@@ -41,6 +42,31 @@ describe("the answer to a beat", () => {
     storage.rowsWritten = 0;
     expect(store.record(beat([batch(7, 1)]), startMs + 30_000)).toBe(7);
     expect(storage.rowsWritten).toBe(1);
+  });
+
+  it("every count of the last second is in the answer of a query while somebody reads, for any number of keys", async () => {
+    let nowMs = startMs;
+    const isolate = new IsolateStatistics({
+      sealer: null,
+      alertedPolicies: new Set(),
+      clock: { now: () => nowMs },
+    });
+    const { store } = storeOf();
+    let decisions = 0;
+    for (let second = 0; second < 90; second++, nowMs += 1_000) {
+      for (let key = 0; key < 300; key++) {
+        const decided = { partitionKey: `key ${key}`, cost: 1 };
+        isolate.record(`policy ${key % 30}`, "denied", decided, null, null);
+        decisions++;
+      }
+      // oxlint-disable-next-line no-await-in-loop -- each beat follows the answer to the previous one
+      const batches = await isolate.batches();
+      isolate.stored(store.record(beat(batches), nowMs, true));
+      const query = { fromMs: startMs, toMs: nowMs + 1, stepMs: minuteMs };
+      const { points } = store.statistics(query, nowMs);
+      const counted = points.reduce((sum, { outcomes }) => sum + (outcomes.denied ?? 0), 0);
+      expect(counted, `second ${second}`).toBe(decisions);
+    }
   });
 
   it("a beat is acknowledged at once after a gap in which the object may have hibernated", () => {

@@ -79,8 +79,16 @@ it("a ticket opens one WebSocket, which receives the denials of beats after hibe
   expect(await stub.beat(beat([]))).toMatchObject({ isWatched: false, isTailed: false });
 });
 
-it("a console that reads gets beats every second", async () => {
-  const stub = controlPlane();
-  await stub.watch();
-  expect(await stub.beat(beat([]))).toMatchObject({ isWatched: true, isTailed: false });
-});
+it.each([
+  ["of the statistics", { fromMs: 0, toMs: 60_000, stepMs: 60_000 }],
+  ["of the top keys", { policy: "api", by: "denied", limit: 1 }],
+] as const)(
+  "a read %s makes beats due every second, and a read of the metrics does not",
+  async (_, query) => {
+    const stub = controlPlane();
+    await stub.metrics();
+    expect(await stub.beat(beat([]))).toMatchObject({ isWatched: false, isTailed: false });
+    await ("by" in query ? stub.top(query) : stub.statistics(query));
+    expect(await stub.beat(beat([]))).toMatchObject({ isWatched: true, isTailed: false });
+  },
+);

@@ -18,6 +18,7 @@ describe("the rights of a token", () => {
   const write = ["write"];
   it.for<[string, string, unknown, readonly string[]]>([
     ["GET", "/openapi.json", undefined, ["read", "write", "reveal"]],
+    ["GET", "/operator", undefined, ["read", "write", "reveal"]],
     ["GET", "/policies", undefined, read],
     ["GET", "/policies/unknown", undefined, read],
     ["PATCH", "/policies/unknown", {}, write],
@@ -62,6 +63,19 @@ describe("the rights of a token", () => {
       'Bearer realm="headgate admin"',
     ]);
   });
+});
+
+it("the caller learns its name and rights, without a call to the control plane", async () => {
+  const getByName = vi.fn<() => never>();
+  const { call } = admin({}, { CONTROL_PLANE: { getByName } });
+  const callers = await Promise.all(
+    [tokens.all, tokens.read].map((token) => call("GET", "/operator", undefined, withToken(token))),
+  );
+  expect(callers.map(({ body }) => body)).toEqual([
+    { name: "alice", via: "token", may: ["read", "write", "reveal"] },
+    { name: "grafana", via: "token", may: ["read"] },
+  ]);
+  expect((await call("GET", "/operator?x=1")).status).toBe(422);
 });
 
 describe("attempts with wrong tokens", () => {
@@ -184,6 +198,23 @@ describe("Cloudflare Access", () => {
     expect(fetches).toEqual([`${issuer}/cdn-cgi/access/certs`]);
     expect(await statusOf(ask(gate, await signed()))).toBe(200);
     expect(fetches).toHaveLength(1);
+  });
+
+  it("an Access identity learns its e-mail and its rights, which include reveal only with REVEAL", async () => {
+    const jwt = await signed();
+    const rightsWith = async (variables: object): Promise<unknown> => {
+      const response = await admin({}, { ...access, ...variables }).send(
+        `${host}/_headgate/api/operator`,
+        { headers: { "Cf-Access-Jwt-Assertion": jwt, "CF-Connecting-IP": addressOf() } },
+      );
+      return response.json();
+    };
+    const identity = { name: "alice@example.com", via: "access" };
+    expect(await rightsWith({})).toEqual({ ...identity, may: ["read", "write"] });
+    expect(await rightsWith({ REVEAL: "admins" })).toEqual({
+      ...identity,
+      may: ["read", "write", "reveal"],
+    });
   });
 
   it("a service token is named by its common_name, and a JWT without a name is refused", async () => {

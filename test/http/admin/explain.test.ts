@@ -220,6 +220,8 @@ describe("the precedence that an explanation shows", () => {
     const explained = await login.explain();
     expect(outcomeOf(explained)).toEqual([false, "limit", 3_600_000]);
     expect(explained).toMatchObject({ nextChangeInMs: 600_000, limitsFrom: "key-rule-limits" });
+    expect(explained.limitsInEffect).toEqual(limits);
+    expect(explained.limitsWithoutKeyRules).toMatchObject([{ limit: 1, windowMs: 3_600_000 }]);
     expect(explained.keyRules).toEqual([
       {
         id: "boost",
