@@ -1,10 +1,9 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
-import type { MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
-import { isOnHost } from "./http/admin/authenticate.ts";
+import { neverProxied } from "./http/admin/console.ts";
 import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
-import { adminRoutes } from "./http/admin/routes.ts";
+import { type AdminParts, adminRoutes } from "./http/admin/routes.ts";
 import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
 import { plainTargetOf } from "./http/attributes.ts";
 import { checkRoutes } from "./http/check/routes.ts";
@@ -102,28 +101,23 @@ function routes(
   app.use("*", rejectMalformedUrl);
   app.route(config.checkPath, checkRoutes(runtime, check));
   if (config.admin !== null) {
-    const { path, host } = config.admin;
     app.route(
-      path,
-      adminRoutes({ config, settings: config.admin, runtime, objects: bindingOf(env) }),
+      config.admin.path,
+      adminRoutes({ config, settings: config.admin, runtime, ...bindingsOf(env) }),
     );
-    if (host !== null) app.use("*", neverProxied(host));
+    app.use("*", neverProxied(config.admin));
   }
   app.all("*", (c) => proxy(c.req.raw, waitUntilFrom(c)));
   app.onError(answerInternalError);
   return app;
 }
 
-/** Cast because the binding's generated type has the same methods, but promises that are also disposable. */
-const bindingOf = ({ CONTROL_PLANE: objects }: Partial<Env>): ControlPlaneBinding | undefined =>
+const bindingsOf = ({
+  CONTROL_PLANE: objects,
+  ASSETS: assets,
+}: Partial<Env>): Pick<AdminParts, "objects" | "assets"> => ({
+  // Cast because the binding's generated type has the same methods, but promises that are also disposable.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  objects as unknown as ControlPlaneBinding | undefined;
-
-/**
- * `ADMIN_HOST` proxies nothing: a page of the proxied site would share the web origin of the admin API, and could call
- * it as the operator.
- */
-const neverProxied =
-  (host: string): MiddlewareHandler =>
-  async (c, next) =>
-    isOnHost(c.req.raw, host) ? problemResponse({ kind: "unknown-path" }) : next();
+  objects: objects as unknown as ControlPlaneBinding | undefined,
+  assets,
+});

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { checkConfiguration } from "./configuration-check.ts";
+import { buildConsole } from "./console-build.ts";
 import { CommandError, helpOf, isHelp, runCommand } from "./command.ts";
 import { deployedVariables, readSettings } from "./settings.ts";
 import { configurationSource, deployOptions, readDeployOptions } from "./configuration-source.ts";
@@ -27,6 +28,7 @@ await runCommand(async () => {
   if (problems.length > 0) {
     throw new CommandError("Nothing was deployed: the configuration has problems.");
   }
+  await buildConsole();
   // These options make wrangler deploy the configuration that was checked.
   const chosen = [
     ...(values.env === undefined ? [`--env=${source.environment}`] : []),

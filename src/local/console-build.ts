@@ -1,0 +1,119 @@
+/**
+ * Builds the console: static files that the Worker serves below `ADMIN_PATH`. The names of all files except the page contain
+ * a hash of their content, so that browsers can keep them.
+ */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
+
+const root = join(import.meta.dirname, "../..");
+const sourceFolder = join(root, "src/console");
+
+/** `[assets]` in `wrangler.toml` names this folder. */
+const consoleFolder = join(root, "dist/console");
+const playgroundFolder = join(root, "dist/playground");
+
+const shared = {
+  absWorkingDir: root,
+  bundle: true,
+  minify: true,
+  target: "es2023",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  logLevel: "warning",
+  metafile: true,
+} satisfies BuildOptions;
+
+/** Replaces the files of an earlier build. */
+export async function buildConsole(): Promise<void> {
+  const assets = join(consoleFolder, "assets");
+  const hashed = { outdir: assets, entryNames: "[name]-[hash]", assetNames: "[name]-[hash]" };
+  rmSync(consoleFolder, { recursive: true, force: true });
+  const worker = await build({
+    ...shared,
+    ...hashed,
+    format: "esm",
+    entryPoints: { "playground-worker": join(sourceFolder, "playground/worker.ts") },
+  });
+  const [workerFile] = outputs(worker.metafile, ".js");
+  const { metafile } = await build({
+    ...shared,
+    ...hashed,
+    format: "esm",
+    splitting: true,
+    chunkNames: "chunk-[hash]",
+    loader: { ".svg": "copy" },
+    entryPoints: { console: join(sourceFolder, "main.tsx"), icon: join(sourceFolder, "icon.svg") },
+    plugins: [workerModule(`new URL("./${workerFile}", import.meta.url).href`, "module")],
+  });
+  // The style sheet of the page has the styles of all views, which esbuild also writes for each view.
+  for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
+    rmSync(join(assets, file));
+  }
+  const entry = (name: string, extension: string): string =>
+    outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
+  const head = [
+    `<link rel="icon" href="assets/${entry("icon", ".svg")}" />`,
+    `<link rel="stylesheet" href="assets/${entry("console", ".css")}" />`,
+    `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
+  ];
+  writeFileSync(join(consoleFolder, "index.html"), page("index.html", head.join("\n    ")));
+}
+
+/** Writes the playground as one page that needs no server. Returns its path. */
+export async function buildPlayground(): Promise<string> {
+  const inMemory = { ...shared, format: "iife", write: false } as const;
+  const worker = await build({
+    ...inMemory,
+    entryPoints: [join(sourceFolder, "playground/worker.ts")],
+  });
+  const code = worker.outputFiles[0]?.text ?? "";
+  const source = `URL.createObjectURL(new Blob([${JSON.stringify(code)}], { type: "text/javascript" }))`;
+  const { outputFiles } = await build({
+    ...inMemory,
+    outdir: playgroundFolder,
+    entryPoints: [join(sourceFolder, "playground/page.tsx")],
+    plugins: [workerModule(source, "classic")],
+  });
+  const text = (extension: string): string =>
+    outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? "";
+  const style = `<style>${text(".css")}</style>`;
+  const script = `<script type="module">${text(".js").replaceAll("</script", String.raw`<\/script`)}</script>`;
+  mkdirSync(playgroundFolder, { recursive: true });
+  const file = join(playgroundFolder, "index.html");
+  writeFileSync(file, page("playground/index.html", `${style}\n${script}`));
+  return file;
+}
+
+/**
+ * The module that starts the playground's web worker, whose place depends on the build. The URL needs a Trusted Types policy,
+ * because the Content Security Policy of the console requires one. Not every browser has Trusted Types.
+ */
+const workerModule = (source: string, type: WorkerType): Plugin => ({
+  name: "playground-worker",
+  setup(builder) {
+    builder.onLoad({ filter: /playground\/start-worker\.ts$/ }, () => ({
+      contents: `
+        const policy = globalThis.trustedTypes?.createPolicy("playground-worker", {
+          createScriptURL: () => ${source},
+        });
+        export const startWorker = () =>
+          new Worker(policy?.createScriptURL("") ?? ${source}, { type: "${type}" });
+      `,
+    }));
+  },
+});
+
+type WorkerType = "classic" | "module";
+
+const outputs = ({ outputs: files }: Metafile, extension: string): string[] =>
+  Object.keys(files)
+    .map((file) => basename(file))
+    .filter((file) => file.endsWith(extension));
+
+const placeholder = "<!-- assets -->";
+
+/** A replacer function, because code may contain the special patterns of a replacement text. */
+const page = (file: string, head: string): string =>
+  readFileSync(join(sourceFolder, file), "utf8").replace(placeholder, () => head);
