@@ -1,0 +1,49 @@
+/** The newest audit entries, which every view shares: they show what other operators change. */
+import { computed, signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { AuditEntry, AuditPage } from "./answers.ts";
+import { read } from "./client.ts";
+import { type Polled, Polling } from "./poll.ts";
+
+const pauseMs = 2_000;
+
+/** The newest first. */
+export const recentChanges = signal<readonly AuditEntry[]>([]);
+
+/** Grows with every change by anybody. Views that show rules read them again when it grows. */
+export const newestChange = computed(() => recentChanges.value[0]?.seq ?? 0);
+
+let polling: Polling<void> | null = null;
+
+/** Calls `onChange` with every change by anybody while the component is shown. */
+export function useChanges(onChange: Polled<unknown>["readAgain"]): void {
+  useEffect(() => {
+    let known = newestChange.peek();
+    return newestChange.subscribe((seq) => {
+      if (seq === known) return;
+      known = seq;
+      onChange();
+    });
+  }, [onChange]);
+}
+
+/** Reads the audit log now, such as after a change of one's own. */
+export const readChanges = (): void => polling?.readAgain();
+
+/** Starts reading the audit log. Returns a function that stops it. */
+export function followChanges(onChange: (entries: readonly AuditEntry[]) => void): () => void {
+  let newest: number | null = null;
+  const started = new Polling(async (abort) => {
+    const known = newest;
+    // Most reads find no change, and entries can be long.
+    const latest = await read<AuditPage>("audit?limit=1", abort);
+    if (known === (latest.entries[0]?.seq ?? 0)) return;
+    const { entries } = await read<AuditPage>("audit?limit=50", abort);
+    newest = entries[0]?.seq ?? 0;
+    recentChanges.value = entries;
+    if (known !== null) onChange(entries.filter(({ seq }) => seq > known));
+  }, pauseMs);
+  polling = started;
+  started.start();
+  return () => started.stop();
+}

@@ -1,0 +1,133 @@
+/** Calls the admin API with the credentials of this tab. */
+import { signal } from "@preact/signals";
+import { followClock } from "../clock.ts";
+import type { ProblemAnswer } from "./answers.ts";
+
+/** Whether the last call reached the Worker. */
+export const isConnected = signal(true);
+
+/** The bearer token of this tab; null with Cloudflare Access, and before sign-in. */
+export const token = signal<string | null>(null);
+
+/** The problem of the last call whose credentials were refused; null while they are accepted. */
+export const refusal = signal<ApiProblem | null>(null);
+
+/** An answer that is not a success. */
+export class ApiProblem extends Error {
+  readonly status: number;
+  /** The invalid fields of a form. */
+  readonly fields: NonNullable<ProblemAnswer["errors"]>;
+
+  constructor({ status, detail, errors = [] }: Omit<ProblemAnswer, "title">) {
+    super(detail);
+    this.status = status;
+    this.fields = errors;
+  }
+}
+
+/** No answer: the connection is lost, or the Worker does not run. */
+export class ConnectionLost extends Error {
+  constructor(cause: unknown) {
+    super("The Worker cannot be reached.", { cause });
+  }
+}
+
+export interface CallOptions {
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** The revision that the change is based on. */
+  readonly ifMatch?: string;
+  /** Makes a repeated call harmless: the second one returns the answer of the first. */
+  readonly idempotencyKey?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface Answer<Value> {
+  readonly value: Value;
+  readonly etag: string | null;
+}
+
+/**
+ * @param path below `/api/`, with its query
+ * @throws ApiProblem
+ * @throws ConnectionLost
+ */
+export async function call<Value>(
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
+  path: string,
+  options: CallOptions = {},
+): Promise<Answer<Value>> {
+  const { response, text } = await send(method, path, options);
+  followClock(response.headers.get("Date"));
+  if (!response.ok) throw problemIn(response, text);
+  refusal.value = null;
+  const value: unknown = text === "" ? null : JSON.parse(text);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the answers
+  return { value: value as Value, etag: response.headers.get("ETag") };
+}
+
+export const read = async <Value>(path: string, abort?: AbortSignal): Promise<Value> =>
+  (await call<Value>("GET", path, abort === undefined ? {} : { signal: abort })).value;
+
+/** An answer that is cut off is a lost one. */
+async function send(
+  method: string,
+  path: string,
+  { body, ifMatch, idempotencyKey, signal: abort }: CallOptions,
+): Promise<{ readonly response: Response; readonly text: string }> {
+  const headers = new Headers();
+  if (token.value !== null) headers.set("Authorization", `Bearer ${token.value}`);
+  if (body !== undefined) headers.set("Content-Type", "application/json");
+  if (ifMatch !== undefined) headers.set("If-Match", ifMatch);
+  if (idempotencyKey !== undefined) headers.set("Idempotency-Key", idempotencyKey);
+  try {
+    const response = await fetch(`api/${path}`, {
+      method,
+      headers,
+      cache: "no-store",
+      redirect: "manual",
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(abort !== undefined && { signal: abort }),
+    });
+    const text = await response.text();
+    isConnected.value = true;
+    return { response, text };
+  } catch (error) {
+    if (abort?.aborted === true) throw error;
+    isConnected.value = false;
+    throw new ConnectionLost(error);
+  }
+}
+
+function problemIn({ status, type }: Response, text: string): ApiProblem {
+  // The API redirects nothing. Cloudflare Access redirects to its sign-in.
+  const hasAccessEnded = type === "opaqueredirect";
+  const problem = new ApiProblem(
+    hasAccessEnded
+      ? { status: 401, detail: "The session of Cloudflare Access has ended." }
+      : (detailsIn(text) ?? { status, detail: `The Worker answered with status ${status}.` }),
+  );
+  if (problem.status === 401) refusal.value = problem;
+  return problem;
+}
+
+/** Null for the answer of another server, such as an error page. */
+function detailsIn(text: string): ProblemAnswer | null {
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract tests of the admin API check the answers
+    return JSON.parse(text) as ProblemAnswer | null;
+  } catch {
+    return null;
+  }
+}
+
+/** A query, with its question mark if it has fields. */
+export const queryText = (
+  fields: Readonly<Record<string, string | number | undefined>>,
+): string => {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  return query.size === 0 ? "" : `?${query.toString()}`;
+};

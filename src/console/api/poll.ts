@@ -1,0 +1,93 @@
+/** Reads repeatedly while a component is shown, and keeps the last value when a read fails. */
+import { type ReadonlySignal, signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { ConnectionLost, refusal } from "./client.ts";
+
+export interface Polled<Value> {
+  /** The last value that was read; null before the first. */
+  readonly value: ReadonlySignal<Value | null>;
+  /** Why the last read was refused; null after a success, and while the connection is lost. */
+  readonly problem: ReadonlySignal<Error | null>;
+  readonly readAgain: () => void;
+}
+
+/** The longest pause after failures. */
+const longestPauseMs = 10_000;
+
+/**
+ * Reads at once, then with pauses, except while the page is hidden and after the credentials are refused.
+ * @param parameters when one changes, reading starts again without the previous value
+ */
+export function usePolled<Value>(
+  readValue: (abort: AbortSignal) => Promise<Value>,
+  pauseMs: number,
+  parameters: readonly unknown[] = [],
+): Polled<Value> {
+  // oxlint-disable-next-line react/exhaustive-deps -- the caller lists what readValue depends on
+  const polling = useMemo(() => new Polling(readValue, pauseMs), parameters);
+  useEffect(() => {
+    polling.start();
+    return () => polling.stop();
+  }, [polling]);
+  return polling;
+}
+
+export class Polling<Value> implements Polled<Value> {
+  readonly value = signal<Value | null>(null);
+  readonly problem = signal<Error | null>(null);
+  readonly #readValue: (abort: AbortSignal) => Promise<Value>;
+  readonly #pauseMs: number;
+  #abort = new AbortController();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #failures = 0;
+  #unfollow = (): void => {};
+
+  constructor(readValue: (abort: AbortSignal) => Promise<Value>, pauseMs: number) {
+    this.#readValue = readValue;
+    this.#pauseMs = pauseMs;
+  }
+
+  start(): void {
+    document.addEventListener("visibilitychange", this.readAgain);
+    window.addEventListener("online", this.readAgain);
+    // Reads now, and again when credentials that were refused are accepted.
+    this.#unfollow = refusal.subscribe((problem) => {
+      if (problem === null) this.readAgain();
+    });
+  }
+
+  stop(): void {
+    document.removeEventListener("visibilitychange", this.readAgain);
+    window.removeEventListener("online", this.readAgain);
+    this.#unfollow();
+    clearTimeout(this.#timer);
+    this.#abort.abort();
+  }
+
+  readonly readAgain = (): void => {
+    clearTimeout(this.#timer);
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    // Calls with refused credentials count against the address, and too many lock out everybody behind it.
+    if (!document.hidden && refusal.value === null) void this.#read(this.#abort.signal);
+  };
+
+  async #read(abort: AbortSignal): Promise<void> {
+    try {
+      const value = await this.#readValue(abort);
+      if (abort.aborted) return;
+      this.#failures = 0;
+      this.value.value = value;
+      this.problem.value = null;
+    } catch (error) {
+      if (abort.aborted) return;
+      this.#failures += 1;
+      this.problem.value = error instanceof ConnectionLost ? null : errorOf(error);
+    }
+    const pauseMs = Math.min(longestPauseMs, this.#pauseMs * 2 ** this.#failures);
+    this.#timer = setTimeout(this.readAgain, Math.max(this.#pauseMs, pauseMs));
+  }
+}
+
+const errorOf = (error: unknown): Error =>
+  error instanceof Error ? error : new Error(String(error));

@@ -1,0 +1,116 @@
+/** The WebSocket of the tail. It connects again, with a new ticket, until it is stopped. */
+import { signal } from "@preact/signals";
+import type { TailEntry, TailMessage } from "./answers.ts";
+import { ApiProblem, call } from "./client.ts";
+
+export type TailState =
+  | { readonly kind: "connecting" }
+  | { readonly kind: "connected" }
+  /** The connection is lost. The next attempt follows by itself. */
+  | { readonly kind: "reconnecting"; readonly hasOpened: boolean }
+  /** The API refuses a ticket. */
+  | { readonly kind: "refused"; readonly problem: Error };
+
+const pingMs = 30_000;
+/** A connection that does not answer a ping within this time is lost, although the browser has not noticed it. */
+const answerMs = 10_000;
+const firstPauseMs = 1_000;
+const longestPauseMs = 15_000;
+
+export class TailConnection {
+  readonly state = signal<TailState>({ kind: "connecting" });
+  readonly #onEntries: (entries: readonly TailEntry[]) => void;
+  #socket: WebSocket | null = null;
+  #abort = new AbortController();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** The failures since the last connection. */
+  #failures = 0;
+
+  constructor(onEntries: (entries: readonly TailEntry[]) => void) {
+    this.#onEntries = onEntries;
+  }
+
+  /** Connects now. */
+  readonly connect = (): void => {
+    this.stop();
+    this.#abort = new AbortController();
+    addEventListener("online", this.connect, { signal: this.#abort.signal });
+    if (this.state.value.kind === "refused") this.state.value = { kind: "connecting" };
+    void this.#connect(this.#abort.signal);
+  };
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#abort.abort();
+    this.#socket?.close();
+    this.#socket = null;
+  }
+
+  async #connect(abort: AbortSignal): Promise<void> {
+    try {
+      const { value } = await call<{ ticket: string }>("POST", "tail/ticket", { signal: abort });
+      if (!abort.aborted) this.#open(value.ticket, abort);
+    } catch (error) {
+      if (abort.aborted) return;
+      if (error instanceof ApiProblem && error.status < 500 && error.status !== 429) {
+        this.state.value = { kind: "refused", problem: error };
+      } else {
+        this.#connectLater(false);
+      }
+    }
+  }
+
+  #open(ticket: string, abort: AbortSignal): void {
+    const url = new URL(`api/tail?ticket=${encodeURIComponent(ticket)}`, document.baseURI);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(url);
+    this.#socket = socket;
+    let hasOpened = false;
+    const options = { signal: abort };
+    const lost = (): void => {
+      if (this.#socket === socket) this.#connectLater(hasOpened);
+    };
+    socket.addEventListener(
+      "open",
+      () => {
+        hasOpened = true;
+        this.#failures = 0;
+        this.state.value = { kind: "connected" };
+        this.#pingLater(socket, lost);
+      },
+      options,
+    );
+    socket.addEventListener(
+      "message",
+      ({ data }: MessageEvent<string>) => {
+        this.#pingLater(socket, lost);
+        if (data !== "pong") this.#onEntries(entriesIn(data));
+      },
+      options,
+    );
+    socket.addEventListener("close", lost, options);
+  }
+
+  /** Every message shows that the connection works, so the time to the next ping starts again. */
+  #pingLater(socket: WebSocket, lost: () => void): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      socket.send("ping");
+      this.#timer = setTimeout(lost, answerMs);
+    }, pingMs);
+  }
+
+  #connectLater(hasOpened: boolean): void {
+    this.stop();
+    this.#abort = new AbortController();
+    addEventListener("online", this.connect, { signal: this.#abort.signal });
+    this.state.value = { kind: "reconnecting", hasOpened };
+    const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures);
+    this.#failures += 1;
+    this.#timer = setTimeout(this.connect, pauseMs * (0.5 + Math.random() / 2));
+  }
+}
+
+const entriesIn = (message: string): readonly TailEntry[] =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the messages
+  (JSON.parse(message) as TailMessage).entries;

@@ -1,0 +1,96 @@
+/** An audit entry: a sentence, its difference, and how to return from it. */
+import { Fragment } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { AuditEntry } from "../api/answers.ts";
+import { changeText } from "../parts/change-text.ts";
+import { instantText, shortId } from "../parts/text.ts";
+import { hrefOf } from "../shell/route.ts";
+import { may } from "../shell/session.ts";
+import { type Difference, differences } from "./differences.ts";
+import type { UndoOption } from "./rollback-plan.ts";
+
+interface EntryProps {
+  readonly entry: AuditEntry;
+  readonly option: UndoOption;
+  /** Whether the address names this entry. */
+  readonly isNamed: boolean;
+  readonly onUndo: () => void;
+  readonly onRollBack: () => void;
+}
+
+export function Entry({ entry, option, isNamed, onUndo, onRollBack }: EntryProps) {
+  const { seq, at, actor, via } = entry;
+  const rows = differences(entry);
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (!isNamed) return;
+    element.current?.scrollIntoView({ block: "center" });
+    element.current?.focus({ preventScroll: true });
+  }, [isNamed]);
+  return (
+    <li
+      ref={element}
+      class="card entry"
+      tabIndex={-1}
+      {...(isNamed && { "aria-current": "true" as const })}
+    >
+      <p>
+        <a href={hrefOf("audit", { seq })} aria-label={`Entry ${seq}, ${instantText(at)}`}>
+          <time dateTime={at}>{instantText(at)}</time>
+        </a>{" "}
+        <strong>{actor}</strong>
+        {via !== "system" && <span class="dim"> (by {viaNames[via]})</span>} {changeText(entry)}.
+      </p>
+      <Links entry={entry} />
+      {rows.length > 0 && (
+        <details open={isNamed}>
+          <summary>Before and after</summary>
+          <Differences rows={rows} />
+        </details>
+      )}
+      {may("write") && (
+        <p class="row">
+          {"step" in option ? (
+            <button type="button" aria-label={`Undo entry ${seq}`} onClick={onUndo}>
+              Undo
+            </button>
+          ) : (
+            <span class="hint">Cannot be undone by itself: {option.obstacle}.</span>
+          )}
+          <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={onRollBack}>
+            Roll back to here
+          </button>
+        </p>
+      )}
+    </li>
+  );
+}
+
+const viaNames = { token: "token", access: "Cloudflare Access" } as const;
+
+function Links({ entry: { policy, keyId } }: { readonly entry: AuditEntry }) {
+  if (policy === null) return null;
+  return (
+    <p class="row">
+      <a href={hrefOf("policies", { name: policy })}>Policy {policy}</a>
+      {keyId !== null && (
+        <a href={hrefOf("keys", { policy, id: keyId })} title={keyId}>
+          Key <span class="id">{shortId(keyId)}</span>
+        </a>
+      )}
+    </p>
+  );
+}
+
+const Differences = ({ rows }: { readonly rows: readonly Difference[] }) => (
+  <dl class="differences">
+    {rows.map(({ field, before, after }) => (
+      <Fragment key={field}>
+        <dt>{field}</dt>
+        <dd>
+          {before !== "" && <del>{before}</del>} {after !== "" && <ins>{after}</ins>}
+        </dd>
+      </Fragment>
+    ))}
+  </dl>
+);

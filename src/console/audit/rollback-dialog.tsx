@@ -1,0 +1,167 @@
+/** Shows exactly what a rollback changes, and asks for its confirmation. */
+import { useEffect, useState } from "preact/hooks";
+import type { AuditEntry } from "../api/answers.ts";
+import { rollBack, type Term } from "../api/rules.ts";
+import { changeText } from "../parts/change-text.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { Failure, Loading } from "../parts/notice.tsx";
+import { NoteField } from "../parts/term-fields.tsx";
+import { second } from "../parts/count-down.tsx";
+import { navigate } from "../shell/route.ts";
+import { showToast } from "../shell/toasts.tsx";
+import type { LoadedEntries } from "./loaded-entries.ts";
+import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
+import { stateText, stepPlace, stepStates } from "./step-text.ts";
+
+interface RollbackDialogProps {
+  readonly to: number;
+  readonly loaded: LoadedEntries;
+  readonly onClose: () => void;
+}
+
+/** The rules that a rollback changes are known when all entries after `to` are loaded. */
+export function RollbackDialog(props: RollbackDialogProps) {
+  const { to, loaded } = props;
+  const [isReady, setIsReady] = useState(false);
+  const load = (): void => {
+    setIsReady(false);
+    loaded.loadTo(to).then(
+      () => setIsReady(true),
+      () => null,
+    );
+  };
+  // oxlint-disable-next-line react/exhaustive-deps -- the entries stay the same
+  useEffect(load, [to]);
+  if (isReady) return <Preview {...props} />;
+  const problem = loaded.problem.value;
+  return problem === null ? (
+    <Loading what="the changes since" />
+  ) : (
+    <Failure problem={problem} onRetry={load} />
+  );
+}
+
+function Preview({ to, loaded, onClose }: RollbackDialogProps) {
+  const [term, setTerm] = useState<Term>({});
+  const [opened] = useState(() => loaded.newest.peek());
+  const entries = loaded.all.value ?? [];
+  const plan = rollbackPlan(entries, to, second.value);
+  const isUnknown = to > loaded.newest.value || (to > 0 && isMissing(entries, to));
+  const confirm = async (): Promise<void> => {
+    const shown = loaded.newest.peek();
+    await loaded.loadNewer();
+    if (loaded.newest.peek() !== shown) {
+      throw new Error(
+        "Nothing was rolled back, because there is a newer change. The list includes it now. Check it and confirm again.",
+      );
+    }
+    await rollBack(to, term.note);
+    await loaded.loadNewer();
+    const last = loaded.newest.peek();
+    const run = (): Promise<void> => undoRollback(shown, last, loaded);
+    const text = `Rolled back to ${stateName(to)}.`;
+    showToast({ text, action: { label: "Undo", run } });
+  };
+  return (
+    <Dialog
+      title={`Roll back to ${stateName(to)}`}
+      confirm="Roll back"
+      isDangerous
+      isIncomplete={isUnknown || plan.steps.length === 0}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      {isUnknown ? <p class="warning">The audit log has no entry {to}.</p> : <Steps plan={plan} />}
+      <Meanwhile entries={entries.filter(({ seq }) => seq > opened)} />
+      <NoteField term={term} onChange={setTerm} />
+      <p class="hint">
+        A rollback changes rules only: no usage, and no configuration. It is recorded in the audit
+        log, and another rollback undoes it.
+      </p>
+    </Dialog>
+  );
+}
+
+const stateName = (to: number): string =>
+  to === 0 ? "the state before the first change" : `the state after entry ${to}`;
+
+/** An entry that is older than the log. The oldest entry of the log can be preceded by none. */
+const isMissing = (entries: readonly AuditEntry[], to: number): boolean => {
+  const oldest = entries.at(-1)?.seq ?? 0;
+  return to < oldest - 1;
+};
+
+/** A rollback to the entry before it. If there are later changes, it is shown for confirmation first, since it undoes them too. */
+async function undoRollback(to: number, last: number, loaded: LoadedEntries): Promise<void> {
+  await loaded.loadNewer();
+  if (loaded.newest.peek() === last) {
+    await rollBack(to);
+    await loaded.loadNewer();
+  } else navigate("audit", { to });
+}
+
+const titles = {
+  remove: "Rules that are removed",
+  restore: "Rules that are restored",
+  replace: "Rules that are changed",
+} as const;
+
+function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
+  const kinds = ["remove", "restore", "replace"] as const;
+  return (
+    <section class="effect" aria-label="Effect">
+      {steps.length === 0 ? (
+        <p>The rules are already as they were then. Nothing changes.</p>
+      ) : (
+        <p>
+          Concerns <strong>{concernedBy(steps)}</strong>
+        </p>
+      )}
+      {kinds.map((kind) => {
+        const own = steps.filter((step) => step.kind === kind);
+        if (own.length === 0) return null;
+        return (
+          <section key={kind}>
+            <h3>
+              {titles[kind]} ({own.length})
+            </h3>
+            <ul>
+              {own.map((step) => {
+                const { before, after } = stepStates(step);
+                return (
+                  <li key={step.rule.id}>
+                    {stepPlace(step)}: {kind !== "restore" && <del>{before}</del>}
+                    {kind === "replace" && " → "}
+                    {kind !== "remove" && <ins>{after}</ins>}
+                  </li>
+                );
+              })}
+            </ul>
+          </section>
+        );
+      })}
+      {ended.length > 0 && (
+        <p class="dim">
+          Not restored, because they would have ended by now: {ended.map(stateText).join("; ")}.
+        </p>
+      )}
+    </section>
+  );
+}
+
+const Meanwhile = ({ entries }: { readonly entries: readonly AuditEntry[] }) => (
+  <div role="status">
+    {entries.length > 0 && (
+      <div class="meanwhile">
+        <p>While this dialog was open, and included above:</p>
+        <ul>
+          {entries.map((entry) => (
+            <li key={entry.seq}>
+              {entry.actor} {changeText(entry)}
+            </li>
+          ))}
+        </ul>
+      </div>
+    )}
+  </div>
+);

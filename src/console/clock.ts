@@ -1,0 +1,16 @@
+/** The clock of the console: that of the Worker, as far as its answers show it, because that of the browser may be wrong. */
+
+/** By how much the clock of the Worker is ahead of the browser's. */
+let aheadMs = 0;
+
+/** An answer has the time in whole seconds, and may be under way for some: a smaller difference says nothing. */
+const toleranceMs = 5_000;
+
+/** Milliseconds since 1970. */
+export const now = (): number => Date.now() + aheadMs;
+
+/** @param date the field `Date` of an answer that has just arrived */
+export function followClock(date: string | null): void {
+  const sentMs = Date.parse(date ?? "");
+  if (Math.abs(sentMs - now()) > toleranceMs) aheadMs = sentMs - Date.now();
+}

@@ -1,0 +1,2 @@
+/** The build bundles the style sheets that modules import. */
+declare module "*.css";

@@ -1,0 +1,111 @@
+/** The frame of every dialog that changes rules of a key: its fields, the effect, and what others change meanwhile. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { newestChange, recentChanges } from "../api/changes.ts";
+import { undoChange } from "../api/undo.ts";
+import { changeText } from "../parts/change-text.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { Effect, type EffectProps } from "../parts/effect.tsx";
+import { numberText, percentText } from "../parts/text.ts";
+import { showToast } from "../shell/toasts.tsx";
+import { type DenialShare, denialShare } from "./denials.ts";
+import type { KeyState } from "./key-state.ts";
+import { keyName } from "./known-keys.ts";
+import type { RulePlan } from "./plan.ts";
+import { Sender } from "./send.ts";
+
+export interface KeyChangeDialogProps {
+  readonly state: KeyState;
+  readonly title: string;
+  readonly confirm: string;
+  readonly isDangerous?: boolean;
+  readonly isIncomplete?: boolean;
+  /** A `KeyEffect`. */
+  readonly effect: ComponentChildren;
+  /** The content of all fields. */
+  readonly typed: unknown;
+  readonly plan: RulePlan;
+  /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
+  readonly done: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}
+
+export function KeyChangeDialog(props: KeyChangeDialogProps) {
+  const { state, title, confirm, isDangerous = false, isIncomplete = false } = props;
+  const { effect, typed, plan, done, onClose, children } = props;
+  const { policy, id, readAgain } = state;
+  const [sender] = useState(() => new Sender());
+  const submit = async (): Promise<void> => {
+    try {
+      const change = await sender.send(JSON.stringify(typed), plan);
+      const undo = async (): Promise<void> => {
+        await undoChange(change);
+        readAgain();
+        showToast({ text: `Undone: ${done}` });
+      };
+      showToast({ text: done, action: { label: "Undo", run: undo } });
+    } finally {
+      readAgain();
+    }
+  };
+  return (
+    <Dialog {...{ title, confirm, isDangerous, isIncomplete, onClose }} onConfirm={submit}>
+      {children}
+      {effect}
+      <OtherChanges policy={policy.name} id={id} />
+    </Dialog>
+  );
+}
+
+/** The effect of a change of a key. */
+export const KeyEffect = ({
+  state: { policy, id },
+  ...effect
+}: Omit<EffectProps, "concerns"> & { readonly state: KeyState }) => (
+  <Effect concerns={<Concerns policy={policy.name} id={id} />} {...effect} />
+);
+
+/** The key, and how much of the policy's denials it has. */
+function Concerns({ policy, id }: { readonly policy: string; readonly id: string }) {
+  const [share, setShare] = useState<DenialShare | null>(null);
+  useEffect(() => {
+    // The share is an addition: without it, the dialog is complete.
+    denialShare(policy, id).then(setShare, () => null);
+  }, [policy, id]);
+  return (
+    <>
+      Key <span class="id">{keyName(policy, id)}</span> of policy {policy}
+      {share !== null &&
+        `, with ${percentText(share.ofKey, share.ofPolicy)} of its denials in the last 24 hours (${numberText(share.ofKey)} of ${numberText(share.ofPolicy)})`}
+    </>
+  );
+}
+
+/** Changes of this key or its policy since the dialog was opened. */
+export function OtherChanges({ policy, id }: { readonly policy: string; readonly id: string }) {
+  const [opened] = useState(() => newestChange.peek());
+  const others = recentChanges.value.filter(
+    (entry) =>
+      entry.seq > opened &&
+      entry.action !== "reveal" &&
+      entry.policy === policy &&
+      (entry.keyId === null || entry.keyId === id),
+  );
+  return (
+    <div role="status">
+      {others.length > 0 && (
+        <div class="meanwhile">
+          <p>The rules changed while this dialog was open. The effect above includes it.</p>
+          <ul>
+            {others.map((entry) => (
+              <li key={entry.seq}>
+                {entry.actor} {changeText(entry)}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,182 @@
+/** The dialogs of a key. */
+import { useState } from "preact/hooks";
+import type { Rule } from "../api/answers.ts";
+import type { Term } from "../api/rule-input.ts";
+import { resetKey } from "../api/rules.ts";
+import { now } from "../clock.ts";
+import { CountDown } from "../parts/count-down.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { TermFields } from "../parts/term-fields.tsx";
+import { termMs } from "../parts/term.ts";
+import { numberText } from "../parts/text.ts";
+import { ruleText } from "../parts/rule-text.ts";
+import { showToast } from "../shell/toasts.tsx";
+import { BoostDialog } from "./boost-dialog.tsx";
+import { KeyChangeDialog, KeyEffect, OtherChanges } from "./change-dialog.tsx";
+import { limitsWithoutRules, obstacles, replacementNotes, termText } from "./effects.ts";
+import type { KeyDialogProps, KeyState, Opened } from "./key-state.ts";
+import { keyName, referenceTo } from "./known-keys.ts";
+import { extension, laterRule, planOf, replacedRule } from "./plan.ts";
+
+export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly opened: Opened }) {
+  switch (opened.kind) {
+    case "boost":
+      return <BoostDialog {...props} />;
+    case "allow":
+    case "block":
+      return <AccessDialog kind={opened.kind} {...props} />;
+    case "reset":
+      return <ResetDialog {...props} />;
+    case "extend":
+      return <ExtendDialog rule={opened.rule} {...props} />;
+    case "remove":
+      return <RemoveDialog rule={opened.rule} {...props} />;
+    default:
+      return opened satisfies never;
+  }
+}
+
+const accessTexts = {
+  block: {
+    title: "Block the key",
+    effect: "Every request of this key is denied with status 403",
+    done: "Blocked",
+  },
+  allow: {
+    title: "Allow the key without charge",
+    effect: "Every request of this key is allowed and costs nothing",
+    done: "Allowed",
+  },
+} as const;
+
+function AccessDialog({
+  kind,
+  state,
+  onClose,
+}: KeyDialogProps & { readonly kind: "allow" | "block" }) {
+  const { policy, id, explanation, rules } = state;
+  const [term, setTerm] = useState<Term>({ for: "1h" });
+  const { title, effect, done } = accessTexts[kind];
+  const lengthMs = termMs(term);
+  const replaced = replacedRule(rules, kind, lengthMs === null ? null : now() + lengthMs);
+  const notes = [...replacementNotes(replaced), ...obstacles(kind, explanation)];
+  return (
+    <KeyChangeDialog
+      {...{ state, title, onClose }}
+      effect={
+        <KeyEffect
+          {...{ state, term, notes }}
+          now={explanation.text[0]}
+          then={effect}
+          after={decidingAfter(state, replaced, lengthMs)}
+        />
+      }
+      confirm={title}
+      isDangerous={kind === "block"}
+      typed={[kind, term]}
+      plan={planOf(referenceTo(policy.name, id), { kind, ...term }, replaced)}
+      done={`${done} ${keyName(policy.name, id)}${termText(term)}`}
+    >
+      <TermFields term={term} onChange={setTerm} isNoteRequired={kind === "block"} />
+    </KeyChangeDialog>
+  );
+}
+
+/** The rule or the limits that decide without a rule, after a length of time. */
+function decidingAfter(
+  { rules, explanation }: KeyState,
+  without: Rule | null,
+  lengthMs: number | null,
+): string {
+  const later = laterRule(rules, without, now() + (lengthMs ?? 0));
+  if (later !== null) return `${ruleText(later)}, from the rule of ${later.actor}`;
+  return limitsWithoutRules(explanation);
+}
+
+const WithEnd = ({ rule }: { readonly rule: Rule }) => (
+  <>
+    {ruleText(rule)}, {rule.expiresAt === null ? "no end" : <CountDown until={rule.expiresAt} />}
+  </>
+);
+
+function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
+  const current = currentRule(rule, state);
+  const [term, setTerm] = useState<Term>({ for: "1h" });
+  const after = decidingAfter(state, current, termMs(term));
+  return (
+    <KeyChangeDialog
+      {...{ state, onClose }}
+      title="Change the end of the rule"
+      confirm="Change the end"
+      effect={
+        <KeyEffect
+          {...{ state, term, after }}
+          now={<WithEnd rule={current} />}
+          then={ruleText(current)}
+        />
+      }
+      typed={["extend", rule.id, term]}
+      plan={extension(current, term)}
+      done={`${ruleText(current)} of ${keyName(state.policy.name, state.id)} now lasts${term.for === undefined ? " until it is removed" : termText(term).replace(" for", "")}`}
+    >
+      <TermFields term={term} onChange={setTerm} />
+    </KeyChangeDialog>
+  );
+}
+
+/** The newest revision of a rule, which another operator may have changed since the dialog was opened. */
+const currentRule = (rule: Rule, { rules }: KeyState): Rule =>
+  rules.find(({ id }) => id === rule.id) ?? rule;
+
+function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
+  const { policy, id } = state;
+  const current = currentRule(rule, state);
+  return (
+    <KeyChangeDialog
+      {...{ state, onClose }}
+      title="Remove the rule"
+      confirm="Remove the rule"
+      isDangerous
+      effect={
+        <KeyEffect
+          {...{ state }}
+          now={<WithEnd rule={current} />}
+          then={decidingAfter(state, current, null)}
+        />
+      }
+      typed={["remove", rule.id]}
+      plan={{ kind: "remove", before: current }}
+      done={`Removed from ${keyName(policy.name, id)}: ${ruleText(current)}`}
+    />
+  );
+}
+
+function ResetDialog({ state, onClose }: KeyDialogProps) {
+  const { policy, id, explanation, readAgain } = state;
+  const used = explanation.limits
+    .map((limit) => `${numberText(limit.used ?? 0)} of ${numberText(limit.capacity)} used`)
+    .join(" and ");
+  const ban = explanation.bannedForMs > 0 ? ", and banned" : "";
+  const reset = async (): Promise<void> => {
+    await resetKey(policy.name, id);
+    readAgain();
+    showToast({ text: `Reset the usage of ${keyName(policy.name, id)}` });
+  };
+  return (
+    <Dialog
+      title="Reset the usage of the key"
+      confirm="Reset the usage"
+      isDangerous
+      onConfirm={reset}
+      onClose={onClose}
+    >
+      <KeyEffect
+        state={state}
+        now={`${used}${ban}`}
+        then="Nothing used, and no ban. Rules of the key stay."
+        notes={["This cannot be undone: the counters are forgotten."]}
+      />
+      <OtherChanges policy={policy.name} id={id} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,197 @@
+/** The view "Live": denials as they happen. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import type { Outcome } from "../api/answers.ts";
+import { readPolicies } from "../api/policies.ts";
+import { usePolled } from "../api/poll.ts";
+import { Empty, Failure } from "../parts/notice.tsx";
+import { numberText } from "../parts/text.ts";
+import { replaceQuery, route } from "../shell/route.ts";
+import { DenialTable } from "./denial-table.tsx";
+import "./live.css";
+import { LiveTail } from "./live-tail.ts";
+import { mostDenials, type TailFilter } from "./tail-log.ts";
+
+const policiesPauseMs = 60_000;
+/** How often screen readers hear the number of denials. */
+const announcedMs = 10_000;
+
+const outcomes = [
+  "denied",
+  "banned",
+  "blocked",
+  "dry-run-denied",
+  "fallback-local",
+  "fallback-closed",
+] as const satisfies readonly Outcome[];
+
+export function LiveView() {
+  const { query } = route.value;
+  const filter = useMemo(() => filterOf(query), [query]);
+  // oxlint-disable-next-line react-hooks/exhaustive-deps -- another filter does not need another connection
+  const tail = useMemo(() => new LiveTail(filter), []);
+  useEffect(() => tail.setFilter(filter), [tail, filter]);
+  useEffect(() => {
+    tail.connect();
+    return () => tail.stop();
+  }, [tail]);
+  return (
+    <section>
+      <h1>Live</h1>
+      <p class="hint">
+        Denials about a second after they happen. This is a sample: at most 20 denials a second of
+        each isolate, and at most {mostDenials} are shown. The <a href="./">overview</a> counts all
+        of them.
+      </p>
+      <Filters filter={filter} />
+      <div class="row live-state">
+        <PauseButton tail={tail} />
+        <State tail={tail} />
+      </div>
+      <Announcement tail={tail} />
+      <Denials tail={tail} />
+    </section>
+  );
+}
+
+const filterOf = (query: URLSearchParams): TailFilter => ({
+  policy: query.get("policy"),
+  outcome: outcomes.find((each) => each === query.get("outcome")) ?? null,
+  key: query.get("id") ?? "",
+});
+
+function Filters({ filter: { policy, outcome, key } }: { readonly filter: TailFilter }) {
+  const { value } = usePolled(readPolicies, policiesPauseMs);
+  const known = (value.value ?? []).map(({ name }) => name);
+  return (
+    <form class="row live-filters" onSubmit={(event) => event.preventDefault()}>
+      <Select
+        label="Policy"
+        all="All policies"
+        value={policy}
+        values={[...new Set([...known, ...(policy === null ? [] : [policy])])]}
+        onChange={(chosen) => replaceQuery({ policy: chosen })}
+      />
+      <Select
+        label="Outcome"
+        all="All outcomes"
+        value={outcome}
+        values={outcomes}
+        onChange={(chosen) => replaceQuery({ outcome: chosen })}
+      />
+      <div class="field">
+        <label for="key-id">Id of the key</label>
+        <input
+          id="key-id"
+          type="search"
+          placeholder="All keys"
+          value={key}
+          onInput={({ currentTarget }) => replaceQuery({ id: currentTarget.value.trim() })}
+        />
+      </div>
+    </form>
+  );
+}
+
+interface SelectProps {
+  readonly label: string;
+  readonly all: string;
+  readonly value: string | null;
+  readonly values: readonly string[];
+  readonly onChange: (value: string) => void;
+}
+
+const Select = ({ label, all, value, values, onChange }: SelectProps) => (
+  <div class="field">
+    <label for={`live-${label}`}>{label}</label>
+    <select
+      id={`live-${label}`}
+      value={value ?? ""}
+      onChange={({ currentTarget }) => onChange(currentTarget.value)}
+    >
+      <option value="">{all}</option>
+      {values.map((each) => (
+        <option key={each} value={each}>
+          {each}
+        </option>
+      ))}
+    </select>
+  </div>
+);
+
+interface TailProps {
+  readonly tail: LiveTail;
+}
+
+function PauseButton({ tail }: TailProps) {
+  const { isPaused, waitingCount } = tail.shown.value;
+  return (
+    <button type="button" class="pause" onClick={isPaused ? tail.resume : tail.pause}>
+      {isPaused ? `Resume (${numberText(waitingCount)} waiting)` : "Pause"}
+    </button>
+  );
+}
+
+function State({ tail }: TailProps) {
+  const { value: state } = tail.state;
+  switch (state.kind) {
+    case "connecting":
+      return <span role="status">Connecting …</span>;
+    case "connected":
+      return (
+        <span role="status" class="allowed">
+          Connected
+        </span>
+      );
+    case "reconnecting":
+      return (
+        <span role="status" class="warning">
+          {state.hasOpened
+            ? "Disconnected. Connecting again …"
+            : "No connection yet: the Worker does not answer, or 50 tails are open. Trying again …"}
+        </span>
+      );
+    case "refused":
+      return <Failure problem={state.problem} onRetry={tail.connect} />;
+    default:
+      return state satisfies never;
+  }
+}
+
+function Denials({ tail }: TailProps) {
+  const { rows, received } = tail.shown.value;
+  if (rows.length > 0)
+    return (
+      <div class="card">
+        <DenialTable rows={rows} />
+      </div>
+    );
+  if (tail.state.value.kind !== "connected") return null;
+  return (
+    <Empty>
+      {received === 0
+        ? "Waiting for denials. The first can take half a minute."
+        : `${numberText(received)} denials have arrived, but none matches the filter.`}
+    </Empty>
+  );
+}
+
+/** Rows come too fast to be read out, so screen readers hear their number now and then. */
+function Announcement({ tail }: TailProps) {
+  const text = useSignal("");
+  useEffect(() => {
+    let announced = 0;
+    const timer = setInterval(() => {
+      const { received } = tail.shown.value;
+      if (received === announced) return;
+      text.value = `${numberText(received - announced)} more denials, ${numberText(received)} in all`;
+      announced = received;
+    }, announcedMs);
+    return () => clearInterval(timer);
+  }, [tail, text]);
+  return (
+    <p class="hidden" role="status">
+      {text.value}
+    </p>
+  );
+}

@@ -1,0 +1,201 @@
+/** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { AuditEntry, Policy } from "../api/answers.ts";
+import { newestChange } from "../api/changes.ts";
+import { readPolicies } from "../api/policies.ts";
+import { usePolled } from "../api/poll.ts";
+import { now } from "../clock.ts";
+import { Failure, Loading } from "../parts/notice.tsx";
+import type { PlotData, PlotSeries } from "../parts/chart.ts";
+import { TimePlot } from "../parts/plot.tsx";
+import { numberText, percentText } from "../parts/text.ts";
+import { replaceQuery, route } from "../shell/route.ts";
+import { readChangesSince, marksOf } from "./marks.ts";
+import "./overview.css";
+import { Latency } from "./latency.tsx";
+import { PolicyTable } from "./policy-table.tsx";
+import { nameInUrl, readerOf, type TimeSpan, spanOf, spans, type SpanTraffic } from "./spans.ts";
+import { type Numbers, numbersOf } from "./tally.ts";
+import { Tiles } from "./tiles.tsx";
+import { mostDenied, TopDenied } from "./top-denied.tsx";
+import {
+  type Line,
+  lines,
+  type PolicyTraffic,
+  type CountedTraffic,
+  trafficOfPolicy,
+} from "./traffic.ts";
+
+const policiesPauseMs = 10_000;
+/** Every change starts a read of its own. */
+const changesPauseMs = 300_000;
+
+export function OverviewView() {
+  const { query } = route.value;
+  const span = spanOf(query.get("span"));
+  const policy = query.get("policy");
+  const reader = useMemo(() => readerOf(span), [span]);
+  const { value, problem, readAgain } = usePolled(reader, span.pauseMs, [reader]);
+  const policies = usePolled(readPolicies, policiesPauseMs);
+  const changes = usePolled((abort) => readChanges(span, abort), changesPauseMs, [span]);
+  const newest = newestChange.value;
+  useEffect(() => {
+    policies.readAgain();
+    changes.readAgain();
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only a change starts another read
+  }, [newest]);
+  // The numbers of the previous span stay until those of the chosen one arrive.
+  const latest = useRef<SpanTraffic | null>(null);
+  latest.current = value.value ?? latest.current;
+  const failure = problem.value ?? policies.problem.value;
+  return (
+    <section>
+      <h1>Overview</h1>
+      <Choices span={span} policy={policy} policies={policies.value.value ?? []} />
+      {failure !== null && <Failure problem={failure} onRetry={readAgain} />}
+      <Shown
+        spanTraffic={latest.current}
+        policy={policy}
+        policies={policies.value.value}
+        changes={changes.value.value ?? []}
+      />
+    </section>
+  );
+}
+
+/** Twice the span, because the clock of the browser may be ahead. The plot leaves out what is outside. */
+const readChanges = (span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntry[]> =>
+  readChangesSince(now() - 2 * span.lengthMs, abort);
+
+function Choices({
+  span,
+  policy,
+  policies,
+}: {
+  readonly span: TimeSpan;
+  readonly policy: string | null;
+  readonly policies: readonly Policy[];
+}) {
+  const names = new Set([
+    ...policies.map(({ name }) => name),
+    ...(policy === null ? [] : [policy]),
+  ]);
+  return (
+    <div class="row choices">
+      <div class="row" role="group" aria-label="Span">
+        {spans.map((each) => (
+          <button
+            key={each.name}
+            type="button"
+            aria-pressed={each === span}
+            onClick={() => replaceQuery({ span: nameInUrl(each) })}
+          >
+            {each.label}
+          </button>
+        ))}
+      </div>
+      <label for="policy">Policy</label>
+      <select
+        id="policy"
+        value={policy ?? ""}
+        onChange={({ currentTarget: { value } }) => replaceQuery({ policy: value })}
+      >
+        <option value="">All policies</option>
+        {[...names].map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+interface NumbersProps {
+  readonly spanTraffic: SpanTraffic | null;
+  readonly policy: string | null;
+  readonly policies: readonly Policy[] | null;
+  readonly changes: readonly AuditEntry[];
+}
+
+/** Numbers and plot have their place before there is traffic, so that nothing moves when it arrives. */
+function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
+  const traffic = spanTraffic?.traffic ?? null;
+  const chosen = useMemo(
+    () => (traffic === null ? null : trafficOfPolicy(traffic, policy)),
+    [traffic, policy],
+  );
+  const marks = useMemo(() => marksOf(changes, policy), [changes, policy]);
+  const data = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
+  const numbers = chosen === null ? null : numbersOf(chosen.total);
+  const unit = spanTraffic?.span.unit ?? "";
+  return (
+    <>
+      <Tiles traffic={traffic} chosen={chosen} policy={policy} />
+      <div class="card plot-card">
+        <TimePlot
+          title={`Decisions ${unit}${policy === null ? "" : ` of policy ${policy}`}`}
+          summary={numbers === null ? "Loading." : summaryOf(numbers)}
+          data={data}
+          marks={marks}
+        />
+        {numbers?.decisions === 0 && <NoTraffic />}
+        <p class="hint">{spanTraffic?.span.step === null ? liveHint : historyHint}</p>
+      </div>
+      {traffic === null || chosen === null || policies === null ? (
+        <Loading what="the policies" />
+      ) : (
+        <>
+          <PolicyTable traffic={traffic} policies={policies} />
+          <div class="grid lower">
+            <TopDenied policy={policy ?? mostDenied(traffic, policies)} />
+            <Latency boundsMs={traffic.boundsMs} tally={chosen.total} />
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+const liveHint =
+  "This span begins when you open it: counts arrive about every second, and each rate is the mean of 6 seconds. It pauses while the page is hidden.";
+const historyHint =
+  "A request counts once for each policy that decides it. The last step is not over yet.";
+
+const summaryOf = ({ allowed, denied, decisions }: Numbers): string =>
+  `Allowed ${numberText(allowed)}, denied ${numberText(denied)}, which is ${percentText(denied, decisions)} of all decisions.`;
+
+const lineLooks = {
+  allowed: { label: "Allowed", color: "--allowed" },
+  denied: { label: "Denied", color: "--denied" },
+  dryRunDenied: { label: "Would be denied (dry run)", color: "--warning" },
+  fallback: { label: "Decided by onError", color: "--blocked" },
+} as const satisfies Readonly<Record<Line, Pick<PlotSeries, "label" | "color">>>;
+
+/** The lines of rare outcomes are shown once they have happened. */
+function plotDataOf(traffic: CountedTraffic | null, chosen: PolicyTraffic | null): PlotData {
+  if (traffic === null || chosen === null) {
+    return { fromMs: 0, toMs: 1, times: [], stepMs: null, series: [] };
+  }
+  const { fromMs, toMs, times, stepMs } = traffic;
+  const numbers = numbersOf(chosen.total);
+  const series = lines
+    .filter((line) => line === "allowed" || line === "denied" || numbers[line] > 0)
+    .map((line) => ({ ...lineLooks[line], values: chosen.lines[line] }));
+  return { fromMs, toMs, times, stepMs, series };
+}
+
+/** `npm start` serves the console on `admin.localhost`, and the site that it limits on `localhost`. */
+function NoTraffic() {
+  const { hostname, port } = location;
+  const isLocal = hostname === "admin.localhost";
+  return (
+    <div class="no-traffic">
+      <p>
+        <strong>No traffic yet.</strong> Requests appear here a few seconds after Headgate has
+        decided them.
+      </p>
+      {isLocal && <code>curl -i http://localhost:{port}/</code>}
+    </div>
+  );
+}

@@ -1,0 +1,170 @@
+/** The canvas of a plot. It follows the size of its frame and the color scheme. */
+// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
+import "./valid-language.ts";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { shortNumberText } from "./text.ts";
+
+export interface PlotSeries {
+  readonly label: string;
+  /** The name of a CSS variable. */
+  readonly color: `--${string}`;
+  /** Null where nothing is known. */
+  readonly values: readonly (number | null)[];
+}
+
+export interface PlotData {
+  /** The ends of the time axis, in milliseconds since 1970. */
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly times: readonly number[];
+  /**
+   * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of an
+   * instant.
+   */
+  readonly stepMs: number | null;
+  readonly series: readonly PlotSeries[];
+}
+
+/** The size of the plot in CSS pixels. Marks have their place above the lines. */
+export const chartHeight = 240;
+export const chartEdges = { top: 30, right: 14, bottom: 28, left: 52 } as const;
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+interface ChartParts {
+  readonly frame: HTMLElement;
+  readonly data: PlotData;
+  /** Receives the index of the time at the cursor; null without one. */
+  readonly onCursor: (index: number | null) => void;
+  readonly onWidth: (width: number) => void;
+}
+
+export class Chart {
+  readonly #plot: uPlot;
+  readonly #frame: HTMLElement;
+  readonly #resized: ResizeObserver;
+  readonly #colors = new Map<string, string>();
+  #data: PlotData;
+
+  constructor({ frame, data, onCursor, onWidth }: ChartParts) {
+    this.#frame = frame;
+    this.#data = data;
+    this.#plot = new uPlot(this.#options(onCursor), aligned(data), frame);
+    this.#resized = new ResizeObserver(() => {
+      const { clientWidth: width } = frame;
+      onWidth(width);
+      this.#plot.setSize({ width, height: chartHeight });
+    });
+    this.#resized.observe(frame);
+    dark.addEventListener("change", this.#recolor);
+  }
+
+  update(data: PlotData): void {
+    if (data === this.#data) return;
+    this.#data = data;
+    this.#plot.setData(aligned(data));
+  }
+
+  destroy(): void {
+    dark.removeEventListener("change", this.#recolor);
+    this.#resized.disconnect();
+    this.#plot.destroy();
+  }
+
+  readonly #recolor = (): void => {
+    this.#colors.clear();
+    this.#plot.redraw();
+  };
+
+  /** A canvas knows no CSS variables, and the value of a variable with `light-dark()` is no color yet. */
+  #color(name: string): string {
+    const known = this.#colors.get(name);
+    if (known !== undefined) return known;
+    const probe = document.createElement("span");
+    probe.style.color = `var(${name})`;
+    this.#frame.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    this.#colors.set(name, color);
+    return color;
+  }
+
+  #options(onCursor: ChartParts["onCursor"]): uPlot.Options {
+    const { top, right, bottom, left } = chartEdges;
+    const stroke = (): string => this.#color("--dim");
+    const lines = { stroke: () => this.#color("--line"), width: 1 };
+    const axis = { stroke, grid: lines, ticks: { ...lines, size: 4 } };
+    const { stepMs, series } = this.#data;
+    const paths = stepMs === null ? uPlot.paths.linear?.() : uPlot.paths.stepped?.({ align: 1 });
+    return {
+      width: this.#frame.clientWidth,
+      height: chartHeight,
+      ms: 1,
+      padding: [top, right, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false }, points: { show: false } },
+      hooks: {
+        setCursor: [({ cursor: { idx } }) => onCursor(this.#shownIndex(idx ?? null))],
+      },
+      scales: {
+        x: { range: () => [this.#data.fromMs, this.#data.toMs] },
+        y: { range: (_, __, most) => [0, highest(most)] },
+      },
+      axes: [
+        { ...axis, size: bottom, space: 70, values: timeTexts },
+        { ...axis, size: left, values: (_, splits) => splits.map(shortNumberText) },
+      ],
+      series: [
+        {},
+        ...series.map(({ label, color }): uPlot.Series => ({
+          label,
+          stroke: () => this.#color(color),
+          fill: () => withAlpha(this.#color(color)),
+          width: 2,
+          points: { show: false },
+          ...(paths !== undefined && { paths }),
+        })),
+      ],
+    };
+  }
+
+  /** The end of the last step is a point of the chart, but has no value of its own. */
+  #shownIndex(index: number | null): number | null {
+    const { times } = this.#data;
+    if (index === null || times.length === 0 || (this.#plot.cursor.left ?? -1) < 0) return null;
+    return Math.min(index, times.length - 1);
+  }
+}
+
+/** Draws the last step up to its end. */
+function aligned({ times, series, stepMs, toMs }: PlotData): uPlot.AlignedData {
+  const last = times.at(-1);
+  if (last === undefined || stepMs === null) {
+    return [[...times], ...series.map(({ values }) => [...values])];
+  }
+  return [
+    [...times, Math.min(toMs, last + stepMs)],
+    ...series.map(({ values }) => [...values, values.at(-1) ?? null]),
+  ];
+}
+
+/** Leaves some space above the line, and shows a whole axis without traffic. */
+const highest = (most: number | null): number =>
+  most === null || !(most > 0) ? 1 : (uPlot.rangeNum(0, most, 0.1, true)[1] ?? most);
+
+const withAlpha = (color: string): string => color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
+
+const dayMs = 86_400_000;
+const timeFormats = {
+  seconds: new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }),
+  minutes: new Intl.DateTimeFormat("en-GB", { timeStyle: "short" }),
+  days: new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" }),
+};
+
+const timeTexts: uPlot.Axis.DynamicValues = (_, splits, __, ___, incrementMs) =>
+  splits.map((atMs) => {
+    const isMidnight = timeFormats.seconds.format(atMs) === "00:00:00";
+    if (incrementMs >= dayMs || isMidnight) return timeFormats.days.format(atMs);
+    return timeFormats[incrementMs < 60_000 ? "seconds" : "minutes"].format(atMs);
+  });

@@ -1,0 +1,189 @@
+/** Lines over time, with marks on the time axis, and the same numbers as a table. */
+import { type ReadonlySignal, useSignal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Chart, chartEdges, chartHeight, type PlotData } from "./chart.ts";
+import { groupMarks, type MarkGroup, markSize, type PlotMark } from "./plot-marks.ts";
+import "./plot.css";
+import { type Column, Table } from "./table.tsx";
+import { instantText, numberText } from "./text.ts";
+
+interface PlotProps {
+  /** The values and their unit, such as "Decisions per minute". */
+  readonly title: string;
+  /** The content of the plot in one sentence, for those who do not see it. */
+  readonly summary: string;
+  readonly data: PlotData;
+  readonly marks?: readonly PlotMark[];
+}
+
+export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
+  const frame = useRef<HTMLDivElement>(null);
+  const chart = useRef<Chart | null>(null);
+  const shown = useSignal<number | null>(null);
+  const [width, setWidth] = useState(0);
+  const { stepMs, series } = data;
+  // Only other lines need another chart.
+  const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
+  useEffect(() => {
+    if (frame.current === null) return undefined;
+    const created = new Chart({
+      frame: frame.current,
+      data,
+      onCursor: (index) => {
+        shown.value = index;
+      },
+      onWidth: setWidth,
+    });
+    chart.current = created;
+    return () => created.destroy();
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- new data does not need another chart
+  }, [form]);
+  useEffect(() => chart.current?.update(data), [data]);
+  return (
+    <figure class="plot">
+      <figcaption>{title}</figcaption>
+      <Legend data={data} shown={shown} />
+      <div class="plot-frame" style={{ height: `${chartHeight}px` }}>
+        <div ref={frame} role="img" aria-label={`${title}. ${summary}`} />
+        <Marks groups={groupMarks(marks, data, axisWidth(width))} width={width} />
+      </div>
+      <AsTable title={title} data={data} />
+    </figure>
+  );
+}
+
+const axisWidth = (width: number): number =>
+  Math.max(0, width - chartEdges.left - chartEdges.right);
+
+/** The values at the cursor; the latest without one. */
+function Legend({
+  data,
+  shown,
+}: {
+  readonly data: PlotData;
+  readonly shown: ReadonlySignal<number | null>;
+}) {
+  const { times, series, stepMs } = data;
+  const index = Math.min(shown.value ?? times.length - 1, times.length - 1);
+  const atMs = times[index];
+  return (
+    <p class="plot-legend">
+      {series.map(({ label, color, values }) => (
+        <span key={label}>
+          <i style={{ background: `var(${color})` }} />
+          {label} <b>{valueText(values[index] ?? null, stepMs)}</b>
+        </span>
+      ))}
+      <span class="dim">{atMs === undefined ? "" : timeOf(atMs, index, data)}</span>
+    </p>
+  );
+}
+
+const timeOf = (atMs: number, index: number, { times, stepMs }: PlotData): string =>
+  `${instantText(atMs)}${stepMs !== null && index === times.length - 1 ? " (so far)" : ""}`;
+
+/** Counts are whole numbers, rates are not. */
+const valueText = (value: number | null, stepMs: number | null): string => {
+  if (value === null) return "–";
+  return stepMs === null ? value.toFixed(1) : numberText(value);
+};
+
+/** The width of a mark's text, in CSS pixels. */
+const textWidth = 340;
+const mostTexts = 5;
+
+function Marks({
+  groups,
+  width,
+}: {
+  readonly groups: readonly MarkGroup[];
+  readonly width: number;
+}) {
+  return (
+    <ul class="plot-marks" aria-label="Changes of rules" hidden={groups.length === 0}>
+      {groups.map((group) => (
+        <Mark key={group.marks[0].atMs} group={group} width={width} />
+      ))}
+    </ul>
+  );
+}
+
+/** A link to the newest change of the group. Its text appears while it has the pointer or the focus. */
+function Mark({ group, width }: { readonly group: MarkGroup; readonly width: number }) {
+  const { marks, labelSide } = group;
+  const left = chartEdges.left + group.left;
+  const newest = marks.at(-1) ?? marks[0];
+  const texts = marks.slice(-mostTexts).map(({ text }) => text);
+  if (marks.length > mostTexts) texts.unshift(`${marks.length - mostTexts} earlier changes`);
+  const textLeft = Math.max(0, Math.min(left, width - textWidth));
+  return (
+    <li>
+      <a
+        href={newest.href}
+        aria-label={texts.join("; ")}
+        style={{
+          left: `${left - markSize / 2}px`,
+          width: `${markSize}px`,
+          height: `${markSize}px`,
+        }}
+      />
+      <div
+        class="mark-text"
+        style={{ left: `${textLeft}px`, maxWidth: `${textWidth}px` }}
+        aria-hidden="true"
+      >
+        {texts.map((text) => (
+          <p key={text}>{text}</p>
+        ))}
+      </div>
+      <div class="mark-line" style={{ left: `${left}px` }} />
+      {labelSide !== null && (
+        <span class={`mark-label ${labelSide}`} style={{ left: `${left}px` }} aria-hidden="true">
+          {marks.length === 1 ? newest.label : `${marks.length} changes`}
+        </span>
+      )}
+    </li>
+  );
+}
+
+interface TableRow {
+  readonly index: number;
+  readonly atMs: number;
+}
+
+/** The rows exist only while they are shown. */
+function AsTable({ title, data }: { readonly title: string; readonly data: PlotData }) {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <details onToggle={({ currentTarget: { open } }) => setIsOpen(open)}>
+      <summary>Show as table</summary>
+      {isOpen && <Rows title={title} data={data} />}
+    </details>
+  );
+}
+
+function Rows({ title, data }: { readonly title: string; readonly data: PlotData }) {
+  const { times, series, stepMs } = data;
+  const columns: readonly Column<TableRow>[] = [
+    {
+      title: "Time",
+      cell: ({ atMs, index }) => timeOf(atMs, index, data),
+    },
+    ...series.map(({ label, values }) => ({
+      title: label,
+      cell: ({ index }: TableRow) => valueText(values[index] ?? null, stepMs),
+      isNumber: true,
+    })),
+  ];
+  const rows = times.map((atMs, index) => ({ index, atMs })).toReversed();
+  return (
+    <div class="plot-table">
+      <Table
+        caption={`${title}, the latest first`}
+        columns={columns}
+        rows={rows}
+        keyOf={({ atMs }) => atMs}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+/** Numbers, durations and instants as people read them. */
+
+const wholeNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const shortNumber = new Intl.NumberFormat("en", {
+  notation: "compact",
+  maximumSignificantDigits: 3,
+});
+
+export const numberText = (value: number): string => wholeNumber.format(value);
+
+/** "1,204", or "1,150 to 1,204" when the count is not exact. */
+export const countText = ({
+  count,
+  error,
+}: {
+  readonly count: number;
+  readonly error: number;
+}): string =>
+  error === 0 ? numberText(count) : `${numberText(count - error)} to ${numberText(count)}`;
+
+/** At most three digits: "12.3K". */
+export const shortNumberText = (value: number): string => shortNumber.format(value);
+
+/** A share of a whole; a dash without a whole. */
+export function percentText(part: number, whole: number): string {
+  if (whole === 0) return "–";
+  const percent = (100 * part) / whole;
+  return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+}
+
+const units = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** The two largest units, rounded up to the next second: "9 min 59 s". */
+export function durationText(durationMs: number): string {
+  if (durationMs <= 0) return "0 s";
+  let restMs = Math.ceil(durationMs / 1_000) * 1_000;
+  const parts: string[] = [];
+  for (const [name, lengthMs] of units) {
+    const count = Math.floor(restMs / lengthMs);
+    restMs -= count * lengthMs;
+    if (count > 0) parts.push(`${count} ${name}`);
+    else if (parts.length > 0) break;
+    if (parts.length === 2) break;
+  }
+  return parts.join(" ");
+}
+
+/** A wait, with tenths of a second where they matter: "3.2 s". */
+export function waitText(waitMs: number | null): string {
+  if (waitMs === null) return "never";
+  if (waitMs <= 0) return "now";
+  return waitMs < 10_000 ? `${(Math.ceil(waitMs / 100) / 10).toFixed(1)} s` : durationText(waitMs);
+}
+
+const dayAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const time = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+/** In the time zone of the browser. */
+export const instantText = (at: string | number): string => dayAndTime.format(new Date(at));
+
+export const timeText = (at: string | number): string => time.format(new Date(at));
+
+/** "minute", "10 s", "2 h". */
+export function windowText(windowMs: number): string {
+  const whole = units.find(([, lengthMs]) => windowMs % lengthMs === 0);
+  if (whole === undefined) return `${windowMs} ms`;
+  const [name, lengthMs] = whole;
+  const count = windowMs / lengthMs;
+  const names = { d: "day", h: "hour", min: "minute", s: "second" };
+  return count === 1 ? names[name] : `${count} ${name}`;
+}
+
+/** "100 per minute", "1,000 per calendar month", "5 at once". */
+export const limitText = ({
+  limit,
+  windowMs,
+  strategy,
+  period,
+}: {
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly strategy: string;
+  readonly period?: string | undefined;
+}): string => {
+  if (strategy === "concurrency") return `${numberText(limit)} at once`;
+  return `${numberText(limit)} per ${period === undefined ? windowText(windowMs) : `calendar ${period}`}`;
+};
+
+export const limitsText = (limits: readonly Parameters<typeof limitText>[0][]): string =>
+  limits.map(limitText).join(" and ");
+
+/** The beginning of the id of a key, which is enough to distinguish keys in a list. */
+export const shortId = (id: string): string => `${id.slice(0, 8)}…`;

@@ -1,0 +1,137 @@
+/** The time axis of all lanes: marks, the cursor, and buttons that show a span of the run. */
+import { useRef, useState } from "preact/hooks";
+import { cursorMs, moveCursor, scenario, type Span, zoom } from "../page-state.ts";
+import { span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
+import { clockText, cursorStepMs, elapsedText } from "./time-text.ts";
+
+/** An instant as the axis shows it: a log has times of day, other traffic the time from its start. */
+export function axisTimeText(atMs: number): string {
+  const [run] = visibleRuns.value;
+  return scenario.value.traffic.kind === "log" && run !== undefined
+    ? clockText(run.startMs, atMs, span.value)
+    : elapsedText(atMs);
+}
+
+export const shareOf = (atMs: number, { fromMs, toMs }: Span): number =>
+  (atMs - fromMs) / (toMs - fromMs);
+
+const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
+
+export const TimeAxis = () => (
+  <div class="pg-axis pg-lane-grid">
+    <SpanButtons />
+    <div class="pg-axis-plot">
+      <Ruler />
+      <Cursor />
+    </div>
+  </div>
+);
+
+/** The text of a mark at the end of the axis has no room. */
+const lastTickShare = 0.95;
+
+function Ruler() {
+  const shown = span.value;
+  const frame = useRef<HTMLDivElement>(null);
+  const [dragged, setDragged] = useState<Span | null>(null);
+  const at = (event: PointerEvent): number => {
+    const box = frame.current?.getBoundingClientRect();
+    const share = box === undefined ? 0 : (event.clientX - box.left) / box.width;
+    return shown.fromMs + Math.min(1, Math.max(0, share)) * (shown.toMs - shown.fromMs);
+  };
+  const finish = (): void => {
+    if (dragged !== null) showSpan(dragged.fromMs, dragged.toMs);
+    setDragged(null);
+  };
+  return (
+    <div
+      ref={frame}
+      class="pg-ruler"
+      title="Drag to zoom"
+      aria-hidden="true"
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setDragged({ fromMs: at(event), toMs: at(event) });
+      }}
+      onPointerMove={(event) => dragged !== null && setDragged({ ...dragged, toMs: at(event) })}
+      onPointerUp={finish}
+      onPointerCancel={() => setDragged(null)}
+    >
+      {ticks.value.map((atMs) => (
+        <span key={atMs} class="pg-tick" style={{ left: percent(shareOf(atMs, shown)) }}>
+          {shareOf(atMs, shown) < lastTickShare && axisTimeText(atMs)}
+        </span>
+      ))}
+      {dragged !== null && <SpanMark marked={dragged} class="pg-dragged" />}
+    </div>
+  );
+}
+
+/** A part of the time axis, at its place over a plot. */
+export function SpanMark({
+  marked,
+  class: name,
+}: {
+  readonly marked: Span;
+  readonly class: string;
+}) {
+  const shown = span.value;
+  const clamp = (ms: number): number => Math.min(1, Math.max(0, shareOf(ms, shown)));
+  const [from, to] = [marked.fromMs, marked.toMs].toSorted((a, b) => a - b).map(clamp);
+  const left = from ?? 0;
+  return <span class={name} style={{ left: percent(left), width: percent((to ?? 0) - left) }} />;
+}
+
+/** Moves through all lanes. Its ends are half the thumb outside of the plots, so that its middle is on the instant. */
+function Cursor() {
+  const { fromMs, toMs } = span.value;
+  const at = cursorMs.value;
+  return (
+    <input
+      type="range"
+      class="pg-cursor"
+      aria-label="Time"
+      min={fromMs}
+      max={toMs}
+      step={cursorStepMs(span.value)}
+      value={at ?? fromMs}
+      aria-valuetext={at === null ? "not chosen" : axisTimeText(at)}
+      onInput={(event) => moveCursor(Number(event.currentTarget.value))}
+    />
+  );
+}
+
+const leastSpanMs = 10;
+
+/** Shows a part of the run, if it is long enough. */
+export function showSpan(one: number, other: number): void {
+  const whole = wholeSpan.value;
+  const fromMs = Math.floor(Math.max(whole.fromMs, Math.min(one, other)));
+  const toMs = Math.ceil(Math.min(whole.toMs, Math.max(one, other)));
+  if (toMs - fromMs < leastSpanMs) return;
+  const isWhole = fromMs <= whole.fromMs && toMs >= whole.toMs;
+  zoom.value = isWhole ? null : { fromMs, toMs };
+}
+
+function SpanButtons() {
+  const { fromMs, toMs } = span.value;
+  const lengthMs = toMs - fromMs;
+  const middle = cursorMs.value ?? (fromMs + toMs) / 2;
+  const scaled = (factor: number): void => {
+    const center = Math.min(toMs, Math.max(fromMs, middle));
+    showSpan(center - (center - fromMs) * factor, center + (toMs - center) * factor);
+  };
+  return (
+    <div class="row pg-span">
+      <button type="button" disabled={lengthMs <= leastSpanMs * 2} onClick={() => scaled(0.5)}>
+        Zoom in
+      </button>
+      <button type="button" disabled={zoom.value === null} onClick={() => scaled(2)}>
+        Zoom out
+      </button>
+      <button type="button" disabled={zoom.value === null} onClick={() => (zoom.value = null)}>
+        Whole run
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,77 @@
+/** The worst burst of a run in words, and the traffic that makes it as bad as it can be. */
+import { useState } from "preact/hooks";
+import { durationText, numberText, windowText } from "../../parts/text.ts";
+import { lanesOf } from "../model/lanes.ts";
+import { openPreset, scenario } from "../page-state.ts";
+import { formatScenario } from "../model/scenario-query.ts";
+import type { LaneRun } from "../model/scenario.ts";
+import { worstTraffic } from "../model/worst-traffic.ts";
+import { burstMs, burstText } from "./lane-text.ts";
+import { axisTimeText, showSpan } from "./time-axis.tsx";
+
+export const WorstBursts = ({ run }: { readonly run: LaneRun }) => (
+  <ul class="pg-worst-text">
+    {run.limits.map((limit, index) => (
+      <li key={limit.name}>
+        <WorstBurstText run={run} index={index} />
+      </li>
+    ))}
+  </ul>
+);
+
+interface WorstProps {
+  readonly run: LaneRun;
+  /** Index of the limit. */
+  readonly index: number;
+}
+
+function WorstBurstText({ run, index }: WorstProps) {
+  const limit = run.limits[index];
+  const burst = run.summary.worstBursts[index] ?? null;
+  if (limit === undefined) return null;
+  if (burst === null) return <>Nothing was allowed, so there is no burst.</>;
+  const { fromMs, toMs, units, key } = burst;
+  const lengthMs = burstMs(run, burst);
+  const client = run.keys.length > 1 ? ` for ${run.keys[key] ?? ""}` : "";
+  const marginMs = Math.max(10, (toMs - fromMs) * 0.1);
+  const span = lengthMs === 0 ? "at one instant" : `in ${durationText(lengthMs)}`;
+  return (
+    <>
+      {run.limits.length > 1 && `${limit.name}: `}
+      <b>
+        {numberText(units)} {span}
+      </b>
+      {client}, from {axisTimeText(fromMs)} on.{" "}
+      {limit.holdsSlots ? "At one instant" : `In any ${windowText(limit.windowMs)}`}, the documented
+      bound is {burstText(limit, limit.mostPerWindow)}.{" "}
+      <span class="row pg-actions">
+        <button type="button" onClick={() => showSpan(fromMs - marginMs, toMs + marginMs)}>
+          Zoom to it
+        </button>
+        <ReachButton run={run} index={index} />
+      </span>
+    </>
+  );
+}
+
+/** Replaces the traffic by one that makes the limit allow as much as the engine ever does. */
+function ReachButton({ run, index }: WorstProps) {
+  const [message, setMessage] = useState("");
+  const search = (): void => {
+    const lane = lanesOf(scenario.value).lanes.find((each) => each.lane === run.lane);
+    const worst = lane === undefined ? null : worstTraffic(scenario.value, lane, index);
+    if (worst === null) {
+      setMessage("No traffic was found that the limit allows.");
+      return;
+    }
+    openPreset(`${formatScenario(worst.scenario)}&worst=${run.lane}`);
+  };
+  return (
+    <>
+      <button type="button" onClick={search}>
+        Try the worst traffic
+      </button>
+      <span role="status">{message}</span>
+    </>
+  );
+}

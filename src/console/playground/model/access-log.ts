@@ -1,0 +1,87 @@
+/**
+ * Reads a pasted access log: the common log format, the combined log format, and JSON lines. The formats may be mixed. The
+ * key is the client address, or the field of that meaning.
+ */
+import type { Arrivals, LogReport, UnreadLine } from "./scenario.ts";
+import { type LoggedRequest, requestOfJson } from "./json-log.ts";
+import { clockTimeMs } from "./log-time.ts";
+
+export const acceptedLog =
+  'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), or JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1})';
+
+/** The requests of a log, and the lines that could not be read. */
+export interface ReadLog {
+  readonly arrivals: Arrivals;
+  readonly report: LogReport;
+}
+
+const mostListedLines = 100;
+
+/** Reads a log of up to `mostRequests` requests. Lines after them count as unread. */
+export function readLog(text: string, mostRequests: number): ReadLog {
+  const requests: LoggedRequest[] = [];
+  const firstUnread: UnreadLine[] = [];
+  let unread = 0;
+  let number = 0;
+  for (const line of linesOf(text)) {
+    number++;
+    if (line.trim() === "") continue;
+    const request =
+      requests.length < mostRequests ? requestOfLine(line) : `more than ${mostRequests} requests`;
+    if (typeof request !== "string") requests.push(request);
+    else if (unread++ < mostListedLines) firstUnread.push({ line: number, reason: request });
+  }
+  return {
+    arrivals: arrivalsOfLog(requests),
+    report: { read: requests.length, unread, firstUnread },
+  };
+}
+
+/** The lines of a text, without a list of all of them. */
+function* linesOf(text: string): Generator<string> {
+  for (let from = 0; from < text.length;) {
+    const newline = text.indexOf("\n", from);
+    const end = newline === -1 ? text.length : newline;
+    yield text.slice(from, text[end - 1] === "\r" ? end - 1 : end);
+    from = end + 1;
+  }
+}
+
+/** The request, or the reason why the line cannot be read. */
+function requestOfLine(line: string): LoggedRequest | string {
+  return line.trimStart().startsWith("{") ? requestOfJson(line) : requestOfText(line);
+}
+
+/** Some servers write the virtual host and its port first. */
+const commonLog = /^(?:\S+:\d+ (?!- ))?(\S+) \S+ [^[]*\[([^\]]*)\]/;
+
+function requestOfText(line: string): LoggedRequest | string {
+  const [, key, time] = commonLog.exec(line) ?? [];
+  if (key === undefined || time === undefined) return `expected ${acceptedLog}`;
+  const atMs = clockTimeMs(time);
+  return atMs === null
+    ? `expected a time such as "05/Jan/2026:12:00:00 +0000", got "${time.slice(0, 40)}"`
+    : { atMs, key, cost: 1 };
+}
+
+/** The requests in order of time. Those of the same time keep their order. */
+function arrivalsOfLog(requests: readonly LoggedRequest[]): Arrivals {
+  const isSorted = requests.every(
+    ({ atMs }, index) => index === 0 || (requests[index - 1]?.atMs ?? 0) <= atMs,
+  );
+  const sorted = isSorted ? requests : requests.toSorted((a, b) => a.atMs - b.atMs);
+  const startMs = sorted[0]?.atMs ?? 0;
+  const indexes = new Map<string, number>();
+  const indexOf = (key: string): number => {
+    const known = indexes.get(key) ?? indexes.size;
+    indexes.set(key, known);
+    return known;
+  };
+  return {
+    startMs,
+    atMs: Float64Array.from(sorted, ({ atMs }) => atMs - startMs),
+    key: Uint32Array.from(sorted, ({ key }) => indexOf(key)),
+    cost: Float64Array.from(sorted, ({ cost }) => cost),
+    keys: [...indexes.keys()],
+  };
+}

@@ -1,0 +1,57 @@
+/** The answers of the web worker to a request, in steps of some milliseconds: between them the worker can be cancelled. */
+import { describeProblem, readLimits } from "../../../strategies/index.ts";
+import { acceptedLog, readLog } from "./access-log.ts";
+import { lanesOf } from "./lanes.ts";
+import { mostRows, runLane } from "./run.ts";
+import { acceptedRequests, excessOf } from "./scenario-query.ts";
+import type { Scenario, ScenarioRun, WorkerAnswer } from "./scenario.ts";
+import { arrivalsOf } from "./traffic.ts";
+
+/** The answers to a run, in their order. A caller that stops taking them cancels the run. */
+export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<WorkerAnswer, void> {
+  const problems = problemsOf(scenario, log);
+  const read = log === null || scenario.traffic.kind !== "log" ? null : readLog(log, mostRows);
+  if (read?.report.read === 0) problems.push(`the log: expected ${acceptedLog}`);
+  if (problems.length > 0) {
+    yield { kind: "failed", id, problems };
+    return;
+  }
+  const arrivals = arrivalsOf(scenario, read?.arrivals ?? null);
+  const { lanes, missing } = lanesOf(scenario);
+  yield {
+    kind: "started",
+    id,
+    requests: arrivals.atMs.length,
+    lanes: lanes.map(({ lane }) => lane),
+    missing,
+    log: read?.report ?? null,
+  };
+  for (const [index, lane] of lanes.entries()) {
+    const steps = runLane(lane, arrivals, scenario);
+    let step = steps.next();
+    for (; !step.done; step = steps.next()) {
+      yield { kind: "progress", id, share: (index + step.value) / lanes.length };
+    }
+    yield { kind: "lane", id, run: step.value };
+    yield { kind: "progress", id, share: (index + 1) / lanes.length };
+  }
+  yield { kind: "done", id };
+}
+
+/** One line for each problem. */
+function problemsOf(scenario: Scenario, log: string | null): string[] {
+  const problems: string[] = [];
+  readLimits(scenario.limits, {}, (problem) =>
+    problems.push(describeProblem({ ...problem, variable: "limits" })),
+  );
+  const excess = excessOf(scenario);
+  if (excess !== null) {
+    const { field, requests } = excess;
+    problems.push(
+      describeProblem({ variable: field, field: "", value: requests, accepted: acceptedRequests }),
+    );
+  }
+  if (scenario.traffic.kind === "log" && log === null)
+    problems.push(`the log is missing: expected ${acceptedLog}`);
+  return problems;
+}

@@ -1,0 +1,118 @@
+/** Why a request was denied or must wait: the earlier requests that still count, and when that ends. */
+import {
+  type AccountTerms,
+  changesByDenial,
+  type Decision,
+  type LimitAccount,
+  type LimitDecision,
+  limitSentence,
+} from "../../../strategies/index.ts";
+import { sumOf } from "../../../strategies/account.ts";
+import type { Lane } from "./lanes.ts";
+import { clientMeter } from "./run.ts";
+import { type LaneRun, neverMs, outcome } from "./scenario.ts";
+
+/** Earlier requests that count in the same way. */
+export interface CountingRequests {
+  /** Rows of the run, the oldest first. Some units of the first one may count no more. */
+  readonly rows: Uint32Array;
+  /** The part of each unit that counts: 1, or the overlap of a sliding-window counter's former window. */
+  readonly share: number;
+}
+
+/** How one limit denies or delays a request. */
+export interface LimitCause {
+  /** Index in `LaneRun.limits`. */
+  readonly limit: number;
+  /** The sum behind the decision, such as "10 of 10 in the last minute; …". */
+  readonly sentence: string;
+  /** The latest requests come first. */
+  readonly counting: readonly CountingRequests[];
+  /** When this limit allows the request, if nothing else is spent, from the start of the run; `neverMs` if it never does. */
+  readonly clearsMs: number;
+}
+
+/** The limits that deny or delay the request of a row; none for a request that was allowed at once. */
+export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly LimitCause[] {
+  const atMs = run.atMs[row] ?? 0;
+  const client = clientMeter(limits, run.runsMs);
+  const changesIfDenied = limits.some(changesByDenial);
+  const allowedRows: number[] = [];
+  for (let earlier = 0; earlier < row; earlier++) {
+    if (run.key[earlier] !== run.key[row]) continue;
+    const isAllowed = run.outcome[earlier] !== outcome.denied;
+    if (isAllowed) allowedRows.push(earlier);
+    if (!isAllowed && !changesIfDenied) continue;
+    const earlierMs = run.startMs + (run.atMs[earlier] ?? 0);
+    client.release(earlierMs);
+    client.decide(run.cost[earlier] ?? 0, earlierMs);
+  }
+  const nowMs = run.startMs + atMs;
+  client.release(nowMs);
+  // A denial restarts elastic windows, and changes nothing else.
+  const cost = run.cost[row] ?? 0;
+  const decision =
+    run.outcome[row] === outcome.denied
+      ? client.decide(cost, nowMs)
+      : client.meter.look(cost, nowMs);
+  const accounts = client.meter.account(nowMs);
+  return decision.limits.flatMap((limit, index) => {
+    const account = accounts[index];
+    if (account === undefined || !isCause(decision, limit, account)) return [];
+    return {
+      limit: index,
+      sentence: limitSentence(limit, account),
+      counting: countingRows(run, account.terms, allowedRows),
+      clearsMs: atMs + (decision.allowed ? decision.delayMs : (limit.retryAfterMs ?? neverMs)),
+    };
+  });
+}
+
+const isCause = (decision: Decision, limit: LimitDecision, { terms }: LimitAccount): boolean =>
+  decision.allowed
+    ? decision.delayMs > 0 && terms.kind === "queue" && terms.delayMs === decision.delayMs
+    : !limit.allowed;
+
+/** Units leave in the order in which they were spent, so that the latest ones count. */
+function countingRows(
+  run: LaneRun,
+  terms: AccountTerms,
+  allowedRows: readonly number[],
+): CountingRequests[] {
+  let end = allowedRows.length;
+  return countedUnits(terms).flatMap(({ units, share }) => {
+    let start = end;
+    for (let left = units; left > 0 && start > 0;) left -= run.cost[allowedRows[--start] ?? 0] ?? 0;
+    const rows = Uint32Array.from(allowedRows.slice(start, end));
+    end = start;
+    return rows.length === 0 ? [] : [{ rows, share }];
+  });
+}
+
+interface CountedUnits {
+  readonly units: number;
+  readonly share: number;
+}
+
+/** The latest units come first. */
+function countedUnits(terms: AccountTerms): readonly CountedUnits[] {
+  switch (terms.kind) {
+    case "window":
+    case "log":
+      return [{ units: terms.units, share: 1 }];
+    case "two-windows":
+      return [
+        { units: terms.currentUnits, share: 1 },
+        { units: terms.previousUnits, share: terms.overlapMs / terms.windowMs },
+      ];
+    case "buckets":
+      return [{ units: sumOf(terms.buckets), share: 1 }];
+    case "level":
+    case "queue":
+      return [{ units: Math.ceil(terms.owedCredits / terms.creditsPerUnit), share: 1 }];
+    case "slots":
+      return [{ units: terms.slots, share: 1 }];
+    default:
+      return terms satisfies never;
+  }
+}

@@ -1,0 +1,190 @@
+/** Runs a lane: the enforcing engine decides every request of a scenario, each key with a meter of its own. */
+import {
+  createMeter,
+  type Decision,
+  holdsSlots,
+  type Limit,
+  type Meter,
+} from "../../../strategies/index.ts";
+import { columnWriter, type RunColumns } from "./columns.ts";
+import { type Lane, laneLimitOf } from "./lanes.ts";
+import { randomAt } from "./random.ts";
+import { type QueuedRetry, retryQueue } from "./retry-queue.ts";
+import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
+import { summaryOf } from "./summary.ts";
+
+/** The most rows of a run. Retries could make more than a browser has memory for. */
+export const mostRows = 500_000;
+
+/** Rows between two steps of a run, which takes some milliseconds. */
+const rowsPerStep = 5_000;
+
+/** Runs a lane in short steps. Each step yields the share of the requests that are decided, from 0 to 1. */
+export function* runLane(
+  lane: Lane,
+  arrivals: Arrivals,
+  scenario: Scenario,
+): Generator<number, LaneRun> {
+  const decider = laneDecider(lane, arrivals, scenario);
+  while (decider.decideRows()) yield decider.share();
+  const limits = lane.limits.map(laneLimitOf);
+  const { startMs, keys } = arrivals;
+  const { columns, isCut } = decider.finish();
+  const rows = { ...columns, runsMs: scenario.runsMs };
+  const summary = summaryOf(rows, limits);
+  return { lane: lane.lane, limits, startMs, keys, ...rows, isCut, summary };
+}
+
+interface LaneDecider {
+  /** Decides the requests of one step. Returns whether any are left. */
+  decideRows(): boolean;
+  share(): number;
+  finish(): { readonly columns: RunColumns; readonly isCut: boolean };
+}
+
+/** Plain functions with loops: JavaScript engines optimize them better than a generator. */
+function laneDecider({ limits }: Lane, arrivals: Arrivals, scenario: Scenario): LaneDecider {
+  const { startMs } = arrivals;
+  const clients = new Map<number, ClientMeter>();
+  const columns = columnWriter(arrivals.atMs.length);
+  const requests = requestsInOrder(arrivals, scenario);
+  let [arrived, isCut] = [0, false];
+  const decideNext = (): boolean => {
+    const request = requests.next();
+    isCut = request !== null && columns.rows === mostRows;
+    if (request === null || isCut) return false;
+    const { atMs, arrival, retry } = request;
+    arrived = Math.max(arrived, arrival);
+    const key = arrivals.key[arrival] ?? 0;
+    const cost = arrivals.cost[arrival] ?? 0;
+    let client = clients.get(key);
+    if (client === undefined) {
+      client = clientMeter(limits, scenario.runsMs);
+      clients.set(key, client);
+    }
+    client.release(startMs + atMs);
+    const decision = client.decide(cost, startMs + atMs);
+    const { allowed, delayMs, retryAfterMs } = decision;
+    columns.add({
+      atMs,
+      key,
+      cost,
+      outcome: allowed ? (delayMs > 0 ? outcome.delayed : outcome.allowed) : outcome.denied,
+      remaining: leastRemaining(decision),
+      waitMs: allowed ? delayMs : (retryAfterMs ?? neverMs),
+      deniedBy: allowed ? 0 : denyingBits(decision),
+      arrival,
+      retry,
+    });
+    if (!allowed) requests.deny(request, decision);
+    return true;
+  };
+  return {
+    decideRows() {
+      for (let row = 0; row < rowsPerStep; row++) {
+        if (!decideNext()) return false;
+      }
+      return true;
+    },
+    share: () => arrived / arrivals.atMs.length,
+    finish: () => ({ columns: columns.finish(), isCut }),
+  };
+}
+
+function leastRemaining({ limits }: Decision): number {
+  let least = Infinity;
+  for (const { remaining } of limits) if (remaining < least) least = remaining;
+  return least;
+}
+
+function denyingBits({ limits }: Decision): number {
+  let bits = 0;
+  for (const [index, { allowed }] of limits.entries()) if (!allowed) bits |= 1 << index;
+  return bits;
+}
+
+/** The counters of one client. */
+export interface ClientMeter {
+  readonly meter: Meter;
+  /** Gives back the slots of requests that have ended. Call it before a decision. */
+  release(nowMs: number): void;
+  decide(cost: number, nowMs: number): Decision;
+}
+
+interface RunningRequest {
+  readonly cost: number;
+  readonly spentAtMs: number;
+}
+
+/** Requests under limits with slots give back their slots when they end. */
+export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMeter {
+  const meter = createMeter(limits);
+  const leases = limits.filter(holdsSlots);
+  if (leases.length === 0) {
+    return { meter, release: () => {}, decide: (cost, nowMs) => meter.consume(cost, nowMs) };
+  }
+  const ttlMs = Math.min(...leases.map(({ windowMs }) => windowMs));
+  // All requests run equally long, so that they end in the order in which they began.
+  const running: RunningRequest[] = [];
+  let ended = 0;
+  return {
+    meter,
+    release(nowMs) {
+      for (let next = running[ended]; next !== undefined; next = running[++ended]) {
+        const endsAtMs = next.spentAtMs + runsMs;
+        if (endsAtMs > nowMs) return;
+        // A slot whose lease has expired is free already.
+        const settled = { ...next, actualCost: next.cost, ttlMs };
+        if (runsMs < ttlMs) meter.settle(settled, endsAtMs);
+      }
+    },
+    decide(cost, nowMs) {
+      const decision = meter.reserve({ cost, ttlMs }, nowMs);
+      if (decision.allowed) running.push({ cost, spentAtMs: meter.seenMs });
+      return decision;
+    },
+  };
+}
+
+interface OrderedRequests {
+  /** The earliest request that is not decided; null at the end. */
+  next(): QueuedRetry | null;
+  /** Lets the client of a denied request decide whether it comes again. */
+  deny(request: QueuedRetry, decision: Decision): void;
+}
+
+/** First requests and retries in order of time. */
+function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): OrderedRequests {
+  const queue = retryQueue();
+  let arrival = 0;
+  const { kind, pauseMs, attempts } = retries;
+  return {
+    next() {
+      const arrivesMs = atMs[arrival] ?? Infinity;
+      if (queue.earliestMs() < arrivesMs) return queue.take() ?? null;
+      return arrivesMs === Infinity ? null : { atMs: arrivesMs, arrival: arrival++, retry: 0 };
+    },
+    deny({ atMs: deniedMs, arrival: row, retry }, decision) {
+      if (kind === "none" || retry >= attempts) return;
+      const jitterMs = kind === "jitter" ? randomAt(seed, row, retry) * pauseMs : 0;
+      const waitMs = kind === "ignore" ? pauseMs : advertisedMs(decision) + Math.floor(jitterMs);
+      // The client sends the request again after its denial, even without a pause.
+      if (waitMs !== neverMs)
+        queue.add({ atMs: deniedMs + Math.max(1, waitMs), arrival: row, retry: retry + 1 });
+    },
+  };
+}
+
+/** A slot can become free long before its lease ends: the response states this wait. */
+const slotWaitMs = 1_000;
+
+/** `Retry-After` of the response to a denied request: whole seconds, at least one. */
+function advertisedMs({ limits }: Decision): number {
+  let longestMs = 0;
+  for (const { allowed, strategy, retryAfterMs } of limits) {
+    if (allowed) continue;
+    const isSlot = strategy === "concurrency" && retryAfterMs !== null;
+    longestMs = Math.max(longestMs, isSlot ? slotWaitMs : (retryAfterMs ?? neverMs));
+  }
+  return Math.max(1, Math.ceil(longestMs / 1_000)) * 1_000;
+}

@@ -1,0 +1,39 @@
+/** Answers the latest request of the page, and lets further messages in between two steps. */
+import { answersTo } from "./answers.ts";
+import { buffersOf } from "./columns.ts";
+import type { ScenarioRun, WorkerAnswer, WorkerRequest } from "./scenario.ts";
+
+export type PostAnswer = (answer: WorkerAnswer, transfer: ArrayBuffer[]) => void;
+
+/** Returns the function that takes requests. Each request ends the run of the one before it. */
+export function requestHandler(post: PostAnswer): (request: WorkerRequest) => void {
+  let latest: WorkerRequest | null = null;
+  const answer = async (request: ScenarioRun): Promise<void> => {
+    try {
+      for (const each of answersTo(request)) {
+        post(each, each.kind === "lane" ? buffersOf(each.run) : []);
+        await nextTask();
+        if (latest !== request) return;
+      }
+    } catch (error) {
+      post({ kind: "failed", id: request.id, problems: [String(error)] }, []);
+    }
+  };
+  return (request) => {
+    latest = request;
+    if (request.kind === "run") void answer(request);
+  };
+}
+
+/** Resolves in a task of its own. A timer would wait for milliseconds. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.addEventListener("message", () => {
+      port1.close();
+      resolve();
+    });
+    port1.start();
+    port2.postMessage(null);
+  });
+}

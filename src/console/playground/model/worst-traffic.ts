@@ -1,0 +1,159 @@
+/** Constructs the traffic that makes a limit allow as much as it can within one window. */
+import { createMeter, type Limit, type Meter } from "../../../strategies/index.ts";
+import { type Lane, laneLimitOf } from "./lanes.ts";
+import { runLane } from "./run.ts";
+import type { LaneLimit, Scenario, TimedRequests, WorstBurst } from "./scenario.ts";
+import { mostRequests } from "./scenario-fields.ts";
+import { arrivalsOf } from "./traffic.ts";
+
+/** The worst traffic that was found for a limit. */
+export interface WorstTraffic {
+  /** The scenario with this traffic, from one client. */
+  readonly scenario: Scenario;
+  /** The burst that the engine allows under it. */
+  readonly burst: WorstBurst;
+  /** The documented bound. */
+  readonly mostPerWindow: number;
+}
+
+/**
+ * Tries several beginnings of a window and takes all that fits, as soon as everything has been replenished and once more at
+ * the end. The engine decides each attempt, so that the result is what the limit allows, and not only a bound.
+ * @param index of the limit in the lane
+ */
+export function worstTraffic(scenario: Scenario, lane: Lane, index: number): WorstTraffic | null {
+  const limit = lane.limits[index];
+  if (limit === undefined) return null;
+  const target = laneLimitOf(limit);
+  const search = { limits: lane.limits, index, target, startMs: scenario.startMs };
+  const traffics = plansOf(search).map((plan): Partial<Scenario> => {
+    return { traffic: { kind: "times", times: greedyTimes(search, plan) } };
+  });
+  let best: WorstTraffic | null = null;
+  for (const traffic of [...traffics, ...repeatedBursts(search)]) {
+    const worst: Scenario = {
+      ...scenario,
+      ...traffic,
+      keys: 1,
+      cost: 1,
+      runsMs: target.holdsSlots ? Math.max(scenario.runsMs, defaultRunsMs) : scenario.runsMs,
+      retries: { ...scenario.retries, kind: "none" },
+    };
+    const burst = burstOf(worst, lane, index);
+    if (burst !== null && burst.units > (best?.burst.units ?? 0)) {
+      best = { scenario: worst, burst, mostPerWindow: target.mostPerWindow };
+    }
+  }
+  return best;
+}
+
+/** Bursts of the whole capacity, each as soon as the one before is replenished: too many for a list of times. */
+function repeatedBursts({ limits, target, startMs }: Search): readonly Partial<Scenario>[] {
+  const meter = createMeter(limits);
+  const size = takeAll(meter, startMs);
+  const everyMs = waitForMore(meter, startMs, Infinity);
+  const requests = size * Math.ceil(target.windowMs / everyMs);
+  if (requests > mostRequests || target.windowMs / everyMs < mostSteps) return [];
+  const traffic = { kind: "bursts", size, withinMs: 0, firstMs: 0, everyMs } as const;
+  return [{ traffic, lengthMs: target.windowMs }];
+}
+
+const defaultRunsMs = 1_000;
+
+function burstOf(scenario: Scenario, lane: Lane, index: number): WorstBurst | null {
+  const steps = runLane(lane, arrivalsOf(scenario, null), scenario);
+  let step = steps.next();
+  while (!step.done) step = steps.next();
+  return step.value.summary.worstBursts[index] ?? null;
+}
+
+interface Search {
+  readonly limits: readonly Limit[];
+  readonly index: number;
+  readonly target: LaneLimit;
+  readonly startMs: number;
+}
+
+interface Plan {
+  /** Whether one unit is spent at the start, which opens a window there. */
+  readonly opens: boolean;
+  /** The beginning of the span, from the start. */
+  readonly fromMs: number;
+}
+
+/** Spans that begin at the start, or so that windows and buckets of the limit end right after their beginning. */
+function plansOf(search: Search): Plan[] {
+  const { limits, index, target, startMs } = search;
+  const meter = createMeter(limits);
+  const resetMs = meter.consume(1, startMs).limits[index]?.resetAfterMs ?? 0;
+  const terms = meter.account(startMs)[index]?.terms;
+  const leadMs = timeToSpend(search);
+  const edges = [resetMs, target.windowMs, target.windowMs - (startMs % target.windowMs)];
+  if (terms?.kind === "buckets") edges.push(terms.bucketMs - (startMs % terms.bucketMs));
+  const beginnings = edges.flatMap((edgeMs) => [edgeMs - 1, edgeMs - 1 - leadMs]);
+  const distinct = new Set([0, ...beginnings.filter((fromMs) => fromMs > 0)]);
+  return [...distinct].flatMap((fromMs) => [
+    { opens: false, fromMs },
+    { opens: true, fromMs },
+  ]);
+}
+
+/** How long the other limits of the lane take to let the capacity of the limit through. */
+function timeToSpend(search: Search): number {
+  const { index, startMs, target } = search;
+  const meter = createMeter(search.limits);
+  let atMs = startMs;
+  for (let step = 0; step < mostSteps && atMs < startMs + target.windowMs; step++) {
+    takeAll(meter, atMs);
+    if (meter.look(0, atMs).limits[index]?.remaining === 0) return atMs - startMs;
+    atMs += waitForMore(meter, atMs, Infinity);
+  }
+  return 0;
+}
+
+/** More requests would not fit a URL. */
+const mostSteps = 300;
+
+/** More requests at one instant are one request with a higher cost. */
+const mostSingleRequests = 2_000;
+
+function greedyTimes(search: Search, { opens, fromMs }: Plan): TimedRequests[] {
+  const { limits, target, startMs } = search;
+  const meter = createMeter(limits);
+  const times: TimedRequests[] = [];
+  const take = (atMs: number): void => {
+    const units = takeAll(meter, startMs + atMs);
+    const isMany = units > mostSingleRequests;
+    if (units > 0) times.push({ atMs, count: isMany ? 1 : units, cost: isMany ? units : null });
+  };
+  if (opens && fromMs > 0 && meter.consume(1, startMs).allowed) {
+    times.push({ atMs: 0, count: 1, cost: null });
+  }
+  const lastMs = fromMs + target.windowMs - 1;
+  let atMs = fromMs;
+  while (atMs < lastMs && times.length < mostSteps) {
+    take(atMs);
+    atMs += waitForMore(meter, startMs + atMs, startMs + lastMs);
+  }
+  take(lastMs);
+  return times;
+}
+
+function takeAll(meter: Meter, atMs: number): number {
+  const units = Math.min(...meter.look(0, atMs).limits.map(({ remaining }) => remaining));
+  if (units > 0) meter.consume(units, atMs);
+  return units;
+}
+
+/**
+ * Until the spent limits are replenished in full. If that takes until after `lastMs`, it is the time until then, or with
+ * several limits until one unit is replenished.
+ */
+function waitForMore(meter: Meter, atMs: number, lastMs: number): number {
+  const { limits } = meter.look(0, atMs);
+  const spent = limits.filter(({ remaining }) => remaining === 0);
+  const wholeMs = Math.max(1, ...spent.map(({ resetAfterMs }) => resetAfterMs));
+  if (atMs + wholeMs <= lastMs) return wholeMs;
+  if (limits.length === 1) return lastMs - atMs;
+  return Math.max(1, ...spent.map(({ replenishAfterMs }) => replenishAfterMs));
+}

@@ -1,0 +1,154 @@
+/** The state of the playground: the scenario, and the view of its lanes. The URL has all of it, except a pasted log. */
+import { batch, computed, effect, signal, untracked } from "@preact/signals";
+import { type ConfigProblem, describeProblem, strategies } from "../../strategies/index.ts";
+import { changeSearch, route } from "../shell/route.ts";
+import { writtenLane } from "./model/lanes.ts";
+import { presets } from "./model/presets.ts";
+import { scenarioFields } from "./model/scenario-fields.ts";
+import { formatScenario, parseScenario } from "./model/scenario-query.ts";
+import type { Scenario } from "./model/scenario.ts";
+
+/** From the start of the scenario. */
+export interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** A row of a lane. */
+export interface ChosenRow {
+  readonly lane: string;
+  readonly row: number;
+}
+
+export const laneNames: readonly string[] = [writtenLane, ...strategies.keys()];
+
+export const scenario = signal<Scenario>(parseScenario(presets[0]?.query ?? "").scenario);
+export const logText = signal<string | null>(null);
+export const shownLanes = signal<readonly string[]>(laneNames);
+/** Null for the whole run. */
+export const zoom = signal<Span | null>(null);
+/** The instant at which all lanes are explained; null before the user chose one. */
+export const cursorMs = signal<number | null>(null);
+/** The client whose remaining units are shown; null for the one that is denied most. */
+export const followed = signal<string | null>(null);
+/** The denial that is explained. */
+export const chosenDenial = signal<ChosenRow | null>(null);
+/** The lanes that mark their worst burst. */
+export const markedLanes = signal<readonly string[]>([]);
+/** Lines for people about the URL that was opened. */
+export const urlProblems = signal<readonly string[]>([]);
+/** Grows when a URL or a preset replaces everything, so that fields forget what was typed. */
+export const loads = signal(0);
+
+const viewFields = ["show", "from", "to", "cursor", "client", "worst"];
+
+/** The scenario alone, to compare it with the presets. */
+export const scenarioText = computed(() => formatScenario(scenario.value));
+
+const search = computed(() => {
+  const own = new URLSearchParams();
+  const addLanes = (name: string, lanes: readonly string[], absent: readonly string[]): void => {
+    if (lanes.length !== absent.length) own.set(name, lanes.join(","));
+  };
+  const addTime = (name: string, atMs: number | undefined | null): void => {
+    if (atMs !== undefined && atMs !== null) own.set(name, scenarioFields.first.write(atMs));
+  };
+  addLanes("show", shownLanes.value, laneNames);
+  addLanes("worst", markedLanes.value, []);
+  addTime("from", zoom.value?.fromMs);
+  addTime("to", zoom.value?.toMs);
+  addTime("cursor", cursorMs.value);
+  if (followed.value !== null) own.set("client", followed.value);
+  const text = own.toString().replaceAll("%2C", ",");
+  return text === "" ? scenarioText.value : `${scenarioText.value}&${text}`;
+});
+
+/** Shows what a query describes. Parts with problems have their defaults. */
+function load(query: string): void {
+  const text = query === "" ? (presets[0]?.query ?? "") : query;
+  const read = parseScenario(text, viewFields);
+  const problems: ConfigProblem[] = [...read.problems];
+  const fields = new URLSearchParams(text);
+  const lanes = (name: string, absent: readonly string[]): readonly string[] => {
+    const names = fields.get(name)?.split(",");
+    if (names === undefined) return absent;
+    const known = laneNames.filter((lane) => names.includes(lane));
+    if (known.length === names.length) return known;
+    problems.push({ variable: name, field: "", value: names.join(","), accepted: acceptedLanes });
+    return known.length === 0 ? absent : known;
+  };
+  const time = (name: string): number | null => {
+    const value = fields.get(name);
+    const atMs = value === null ? null : scenarioFields.first.read(value);
+    if (value !== null && atMs === null) {
+      const { accepted } = scenarioFields.first;
+      problems.push({ variable: name, field: "", value, accepted });
+    }
+    return atMs;
+  };
+  const [fromMs, toMs] = [time("from"), time("to")];
+  batch(() => {
+    scenario.value = read.scenario;
+    shownLanes.value = lanes("show", laneNames);
+    markedLanes.value = lanes("worst", []);
+    zoom.value = fromMs !== null && toMs !== null && fromMs < toMs ? { fromMs, toMs } : null;
+    cursorMs.value = time("cursor");
+    followed.value = fields.get("client");
+    chosenDenial.value = null;
+    urlProblems.value = problems.map(describeProblem);
+    loads.value++;
+  });
+}
+
+const acceptedLanes = `some of ${laneNames.join(", ")}, separated by commas`;
+
+/** Explains all lanes at an instant, in place of a denial. */
+export function moveCursor(toMs: number): void {
+  batch(() => {
+    cursorMs.value = toMs;
+    chosenDenial.value = null;
+  });
+}
+
+/** Replaces everything by a preset, as a new entry of the history. */
+export const openPreset = (query: string): void => changeSearch(query, { isNewEntry: true });
+
+/** Changes of the scenario make marks of the earlier run meaningless. */
+export function changeScenario(change: Partial<Scenario>): void {
+  batch(() => {
+    scenario.value = { ...scenario.value, ...change };
+    zoom.value = null;
+    chosenDenial.value = null;
+  });
+}
+
+/** Sliders change the state many times a second, and browsers limit how often a page may change its URL. */
+const pauseMs = 250;
+
+/** Keeps state and URL equal until the returned function is called. */
+export function followUrl(): () => void {
+  let current: string | null = null;
+  let timer = 0;
+  const stopReading = effect(() => {
+    const query = route.value.query.toString();
+    if (query !== current) untracked(() => load(query));
+    current = query;
+  });
+  let isFirst = true;
+  const stopWriting = effect(() => {
+    const text = search.value;
+    clearTimeout(timer);
+    if (!isFirst) timer = setTimeout(() => write(text), pauseMs);
+    isFirst = false;
+  });
+  const write = (text: string): void => {
+    // The URL that was opened may say the same in other words.
+    current = new URLSearchParams(text).toString();
+    if (text !== location.search.slice(1)) changeSearch(text, { isNewEntry: false });
+  };
+  return () => {
+    clearTimeout(timer);
+    stopReading();
+    stopWriting();
+  };
+}

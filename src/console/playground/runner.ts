@@ -1,0 +1,131 @@
+/** Runs the scenario in the web worker, and keeps what it answers. */
+import { batch, effect, signal } from "@preact/signals";
+import { logText, scenario } from "./page-state.ts";
+import type {
+  LaneRun,
+  LogReport,
+  MissingLane,
+  WorkerAnswer,
+  WorkerRequest,
+} from "./model/scenario.ts";
+import { startWorker } from "./start-worker.ts";
+
+export interface RunState {
+  readonly status: "waiting" | "running" | "done" | "cancelled" | "failed";
+  /** First requests, without retries. */
+  readonly requests: number;
+  /** From 0 to 1. */
+  readonly share: number;
+  readonly lanes: readonly string[];
+  readonly missing: readonly MissingLane[];
+  readonly log: LogReport | null;
+  /** Why the run failed, one line each. */
+  readonly problems: readonly string[];
+}
+
+const nothing: RunState = {
+  status: "waiting",
+  requests: 0,
+  share: 0,
+  lanes: [],
+  missing: [],
+  log: null,
+  problems: [],
+};
+
+export const runState = signal<RunState>(nothing);
+/** By lane. A lane keeps its earlier run until the new one arrives. */
+export const laneRuns = signal<ReadonlyMap<string, LaneRun>>(new Map());
+
+let worker: Worker | null = null;
+let latestId = 0;
+
+function send(request: WorkerRequest): void {
+  try {
+    worker ??= listening(startWorker());
+    worker.postMessage(request, []);
+  } catch (error) {
+    fail(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function listening(started: Worker): Worker {
+  started.addEventListener("message", ({ data }: MessageEvent<WorkerAnswer>) => receive(data));
+  started.addEventListener("error", ({ message }) =>
+    fail(message === "" || message === undefined ? "Its file could not be loaded." : message),
+  );
+  return started;
+}
+
+function fail(reason: string): void {
+  worker?.terminate();
+  worker = null;
+  const problems = [`The web worker that runs the requests failed. ${reason}`];
+  runState.value = { ...runState.value, status: "failed", problems };
+}
+
+function receive(answer: WorkerAnswer): void {
+  if (answer.id !== latestId || runState.value.status === "cancelled") return;
+  const state = runState.value;
+  switch (answer.kind) {
+    case "started":
+      batch(() => {
+        runState.value = { ...nothing, ...answer, status: "running" };
+        const kept = [...laneRuns.value].filter(([lane]) => answer.lanes.includes(lane));
+        laneRuns.value = new Map(kept);
+      });
+      break;
+    case "progress":
+      runState.value = { ...state, share: answer.share };
+      break;
+    case "lane":
+      laneRuns.value = new Map(laneRuns.value).set(answer.run.lane, answer.run);
+      break;
+    case "done":
+      runState.value = { ...state, status: "done", share: 1 };
+      break;
+    case "failed":
+      runState.value = { ...state, status: "failed", problems: answer.problems };
+      break;
+    default:
+      answer satisfies never;
+  }
+}
+
+export function run(): void {
+  latestId += 1;
+  if (scenario.value.traffic.kind === "log" && logText.value === null) {
+    if (runState.value.status === "running") send({ kind: "cancel" });
+    batch(() => {
+      runState.value = nothing;
+      laneRuns.value = new Map();
+    });
+    return;
+  }
+  runState.value = { ...runState.value, status: "running", share: 0, problems: [] };
+  send({ kind: "run", id: latestId, scenario: scenario.value, log: logText.value });
+}
+
+export function cancel(): void {
+  send({ kind: "cancel" });
+  runState.value = { ...runState.value, status: "cancelled" };
+}
+
+/** A slider changes the scenario many times a second. */
+const pauseMs = 50;
+
+/** Runs each scenario until the returned function is called. */
+export function runChanges(): () => void {
+  let timer = 0;
+  const stop = effect(() => {
+    void [scenario.value, logText.value];
+    clearTimeout(timer);
+    timer = setTimeout(run, latestId === 0 ? 0 : pauseMs);
+  });
+  return () => {
+    clearTimeout(timer);
+    stop();
+    worker?.terminate();
+    worker = null;
+  };
+}

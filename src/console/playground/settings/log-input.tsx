@@ -1,0 +1,124 @@
+/** Takes an access log, pasted or from a file. It stays in the browser. */
+import type { ComponentChildren } from "preact";
+import { useId, useState } from "preact/hooks";
+import { numberText } from "../../parts/text.ts";
+import { logText } from "../page-state.ts";
+import { runState } from "../runner.ts";
+
+/** The text of a long log would slow the page down. */
+const mostShown = 20_000;
+const mostBytes = 100_000_000;
+
+export function LogInput() {
+  const id = useId();
+  const [problem, setProblem] = useState<string | null>(null);
+  const text = logText.value ?? "";
+  const isCut = text.length > mostShown;
+  const accept = (file: File | undefined): void => {
+    if (file !== undefined) void readFile(file).then(setProblem);
+  };
+  return (
+    <DropArea onFile={accept}>
+      <label for={id}>Access log</label>
+      <textarea
+        id={id}
+        rows={5}
+        spellcheck={false}
+        placeholder="Paste lines here, or drop a file."
+        value={isCut ? `${text.slice(0, mostShown)}\n…` : text}
+        readOnly={isCut}
+        aria-describedby={`${id}-hint`}
+        onInput={(event) => (logText.value = event.currentTarget.value || null)}
+      />
+      <div class="row">
+        <label class="button pg-file">
+          Choose a file
+          <input
+            type="file"
+            class="hidden"
+            onChange={(event) => accept(event.currentTarget.files?.[0])}
+          />
+        </label>
+        <button type="button" disabled={text === ""} onClick={() => (logText.value = null)}>
+          Clear
+        </button>
+      </div>
+      <p class="problem" role="alert">
+        {problem}
+      </p>
+      <LogReport />
+      <p id={`${id}-hint`} class="hint">
+        Common or combined log format, or JSON lines. The log stays in this browser and is not part
+        of the link.
+      </p>
+    </DropArea>
+  );
+}
+
+/** Returns the problem; null after success. */
+async function readFile(file: File): Promise<string | null> {
+  if (file.size > mostBytes) {
+    const size = Math.ceil(file.size / 1e6);
+    return `Expected a file of at most ${mostBytes / 1e6} MB, got ${size} MB.`;
+  }
+  try {
+    logText.value = await file.text();
+    return null;
+  } catch {
+    return `The file ${file.name} could not be read.`;
+  }
+}
+
+function DropArea({
+  onFile,
+  children,
+}: {
+  readonly onFile: (file: File | undefined) => void;
+  readonly children: ComponentChildren;
+}) {
+  const [isOver, setIsOver] = useState(false);
+  const follow = (event: DragEvent, isInside: boolean): void => {
+    event.preventDefault();
+    setIsOver(isInside);
+  };
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- the button does the same by keyboard
+    <div
+      class={isOver ? "pg-log pg-over-file" : "pg-log"}
+      role="group"
+      aria-label="Access log"
+      onDragOver={(event) => follow(event, true)}
+      onDragLeave={(event) => follow(event, false)}
+      onDrop={(event) => {
+        follow(event, false);
+        onFile(event.dataTransfer?.files[0]);
+      }}
+    >
+      {children}
+    </div>
+  );
+}
+
+function LogReport() {
+  const { log } = runState.value;
+  if (log === null) return null;
+  return (
+    <div role="status">
+      <p>
+        {numberText(log.read)} lines read, {numberText(log.unread)} unreadable.
+      </p>
+      {log.unread > 0 && (
+        <details>
+          <summary>Unreadable lines</summary>
+          <ul class="pg-unread">
+            {log.firstUnread.map(({ line, reason }) => (
+              <li key={line}>
+                Line {line}: {reason}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,194 @@
+/** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
+import { useId, useState } from "preact/hooks";
+import type { Policy, Rule } from "../api/answers.ts";
+import { createRule, replaceRule, type Term } from "../api/rules.ts";
+import { endOf, undoChange } from "../api/undo.ts";
+import { Effect } from "../parts/effect.tsx";
+import { ruleText } from "../parts/rule-text.ts";
+import { TermFields } from "../parts/term-fields.tsx";
+import { showToast } from "../shell/toasts.tsx";
+import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { Concerned } from "./hour.tsx";
+import { changedEntries, linesOf, mergeLines, readLines } from "./entry-lines.ts";
+import { sourceText } from "./source.tsx";
+
+export type EntriesKind = "allow" | "deny" | "overrides";
+
+export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] =>
+  entries ?? overrides ?? [];
+
+const contentOf = (kind: EntriesKind, entries: readonly unknown[]) =>
+  kind === "overrides" ? { kind, overrides: entries } : { kind, entries };
+
+interface EntriesDialogProps {
+  readonly live: Policy;
+  readonly kind: EntriesKind;
+  /** The rule whose entries change; null for a new rule. */
+  readonly ruleId: string | null;
+  readonly onClose: () => void;
+}
+
+export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProps) {
+  const ruleIn = ({ rules }: Policy): Rule | null => rules.find(({ id }) => id === ruleId) ?? null;
+  const textIn = (policy: Policy): string => linesOf(entriesIn(ruleIn(policy)));
+  const [text, setText] = useState(() => textIn(live));
+  const [isTermKept, setIsTermKept] = useState(ruleId !== null);
+  const [given, setTerm] = useState<Term>({ for: "1h" });
+  const shown = useShownPolicy(live, (before, newer) =>
+    setText((typed) =>
+      ruleIn(newer) === null ? typed : mergeLines(textIn(before), typed, textIn(newer)),
+    ),
+  );
+  const rule = ruleIn(shown.policy);
+  const term = rule !== null && isTermKept ? endOf(rule) : given;
+  const read = readLines(text);
+  const entries = "entries" in read ? read.entries : [];
+  const { name } = shown.policy;
+  const [keys] = useState(() => new Map<string, string>());
+  const change = (): Promise<void> => save({ policy: name, rule, kind, entries, term }, keys);
+  return (
+    <ChangeDialog
+      title={
+        ruleId === null ? `Add ${kind} entries to ${name}` : `Change ${kind} entries of ${name}`
+      }
+      confirm={ruleId === null ? "Add the entries" : "Change the entries"}
+      isIncomplete={entries.length === 0}
+      isDangerous={kind === "deny"}
+      {...{ shown, change, onClose }}
+    >
+      <EntriesField
+        {...{ kind, text, setText }}
+        parts={shown.policy.key}
+        problem={"problem" in read ? read.problem : ""}
+      />
+      {rule !== null && (
+        <label class="row choice">
+          <input
+            type="checkbox"
+            checked={isTermKept}
+            onChange={({ currentTarget: { checked } }) => setIsTermKept(checked)}
+          />
+          Keep the end and the note of the rule
+        </label>
+      )}
+      {(rule === null || !isTermKept) && (
+        <TermFields term={given} onChange={setTerm} isNoteRequired={kind === "deny"} />
+      )}
+      <Effect
+        concerns={<Concerned policy={name} />}
+        now={nowText(shown.policy, rule, kind)}
+        then={<Difference before={entriesIn(rule)} after={entries} kind={kind} />}
+        term={term}
+        after={
+          ruleId === null ? "these entries end; all others stay" : "all entries of the rule end"
+        }
+      />
+    </ChangeDialog>
+  );
+}
+
+interface Saved {
+  readonly policy: string;
+  readonly rule: Rule | null;
+  readonly kind: EntriesKind;
+  readonly entries: readonly unknown[];
+  readonly term: Term;
+}
+
+/**
+ * @param keys of the attempts of this dialog: an attempt with the same content, after a lost answer, has the same key, so that
+ * it makes no second rule
+ */
+async function save(
+  { policy, rule, kind, entries, term }: Saved,
+  keys: Map<string, string>,
+): Promise<void> {
+  const content = { ...contentOf(kind, entries), ...term };
+  const text = JSON.stringify(content);
+  const key = keys.get(text) ?? crypto.randomUUID();
+  keys.set(text, key);
+  const after =
+    rule === null
+      ? await createRule({ policy, scope: "policy", ...content }, key)
+      : await replaceRule(rule, content);
+  const run = (): Promise<unknown> => undoChange({ before: rule, after });
+  showToast({ text: `Policy ${policy}: ${ruleText(after)}.`, action: { label: "Undo", run } });
+}
+
+const entriesIn = (rule: Rule | null): readonly unknown[] => (rule === null ? [] : entriesOf(rule));
+
+function nowText(policy: Policy, rule: Rule | null, kind: EntriesKind): string {
+  const all = policy[kind].reduce((sum, { count }) => sum + count, 0);
+  const ofPolicy = `${all} ${kind} entries in the policy`;
+  if (rule === null) return ofPolicy;
+  const source = sourceText(policy, { source: "rule", rule: rule.id });
+  return `${ofPolicy}; ${entriesOf(rule).length} of them ${source}`;
+}
+
+const effects: Readonly<Record<EntriesKind, string>> = {
+  allow: "Requests that match are allowed and not charged.",
+  deny: "Requests that match are denied with 403.",
+  overrides: "Keys that match have these limits in place of those of the policy.",
+};
+
+interface DifferenceProps {
+  readonly before: readonly unknown[];
+  readonly after: readonly unknown[];
+  readonly kind: EntriesKind;
+}
+
+function Difference({ before, after, kind }: DifferenceProps) {
+  const { added, removed } = changedEntries(before, after);
+  if (added.length === 0 && removed.length === 0) return <>the same entries</>;
+  return (
+    <>
+      {added.length > 0 && (
+        <>
+          added: <ins>{added.join(", ")}</ins>.{" "}
+        </>
+      )}
+      {removed.length > 0 && (
+        <>
+          removed: <del>{removed.join(", ")}</del>.{" "}
+        </>
+      )}
+      {added.length > 0 && effects[kind]}
+    </>
+  );
+}
+
+interface EntriesFieldProps {
+  readonly kind: EntriesKind;
+  readonly parts: Policy["key"];
+  readonly text: string;
+  readonly problem: string;
+  readonly setText: (text: string) => void;
+}
+
+function EntriesField({ kind, parts, text, problem, setText }: EntriesFieldProps) {
+  const id = useId();
+  const oneKey =
+    parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
+  const help =
+    kind === "overrides"
+      ? 'One a line, as JSON: {"key": "partner-42", "limits": "900/minute"}'
+      : `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;
+  return (
+    <div class="field">
+      <label for={id}>Entries</label>
+      <textarea
+        id={id}
+        rows={4}
+        value={text}
+        required
+        spellcheck={false}
+        aria-describedby={`${id}-help`}
+        aria-invalid={problem !== ""}
+        onInput={({ currentTarget: { value } }) => setText(value)}
+      />
+      <p id={`${id}-help`} class={problem === "" ? "hint" : "problem"}>
+        {problem === "" ? help : problem}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,47 @@
+/** Asks for confirmation of the removal of a rule of a policy. */
+import type { Policy } from "../api/answers.ts";
+import { deleteRule } from "../api/rules.ts";
+import { undoChange } from "../api/undo.ts";
+import { Effect } from "../parts/effect.tsx";
+import { ruleText } from "../parts/rule-text.ts";
+import { showToast } from "../shell/toasts.tsx";
+import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { Concerned } from "./hour.tsx";
+
+interface RemoveDialogProps {
+  readonly live: Policy;
+  readonly ruleId: string;
+  readonly onClose: () => void;
+}
+
+export function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
+  const shown = useShownPolicy(live);
+  const { name, rules } = shown.policy;
+  const rule = rules.find(({ id }) => id === ruleId);
+  const change = async (): Promise<void> => {
+    if (rule === undefined) return;
+    await deleteRule(rule);
+    const run = (): Promise<unknown> => undoChange({ before: rule, after: null });
+    const text = `Removed the rule “${ruleText(rule)}” from policy ${name}.`;
+    showToast({ text, action: { label: "Undo", run } });
+  };
+  return (
+    <ChangeDialog
+      title={`Remove a rule of ${name}`}
+      confirm="Remove the rule"
+      isIncomplete={rule === undefined}
+      isDangerous
+      {...{ shown, change, onClose }}
+    >
+      <Effect
+        concerns={<Concerned policy={name} />}
+        now={
+          rule === undefined
+            ? "the rule no longer exists"
+            : `a rule by ${rule.actor}: ${ruleText(rule)}`
+        }
+        then="without this rule; all other rules stay"
+      />
+    </ChangeDialog>
+  );
+}

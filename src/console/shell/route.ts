@@ -1,0 +1,92 @@
+/** The address of what is shown: a view, and its parameters in the query. Every state worth sharing is in it. */
+import { signal } from "@preact/signals";
+
+/** The views by the last segment of their path, in the order of the navigation. */
+export const views = {
+  "": "Overview",
+  keys: "Keys",
+  policies: "Policies",
+  live: "Live",
+  audit: "Audit",
+  playground: "Playground",
+} as const;
+
+export type ViewName = keyof typeof views;
+
+export interface Route {
+  /** Null for a path without a view. */
+  readonly view: ViewName | null;
+  readonly query: URLSearchParams;
+}
+
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+const isView = (name: string): name is ViewName => Object.hasOwn(views, name);
+
+export const route = signal<Route>(readRoute());
+
+function readRoute(): Route {
+  const name = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);
+  return { view: isView(name) ? name : null, query: new URLSearchParams(location.search) };
+}
+
+/** Relative to the path of the console. */
+export function hrefOf(view: ViewName, query: Query = {}): string {
+  const fields = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") fields.set(name, String(value));
+  }
+  return `./${view}${fields.size === 0 ? "" : `?${fields.toString()}`}`;
+}
+
+export function navigate(view: ViewName, query: Query = {}): void {
+  history.pushState(null, "", hrefOf(view, query));
+  route.value = readRoute();
+}
+
+/** Changes parameters of the current view without a new entry in the history. */
+export function replaceQuery(changed: Query): void {
+  const { view, query } = route.value;
+  history.replaceState(null, "", hrefOf(view ?? "", { ...Object.fromEntries(query), ...changed }));
+  route.value = readRoute();
+}
+
+/**
+ * Changes the whole query of the current view, for views with repeated parameters. Works on the static page of the playground,
+ * also from a file.
+ */
+export function changeSearch(
+  search: string,
+  { isNewEntry }: { readonly isNewEntry: boolean },
+): void {
+  const url = `${location.pathname}${search === "" ? "" : `?${search}`}`;
+  if (isNewEntry) history.pushState(null, "", url);
+  else history.replaceState(null, "", url);
+  route.value = readRoute();
+}
+
+/** Follows links of the console without loading the page again. */
+export function followLinks(): void {
+  addEventListener("popstate", () => {
+    route.value = readRoute();
+  });
+  document.addEventListener("click", (event) => {
+    const isPlain =
+      event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+    if (!isPlain || event.defaultPrevented || !(link instanceof HTMLAnchorElement)) return;
+    if (link.target !== "" || link.hasAttribute("download") || !isInConsole(link)) return;
+    event.preventDefault();
+    if (link.href !== location.href) history.pushState(null, "", link.href);
+    route.value = readRoute();
+  });
+}
+
+/** A link to a part of the shown page has only a fragment, and is left to the browser. */
+const isInConsole = ({ origin, pathname, hash }: HTMLAnchorElement): boolean =>
+  origin === location.origin &&
+  hash === "" &&
+  folderOf(pathname) === folderOf(location.pathname) &&
+  isView(pathname.slice(pathname.lastIndexOf("/") + 1));
+
+const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);

@@ -1,0 +1,72 @@
+/** Short messages at the edge of the page, such as the result of a change with a button that undoes it. */
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+
+export interface Toast {
+  readonly text: string;
+  readonly kind?: "success" | "problem" | "news";
+  /** A button, such as "Undo". A failure of its action is shown as a toast. */
+  readonly action?: { readonly label: string; readonly run: () => Promise<unknown> };
+}
+
+const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
+const mostShown = 4;
+const shownMs = 8_000;
+/** Long enough to read the message, look at the effect and undo it. */
+const shownWithActionMs = 30_000;
+let latestId = 0;
+
+export function showToast(toast: Toast): void {
+  latestId += 1;
+  shown.value = [...shown.value, { ...toast, id: latestId }].slice(-mostShown);
+}
+
+export const showProblem = (error: unknown): void =>
+  showToast({ text: error instanceof Error ? error.message : String(error), kind: "problem" });
+
+function dismiss(id: number): void {
+  shown.value = shown.value.filter((each) => each.id !== id);
+}
+
+export const Toasts = () => (
+  <section class="toasts" aria-label="Messages" aria-live="polite">
+    {shown.value.map((toast) => (
+      <ToastBox key={toast.id} toast={toast} onDismiss={() => dismiss(toast.id)} />
+    ))}
+  </section>
+);
+
+/** The time stops while the pointer or the focus is on it. */
+function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
+  const { text, kind = "success", action } = toast;
+  const [isRead, setIsRead] = useState(false);
+  useEffect(() => {
+    if (isRead) return undefined;
+    const timer = setTimeout(onDismiss, action === undefined ? shownMs : shownWithActionMs);
+    return () => clearTimeout(timer);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- a new rendering must not start the time again
+  }, [isRead]);
+  const run = (): void => {
+    onDismiss();
+    action?.run().catch(showProblem);
+  };
+  return (
+    <div
+      class={`toast ${kind}`}
+      onPointerEnter={() => setIsRead(true)}
+      onPointerLeave={() => setIsRead(false)}
+      onFocusCapture={() => setIsRead(true)}
+      onBlurCapture={() => setIsRead(false)}
+    >
+      <p>{text}</p>
+      {action !== undefined && (
+        <button type="button" onClick={run}>
+          {action.label}
+        </button>
+      )}
+      <button type="button" class="quiet" aria-label="Dismiss" onClick={onDismiss}>
+        ×
+      </button>
+    </div>
+  );
+}
