@@ -1,6 +1,7 @@
 /** The check of the configuration that `npm run check-config`, `npm start` and `npm run deploy` share. */
 import { experimental_readRawConfig } from "wrangler";
 import {
+  type AdminSettings,
   type Config,
   type ConfigProblem,
   ConfigProblems,
@@ -43,7 +44,9 @@ export function checkConfiguration(
     ],
     warnings: [
       ...settingsWarnings(settings),
-      ...(config === null || config.admin === null ? [] : controlPlaneWarnings(settings)),
+      ...(config === null || config.admin === null
+        ? []
+        : [...controlPlaneWarnings(settings), ...consoleWarnings(settings, config.admin)]),
       ...(config?.warnings ?? []),
     ],
   };
@@ -134,6 +137,35 @@ const controlPlaneWarnings = (settings: Settings): string[] =>
   missingBinding(settings, "CONTROL_PLANE", "ControlPlane").map(
     (line) => `${line} Without it, the admin API responds with 503.`,
   );
+
+/**
+ * Lines about `[assets]`, and one if a deployment has tokens of the admin API but no host for the console. A local run
+ * has both.
+ */
+function consoleWarnings(settings: Settings, { host }: AdminSettings): string[] {
+  const { wrangler, vars, uploadedSecrets, requiredSecrets, source } = settings;
+  const { assets } = wrangler;
+  if (assets?.binding !== "ASSETS") return [];
+  const hasTokens =
+    requiredSecrets.includes("ADMIN_TOKENS") || "ADMIN_TOKENS" in { ...vars, ...uploadedSecrets };
+  return [
+    ...(assets.run_worker_first === true
+      ? []
+      : [
+          `[assets] in ${source.file}: expected run_worker_first = true; without it, files of the console are served in place of your origin's.`,
+        ]),
+    ...(assets.html_handling === "none"
+      ? []
+      : [
+          `[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`,
+        ]),
+    ...(hasTokens && host === null
+      ? [
+          'ADMIN_HOST is not set, so the console is not served: set it to a host such as "admin.example.com", or remove [assets].',
+        ]
+      : []),
+  ];
+}
 
 /** Environments inherit no bindings. */
 function missingBinding(

@@ -30,38 +30,58 @@ export function examplePolicy({ policies, selfPolicies }: Config): Policy | unde
   return enforced[0] ?? charging[0] ?? ofOrigin[0] ?? policies[0];
 }
 
+/** A client of the local Worker. */
+export interface ExampleClient {
+  readonly address: string;
+  /** The value of its headers, cookies and query parameters that are part of a key. */
+  readonly value: string;
+}
+
+export interface ExampleRequest {
+  readonly method: string;
+  /** The path and the query. */
+  readonly target: string;
+  readonly fields: ReadonlyMap<string, string>;
+}
+
+/** A request of the client that the policy charges. */
+export function exampleRequest(
+  policy: Policy,
+  { address, value }: ExampleClient = { address: forwardedAddress, value: exampleValue },
+): ExampleRequest {
+  const { match, key, addresses } = policy;
+  const fields = new Map<string, string>();
+  if (match.host !== null) fields.set("Host", hostOf(policy));
+  for (const [name, wanted] of match.headers ?? [])
+    fields.set(name, wanted === true ? value : wanted);
+  for (const part of key) {
+    if (part.kind === "header" && !fields.has(part.name)) fields.set(part.name, value);
+  }
+  const cookies = key.flatMap((part) => (part.kind === "cookie" ? `${part.name}=${value}` : []));
+  if (cookies.length > 0) fields.set("Cookie", cookies.join("; "));
+  if (addresses.trustedProxies !== null) {
+    const proxies = Array.from({ length: addresses.trustedProxies - 1 }, () => loopbackAddress);
+    fields.set("X-Forwarded-For", [address, ...proxies].join(", "));
+  }
+  const query = key.flatMap((part) =>
+    part.kind === "query" ? `${encodeURIComponent(part.name)}=${value}` : [],
+  );
+  const target = `${pathOf(policy)}${query.length > 0 ? `?${query.join("&")}` : ""}`;
+  return { method: methodOf(policy), target, fields };
+}
+
 /**
  * A `curl` command for a request that the policy charges.
  * @param url the URL of the Worker
  */
 export function requestCommand(url: string, policy: Policy): string {
-  const { match, key, addresses } = policy;
-  const method = methodOf(policy);
-  const fields = new Map<string, string>();
-  if (match.host !== null) fields.set("Host", hostOf(policy));
-  for (const [name, value] of match.headers ?? [])
-    fields.set(name, value === true ? exampleValue : value);
-  for (const part of key) {
-    if (part.kind === "header" && !fields.has(part.name)) fields.set(part.name, exampleValue);
-  }
-  const cookies = key.flatMap((part) =>
-    part.kind === "cookie" ? `${part.name}=${exampleValue}` : [],
-  );
-  if (cookies.length > 0) fields.set("Cookie", cookies.join("; "));
-  if (addresses.trustedProxies !== null) {
-    const proxies = Array.from({ length: addresses.trustedProxies - 1 }, () => loopbackAddress);
-    fields.set("X-Forwarded-For", [forwardedAddress, ...proxies].join(", "));
-  }
-  const query = key.flatMap((part) =>
-    part.kind === "query" ? `${encodeURIComponent(part.name)}=${exampleValue}` : [],
-  );
-  const target = `${url}${pathOf(policy)}${query.length > 0 ? `?${query.join("&")}` : ""}`;
+  const { method, target, fields } = exampleRequest(policy);
   return [
     "curl",
     method === "HEAD" ? "-I" : "-i",
     ...(method === "GET" || method === "HEAD" ? [] : ["-X", method]),
     ...[...fields].map(([name, value]) => `-H ${shellQuoted(`${name}: ${value}`)}`),
-    /^[\w:/.-]+$/.test(target) ? target : shellQuoted(target),
+    /^[\w:/.-]+$/.test(url + target) ? url + target : shellQuoted(url + target),
   ].join(" ");
 }
 

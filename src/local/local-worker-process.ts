@@ -5,6 +5,7 @@
 import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
 import { isRecord } from "../validation/problems.ts";
+import { takesHostFromRoute } from "./local-setup.ts";
 import type { RunRequest, RunReport } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
 import { devRegistryPath, isRebuildFailure } from "./wrangler-dev.ts";
@@ -64,6 +65,7 @@ function inputOf({
     bindings: Object.fromEntries(bindings) as NonNullable<Input["bindings"]>,
     dev: {
       server: { port },
+      inferOriginFromRoutes: takesHostFromRoute(variables),
       inspector: false,
       registry: devRegistryPath(),
       logLevel: "warn",

@@ -52,12 +52,9 @@ function originText({ origin }: Config, isDemoOrigin: boolean): string {
 /** The banner of a running Worker. */
 export function startMessage(
   url: string,
-  {
-    config,
-    hasDemoOrigin,
-    hasDemoLimits,
-  }: Pick<LocalSetup, "config" | "hasDemoOrigin" | "hasDemoLimits">,
+  setup: Pick<LocalSetup, "config" | "hasDemoOrigin" | "hasDemoLimits" | "hasConsole">,
 ): string {
+  const { config, hasDemoOrigin, hasDemoLimits } = setup;
   if (config === null) return invalidConfigurationMessage(url);
   const origin = hasDemoOrigin ? "a demo; set ORIGIN to use your own" : "your ORIGIN";
   const limits = hasDemoLimits
@@ -76,7 +73,7 @@ Headgate is running at ${url}
 
   origin         ${origin}
   limits         ${limits}
-  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${adminLine(url, config)}
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${adminLines(url, setup)}
 
 Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
 
@@ -86,12 +83,19 @@ Stop with Ctrl-C.
 `;
 }
 
-/** A line with the URL and a token of the admin API; empty without either. */
-function adminLine(url: string, { admin }: Config): string {
-  const [token] = admin?.tokens ?? [];
-  return admin === null || token === undefined
-    ? ""
-    : `\n  admin API      ${url}${admin.path}/api with the token ${token.token}`;
+/** Lines with the URL and a token of the admin API, and with a link that opens the console signed in. */
+function adminLines(
+  url: string,
+  { config, hasConsole }: Pick<LocalSetup, "config" | "hasConsole">,
+): string {
+  const admin = config?.admin ?? null;
+  const [token] = (admin?.tokens ?? []).toSorted((one, other) => other.may.size - one.may.size);
+  if (admin === null || token === undefined) return "";
+  const api = `\n  admin API      ${url}${admin.path}/api`;
+  if (!hasConsole || admin.host === null) return `${api} with the token ${token.token}`;
+  const page = new URL(`${url}${admin.path}/#token=${encodeURIComponent(token.token)}`);
+  page.hostname = admin.host;
+  return `\n  console        ${page.href}${api} with the token of this link`;
 }
 
 /** Three commands that look at, spend from and forget the key of the example request. */

@@ -3,9 +3,11 @@
  * `.dev.vars`, a demo origin without ORIGIN, demo limits without LIMITS or POLICIES. Edits of the configuration take
  * effect without a restart.
  */
-import { exitWithError, parseCommandLine, runCommand } from "./command.ts";
+import { CommandError, exitWithError, parseCommandLine, runCommand } from "./command.ts";
+import { buildConsole } from "./console-build.ts";
 import { configurationSource, sourceOptions } from "./configuration-source.ts";
 import { startDemoOrigin } from "./demo-origin.ts";
+import { DemoTraffic, demoTrafficObstacle } from "./demo-traffic.ts";
 import { devVarsFiles, ensureDevVars } from "./dev-vars.ts";
 import { LiveConfiguration } from "./live-configuration.ts";
 import { type LocalSetup, localSetup } from "./local-setup.ts";
@@ -18,10 +20,16 @@ import { watchFiles } from "./watch.ts";
 const {
   port: portText,
   "persist-to": persistTo = null,
+  "demo-traffic": hasDemoTraffic,
   ...values
 } = parseCommandLine({
   port: { type: "string", default: "8787", value: "port", about: "The port to listen on." },
   "persist-to": { type: "string", value: "folder", about: "The folder for stored counters." },
+  "demo-traffic": {
+    type: "boolean",
+    default: false,
+    about: "Send requests of made-up visitors to the Worker, in front of the demo origin.",
+  },
   ...sourceOptions,
 });
 
@@ -31,6 +39,7 @@ async function start(): Promise<void> {
   const port = await readFreePort(portText);
   const source = configurationSource(values);
   ensureDevVars(source);
+  await buildConsole();
   const origin = await startDemoOrigin();
   const read = (): LocalSetup => localSetup(readSettings(source), origin.url);
   let isChanged = false;
@@ -42,20 +51,36 @@ async function start(): Promise<void> {
     liveConfiguration?.update().catch(exitWithStack);
   });
   const setup = read();
+  const traffic = hasDemoTraffic ? demoTraffic(setup, port) : null;
   if (setup.problems.length > 0) console.error(problemsMessage(setup.problems));
   for (const warning of setup.warnings) console.error(warning);
   const worker = new LocalWorker({ port, environment: source.environment, persistTo });
-  stopTogether(worker, () => origin.close());
+  stopTogether(worker, () => {
+    void traffic?.stop();
+    origin.close();
+  });
   await worker.run(setup);
   const url = `http://localhost:${port}`;
   console.log(startMessage(url, setup));
+  if (traffic !== null) console.log(traffic.start(setup));
   liveConfiguration = new LiveConfiguration(setup, {
     read,
-    run: (next) => worker.run(next),
+    run: async (next) => {
+      await traffic?.stop();
+      await worker.run(next);
+      if (traffic !== null) console.log(traffic.start(next));
+    },
     print: (text) => console.log(text),
     printError: (text) => console.error(text),
   });
   if (isChanged) await liveConfiguration.update();
+}
+
+/** @throws CommandError when the setup has an origin or a webhook that the traffic would reach */
+function demoTraffic(setup: LocalSetup, port: number): DemoTraffic {
+  const obstacle = demoTrafficObstacle(setup);
+  if (obstacle !== null) throw new CommandError(`--demo-traffic: ${obstacle}`);
+  return new DemoTraffic(port);
 }
 
 const exitWithStack = (error: unknown): void =>
