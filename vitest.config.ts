@@ -1,3 +1,4 @@
+import { globSync, readFileSync } from "node:fs";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 
@@ -54,6 +55,20 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
   },
 });
 
+/** The tests in plain Node that draw or replay more in a full run. `npm test` runs the others as they are. */
+const isLonger = (file: string): boolean =>
+  /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
+const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
+
+/** `.ci/run` has 15 minutes, which all stories in the browser would exceed: it runs those of keys, and the smoke test. */
+const leftOutStories =
+  process.env["HEADGATE_FEW_STORIES"] === undefined
+    ? []
+    : [
+        "test/console/{audit,live,overview,playground,policies,shell}.local.test.ts",
+        "test/docs/playground-links.local.test.ts",
+      ];
+
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
 const exclusive = [
   "test/http/check/service.workerd.test.ts",
@@ -84,8 +99,8 @@ const withSeparateCalls: TestProjectConfiguration[] = [
 /**
  * The suffix of a test file states where it runs: `.workerd.test.ts` in workerd, `.local.test.ts` on the developer's
  * machine with processes of its own, others in plain Node. `npm test` runs them all except `.local` files without
- * `.smoke` and files with `.full`; those need `--mode full` (`npm run test:full`), which also runs the tests of calls to
- * objects with joined calls off.
+ * `.smoke` and files with `.full`. `--mode full` (`npm run test:full`) runs these, the long versions of the others, and the
+ * tests of calls to objects with joined calls off.
  */
 export default defineConfig(({ mode }) => {
   const isFull = mode === "full";
@@ -94,13 +109,14 @@ export default defineConfig(({ mode }) => {
     test: {
       // The output of a test is of interest only when it fails.
       silent: "passed-only",
+      globalSetup: "test/console/build.ts",
       projects: [
         {
           mode,
           test: {
             name: "pure",
             ...inThreads,
-            include: ["test/**/*.test.ts"],
+            include: isFull ? longerFiles : ["test/**/*.test.ts"],
             exclude: ["test/**/*.{workerd,local}.test.ts", ...skipped],
           },
         },
@@ -135,6 +151,7 @@ export default defineConfig(({ mode }) => {
             // Most tests wait for the processes that they start, so two files at a time take half as long.
             maxWorkers: "100%",
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
+            exclude: isFull ? ["test/**/*.smoke.local.test.ts", ...leftOutStories] : [],
             sequence: { groupOrder: 2 },
             testTimeout: 120_000,
             hookTimeout: 120_000,

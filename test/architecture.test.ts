@@ -69,7 +69,16 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^cloudflare:workers$/,
   },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
-  local: { from: [...pure, "config"], packages: /^(?:node:.+|wrangler)$/ },
+  local: { from: [...pure, "config"], packages: /^(?:node:.+|wrangler|esbuild)$/ },
+  // Runs in the browser and is not part of the Worker, which never imports it.
+  console: {
+    from: ["console/playground"],
+    packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.css)?)$/,
+  },
+  "console/playground": {
+    from: [...pure, "console"],
+    packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot)$/,
+  },
 };
 
 interface Source {
@@ -81,7 +90,7 @@ interface Source {
 
 const filesBelow = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".ts") && !path.endsWith(".d.ts"))
+    .filter((path) => /\.tsx?$/.test(path) && !path.endsWith(".d.ts"))
     .map((path) => join(folder, path));
 
 const statements =
@@ -135,10 +144,11 @@ it("every source file has an import rule, and every rule a file", () => {
   expect([...used].toSorted()).toEqual(Object.keys(rules).toSorted());
 });
 
-it("only the limiter and the local commands read a clock", () => {
+it("only the limiter, the local commands and the clock of the console read a clock", () => {
   const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/;
   const readers = sources.filter(
-    ({ path, text }) => readsClock.test(text) && !/^src\/(?:limiter|local)\//.test(path),
+    ({ path, text }) =>
+      readsClock.test(text) && !/^src\/(?:limiter\/|local\/|console\/clock\.ts)/.test(path),
   );
   expect(readers.map(({ path }) => path)).toEqual([]);
 });
@@ -148,12 +158,15 @@ it("every source file begins with a comment that states its purpose", () => {
   expect(silent.map(({ path }) => path)).toEqual([]);
 });
 
-it("no two files declare a type or export a value of the same name", () => {
+it("no two files of the Worker or of the console declare a type or export a value of the same name", () => {
   const declaration =
     /^(?:export (?:default )?(?:async )?(?:function\*?|const|class)|(?:export )?(?:interface|type)) ([A-Za-z]\w*)/gm;
   const files = new Map<string, string[]>();
   for (const { path, text } of sources) {
-    for (const [, name = ""] of text.matchAll(declaration)) {
+    // The console is a program of its own. It names what it reads as the admin API does.
+    const program = path.startsWith("src/console/") ? "console" : "Worker";
+    for (const [, declared = ""] of text.matchAll(declaration)) {
+      const name = `${declared} (${program})`;
       files.set(name, [...(files.get(name) ?? []), path]);
     }
   }

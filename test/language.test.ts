@@ -20,7 +20,7 @@ const filesBelow = (folder: string, suffix: RegExp): string[] =>
     .map((path) => join(folder, path))
     .filter((path) => suffix.test(path) && !path.startsWith("test/previous-version/"));
 
-const sources = [...filesBelow("src", /\.ts$/), ...filesBelow("test", /\.ts$/)].filter(
+const sources = [...filesBelow("src", /\.tsx?$/), ...filesBelow("test", /\.ts$/)].filter(
   (path) => path !== "test/language.test.ts",
 );
 const pages = [...filesBelow("test", /\.md$/), ...pagePaths()];

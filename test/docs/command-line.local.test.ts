@@ -37,7 +37,13 @@ async function optionsOf(command: string, ...words: string[]): Promise<Option[]>
   });
 }
 
-it.each(["npm start", "npm run check-config", "npm run explain", "npm run deploy"])(
+it.each([
+  "npm start",
+  "npm run check-config",
+  "npm run explain",
+  "npm run deploy",
+  "npm run screenshots",
+])(
   "%s -- --help prints the options that the page lists, and does nothing else",
   async (heading) => {
     const options = await optionsOf(`${heading} --`, heading.split(" ").at(-1) ?? "", "--");

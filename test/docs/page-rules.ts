@@ -44,9 +44,12 @@ function linkProblem(
   return linked.anchors.has(decodeURIComponent(anchor)) ? null : `${target} has no such heading`;
 }
 
+/** `npm start` serves the playground here. */
+export const localPlayground = "http://admin.localhost:8787/_headgate/playground";
+
 /** Examples run on the reader's machine, so links to it have no https. */
 function externalProblem(link: string): string | null {
-  if (/^http:\/\/localhost:\d+$/.test(link)) return null;
+  if (/^http:\/\/localhost:\d+$/.test(link) || link.startsWith(localPlayground)) return null;
   if (!URL.canParse(link)) return "is not a URL";
   return new URL(link).protocol === "https:" ? null : "expected https";
 }
@@ -94,11 +97,12 @@ function maxColumns(line: string): number {
 /** A picture exists in light and dark, and has a text for readers who cannot see it. */
 function pictureProblems({ pictures }: Page): string[] {
   return pictures.flatMap((picture) => {
-    const [, light = ""] = /<img\s[^>]*src="([^"]*)-light\.svg"/.exec(picture) ?? [];
+    const [, light = "", type = ""] =
+      /<img\s[^>]*src="([^"]*)-light\.(svg|png)"/.exec(picture) ?? [];
     const [, alternative = ""] = /<img\s[^>]*alt="([^"]*)"/.exec(picture) ?? [];
-    const source = `<source media="(prefers-color-scheme: dark)" srcset="${light}-dark.svg"`;
+    const source = `<source media="(prefers-color-scheme: dark)" srcset="${light}-dark.${type}"`;
     return [
-      ...(light === "" ? ["expected an image whose name ends in -light.svg"] : []),
+      ...(light === "" ? ["expected an image whose name ends in -light.svg or -light.png"] : []),
       ...(picture.replace(/\s+/g, " ").includes(source) ? [] : [`expected ${source}>`]),
       ...(alternative === "" ? ["expected the text of the picture in alt"] : []),
     ];

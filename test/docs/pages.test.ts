@@ -2,7 +2,13 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { formProblems, indexProblems, linkProblems, unusedFiles } from "./page-rules.ts";
+import {
+  formProblems,
+  indexProblems,
+  linkProblems,
+  localPlayground,
+  unusedFiles,
+} from "./page-rules.ts";
 import { type Page, parsePage, readPage, readPages, rowsOf } from "./pages.ts";
 
 const pages = readPages();
@@ -94,8 +100,7 @@ describe("the rules for pages", () => {
     );
 
   it("links to existing pages, files and headings have no problem", () => {
-    const links =
-      "[b](b.md#use-ip--more) ![c](c.svg) [A](#a) [x](https://x.example) [l](../LICENSE)";
+    const links = `[b](b.md#use-ip--more) ![c](c.svg) [A](#a) [x](https://x.example) [l](../LICENSE) [p](${localPlayground}?limit=1/1s)`;
     expect(problemsOf(made("# A", "", links))).toEqual([]);
   });
 

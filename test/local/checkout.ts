@@ -18,7 +18,7 @@ export interface Checkout {
 
 export function checkout(): Checkout {
   const folder = mkdtempSync(join(tmpdir(), "headgate-"));
-  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml"]) {
+  for (const part of ["src", "package.json", "tsconfig.json", "wrangler.toml", "dist/console"]) {
     cpSync(part, join(folder, part), { recursive: true });
   }
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));

@@ -103,6 +103,45 @@ describe("the check of a deployment", () => {
     expect(config?.checkTokens).toHaveLength(1);
   });
 
+  it.each<[string, string[], string[], RegExp[]]>([
+    ["is complete", ['ADMIN_HOST = "a.example"'], ["run_worker_first = true"], []],
+    ["has no host", [], ["run_worker_first = true"], [/^ADMIN_HOST is not set, so the console/]],
+    ["precedes the Worker", ['ADMIN_HOST = "a.example"'], [], [/run_worker_first = true/]],
+    [
+      "precedes the Worker for some paths",
+      ['ADMIN_HOST = "a.example"'],
+      ['run_worker_first = ["/a"]'],
+      [/run_worker_first = true/],
+    ],
+  ])("a console that %s gets the expected warnings", (_, vars, assets, expected) => {
+    const section = ["[assets]", 'directory = "."', 'html_handling = "none"', ...assets];
+    const all = ['ORIGIN = "route"', 'LIMITS = "5/s"', ...vars, ...section];
+    const secrets = ["KEY_SECRET", "ADMIN_TOKENS"];
+    const aboutConsole = (lines: string[]): string[] =>
+      findingsOf(lines, secrets).warnings.filter((line) => !line.startsWith("CONTROL_PLANE"));
+    expect(aboutConsole([...all, 'binding = "ASSETS"'])).toEqual(
+      expected.map((pattern) => expect.stringMatching(pattern)),
+    );
+    expect(aboutConsole([...all, 'binding = "OTHER"'])).toEqual([]);
+  });
+
+  it("assets that are not found by their own names cause a warning", () => {
+    const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"', "run_worker_first = true"];
+    const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"', 'ADMIN_HOST = "a.example"', ...assets];
+    expect(findingsOf(vars, ["KEY_SECRET", "ADMIN_TOKENS"]).warnings).toContainEqual(
+      expect.stringContaining('expected html_handling = "none"'),
+    );
+  });
+
+  it("tokens of .dev.vars alone cause no warning about the console", () => {
+    writeFileSync(join(folder, ".dev.vars"), `KEY_SECRET="${secret}"\nADMIN_TOKENS="${secret}"\n`);
+    const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"', "run_worker_first = true"];
+    const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"', ...assets, 'html_handling = "none"'];
+    const { config, warnings } = findingsOf(vars, ["KEY_SECRET"], localVariables);
+    expect(config?.admin?.tokens).toHaveLength(1);
+    expect(warnings).toEqual([expect.stringMatching(/^CONTROL_PLANE/)]);
+  });
+
   it("the check of a local run reports each missing secret once", () => {
     const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"'];
     const { problems } = findingsOf(vars, ["KEY_SECRET", "CHECK_TOKENS"], localVariables);

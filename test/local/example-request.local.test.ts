@@ -38,7 +38,12 @@ const jwt = { JWT_KEY: "s".repeat(32) };
 /** The commands that the banner shows for these policies, and their configuration. */
 function shown(policies: readonly object[], more: object = {}) {
   const config = parseConfig({ ...base, ...more, POLICIES: policies });
-  const text = startMessage(url, { config, hasDemoOrigin: false, hasDemoLimits: false });
+  const text = startMessage(url, {
+    config,
+    hasDemoOrigin: false,
+    hasDemoLimits: false,
+    hasConsole: false,
+  });
   const commands = text.split("\n").filter((line) => line.startsWith("  curl "));
   return { config, commands };
 }

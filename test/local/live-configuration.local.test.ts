@@ -17,6 +17,7 @@ function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {
     secretNames: ["KEY_SECRET"],
     hasDemoOrigin: false,
     hasDemoLimits: false,
+    hasConsole: false,
     ...other,
   };
 }

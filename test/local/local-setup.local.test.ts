@@ -74,6 +74,54 @@ describe("the setup of npm start", () => {
     expect(setup.config?.admin?.tokens).toHaveLength(1);
   });
 
+  const withTokens = (): void =>
+    writeFileSync(join(folder, ".dev.vars"), `${secrets}ADMIN_TOKENS="${"a".repeat(32)}"\n`);
+
+  it.each([
+    [[], "admin.localhost"],
+    [['ADMIN_HOST = "admin.example.com"'], "admin.localhost"],
+    [['ADMIN_HOST = "Ops.Localhost."'], "ops.localhost"],
+  ])("with %j, the console of npm start is on %s", (vars, host) => {
+    withTokens();
+    expect(setupWith(origin, limits, ...vars).config?.admin?.host).toBe(host);
+  });
+
+  it("npm start reports an invalid ADMIN_HOST, and one that ACCESS_TEAM needs", () => {
+    withTokens();
+    const problemsOf = (line: string): readonly string[] =>
+      setupWith(origin, limits, line).problems;
+    expect(problemsOf('ADMIN_HOST = "https://a.example"')).toEqual([
+      expect.stringMatching(/^ADMIN_HOST/),
+    ]);
+    expect(problemsOf('ACCESS_TEAM = "acme"\nACCESS_AUDIENCE = "tag"')).toEqual([
+      expect.stringMatching(/^ADMIN_HOST/),
+    ]);
+  });
+
+  it("npm start sets no ADMIN_HOST without tokens of the admin API", () => {
+    expect(setupWith(origin, limits).variables).not.toHaveProperty("ADMIN_HOST");
+  });
+
+  it("keys can be revealed with the demo limits, unless REVEAL is set, and not with other limits", () => {
+    withTokens();
+    expect(setupWith().config?.admin?.reveal).toBe(true);
+    expect(setupWith('REVEAL = "off"').config?.admin?.reveal).toBe(false);
+    expect(setupWith(limits).config?.admin?.reveal).toBe(false);
+  });
+
+  it("npm start has a console with the binding ASSETS, if requests keep their host", () => {
+    withTokens();
+    const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"'];
+    const route = ["[[routes]]", 'pattern = "a.example/*"', 'zone_name = "a.example"'];
+    const has = (...lines: string[]): boolean => setupWith(limits, ...lines).hasConsole;
+    expect(has()).toBe(false);
+    expect(has(...assets)).toBe(true);
+    expect(has(...assets, ...route)).toBe(true);
+    expect(has('ORIGIN = "route"', ...assets)).toBe(true);
+    expect(has('ORIGIN = "route"', ...assets, ...route)).toBe(false);
+    expect(has(...assets, "[dev]", 'host = "a.example"')).toBe(false);
+  });
+
   it("npm start warns that local workerd does not support jurisdictions", () => {
     const policy =
       'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';

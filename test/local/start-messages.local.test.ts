@@ -23,6 +23,7 @@ function setupWith(vars: Record<string, unknown>, other: Partial<LocalSetup> = {
     secretNames: ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET"],
     hasDemoOrigin: false,
     hasDemoLimits: false,
+    hasConsole: false,
     ...other,
   };
 }
@@ -105,4 +106,16 @@ it("the banner shows the URL and a token of the admin API only when ADMIN_TOKENS
     "\n  admin API      http://localhost:1/ops/api with the token a-token-of-alice\n",
   );
   expect(startMessage("http://localhost:1", setupWith({ LIMITS: "1/s" }))).not.toContain("admin");
+});
+
+it("the banner shows a link that opens the console, with the token that has the most rights", () => {
+  const ADMIN_TOKENS = [{ token: "a-token-of-grafana", may: ["read"] }, "a+token&of/alice#1"];
+  const vars = { LIMITS: "1/s", ADMIN_PATH: "/ops", ADMIN_HOST: "admin.localhost", ADMIN_TOKENS };
+  const message = startMessage("http://localhost:8788", setupWith(vars, { hasConsole: true }));
+  expect(message).toContain(
+    [
+      "\n  console        http://admin.localhost:8788/ops/#token=a%2Btoken%26of%2Falice%231",
+      "  admin API      http://localhost:8788/ops/api with the token of this link\n",
+    ].join("\n"),
+  );
 });

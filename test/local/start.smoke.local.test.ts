@@ -32,6 +32,21 @@ describe("npm start in a fresh checkout", () => {
       expect.stringContaining('"cost":2'),
       "HTTP/1.1 204 No Content",
     ]);
+    // No other request reached the demo origin before.
+    expect(answers[0]).toContain('"served": 1,');
+  });
+
+  it("the printed link leads to the console on a host of its own, and its token is valid", () => {
+    const [, link = ""] = /console +(http:\S+)/.exec(run.output()) ?? [];
+    const { host, port, pathname, hash } = new URL(link);
+    expect([host, pathname]).toEqual([`admin.localhost:${port}`, "/_headgate/"]);
+    const read = (...words: string[]): string =>
+      execFileSync("curl", ["-s", "-H", `Host: ${host}`, ...words], { encoding: "utf8" });
+    expect(read(`${url}${pathname}`)).toContain('<div id="console">');
+    const token = decodeURIComponent(hash.replace("#token=", ""));
+    const operator = read("-H", `Authorization: Bearer ${token}`, `${url}${pathname}api/operator`);
+    expect(JSON.parse(operator)).toMatchObject({ may: ["read", "write", "reveal"] });
+    expect(read(`${url}/hello`)).toContain("no endpoint at this path");
   });
 
   it("the demo allows five requests and denies the sixth with RateLimit fields", async () => {

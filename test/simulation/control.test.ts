@@ -65,12 +65,12 @@ describe("simulations of the control plane", () => {
   it.each(isFull && repeated === undefined ? [1, 251] : [1])(
     "no schedule of faults violates an invariant: seeds from %i",
     async (first) => {
-      await simulate(disturbed, seedsOf(isFull ? 250 : 40, first));
+      await simulate(disturbed, seedsOf(isFull ? 125 : 40, first));
     },
   );
 
   it("every request is decided the same, and as fast, while the control plane is killed or hangs", async () => {
-    await simulate(withAndWithout, seedsOf(isFull ? 60 : 8));
+    await simulate(withAndWithout, seedsOf(isFull ? 30 : 8));
   });
 
   it.skipIf(repeated !== undefined).each(invariants)(

@@ -66,7 +66,7 @@ afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of joined calls", () => {
   it("no schedule of faults violates an invariant of joined calls", async () => {
-    for (const seed of seedsOf(isFull ? 600 : 50)) {
+    for (const seed of seedsOf(isFull ? 300 : 50)) {
       const random = randomFrom(seed);
       // oxlint-disable-next-line no-await-in-loop
       const played = await play(drawSchedule(random), random);

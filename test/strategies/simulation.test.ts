@@ -175,7 +175,7 @@ function greatestLimitOf(variant: Variant): Limit {
 }
 
 const stepsPerLimit = 100;
-const limitCount = isFull ? 1_000 : 50;
+const limitCount = isFull ? 500 : 50;
 const stepCount = stepsPerLimit * limitCount;
 
 /** @returns how many requests were allowed */

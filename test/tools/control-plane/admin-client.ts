@@ -13,14 +13,21 @@ export interface AdminAnswer {
   readonly body: unknown;
 }
 
+export interface AdminCallOptions {
+  readonly body?: object;
+  readonly etag?: string;
+  readonly token?: string;
+  readonly adminPath?: string;
+}
+
 /** @param path below `/api`, such as `/rules` */
 export async function callAdmin(
   url: URL,
   method: string,
   path: string,
-  { body, etag, token = adminToken }: { body?: object; etag?: string; token?: string } = {},
+  { body, etag, token = adminToken, adminPath = "/_headgate" }: AdminCallOptions = {},
 ): Promise<AdminAnswer> {
-  const response = await fetch(new URL(`/_headgate/api${path}`, url), {
+  const response = await fetch(new URL(`${adminPath}/api${path}`, url), {
     method,
     headers: {
       authorization: `Bearer ${token}`,

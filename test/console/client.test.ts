@@ -1,0 +1,173 @@
+/** The console's client of the admin API without a browser: refused credentials, lost answers, and the clock. */
+import { signal } from "@preact/signals";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  call,
+  ConnectionLost,
+  isConnected,
+  read,
+  refusal,
+  token,
+} from "../../src/console/api/client.ts";
+import { Polling } from "../../src/console/api/poll.ts";
+import { now } from "../../src/console/clock.ts";
+import { findKey, keyName } from "../../src/console/keys/known-keys.ts";
+import { Sender } from "../../src/console/keys/send.ts";
+import { session, signIn, signOut, startSession } from "../../src/console/shell/session.ts";
+
+const operator = { name: "ops", via: "token", may: ["read"] };
+const problem = (status: number, detail: string): Response =>
+  Response.json({ title: "", status, detail }, { status });
+
+/** Answers the next calls in this order, and the others as the last one. */
+function answers(...responses: (() => Response)[]) {
+  const sent: Request[] = [];
+  vi.stubGlobal("fetch", (path: string, init: RequestInit) => {
+    sent.push(new Request(new URL(path, "https://admin.example/_headgate/"), init));
+    return Promise.resolve((responses[sent.length - 1] ?? responses.at(-1))?.());
+  });
+  return sent;
+}
+
+/** The parts of a browser that a session and a poll use. */
+function stubBrowser(hash: string): Map<string, string> {
+  const stored = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", {
+    getItem: (name: string) => stored.get(name) ?? null,
+    setItem: (name: string, text: string) => stored.set(name, text),
+    removeItem: (name: string) => stored.delete(name),
+  });
+  vi.stubGlobal("location", { hash, pathname: "/_headgate/", search: "" });
+  vi.stubGlobal("history", { replaceState: () => undefined });
+  const page = Object.assign(new EventTarget(), { hidden: false });
+  vi.stubGlobal("document", page);
+  vi.stubGlobal("window", page);
+  vi.stubGlobal("addEventListener", page.addEventListener.bind(page));
+  return stored;
+}
+
+beforeEach(() => {
+  session.value = { kind: "checking" };
+  token.value = null;
+  refusal.value = null;
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+describe("a session", () => {
+  it("a link with a token that no header field can have asks for another one, and replaces no good one", async () => {
+    const stored = stubBrowser("#token=%E2%80%A6");
+    stored.set("headgate-token", "good");
+    answers(() => Response.json(operator));
+    await startSession();
+    expect(session.value).toEqual({ kind: "signed-out", problem: expect.stringMatching(/ASCII/) });
+    expect(stored.get("headgate-token")).toBe("good");
+  });
+
+  it("a pasted token with such a character is refused with the reason", async () => {
+    stubBrowser("");
+    const sent = answers(() => Response.json(operator));
+    expect(await signIn("tok“en")).toMatch(/ASCII/);
+    expect(sent).toEqual([]);
+  });
+
+  it("a refused token of a link replaces no good one", async () => {
+    const stored = stubBrowser("#token=other");
+    stored.set("headgate-token", "good");
+    answers(() => problem(401, "Unknown token."));
+    await startSession();
+    expect(session.value).toEqual({ kind: "signed-out", problem: "Unknown token." });
+    expect(stored.get("headgate-token")).toBe("good");
+  });
+
+  it("signing out forgets the plain keys that the tab knows", async () => {
+    stubBrowser("");
+    session.value = { kind: "signed-in", operator: operator as never };
+    answers(() => Response.json({ id: "0123456789" }));
+    await findKey("api", ["ip"], { key: ["192.0.2.1"] });
+    expect(keyName("api", "0123456789")).toBe("ip=192.0.2.1");
+    signOut();
+    expect(keyName("api", "0123456789")).toBe("01234567…");
+  });
+});
+
+describe("a call", () => {
+  it("an answer that is cut off is a lost connection, because nobody knows what it said", async () => {
+    const body = (): ReadableStream =>
+      new ReadableStream({ start: (controller) => controller.error(new TypeError("cut off")) });
+    answers(() => new Response(body()));
+    await expect(call("POST", "rules", { body: {} })).rejects.toThrow(ConnectionLost);
+    expect(isConnected.value).toBe(false);
+  });
+
+  it("the redirect of an ended session of Cloudflare Access is a refusal, not a lost connection", async () => {
+    const sent = answers(() => {
+      const redirect = new Response(null);
+      Object.defineProperties(redirect, {
+        type: { value: "opaqueredirect" },
+        status: { value: 0 },
+        ok: { value: false },
+      });
+      return redirect;
+    });
+    await expect(read("policies")).rejects.toMatchObject({ status: 401 });
+    expect(sent[0]?.redirect).toBe("manual");
+    expect(refusal.value?.message).toMatch(/Cloudflare Access/);
+    expect(isConnected.value).toBe(true);
+  });
+
+  it("the clock of the console is that of the Worker when the browser's is wrong", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-03-01T10:00:00Z") });
+    const dated = (date: string) => () => Response.json({}, { headers: { Date: date } });
+    answers(
+      dated("Sun, 01 Mar 2026 10:00:01 GMT"),
+      dated("Sun, 01 Mar 2026 09:45:00 GMT"),
+      () => Response.json({}),
+      dated("Sun, 01 Mar 2026 10:00:00 GMT"),
+    );
+    const clocks: string[] = [];
+    for (let count = 0; count < 4; count++) {
+      // oxlint-disable-next-line no-await-in-loop -- each answer changes the clock
+      await read("policies");
+      clocks.push(new Date(now()).toISOString().slice(11, 19));
+    }
+    expect(clocks).toEqual(["10:00:00", "09:45:00", "09:45:00", "10:00:00"]);
+  });
+});
+
+it("a poll that has stopped for refused credentials goes on when they are accepted again", async () => {
+  stubBrowser("");
+  const reads = signal(0);
+  const polling = new Polling(async () => {
+    reads.value += 1;
+    return read("policies");
+  }, 1);
+  answers(
+    () => problem(401, "Unknown token."),
+    () => Response.json({ policies: [] }),
+  );
+  polling.start();
+  await expect.poll(() => refusal.value).not.toBeNull();
+  await read("operator");
+  await expect.poll(() => polling.value.value).toEqual({ policies: [] });
+  polling.stop();
+});
+
+it("a rule whose creation failed in the control plane is sent again with the same idempotency key", async () => {
+  stubBrowser("");
+  const rule = { id: "r1", policy: "api" };
+  const sent = answers(
+    () => problem(503, "The control plane does not answer."),
+    () => Response.json(rule, { status: 201 }),
+  );
+  const sender = new Sender();
+  const plan = { kind: "create", rule: { policy: "api", kind: "block", id: "k" } } as const;
+  await expect(sender.send("typed", plan)).rejects.toThrow(/does not answer/);
+  expect(await sender.send("typed", plan)).toEqual({ before: null, after: rule });
+  const keys = sent.map(({ headers }) => headers.get("Idempotency-Key"));
+  expect(keys[0]).not.toBeNull();
+  expect(keys).toEqual([keys[0], keys[0]]);
+});

@@ -1,0 +1,98 @@
+/** Changes of keys while others change them too, and while the connection is lost. */
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { consoleSite } from "./console-site.ts";
+import { button, find, keysOf, messages, patience, rulesIn } from "./keys-page.ts";
+import { axeViolations } from "./page-checks.ts";
+
+const offline = /^failed: |ERR_FAILED|ERR_INTERNET_DISCONNECTED/;
+
+describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite();
+  const { idOf, rulesOf } = keysOf(site);
+
+  it("a change by another operator appears in an open dialog, which keeps what was typed", async () => {
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.10");
+    await button(page, "Block …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Note for the audit log").fill("half a sent");
+    const body = { policy: "api", key: "198.51.100.10", kind: "allow", note: "customer" };
+    await site.worker.api("POST", "/rules", { body });
+    await dialog.getByText(/operator allowed key .+ without charge \(customer\)/).waitFor();
+    await dialog.getByText("allow without charge, from the rule of operator").waitFor();
+    expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("half a sent");
+    expect(await axeViolations(page)).toEqual([]);
+  });
+
+  it("a change that another operator made first is named, and confirming again makes the own one", async () => {
+    const id = await idOf("198.51.100.11");
+    const body = { policy: "api", id, kind: "block", note: "first" };
+    await site.worker.api("POST", "/rules", { body });
+    const page = await site.open(`keys?policy=api&id=${id}`, { allowed: [/status of 412/] });
+    await rulesIn(page).getByText("first").waitFor();
+    await button(page, "Block …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Note for the audit log").fill("mine");
+    await dialog.getByText(/replaces the rule of operator/).waitFor();
+    // The page reads nothing until its own change is answered, as when both operators confirm at once.
+    const { promise: answered, resolve: release } = Promise.withResolvers<unknown>();
+    await page.route(/api\/(?:audit|rules\?|keys\/explain)/, async (route) => {
+      await answered;
+      await route.continue();
+    });
+    const [rule] = await rulesOf(id);
+    const theirs = { kind: "block", note: "theirs" };
+    const etag = `"${rule?.revision}"`;
+    await site.worker.api("PUT", `/rules/${rule?.id}`, { body: theirs, etag });
+    const refused = page.waitForResponse((response) => response.status() === 412);
+    await button(dialog, "Block the key").click();
+    release(await refused);
+    await dialog.getByText(/operator changed .+\(theirs\).+Nothing of yours was sent/).waitFor();
+    expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("mine");
+    await expect
+      .poll(async () => {
+        if ((await dialog.count()) > 0) await button(dialog, /Block the key|Sending/).click();
+        return (await rulesOf(id)).map(({ note }) => note);
+      }, patience)
+      .toEqual(["mine"]);
+  });
+
+  it("a dialog survives a lost connection, and sending again makes no second rule", async () => {
+    const page = await site.open("keys?policy=api", { allowed: [offline] });
+    await find(page, "198.51.100.12");
+    const id = await idOf("198.51.100.12");
+    await button(page, "Boost …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Note for the audit log").fill("ticket 7");
+    await page.context().setOffline(true);
+    await button(dialog, "Boost the key").click();
+    await dialog.getByText("The Worker cannot be reached.").waitFor();
+    await page.context().setOffline(false);
+    // Now the request arrives, and its answer is lost.
+    const keys: (string | undefined)[] = [];
+    await page.route(/api\/rules$/, async (route) => {
+      keys.push(route.request().headers()["idempotency-key"]);
+      // Only the browser resolves the host of the console.
+      await route.fetch({ url: route.request().url().replace("admin.localhost", "localhost") });
+      await route.abort();
+    });
+    await button(dialog, "Boost the key").click();
+    await expect.poll(() => keys.length, patience).toBe(2);
+    await dialog.getByText("The Worker cannot be reached.").waitFor();
+    expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("ticket 7");
+    // The dialog shows the rule of the lost attempt, and still repeats that attempt.
+    await dialog.getByText(/replaces the rule of operator/).waitFor();
+    await page.unroute(/api\/rules$/);
+    const sent = page.waitForRequest(
+      (request) => request.method() !== "GET" && /api\/rules/.test(request.url()),
+    );
+    await button(dialog, "Boost the key").click();
+    expect((await sent).headers()["idempotency-key"]).toBe(keys[0]);
+    expect(new Set(keys).size).toBe(1);
+    await messages(page).getByText("Boosted ip=198.51.100.12").waitFor();
+    expect(await rulesOf(id)).toMatchObject([{ kind: "limits", revision: 1, note: "ticket 7" }]);
+    await button(messages(page), "Undo").click();
+    await page.getByText("No rule.").waitFor();
+  });
+});

@@ -1,0 +1,308 @@
+/** An operator finds a limited key, reads why, changes its rules and undoes the changes, with real traffic. */
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { consoleSite } from "./console-site.ts";
+import { tokens } from "./console-worker.ts";
+import {
+  button,
+  explains,
+  explanationOf,
+  find,
+  keysOf,
+  messages,
+  patience,
+  rulesIn,
+} from "./keys-page.ts";
+import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
+
+describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite();
+  const { statuses, idOf, rulesOf } = keysOf(site);
+
+  it("a greedy visitor is in the list, and its page says why it is denied, with the arithmetic and the deciding step", async () => {
+    await statuses("198.51.100.1", 9);
+    const page = await site.open("keys?policy=api");
+    const denied = page.getByRole("region", { name: "Most denied", exact: true });
+    // Counts arrive with later requests.
+    await expect
+      .poll(async () => {
+        await statuses("198.51.100.1", 1);
+        return denied.getByRole("link").count();
+      }, patience)
+      .toBeGreaterThan(0);
+    await page.getByText("The audit log records each key that is shown").waitFor();
+    await button(page, "Show plain keys").click();
+    const row = denied.getByRole("row").filter({ hasText: "ip=198.51.100.1" });
+    await expect.poll(() => row.textContent(), patience).toMatch(/^ip=198\.51\.100\.1\d+$/);
+    await row.getByRole("link").click();
+    const explanation = explanationOf(page);
+    await explains(
+      page,
+      /^Denied for .+: the limit api is exceeded\. 5 of 5 in the last 10 minutes/,
+    );
+    await page.getByText("Show the arithmetic").click();
+    await expect
+      .poll(() => explanation.getByRole("row").nth(1).textContent(), patience)
+      .toMatch(/^api5 per 10 minsliding window counter5005in .+in .+$/);
+    await page.getByText("Which rule decides").click();
+    await explanation.getByText("Limits of the configuration: decides").waitFor();
+    await page.getByText("Full explanation").click();
+    await explanation.getByText("14. limits of the configuration").waitFor();
+    expect(page.url()).toMatch(/\/keys\?policy=api&id=[\w-]{43}$/);
+    expect(await axeViolations(page)).toEqual([]);
+  });
+
+  it("keys are revealed once, and the lists that are read later reveal nothing", async () => {
+    await statuses("198.51.100.2", 7);
+    const page = await site.open("keys?policy=api");
+    const revealed: string[] = [];
+    page.on("request", (request) => {
+      if (/reveal/.test(request.url())) revealed.push(request.postData() ?? "");
+    });
+    const id = await idOf("198.51.100.2");
+    // Counts arrive with later requests.
+    await expect
+      .poll(async () => {
+        await statuses("198.51.100.2", 1);
+        return page.locator(`a[href*="${id}"]`).count();
+      }, patience)
+      .toBeGreaterThan(0);
+    expect(revealed).toEqual([]);
+    await button(page, "Show plain keys").click();
+    await page.getByText("ip=198.51.100.2").first().waitFor();
+    const count = revealed.length;
+    expect(new Set(revealed).size).toBe(count);
+    await page.waitForResponse(/api\/top/);
+    await page.waitForResponse(/api\/top/);
+    expect(revealed).toHaveLength(count);
+  });
+
+  it("a boost takes effect at the next request, counts down, and Undo ends it", async () => {
+    expect(await statuses("198.51.100.3", 6)).toEqual([200, 200, 200, 200, 200, 429]);
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.3");
+    await button(page, "Boost …").click();
+    const dialog = page.getByRole("dialog", { name: "Boost the key" });
+    await dialog.getByLabel("× 10").check();
+    const effect = dialog.getByRole("region", { name: "Effect" });
+    await expect
+      .poll(() => effect.textContent(), patience)
+      .toMatch(
+        /^ConcernsKey ip=198\.51\.100\.3 of policy api.*Now5 per 10 min, from the configurationThen, until \d\d:\d\d:\d\d50 per 10 minAfter that5 per 10 min, from the configuration/,
+      );
+    expect(await axeViolations(page)).toEqual([]);
+    await button(dialog, "Boost the key").click();
+    await messages(page).getByText("Boosted ip=198.51.100.3 for 10 min").waitFor();
+    expect(await statuses("198.51.100.3", 3)).toEqual([200, 200, 200]);
+    await explains(page, /^Allowed: every limit has room\. 8 of 50/);
+    const left = rulesIn(page).getByText(/^9 min \d+ s left$/);
+    const first = await left.textContent();
+    await expect.poll(() => left.textContent(), patience).not.toBe(first);
+    const [rule] = await rulesOf(await idOf("198.51.100.3"));
+    expect(rule?.limits).toEqual([
+      { limit: 50, window: "10m", strategy: "sliding-window-counter" },
+    ]);
+    await button(messages(page), "Undo").click();
+    await page.getByText("No rule. The key has the limits of its policy.").waitFor();
+    await explains(page, /^Denied for/);
+    expect(await statuses("198.51.100.3", 1)).toEqual([429]);
+  });
+
+  it("a second boost replaces the first, and its Undo restores the first for the rest of its term", async () => {
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.4");
+    const id = await idOf("198.51.100.4");
+    const body = { policy: "api", id, kind: "limits", limits: "20/10m", for: "5m", note: "import" };
+    await site.worker.api("POST", "/rules", { body });
+    await rulesIn(page).getByText("limits 20/10m").waitFor();
+    const [before] = await rulesOf(id);
+    await button(page, "Boost …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Other", { exact: true }).check();
+    await dialog.getByLabel("Other limits").fill("31/10m");
+    await dialog
+      .getByText(/This replaces the rule of operator: limits 20\/10m, which ends in/)
+      .waitFor();
+    await button(dialog, "Boost the key").click();
+    await rulesIn(page)
+      .getByText(/limits 31\/10m/)
+      .waitFor();
+    expect(await rulesOf(id)).toHaveLength(1);
+    await button(messages(page), "Undo").click();
+    await rulesIn(page).getByText("limits 20/10m").waitFor();
+    const { revision: _, ...restored } = (await rulesOf(id))[0] ?? { revision: 0 };
+    expect(restored).toMatchObject({ id: before?.id, note: "import" });
+    expect(Reflect.get(restored, "expiresAt")).toBe(Reflect.get(before ?? {}, "expiresAt"));
+  });
+
+  it("limits without an end stay below a boost", async () => {
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.5");
+    const id = await idOf("198.51.100.5");
+    const body = { policy: "api", id, kind: "limits", limits: "20/10m" };
+    await site.worker.api("POST", "/rules", { body });
+    await rulesIn(page).getByText("limits 20/10m").waitFor();
+    await button(page, "Boost …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("limits 20/10m, from the rule of operator, without an end").waitFor();
+    await dialog.getByText("40 per 10 min", { exact: true }).waitFor();
+    await button(dialog, "Boost the key").click();
+    await expect.poll(async () => (await rulesOf(id)).length, patience).toBe(2);
+    await explains(page, /0 of 40/);
+  });
+
+  it("a block needs a note, denies the next request with 403, and ends when its rule is removed", async () => {
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.6");
+    await button(page, "Block …").click();
+    const dialog = page.getByRole("dialog", { name: "Block the key" });
+    const note = dialog.getByLabel("Note for the audit log");
+    await button(dialog, "Block the key").click();
+    expect(await note.evaluate((input) => input.matches(":invalid"))).toBe(true);
+    expect(await rulesOf(await idOf("198.51.100.6"))).toEqual([]);
+    await note.fill("scraper");
+    await button(dialog, "Block the key").click();
+    await messages(page).getByText("Blocked ip=198.51.100.6 for 1 h").waitFor();
+    expect(await statuses("198.51.100.6", 1)).toEqual([403]);
+    await explains(page, /^Denied: a rule blocks the key/);
+    await rulesIn(page).getByText("scraper").waitFor();
+    await button(page, "Remove: block").click();
+    await button(page.getByRole("dialog"), "Remove the rule").click();
+    await page.getByText("No rule.").waitFor();
+    // For up to a second, the isolate repeats the denial from memory.
+    await expect.poll(() => statuses("198.51.100.6", 1), patience).toEqual([200]);
+    const removed = messages(page).getByText("Removed from ip=198.51.100.6: block");
+    await removed.waitFor();
+    await button(removed.locator(".."), "Undo").click();
+    await rulesIn(page).getByText("scraper").waitFor();
+    expect(await statuses("198.51.100.6", 1)).toEqual([403]);
+  });
+
+  it("an allowed key is not charged, and a boost then says that it would have no effect", async () => {
+    expect(await statuses("198.51.100.7", 6)).toContain(429);
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.7");
+    await button(page, "Allow without charge …").click();
+    await button(page.getByRole("dialog"), "Allow the key without charge").click();
+    await explains(page, /^Allowed, not charged: a rule allows the key/);
+    // For up to a second, the isolate repeats the denial from memory.
+    await expect.poll(() => statuses("198.51.100.7", 1), patience).toEqual([200]);
+    expect(await statuses("198.51.100.7", 7)).toEqual(Array(7).fill(200));
+    await button(page, "Boost …").click();
+    await page
+      .getByRole("dialog")
+      .getByText(/A rule allows this key without charge/)
+      .waitFor();
+  });
+
+  it("Reset usage says that it cannot be undone, and lets the key start again", async () => {
+    expect(await statuses("198.51.100.8", 6)).toContain(429);
+    const page = await site.open("keys?policy=api");
+    await find(page, "198.51.100.8");
+    await button(page, "Reset usage …").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("This cannot be undone: the counters are forgotten.").waitFor();
+    await dialog.getByText("5 of 5 used").waitFor();
+    await button(dialog, "Reset the usage").click();
+    await explains(page, /0 of 5/);
+    await expect.poll(() => statuses("198.51.100.8", 1), patience).toEqual([200]);
+  });
+
+  it("another end is set by Extend, and Undo restores the former one", async () => {
+    const id = await idOf("198.51.100.9");
+    const body = { policy: "api", id, kind: "limits", limits: "20/10m", for: "10m" };
+    await site.worker.api("POST", "/rules", { body });
+    const page = await site.open(`keys?policy=api&id=${id}`);
+    await button(page, "Extend: limits 20/10m").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("For how long").selectOption("1 day");
+    await button(dialog, "Change the end").click();
+    await rulesIn(page)
+      .getByText(/^23 h 59 min left$/)
+      .waitFor();
+    await button(messages(page), "Undo").click();
+    await rulesIn(page)
+      .getByText(/^9 min \d+ s left$/)
+      .waitFor();
+  });
+
+  it("an operator who may only read sees the explanation, and no actions", async () => {
+    const id = await idOf("198.51.100.13");
+    const body = { policy: "api", id, kind: "allow" };
+    await site.worker.api("POST", "/rules", { body });
+    const page = await site.open(`keys?policy=api&id=${id}`, { token: tokens.reader });
+    await rulesIn(page).getByText("allow without charge").waitFor();
+    await page.getByText("Your token can only read.").waitFor();
+    await page.getByText("This page has only the id of the key").waitFor();
+    expect(await button(page, /Boost|Block|Allow|Reset|Remove|Extend|plain key/).count()).toBe(0);
+  });
+
+  it("an id becomes a plain key by revealing it, so that lists can be compared", async () => {
+    await statuses("198.51.100.14", 6);
+    const id = await idOf("198.51.100.14");
+    const page = await site.open(`keys?policy=api&id=${id}`);
+    const link = site.open(`keys?policy=api`);
+    await (
+      await link
+    )
+      .getByRole("link", { name: id.slice(0, 8) })
+      .first()
+      .waitFor();
+    await button(page, "Show the plain key").click();
+    await page.getByRole("heading", { name: "Key ip=198.51.100.14" }).waitFor();
+    await expect.poll(() => page.getByText("only the id of the key").count(), patience).toBe(0);
+  });
+
+  it("by keyboard alone, an operator finds a key and boosts it", async () => {
+    await statuses("198.51.100.15", 6);
+    const page = await site.open("keys?policy=api");
+    const tabTo = async (name: string): Promise<void> => {
+      for (let steps = 0; steps < 40; steps++) {
+        // oxlint-disable no-await-in-loop -- each step starts where the previous one ended
+        await page.keyboard.press("Tab");
+        if ((await focused(page)) === name) return;
+        // oxlint-disable-end
+      }
+      throw new Error(`expected ${name} in the order of the focus`);
+    };
+    await page.getByLabel("ip", { exact: true }).waitFor();
+    await tabTo('textbox "ip"');
+    await page.keyboard.type("198.51.100.15");
+    await page.keyboard.press("Enter");
+    await button(page, "Boost …").waitFor();
+    await expect
+      .poll(() => focused(page), patience)
+      .toBe('heading "Key ip=198.51.100.15" [level=2]');
+    await tabTo('button "Boost …"');
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await expect.poll(() => focused(page), patience).toMatch(/^radio "× 2"/);
+    await page.keyboard.press("ArrowRight");
+    await page.getByRole("dialog").getByText("25 per 10 min", { exact: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await messages(page).getByText("Boosted ip=198.51.100.15").waitFor();
+    expect(await statuses("198.51.100.15", 1)).toEqual([200]);
+    await expect.poll(() => focused(page), patience).toBe('button "Boost …"');
+  });
+
+  it.each(["light", "dark"] as const)(
+    "with the %s theme and 320 px, the page and its dialogs fit and have no violations",
+    async (theme) => {
+      const address = theme === "light" ? "198.51.100.16" : "198.51.100.17";
+      await statuses(address, 6);
+      const page = await site.open("keys?policy=api", { theme, width: 320 });
+      await page.getByRole("table").first().waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+      await find(page, address);
+      await page.getByText("Show the arithmetic").click();
+      await page.getByText("Full explanation").click();
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+      await button(page, "Boost …").click();
+      await page.getByText("After that").waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+    },
+  );
+});

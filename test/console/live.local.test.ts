@@ -1,0 +1,110 @@
+/** The view "Live" in a browser: denials arrive, can be paused and filtered, and the connection comes back by itself. */
+import type { Locator, Page } from "playwright-core";
+import { beforeAll, describe, expect, it } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { consoleSite } from "./console-site.ts";
+import { allOperators } from "./console-worker.ts";
+import { axeViolations, horizontalOverflow } from "./page-checks.ts";
+import { shown } from "./views.ts";
+
+const patience = { timeout: 60_000, interval: 250 };
+
+const rowsOf = (page: Page, policy: string): Locator =>
+  page.getByRole("row").filter({ has: page.getByRole("link", { name: policy, exact: true }) });
+
+describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite();
+  // Isolates report often once there is a rule.
+  beforeAll(async () => {
+    const body = { policy: "login", kind: "block", key: ["192.0.2.200"], for: "1h", note: "x" };
+    expect(await site.worker.api("POST", "/rules", { body })).toMatchObject({ status: 201 });
+  });
+
+  const open = async (query = "", options = {}): Promise<Page> => {
+    const page = await site.open(`live${query}`, options);
+    await shown(page, "Live");
+    await page.getByText("Connected", { exact: true }).waitFor();
+    return page;
+  };
+
+  /** Sends requests beyond the limits of both policies, until the condition is met. */
+  const denyUntil = (address: string, isMet: () => Promise<boolean>): Promise<void> =>
+    expect
+      .poll(async () => {
+        for (const path of ["/api/x", "/login", "/login"]) {
+          // oxlint-disable-next-line no-await-in-loop -- in the order of a client
+          await site.worker.request(address, path);
+        }
+        return isMet();
+      }, patience)
+      .toBe(true);
+
+  it("a denial appears with its policy and limit, and links to its key", async () => {
+    const page = await open();
+    await denyUntil("192.0.2.11", async () => (await rowsOf(page, "login").count()) > 0);
+    const row = rowsOf(page, "login").first();
+    expect(await row.getByRole("cell").nth(2).innerText()).toBe("denied");
+    expect(await row.getByRole("cell").nth(4).innerText()).toMatch(/login/);
+    expect(await axeViolations(page)).toEqual([]);
+    await row.locator("a.id").click();
+    await page.waitForURL(/\/keys\?policy=login&id=/);
+  });
+
+  it("denials wait while the tail is paused, and are shown when it resumes", async () => {
+    const page = await open("", { width: 320, theme: "dark" });
+    await denyUntil("192.0.2.12", async () => (await rowsOf(page, "login").count()) > 0);
+    await page.getByRole("button", { name: "Pause" }).click();
+    const resume = page.getByRole("button", { name: /^Resume/ });
+    await resume.waitFor();
+    const before = await page.getByRole("row").count();
+    const waiting = async (): Promise<number> =>
+      Number(/\d+/.exec(await resume.innerText())?.[0] ?? 0);
+    await denyUntil("192.0.2.12", async () => (await waiting()) >= 3);
+    expect(await page.getByRole("row").count()).toBe(before);
+    expect(await horizontalOverflow(page)).toBe(0);
+    const added = await waiting();
+    await resume.click();
+    await expect.poll(() => page.getByRole("row").count()).toBeGreaterThanOrEqual(before + added);
+  });
+
+  it("a filter in the URL leaves out other denials", async () => {
+    const page = await open("?policy=api");
+    await denyUntil("192.0.2.13", async () => (await rowsOf(page, "api").count()) > 0);
+    expect(await rowsOf(page, "login").count()).toBe(0);
+    const href = await rowsOf(page, "api").first().locator("a.id").getAttribute("href");
+    const id = new URLSearchParams(href?.split("?")[1]).get("id") ?? "";
+    await page.getByRole("searchbox", { name: "Id of the key" }).fill("no such key");
+    await page.getByText("none matches the filter").waitFor();
+    await page.getByRole("searchbox", { name: "Id of the key" }).fill(id.slice(0, 8));
+    await denyUntil("192.0.2.23", async () => {
+      await site.worker.request("192.0.2.13", "/api/x");
+      return (await rowsOf(page, "api").count()) > 3;
+    });
+    expect(new URL(page.url()).searchParams.get("id")).toBe(id.slice(0, 8));
+    const links = await rowsOf(page, "api").locator("a.id").all();
+    const hrefs = await Promise.all(links.map((link) => link.getAttribute("href")));
+    expect(new Set(hrefs)).toEqual(new Set([href]));
+  });
+
+  it("the tail connects again with a new ticket after its connection is lost", async () => {
+    const page = await site.open("policies");
+    const tickets = new Set<string>();
+    await page.routeWebSocket(/\/api\/tail/, (socket) => {
+      tickets.add(new URL(socket.url()).searchParams.get("ticket") ?? "");
+      if (tickets.size === 1) void socket.close({ code: 1_012 });
+      else socket.connectToServer();
+    });
+    await page.getByRole("navigation").getByRole("link", { name: "Live" }).click();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await denyUntil("192.0.2.14", async () => (await rowsOf(page, "login").count()) > 0);
+    expect(tickets.size).toBe(2);
+  });
+
+  it("an operator who may not read sees why the tail is refused", async () => {
+    const token = "the-token-of-the-writer";
+    await site.worker.setTokens([...allOperators, { name: "writer", token, may: ["write"] }]);
+    const page = await site.open("live", { token, allowed: [/status of 403/] });
+    await page.getByRole("main").getByRole("button", { name: "Try again" }).waitFor();
+    expect(await page.getByText("Connected", { exact: true }).count()).toBe(0);
+  });
+});

@@ -1,0 +1,186 @@
+/** The overview in a browser: traffic appears within seconds, the plot and its table agree, and changes are marks. */
+import type { Locator, Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { consoleSite } from "./console-site.ts";
+import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
+import { boundsMs, point } from "./statistics.ts";
+import { shown } from "./views.ts";
+
+const patience = { timeout: 30_000, interval: 250 };
+
+const tile = (page: Page, title: string): Locator =>
+  page
+    .locator(".tiles div")
+    .filter({ has: page.getByText(title, { exact: true }) })
+    .locator("dd")
+    .first();
+
+const countOf = async (locator: Locator): Promise<number> =>
+  Number((await locator.innerText()).replaceAll(",", ""));
+
+const rowOf = (page: Page, policy: string): Locator =>
+  page.getByRole("row").filter({ has: page.getByRole("link", { name: policy, exact: true }) });
+
+const sumOf = (cells: readonly string[]): number =>
+  cells.reduce((sum, cell) => sum + Number(cell.replaceAll(",", "")), 0);
+
+describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite();
+
+  /** Counts leave an isolate with its requests, so requests without a policy follow until the count has arrived. */
+  const arrived = (counted: Locator, expected: (count: number) => boolean): Promise<void> =>
+    expect
+      .poll(async () => {
+        await site.worker.request("192.0.2.99", "/without-policy");
+        return expected(await countOf(counted));
+      }, patience)
+      .toBe(true);
+
+  /** The policy `login` allows an address three requests. */
+  const denyLogins = async (address: string, denials: number): Promise<void> => {
+    for (let sent = 0; sent < 3 + denials; sent++) {
+      // oxlint-disable-next-line no-await-in-loop -- the first three requests are allowed
+      expect(await site.worker.request(address, "/login")).toBe(sent < 3 ? 200 : 429);
+    }
+  };
+
+  it("traffic appears in the totals, the plot, its table, the policies and the denied keys", async () => {
+    const page = await site.open("?policy=login");
+    await shown(page, "Overview");
+    const before = await countOf(tile(page, "Denied"));
+    await denyLogins("192.0.2.1", 7);
+    await arrived(tile(page, "Denied"), (count) => count === before + 7);
+    expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
+    await page.getByText("Show as table").click();
+    const table = page.getByRole("region", { name: "Decisions per minute of policy login" });
+    const cells = await table.locator("td:nth-child(3)").allInnerTexts();
+    expect(sumOf(cells)).toBe(before + 7);
+    expect(await rowOf(page, "login").first().getByRole("cell").nth(3).innerText()).toBe(
+      String(before + 7),
+    );
+    const top = page.getByRole("region", { name: "Top denied keys of login" });
+    await expect.poll(() => top.getByRole("row").count(), patience).toBeGreaterThan(1);
+    expect(await axeViolations(page)).toEqual([]);
+    await top.getByRole("link").first().click();
+    await page.waitForURL(/\/keys\?policy=login&id=/);
+  });
+
+  it("the live span counts from its first read, and a dry run shows what it would deny", async () => {
+    const page = await site.open("?span=5m&policy=search");
+    await shown(page, "Overview");
+    await page.getByText("Decisions per second of policy search").waitFor();
+    for (let sent = 0; sent < 6; sent++) {
+      // oxlint-disable-next-line no-await-in-loop -- the limit is 2
+      expect(await site.worker.request("192.0.2.2", "/search")).toBe(200);
+    }
+    await arrived(tile(page, "Would be denied"), (count) => count === 4);
+    expect(await countOf(tile(page, "Allowed"))).toBe(6);
+    await page.locator(".plot-legend").getByText("Would be denied (dry run)").waitFor();
+    await expect.poll(() => colorsOf(page.locator(".plot canvas")), patience).toBeGreaterThan(4);
+  });
+
+  it("a change of rules becomes a mark, whose text appears with the focus and which leads to the audit log", async () => {
+    const page = await site.open("", { width: 1_920, theme: "dark" });
+    await shown(page, "Overview");
+    await denyLogins("192.0.2.3", 1);
+    await site.worker.api("POST", "/rules", {
+      body: { policy: "login", kind: "block", key: ["192.0.2.3"], for: "10m", note: "ticket 12" },
+    });
+    const mark = page
+      .getByRole("list", { name: "Changes of rules" })
+      .getByRole("link", { name: /operator blocked key .*ticket 12/ });
+    await mark.waitFor();
+    const text = page.locator(".mark-text").filter({ hasText: "ticket 12" });
+    expect(await text.isVisible()).toBe(false);
+    await page.getByRole("combobox", { name: "Policy" }).focus();
+    await page.keyboard.press("Tab");
+    expect(await page.locator("*:focus").getAttribute("aria-label")).toMatch(/ticket 12/);
+    expect(await text.isVisible()).toBe(true);
+    expect(await axeViolations(page)).toEqual([]);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/audit\?seq=\d+/);
+  });
+
+  it("span and policy are in the URL, and the default span is not", async () => {
+    const page = await site.open("?span=24h&policy=api");
+    await page.getByText("Decisions per 15 minutes of policy api").waitFor();
+    await page.getByRole("button", { name: "90 d" }).click();
+    await page.getByText("Decisions per day (UTC) of policy api").waitFor();
+    await page.getByRole("combobox", { name: "Policy" }).selectOption("login");
+    await page.getByText("Decisions per day (UTC) of policy login").waitFor();
+    expect(new URL(page.url()).search).toBe("?span=90d&policy=login");
+    await page.getByRole("button", { name: "1 h", exact: true }).click();
+    await page.getByText("Decisions per minute of policy login").waitFor();
+    expect(new URL(page.url()).search).toBe("?policy=login");
+  });
+
+  it("the last numbers stay without a connection, and new ones follow when it is back", async () => {
+    const page = await site.open("?policy=login", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
+    await shown(page, "Overview");
+    await denyLogins("192.0.2.4", 2);
+    await arrived(tile(page, "Denied"), (count) => count >= 2);
+    await page.context().setOffline(true);
+    await page.getByText("No connection.").waitFor();
+    const before = await countOf(tile(page, "Denied"));
+    expect(before).toBeGreaterThanOrEqual(2);
+    await denyLogins("192.0.2.5", 3);
+    await page.context().setOffline(false);
+    await arrived(tile(page, "Denied"), (count) => count >= before + 3);
+    expect(await page.getByText("No connection.").isVisible()).toBe(false);
+  });
+
+  it("nothing moves when the numbers arrive, on a narrow screen without overflow", async () => {
+    const page = await site.open("policies", { width: 320 });
+    const performance = await observePerformance(page);
+    await page.goto(site.worker.consoleUrl);
+    await shown(page, "Overview");
+    await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
+    expect((await performance()).layoutShift).toBeLessThan(0.02);
+    expect(await horizontalOverflow(page)).toBe(0);
+  });
+
+  it("a browser with an invalid language has a plot", async () => {
+    const page = await site.open("policies");
+    await page.addInitScript(
+      `Object.defineProperty(navigator, "language", { value: "en-US@posix", configurable: true })`,
+    );
+    await page.goto(site.worker.consoleUrl);
+    await shown(page, "Overview");
+    expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(2);
+  });
+
+  it("90 days of 50 policies are read in a few thousand points, and each policy has its sum", async () => {
+    const stepMs = 24 * 3_600_000;
+    const steps = 90;
+    const page = await site.open("?span=5m");
+    await shown(page, "Overview");
+    const asked: URL[] = [];
+    await page.route(/\/api\/stats/, async (route) => {
+      asked.push(new URL(route.request().url()));
+      const toMs = Math.ceil(Date.now() / stepMs) * stepMs;
+      const points = Array.from({ length: steps * 50 }, (_, index) =>
+        point(toMs - stepMs * (steps - Math.floor(index / 50)), `policy-${index % 50}`, {
+          outcomes: { allowed: 10, denied: index % 50 },
+          latency: [[1, 10]],
+        }),
+      );
+      await route.fulfill({
+        json: {
+          from: new Date(toMs - steps * stepMs).toISOString(),
+          to: new Date(toMs).toISOString(),
+          stepMs,
+          latencyBoundsMs: boundsMs,
+          points,
+          originFailures: [],
+        },
+      });
+    });
+    await page.getByRole("button", { name: "90 d" }).click();
+    const rows = page.getByRole("region", { name: "Policies" }).getByRole("row");
+    await expect.poll(() => rows.count(), patience).toBe(1 + 3 + 50);
+    // The policies that deny most come first.
+    expect(await rows.nth(1).getByRole("cell").allInnerTexts()).toContain("4,410");
+    expect(asked[0]?.searchParams.get("step")).toBe("24h");
+  });
+});

@@ -1,0 +1,38 @@
+/** Runs scenarios of the playground for tests. */
+import { answersTo } from "../../../src/console/playground/model/answers.ts";
+import { type Lane, lanesOf } from "../../../src/console/playground/model/lanes.ts";
+import { parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
+import type {
+  LaneRun,
+  Scenario,
+  WorkerAnswer,
+} from "../../../src/console/playground/model/scenario.ts";
+
+/** @throws if the query has a problem */
+export function scenarioOf(query: string): Scenario {
+  const { scenario, problems } = parseScenario(query);
+  if (problems.length > 0) throw new Error(`problems in ${query}: ${JSON.stringify(problems)}`);
+  return scenario;
+}
+
+export const answersOf = (scenario: Scenario, log: string | null = null): WorkerAnswer[] => [
+  ...answersTo({ kind: "run", id: 1, scenario, log }),
+];
+
+export const runsOf = (scenario: Scenario, log: string | null = null): LaneRun[] =>
+  answersOf(scenario, log).flatMap((answer) => (answer.kind === "lane" ? [answer.run] : []));
+
+export function runOf(scenario: Scenario, lane = "written"): LaneRun {
+  const run = runsOf(scenario).find((each) => each.lane === lane);
+  if (run === undefined) throw new Error(`expected a lane "${lane}"`);
+  return run;
+}
+
+export function laneOf(scenario: Scenario, name = "written"): Lane {
+  const lane = lanesOf(scenario).lanes.find((each) => each.lane === name);
+  if (lane === undefined) throw new Error(`expected a lane "${name}"`);
+  return lane;
+}
+
+/** The values of a column. */
+export const listOf = (column: Iterable<number>): number[] => [...column];

@@ -1,0 +1,128 @@
+/** Scenarios as the query of a URL. */
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { presets, referenceExamples } from "../../../src/console/playground/model/presets.ts";
+import {
+  defaultScenario,
+  formatScenario,
+  parseScenario,
+} from "../../../src/console/playground/model/scenario-query.ts";
+import { describeProblem, strategies } from "../../../src/strategies/index.ts";
+import { forAll } from "../../for-all.ts";
+import { answersOf, scenarioOf } from "./runs.ts";
+import { anyScenario } from "./scenarios.ts";
+
+const linesOf = (query: string): string[] => parseScenario(query).problems.map(describeProblem);
+
+describe("the query of a scenario", () => {
+  test(
+    "reading a written scenario gives the same scenario",
+    forAll([anyScenario], (scenario) => {
+      expect(parseScenario(formatScenario(scenario))).toEqual({ scenario, problems: [] });
+    }),
+  );
+
+  test("a written scenario is readable and leaves out defaults", () => {
+    const query =
+      "limit=100/1m+fixed-window+align=clock&limit=10/1s&traffic=bursts&size=200&within=2s&first=59s&every=5m";
+    expect(formatScenario(scenarioOf(query))).toBe(query);
+    expect(formatScenario(defaultScenario)).toBe("limit=100/1m&traffic=steady&rate=120/1m");
+  });
+
+  test("an empty query is the default scenario", () => {
+    expect(parseScenario("")).toEqual({ scenario: defaultScenario, problems: [] });
+  });
+
+  test("one text may contain several limits, and a percent-encoded query is read alike", () => {
+    const { limits } = scenarioOf("limit=100%2Fminute%3B%2010%2Fsecond%20token-bucket");
+    expect(limits).toEqual([
+      { limit: 100, window: "minute", strategy: "token-bucket" },
+      { limit: 10, window: "second", strategy: "token-bucket" },
+    ]);
+  });
+
+  test.each([
+    ["limit=fast", 'limit: expected limits such as "10/minute"', 'got "fast"'],
+    ["limit=0/1m", "limit[0].limit: expected an integer from 1", "got 0"],
+    ["limit=10/1m&limit=5/1s+burst=3", "limit[1].burst: expected one of the fields", "got 3"],
+    ["traffic=flood", 'traffic: expected one of "steady"', 'got "flood"'],
+    ["rate=soon", 'rate: expected requests per time such as "120/1m"', 'got "soon"'],
+    ["rate=0/1m", "rate: expected requests per time", 'got "0/1m"'],
+    ["traffic=bursts&size=0", "size: expected an integer from 1 to 250000", 'got "0"'],
+    ["traffic=bursts&within=-1s", "within: expected a duration from 0", 'got "-1s"'],
+    ["traffic=times&at=1,x", "at: expected at most 2000 requests by their seconds", 'got "1,x"'],
+    ["retry=polite", 'retry: expected one of "none", "ignore"', 'got "polite"'],
+    ["start=yesterday", "start: expected a time since 1970", 'got "yesterday"'],
+    ["rate=1000000/1s&length=1h", "rate: expected at most 250000 requests", "got 3600000000"],
+    ["tarffic=steady", "tarffic: expected one of the fields", "did you mean traffic?"],
+  ])(
+    "the query %s is reported with its field, its value and what is accepted",
+    (query, start, end) => {
+      const [line, ...others] = linesOf(query);
+      expect(others).toEqual([]);
+      expect(line).toContain(start);
+      expect(line).toContain(end);
+    },
+  );
+
+  test("a field with a problem has its default, and the other fields keep their values", () => {
+    const { scenario } = parseScenario("limit=7/1s&limit=x&keys=many&cost=3");
+    expect(scenario).toEqual({ ...defaultScenario, limits: [{ limit: 7, window: "1s" }], cost: 3 });
+  });
+
+  test("the caller may have fields of its own in the query", () => {
+    expect(parseScenario("lane=sliding-log", ["lane"]).problems).toEqual([]);
+  });
+
+  const pieces =
+    "limit= &traffic= &at= &rate= &start= &size= steady times 100/1m burst= % %zz + ; 1e99 -1 NaN __proto__=1 0x5,1 📈 limit";
+  const piece = fc.constantFrom(...pieces.split(" "));
+  test(
+    "any text gives a scenario that can be written and read again",
+    forAll(
+      [
+        fc.oneof(
+          fc.string(),
+          fc.array(piece).map((all) => all.join("")),
+        ),
+      ],
+      (query) => {
+        const { scenario } = parseScenario(query);
+        expect(parseScenario(formatScenario(scenario))).toEqual({ scenario, problems: [] });
+      },
+    ),
+  );
+
+  test("a start with an offset, with a space for its plus sign, is in that zone", () => {
+    const noon = Date.UTC(2026, 0, 5, 12);
+    for (const text of [
+      "2026-01-05T13:00:00+01:00",
+      "2026-01-05T13:00:00%2B01:00",
+      "2026-01-05 12:00",
+    ])
+      expect(scenarioOf(`start=${text}`).startMs).toBe(noon);
+  });
+});
+
+describe("presets", () => {
+  test("each preset can be run and has its own name", () => {
+    for (const { query } of presets) {
+      const answers = answersOf(scenarioOf(query));
+      expect(answers.at(-1)?.kind).toBe("done");
+    }
+    expect(new Set(presets.map(({ id }) => id)).size).toBe(presets.length);
+  });
+
+  test("each preset is written as its own query", () => {
+    for (const query of [...presets.map((each) => each.query), ...Object.values(referenceExamples)])
+      expect(formatScenario(scenarioOf(query))).toBe(query);
+  });
+
+  test("the documentation has an example for every strategy", () => {
+    expect(Object.keys(referenceExamples)).toEqual(expect.arrayContaining([...strategies.keys()]));
+    for (const strategy of strategies.keys()) {
+      const { limits } = scenarioOf(referenceExamples[strategy] ?? "");
+      expect(limits[0]?.strategy).toBe(strategy);
+    }
+  });
+});

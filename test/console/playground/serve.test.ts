@@ -1,0 +1,76 @@
+/** The messages of the playground's web worker. */
+import { expect, test, vi } from "vitest";
+import { buffersOf } from "../../../src/console/playground/model/columns.ts";
+import { requestHandler } from "../../../src/console/playground/model/serve.ts";
+import type { ScenarioRun, WorkerAnswer } from "../../../src/console/playground/model/scenario.ts";
+import { runOf, scenarioOf } from "./runs.ts";
+
+const run = (id: number, query: string): ScenarioRun => ({
+  kind: "run",
+  id,
+  scenario: scenarioOf(query),
+  log: null,
+});
+
+const long = "traffic=steady&rate=100000/1m&length=1m";
+
+/** A handler, and the answers that it has posted. */
+function started() {
+  const answers: WorkerAnswer[] = [];
+  const moved: ArrayBuffer[] = [];
+  const handle = requestHandler((answer, transfer) => {
+    answers.push(answer);
+    moved.push(...transfer);
+  });
+  const until = (isSo: (answer: WorkerAnswer) => boolean) =>
+    vi.waitFor(() => expect(answers.some(isSo)).toBe(true), { timeout: 30_000, interval: 1 });
+  return { handle, answers, moved, until };
+}
+
+test("a run ends with the answer done, and hands over the memory of its columns", async () => {
+  const { handle, answers, moved, until } = started();
+  handle(run(7, "limit=2/1m&traffic=times&at=0,1,2"));
+  await until(({ kind }) => kind === "done");
+  expect(answers.every((answer) => answer.id === 7)).toBe(true);
+  const lanes = answers.filter(({ kind }) => kind === "lane").length;
+  expect(lanes).toBeGreaterThan(5);
+  expect(moved).toHaveLength(9 * lanes);
+});
+
+test("a cancelled run posts nothing further", async () => {
+  const { handle, answers, until } = started();
+  handle(run(1, long));
+  await until(({ kind }) => kind === "progress");
+  handle({ kind: "cancel" });
+  const posted = answers.length;
+  // A later run to its end proves that the first one had time to go on.
+  handle(run(2, "traffic=times&at=0"));
+  await until((answer) => answer.kind === "done" && answer.id === 2);
+  expect(answers.slice(posted).every(({ id }) => id === 2)).toBe(true);
+  expect(answers.some((answer) => answer.kind === "done" && answer.id === 1)).toBe(false);
+});
+
+test("a new run replaces the one under way", async () => {
+  const { handle, answers, until } = started();
+  handle(run(1, long));
+  handle(run(2, "traffic=times&at=0"));
+  await until((answer) => answer.kind === "done" && answer.id === 2);
+  expect(answers.filter(({ id }) => id === 1).length).toBeLessThan(3);
+});
+
+test("an invalid scenario is answered with its problems", async () => {
+  const { handle, answers, until } = started();
+  const request = run(3, "");
+  handle({ ...request, scenario: { ...request.scenario, limits: [] } });
+  await until(({ kind }) => kind === "failed");
+  expect(answers).toEqual([
+    { kind: "failed", id: 3, problems: [expect.stringContaining("from 1 to 16 limits")] },
+  ]);
+});
+
+test("the memory of a run is the one of all its columns", () => {
+  const buffers = buffersOf(runOf(scenarioOf("traffic=times&at=0,1")));
+  expect(buffers.map(({ byteLength }) => byteLength).toSorted((a, b) => a - b)).toEqual([
+    2, 2, 4, 8, 8, 16, 16, 16, 16,
+  ]);
+});

@@ -1,0 +1,248 @@
+/** The view "Policies" in a browser, with real traffic and a second operator. */
+import type { Locator, Page } from "playwright-core";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { Policy } from "../../src/console/api/answers.ts";
+import { hasBrowser } from "./browser.ts";
+import { addSecondOperator, called, policyOf, rulesOf, second } from "./changes.ts";
+import { consoleSite } from "./console-site.ts";
+import { tokens } from "./console-worker.ts";
+import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
+
+/** Each test has a policy of its own, which allows each address 2 requests an hour. */
+const names = ["dry", "typed", "lists", "both", "merged", "keyboard", "links"];
+const policies = names.map((name) => ({
+  name,
+  match: { path: `/${name}` },
+  key: ["ip"],
+  limits: "2/hour",
+}));
+
+const card = (page: Page, name: string): Locator =>
+  page.getByRole("article", { name: `Policy ${name}`, exact: true });
+const part = (page: Page, name: string): Locator => page.getByRole("region", { name, exact: true });
+const button = (within: Page | Locator, name: string): Locator =>
+  within.getByRole("button", { name, exact: true });
+const toast = (page: Page, text: string): Locator =>
+  page.getByLabel("Messages").locator(".toast").filter({ hasText: text });
+
+describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite({ policies });
+  beforeAll(() => addSecondOperator(site.worker));
+  const status = (name: string): Promise<number> => site.worker.request("192.0.2.1", `/${name}`);
+
+  it("a dry run takes effect on traffic, its numbers appear beside the switch, and undo enforces the limits again", async () => {
+    await Promise.all([status("dry"), status("dry")]);
+    expect(await status("dry")).toBe(429);
+    const page = await site.open("policies");
+    await card(page, "dry").getByText("3 requests in the last hour, 1 (33 %) denied.").waitFor();
+    await button(card(page, "dry"), "dry-run").click();
+    const dialog = page.getByRole("dialog", { name: "Set the mode of dry to dry-run" });
+    const effect = dialog.getByRole("region", { name: "Effect" });
+    await effect.getByText("enforce, from the configuration").waitFor();
+    await effect.getByText(/^dry-run: requests that exceed the limits are allowed/).waitFor();
+    await effect.getByText("Policy dry: 3 requests in the last hour").waitFor();
+    await dialog.getByLabel(/^Note/).fill("Watch the limit");
+    expect(await axeViolations(page)).toEqual([]);
+    await button(dialog, "Set to dry-run").click();
+    await dialog.waitFor({ state: "hidden" });
+    await expect.poll(() => status("dry")).toBe(200);
+    await card(page, "dry")
+      .getByText(/by operator, 59 min/)
+      .waitFor();
+    await card(page, "dry")
+      .getByText(/[1-9]\d* \(\d+ %\) would have been denied\.$/)
+      .waitFor();
+    await button(toast(page, "Policy dry: mode dry-run."), "Undo").click();
+    await expect.poll(() => status("dry")).toBe(429);
+    expect(await rulesOf(site.worker, "dry")).toEqual([]);
+  });
+
+  it("limits are changed as JSON, a refusal keeps what was typed, and undo restores the former rule with its end and note", async () => {
+    const former = { limits: "3/hour", for: "2h", note: "More for the test" };
+    await called(site.worker, "PATCH", "/policies/typed", former);
+    const before = await rulesOf(site.worker, "typed");
+    const page = await site.open("policies?name=typed", { allowed: [/status of 422/] });
+    await button(part(page, "Limits"), "Change the limits").click();
+    const dialog = page.getByRole("dialog");
+    const field = dialog.getByRole("textbox", { name: "Limits" });
+    expect(await field.inputValue()).toBe("3/hour");
+    await field.fill("10 parsecs");
+    await button(dialog, "Change the limits").click();
+    await dialog
+      .getByRole("alert")
+      .getByText(/expected/)
+      .first()
+      .waitFor();
+    expect(await field.inputValue()).toBe("10 parsecs");
+    await field.fill('[{"limit": 50, "window": "1m"}]');
+    await dialog.getByText("50/1m", { exact: true }).waitFor();
+    await button(dialog, "Change the limits").click();
+    await part(page, "Limits").getByText("50 per minute, sliding-window-counter").waitFor();
+    const statuses = await Promise.all(Array.from({ length: 9 }, () => status("typed")));
+    expect(statuses.filter((each) => each === 200)).toHaveLength(9);
+    await button(toast(page, "Limits of policy typed: 50 per minute"), "Undo").click();
+    await expect.poll(() => rulesOf(site.worker, "typed")).toEqual(before);
+    await button(part(page, "Limits"), "Use the configured limits again").click();
+    await button(page.getByRole("dialog"), "Use the configuration").click();
+    await part(page, "Limits").getByText("from the configuration").waitFor();
+    expect(await rulesOf(site.worker, "typed")).toEqual([]);
+  });
+
+  it("deny entries need a note and deny at once, removing one entry keeps the others, and undo restores a removed rule", async () => {
+    const page = await site.open("policies?name=lists");
+    const deny = part(page, "Deny entries");
+    await button(deny, "Add deny entries").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Entries" }).fill("192.0.2.1\n198.51.100.0/24");
+    await button(dialog, "Add the entries").click();
+    // The browser asks for the note.
+    expect(await focused(page)).toMatch(/^textbox "Note/);
+    await dialog.getByLabel(/^Note/).fill("Scraper");
+    await button(dialog, "Add the entries").click();
+    await expect.poll(() => status("lists")).toBe(403);
+    const [rule] = (await policyOf(site.worker, "lists")).rules;
+    await button(deny, "Change: 2 deny entries: 192.0.2.1, 198.51.100.0/24").click();
+    await page
+      .getByRole("dialog")
+      .getByRole("textbox", { name: "Entries" })
+      .fill("198.51.100.0/24");
+    await page.getByRole("dialog").getByText("removed: 192.0.2.1.").waitFor();
+    await button(page.getByRole("dialog"), "Change the entries").click();
+    await expect.poll(() => status("lists")).toBe(200);
+    const [changed] = (await policyOf(site.worker, "lists")).rules;
+    expect(changed).toMatchObject({
+      entries: ["198.51.100.0/24"],
+      expiresAt: rule?.expiresAt,
+      note: "Scraper",
+    });
+    const before = await rulesOf(site.worker, "lists");
+    await button(deny, "Remove: 1 deny entry: 198.51.100.0/24").click();
+    await button(page.getByRole("dialog"), "Remove the rule").click();
+    await deny.getByText("There are no entries.").waitFor();
+    await button(toast(page, "Removed the rule"), "Undo").click();
+    await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
+  });
+
+  it("a change by another operator appears in the open dialog, and a refused confirmation keeps what was typed and succeeds against the new state", async () => {
+    const page = await site.open("policies?name=both", { allowed: [/status of 412/] });
+    await button(part(page, "Limits"), "Change the limits").click();
+    const dialog = page.getByRole("dialog");
+    const field = dialog.getByRole("textbox", { name: "Limits" });
+    await field.fill("70/hour");
+    await called(site.worker, "PATCH", "/policies/both", { limits: "30/hour" }, second.token);
+    await dialog.getByText("second set the limits of policy both to 30/hour").waitFor();
+    await dialog.getByText("2 per hour, sliding-window-counter – from the configuration").waitFor();
+    await button(dialog, "Change the limits").click();
+    await dialog
+      .getByRole("alert")
+      .getByText(/^Nothing was changed/)
+      .waitFor();
+    expect(await field.inputValue()).toBe("70/hour");
+    await dialog.getByText(/^30 per hour, .+ from a rule by second, without an end$/).waitFor();
+    expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 30 }]);
+    expect(await axeViolations(page)).toEqual([]);
+    await button(dialog, "Change the limits").click();
+    await dialog.waitFor({ state: "hidden" });
+    expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 70 }]);
+    await button(toast(page, "Limits of policy both"), "Undo").click();
+    await expect
+      .poll(async () => (await policyOf(site.worker, "both")).limits.value)
+      .toMatchObject([{ limit: 30 }]);
+  });
+
+  it("entries that another operator adds to a rule while it is edited are not lost", async () => {
+    const content = { kind: "allow", entries: ["192.0.2.7", "192.0.2.8"] };
+    const rule = await called<{ id: string }>(site.worker, "POST", "/rules", {
+      policy: "merged",
+      scope: "policy",
+      ...content,
+    });
+    const page = await site.open("policies?name=merged");
+    await button(
+      part(page, "Allow entries"),
+      "Change: 2 allow entries: 192.0.2.7, 192.0.2.8",
+    ).click();
+    const dialog = page.getByRole("dialog");
+    const field = dialog.getByRole("textbox", { name: "Entries" });
+    await field.fill("192.0.2.8\n192.0.2.9");
+    const other = { kind: "allow", entries: ["192.0.2.7", "192.0.2.8", "192.0.2.99"] };
+    await called(site.worker, "PUT", `/rules/${rule.id}`, other, second.token);
+    await button(dialog, "Show the effect on the new state").click();
+    expect(await field.inputValue()).toBe("192.0.2.8\n192.0.2.99\n192.0.2.9");
+    await button(dialog, "Change the entries").click();
+    await dialog.waitFor({ state: "hidden" });
+    const [changed] = (await policyOf(site.worker, "merged")).rules;
+    expect(changed?.entries).toEqual(["192.0.2.8", "192.0.2.99", "192.0.2.9"]);
+  });
+
+  it("by keyboard alone, an operator turns a policy off and undoes it, and the focus returns to the switch", async () => {
+    const page = await site.open("policies?name=keyboard");
+    const off = button(part(page, "Mode"), "off");
+    await off.waitFor();
+    const tabTo = async (name: string): Promise<void> => {
+      for (let steps = 0; steps < 40; steps++) {
+        // oxlint-disable no-await-in-loop
+        if ((await focused(page)).startsWith(`button "${name}"`)) return;
+        await page.keyboard.press("Tab");
+        // oxlint-enable no-await-in-loop
+      }
+      throw new Error(`expected Tab to reach the button "${name}"`);
+    };
+    await tabTo("off");
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await focused(page)).toBe('button "off"');
+    await page.keyboard.press("Enter");
+    await tabTo("Set to off");
+    await page.keyboard.press("Enter");
+    await expect.poll(async () => (await policyOf(site.worker, "keyboard")).mode.value).toBe("off");
+    await toast(page, "Policy keyboard: mode off.").waitFor();
+    await tabTo("Undo");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => rulesOf(site.worker, "keyboard")).toEqual([]);
+  });
+
+  it("a reader sees what is in effect, and no buttons that change it", async () => {
+    const page = await site.open("policies", { token: tokens.reader });
+    await card(page, "links").getByText("2 per hour").waitFor();
+    expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
+    await page.getByRole("link", { name: "links", exact: true }).click();
+    await page.getByRole("heading", { name: "Policy links" }).waitFor();
+    expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
+  });
+
+  it("a rule that the configuration refuses is a visible warning with its reason, and an unknown policy is named", async () => {
+    await called(site.worker, "PATCH", "/policies/links", { mode: "dry-run", for: "1h" });
+    const page = await site.open("policies?name=gone");
+    await page.getByText("The configuration has no policy gone.").waitFor();
+    // The configuration cannot change while the page is open, so the answer of one that refuses the rule replaces the real one.
+    const real = await called<{ policies: Policy[] }>(site.worker, "GET", "/policies");
+    const changed = real.policies.map((policy) => ({
+      ...policy,
+      refused: policy.rules.map(({ id }) => ({ rule: id, reason: "mode: expected another" })),
+    }));
+    await page.route("**/api/policies", (route) => route.fulfill({ json: { policies: changed } }));
+    await page.goto(`${site.worker.consoleUrl}policies?name=links`);
+    await page.getByText("A rule has no effect").waitFor();
+    await page.getByText("The mode rule by operator: mode: expected another").waitFor();
+  });
+
+  it.each([
+    ["light", 320],
+    ["dark", 1_280],
+  ] as const)(
+    "a link opens one policy without violations and overflow, in %s at %i px",
+    async (theme, width) => {
+      const page = await site.open("policies?name=both", { theme, width });
+      await page.getByRole("heading", { level: 1, name: "Policy both" }).waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+      await button(part(page, "Overrides"), "Add overrides").click();
+      await page.getByRole("dialog").waitFor();
+      expect(await axeViolations(page)).toEqual([]);
+      expect(await horizontalOverflow(page)).toBe(0);
+    },
+  );
+});

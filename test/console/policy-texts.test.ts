@@ -1,0 +1,88 @@
+/** Lists of entries and limits as texts that operators edit, and the numbers of a dry run. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decisionsOf, decisionsText } from "../../src/console/policies/decisions.ts";
+import {
+  changedEntries,
+  linesOf,
+  mergeLines,
+  readLines,
+} from "../../src/console/policies/entry-lines.ts";
+import { readLimits } from "../../src/console/policies/limits-text.ts";
+import { forAll } from "../for-all.ts";
+
+describe("entries as lines", () => {
+  const text = fc.string({ minLength: 1, maxLength: 8 });
+  const listed = fc.oneof(text, fc.array(text, { minLength: 1, maxLength: 3 }));
+  it(
+    "a list that is written as lines and read again is the same, whatever its texts are",
+    forAll([fc.array(listed, { maxLength: 5 })], (entries) => {
+      expect(readLines(linesOf(entries))).toEqual({ entries });
+    }),
+  );
+
+  it("the problem of broken JSON names its line", () => {
+    expect(readLines('192.0.2.1\n\n["a", ')).toEqual({
+      problem: expect.stringMatching(/^Line 3: expected JSON/),
+    });
+  });
+
+  const line = fc.constantFrom("a", "b", "c", "d", "e", "f");
+  const lines = fc.uniqueArray(line, { maxLength: 6 });
+  it(
+    "typed changes of a list apply to a newer list: entries that others added stay, and only what the operator removed is removed",
+    forAll([lines, lines, lines], (base, typed, fresh) => {
+      const merged = mergeLines(linesOf(base), linesOf(typed), linesOf(fresh));
+      const result = merged.split("\n").filter((each) => each !== "");
+      const { added, removed } = changedEntries(base, typed);
+      const expected = [...fresh.filter((each) => !removed.includes(each)), ...added];
+      expect(result.toSorted()).toEqual([...new Set(expected)].toSorted());
+    }),
+  );
+});
+
+it("limits are notation or JSON, and an empty text or broken JSON is a problem", () => {
+  expect(readLimits(" 100/minute ")).toEqual({ limits: "100/minute" });
+  expect(readLimits('[{"limit": 5, "window": "1m"}]')).toEqual({
+    limits: [{ limit: 5, window: "1m" }],
+  });
+  expect(readLimits(" ")).toEqual({ problem: expect.stringMatching(/Expected limits/) });
+  expect(readLimits("[")).toEqual({ problem: expect.stringMatching(/Expected JSON/) });
+});
+
+describe("the numbers of the last hour", () => {
+  const point = (policy: string, outcomes: object) => ({
+    at: "2026-11-22T12:00:00Z",
+    policy,
+    outcomes,
+    nearLimit: 0,
+    latency: [],
+    latencySumMs: 0,
+  });
+  const points = [
+    point("api", { allowed: 90, "dry-run-denied": 5 }),
+    point("api", { denied: 2, banned: 1, blocked: 1, exempt: 1, "fallback-closed": 1 }),
+    point("login", { denied: 7 }),
+  ];
+
+  it("they count all decisions of the policy, its denials, and those that a dry run left out", () => {
+    expect(decisionsOf({ points }, "api")).toEqual({ all: 101, denied: 4, wouldBeDenied: 5 });
+  });
+
+  it.each([
+    [{ all: 0, denied: 0, wouldBeDenied: 0 }, "enforce", "No requests in the last hour."],
+    [{ all: 1, denied: 0, wouldBeDenied: 0 }, "off", "1 request in the last hour."],
+    [
+      { all: 200, denied: 0, wouldBeDenied: 9 },
+      "dry-run",
+      "200 requests in the last hour, 9 (4.5 %) would have been denied.",
+    ],
+    [
+      { all: 200, denied: 0, wouldBeDenied: 9 },
+      "enforce",
+      "200 requests in the last hour, 0 (0 %) denied, 9 (4.5 %) would have been denied.",
+    ],
+  ] as const)("%o in the mode %s reads as %s", (decisions, mode, text) => {
+    expect(decisionsText(decisions, mode)).toBe(text);
+  });
+});

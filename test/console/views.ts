@@ -1,0 +1,24 @@
+/** The views of the console, as tests name, open and await them. */
+import type { Locator, Page } from "playwright-core";
+import { expect } from "vitest";
+
+export const views = ["Overview", "Keys", "Policies", "Live", "Audit", "Playground"] as const;
+
+export type View = (typeof views)[number];
+
+/** Relative to the URL of the console. */
+export const pathOf = (view: View): string => (view === "Overview" ? "" : view.toLowerCase());
+
+export const link = (page: Page, view: View): Locator =>
+  page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: view, exact: true });
+
+/** `expect.poll` gives up after a second, which is too short for a busy machine. */
+export const patience = { timeout: 15_000 };
+
+/** Resolves when the page shows a view, and what the view reads has arrived. */
+export async function shown(page: Page, view: View): Promise<void> {
+  await page.getByRole("heading", { level: 1, name: view, exact: true }).waitFor();
+  await expect.poll(() => page.title(), patience).toBe(`${view} – Headgate`);
+  expect(await link(page, view).getAttribute("aria-current")).toBe("page");
+  await expect.poll(() => page.getByText(/^Loading /).count(), patience).toBe(0);
+}
