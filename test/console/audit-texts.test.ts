@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { differences } from "../../src/console/audit/differences.ts";
 import { filterIn, matches } from "../../src/console/audit/filter.ts";
 import { changeText } from "../../src/console/parts/change-text.ts";
+import { undoneEntry } from "../../src/console/parts/undone-entry.ts";
 import { entry, rule } from "./audit-entries.ts";
 
 const block = rule({
@@ -75,6 +76,44 @@ describe("the difference of an entry", () => {
     });
     expect(end).toMatchObject({ field: "Ends", before: "never" });
     expect(differences({ before: rule(), after: rule({ revision: 2 }) })).toEqual([]);
+  });
+});
+
+describe("the entry that another one undoes", () => {
+  const made = entry({ seq: 1, after: rule() });
+  const off = rule({ mode: "off", revision: 2 });
+  const changed = entry({ seq: 2, action: "replace", before: rule(), after: off });
+  const removed = entry({ seq: 3, action: "delete", before: off });
+  const history = [removed, changed, made];
+
+  it.each([
+    ["removal of a new rule", { action: "delete" as const, before: rule() }, [made], 1],
+    [
+      "return to the former content",
+      { action: "replace" as const, before: off, after: rule({ revision: 3 }) },
+      [changed, made],
+      2,
+    ],
+    ["same rule with a new id", { after: { ...off, id: "r2", revision: 1 } }, history, 3],
+  ])("the %s undoes the change before it", (_, fields, before, seq) => {
+    const undo = entry({ seq: 9, ...fields });
+    expect(undoneEntry(undo, [undo, ...before])?.seq).toBe(seq);
+  });
+
+  it.each([
+    ["the removal of a rule that was changed", history, removed],
+    ["a change to new content", history, changed],
+    ["a new rule", history, made],
+    [
+      "a new rule like one that expired",
+      [
+        entry({ seq: 5, after: { ...off, id: "r2" } }),
+        entry({ seq: 4, action: "expire" as const, before: off }),
+      ],
+      undefined,
+    ],
+  ])("%s undoes nothing", (_, entries, own = entries[0]) => {
+    expect(own && undoneEntry(own, entries)).toBeNull();
   });
 });
 

@@ -24,8 +24,8 @@ const entryWith = (page: Page, text: string | RegExp): Locator =>
     .getByRole("list", { name: "Audit entries" })
     .locator(":scope > li")
     .filter({ hasText: text });
-const toast = (page: Page, text: string): Locator =>
-  page.getByLabel("Messages").locator(".toast").filter({ hasText: text });
+const undoButton = (page: Page, text: string): Locator =>
+  page.getByLabel("Messages").getByRole("button", { name: `Undo: ${text}` });
 
 describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is installed", () => {
   const site = consoleSite({ policies });
@@ -45,12 +45,16 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     const after = await rules("undone");
     const page = await site.open("audit?policy=undone");
     for (const [text, now, then] of [
-      ["without charge for 1 d (Abuse).", /^allow without charge, until/, "without this rule"],
+      [
+        "without charge for 1 d (Abuse).",
+        /^allow without charge, until/,
+        "2 per hour, from the configuration",
+      ],
       ["set the mode of policy undone to off.", "mode off, without an end", /^mode dry-run, until/],
-      ["removed the rule “block”", "without this rule", /^block, until/],
+      ["removed the rule “block”", "2 per hour, from the configuration", /^block, until/],
     ] as const) {
       // oxlint-disable no-await-in-loop
-      const entry = entryWith(page, text);
+      const entry = entryWith(page, text).last();
       await entry.getByRole("button", { name: /^Undo entry/ }).click();
       const dialog = page.getByRole("dialog");
       await dialog.getByRole("definition").getByText(now).waitFor();
@@ -58,11 +62,14 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
       await button(dialog, "Undo the change").click();
       await dialog.waitFor({ state: "hidden" });
       await entry.getByText(/^Cannot be undone by itself: entry \d+ /).waitFor();
+      // The own entry appears at once, and names the one that it undoes.
+      const seq = await entry.getByRole("link", { name: /^Entry \d+$/ }).textContent();
+      await entryWith(page, `This undoes ${seq?.toLowerCase()}: operator `).waitFor();
       // oxlint-enable no-await-in-loop
     }
     expect(await rules("undone")).toEqual(before);
     expect(after).not.toEqual(before);
-    await button(toast(page, "Undid entry").last(), "Undo").click();
+    await undoButton(page, "Undid entry").first().click();
     await expect.poll(() => rules("undone")).toHaveLength(1);
   });
 
@@ -93,7 +100,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await button(dialog, "Roll back").click();
     await dialog.waitFor({ state: "hidden" });
     expect(await rules("back")).toEqual(then);
-    await button(toast(page, "Rolled back"), "Undo").click();
+    await undoButton(page, "Rolled back").click();
     await expect.poll(() => rules("back")).toEqual(now);
   });
 
@@ -111,7 +118,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await dialog.waitFor({ state: "hidden" });
     expect(await rules("meanwhile")).toEqual([]);
     await called(worker, "PATCH", "/policies/meanwhile", { mode: "dry-run" }, second.token);
-    await button(toast(page, "Rolled back"), "Undo").click();
+    await undoButton(page, "Rolled back").click();
     // The rollback of the rollback concerns a later change, so it is shown and not made.
     await page
       .getByRole("dialog")
@@ -120,7 +127,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(await rules("meanwhile")).toHaveLength(1);
   });
 
-  it("new entries appear at the top, and wait behind a button while an entry is read", async () => {
+  it("new entries appear at the top, and those of others wait behind a button while an entry is read", async () => {
     const { worker } = site;
     await called(worker, "PATCH", "/policies/growing", { mode: "off" });
     const page = await site.open("audit?policy=growing");
@@ -130,13 +137,16 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     const first = entryWith(page, "set the mode of policy growing to off");
     await first.getByText("Before and after").click();
     const place = await first.boundingBox();
-    await called(worker, "PATCH", "/policies/growing", { limits: "7/hour" });
+    await called(worker, "PATCH", "/policies/growing", { limits: "7/hour" }, second.token);
     await button(page, "1 new entry").waitFor();
     expect(await first.boundingBox()).toEqual(place);
     expect(await entryWith(page, "7/hour").count()).toBe(0);
     expect(await axeViolations(page)).toEqual([]);
     await button(page, "1 new entry").click();
     await entryWith(page, "7/hour").waitFor();
+    const newest = entryWith(page, "7/hour");
+    await newest.getByText("The newest entry: the rules are as it left them.").waitFor();
+    expect(await newest.getByRole("button", { name: /^Roll back/ }).count()).toBe(0);
   });
 
   it("older entries load page by page, a link loads down to its entry, and filters are in the address", async () => {

@@ -1,4 +1,5 @@
 /** Changes of keys while others change them too, and while the connection is lost. */
+import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
@@ -25,7 +26,44 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await axeViolations(page)).toEqual([]);
   });
 
-  it("a change that another operator made first is named, and confirming again makes the own one", async () => {
+  /** Another operator changes the rule just before the page sends its own change, which is then refused. */
+  const confirmTooLate = async (
+    page: Page,
+    { id, confirm, note }: { id: string; confirm: string; note: string },
+  ): Promise<void> => {
+    const dialog = page.getByRole("dialog");
+    // The page reads nothing until its own change is answered, as when both operators confirm at once.
+    const reads = /api\/(?:audit|rules\?|keys\/explain)/;
+    const { promise: answered, resolve: release } = Promise.withResolvers<unknown>();
+    await page.route(reads, async (route) => {
+      await answered;
+      await route.continue();
+    });
+    const [rule] = await rulesOf(id);
+    const etag = `"${rule?.revision}"`;
+    await site.worker.api("PUT", `/rules/${rule?.id}`, { body: { kind: "block", note }, etag });
+    const refused = page.waitForResponse((response) => response.status() === 412);
+    await button(dialog, confirm).click();
+    release(await refused);
+    await dialog.getByText(`(${note}). Nothing of yours was sent.`).waitFor();
+    await page.unroute(reads);
+  };
+
+  /** Confirms until the page has read the newest rule. */
+  const confirmAgain = async (page: Page, confirm: string): Promise<void> => {
+    const dialog = page.getByRole("dialog");
+    await expect
+      .poll(async () => {
+        if ((await dialog.count()) === 0) return true;
+        // The dialog may close while the click waits for its button.
+        const click = button(dialog, new RegExp(`${confirm}|Sending`)).click({ timeout: 1_000 });
+        await click.catch(() => null);
+        return false;
+      }, patience)
+      .toBe(true);
+  };
+
+  it("a block, a new end and a removal that another operator came before are refused with their change, and succeed when confirmed again", async () => {
     const id = await idOf("198.51.100.11");
     const body = { policy: "api", id, kind: "block", note: "first" };
     await site.worker.api("POST", "/rules", { body });
@@ -35,27 +73,37 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Note for the audit log").fill("mine");
     await dialog.getByText(/replaces the rule of operator/).waitFor();
-    // The page reads nothing until its own change is answered, as when both operators confirm at once.
-    const { promise: answered, resolve: release } = Promise.withResolvers<unknown>();
-    await page.route(/api\/(?:audit|rules\?|keys\/explain)/, async (route) => {
-      await answered;
-      await route.continue();
-    });
-    const [rule] = await rulesOf(id);
-    const theirs = { kind: "block", note: "theirs" };
-    const etag = `"${rule?.revision}"`;
-    await site.worker.api("PUT", `/rules/${rule?.id}`, { body: theirs, etag });
-    const refused = page.waitForResponse((response) => response.status() === 412);
-    await button(dialog, "Block the key").click();
-    release(await refused);
-    await dialog.getByText(/operator changed .+\(theirs\).+Nothing of yours was sent/).waitFor();
+    await confirmTooLate(page, { id, confirm: "Block the key", note: "second" });
     expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("mine");
-    await expect
-      .poll(async () => {
-        if ((await dialog.count()) > 0) await button(dialog, /Block the key|Sending/).click();
-        return (await rulesOf(id)).map(({ note }) => note);
-      }, patience)
-      .toEqual(["mine"]);
+    await confirmAgain(page, "Block the key");
+    expect(await rulesOf(id)).toMatchObject([{ note: "mine" }]);
+
+    await button(page, "Extend: block").click();
+    await dialog.getByLabel("For how long").selectOption("1 day");
+    await confirmTooLate(page, { id, confirm: "Change the end", note: "third" });
+    expect(await dialog.getByLabel("For how long").inputValue()).toBe("1d");
+    await confirmAgain(page, "Change the end");
+    expect(await rulesOf(id)).toMatchObject([{ note: "third", expiresAt: expect.any(String) }]);
+
+    await button(page, "Remove: block").click();
+    await confirmTooLate(page, { id, confirm: "Remove the rule", note: "fourth" });
+    expect(await rulesOf(id)).toMatchObject([{ note: "fourth" }]);
+    await confirmAgain(page, "Remove the rule");
+    expect(await rulesOf(id)).toEqual([]);
+  });
+
+  it("a rule that another operator removes meanwhile gets no new end", async () => {
+    const id = await idOf("198.51.100.18");
+    const body = { policy: "api", id, kind: "allow", note: "customer" };
+    const { body: made } = await site.worker.api("POST", "/rules", { body });
+    const page = await site.open(`keys?policy=api&id=${id}`);
+    await button(page, "Extend: allow without charge").click();
+    const dialog = page.getByRole("dialog");
+    const path = `/rules/${(made as { id: string }).id}`;
+    await site.worker.api("DELETE", path, { etag: "*" });
+    await dialog.getByText(/^operator removed the rule “allow without charge”/).waitFor();
+    await dialog.getByText("The rule no longer exists.").waitFor();
+    expect(await button(dialog, "Change the end").isDisabled()).toBe(true);
   });
 
   it("a dialog survives a lost connection, and sending again makes no second rule", async () => {

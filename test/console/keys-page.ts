@@ -8,6 +8,7 @@ interface RuleAnswer {
   readonly revision: number;
   readonly kind: string;
   readonly note: string | null;
+  readonly expiresAt: string | null;
   readonly limits?: unknown;
 }
 

@@ -63,7 +63,10 @@ export async function focused(page: Page): Promise<string> {
   const element = page.locator("*:focus");
   if ((await element.count()) === 0) return "";
   const [line = ""] = (await element.ariaSnapshot()).split("\n");
-  return line.replace(/^- /, "").replace(/:.*$/, "");
+  // A line with a colon in its name is in quotation marks of YAML.
+  const [, described = ""] =
+    /^- '?([\w-]+(?: "(?:[^"\\]|\\.)*")?(?: \[[^\]]*\])*)/.exec(line) ?? [];
+  return described;
 }
 
 /** Sums since the page was loaded. */

@@ -22,8 +22,8 @@ const card = (page: Page, name: string): Locator =>
 const part = (page: Page, name: string): Locator => page.getByRole("region", { name, exact: true });
 const button = (within: Page | Locator, name: string): Locator =>
   within.getByRole("button", { name, exact: true });
-const toast = (page: Page, text: string): Locator =>
-  page.getByLabel("Messages").locator(".toast").filter({ hasText: text });
+const undoButton = (page: Page, text: string): Locator =>
+  page.getByLabel("Messages").getByRole("button", { name: `Undo: ${text}` });
 
 describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is installed", () => {
   const site = consoleSite({ policies });
@@ -38,7 +38,9 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(card(page, "dry"), "dry-run").click();
     const dialog = page.getByRole("dialog", { name: "Set the mode of dry to dry-run" });
     const effect = dialog.getByRole("region", { name: "Effect" });
-    await effect.getByText("enforce, from the configuration").waitFor();
+    const states = effect.getByRole("definition");
+    expect(await states.nth(1).textContent()).toBe("enforce, from the configuration");
+    expect(await states.nth(3).textContent()).toBe("enforce, from the configuration");
     await effect.getByText(/^dry-run: requests that exceed the limits are allowed/).waitFor();
     await effect.getByText("Policy dry: 3 requests in the last hour").waitFor();
     await dialog.getByLabel(/^Note/).fill("Watch the limit");
@@ -52,9 +54,25 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await card(page, "dry")
       .getByText(/[1-9]\d* \(\d+ %\) would have been denied\.$/)
       .waitFor();
-    await button(toast(page, "Policy dry: mode dry-run."), "Undo").click();
+    await undoButton(page, "Policy dry: mode dry-run.").click();
     await expect.poll(() => status("dry")).toBe(429);
     expect(await rulesOf(site.worker, "dry")).toEqual([]);
+  });
+
+  it("the button of the configured mode removes the rule for the mode, and its preview says so", async () => {
+    await called(site.worker, "PATCH", "/policies/dry", { mode: "off", for: "2h" });
+    const page = await site.open("policies?name=dry");
+    await part(page, "Mode").getByText("The configuration has enforce.").waitFor();
+    await button(part(page, "Mode"), "enforce").click();
+    const dialog = page.getByRole("dialog", { name: "Set the mode of dry to enforce" });
+    await dialog.getByText(/^enforce, from the configuration: requests that exceed/).waitFor();
+    await dialog.getByText("This removes the rule by operator: mode off.").waitFor();
+    expect(await dialog.getByLabel("For how long").count()).toBe(0);
+    await button(dialog, "Set to enforce").click();
+    await dialog.waitFor({ state: "hidden" });
+    expect(await rulesOf(site.worker, "dry")).toEqual([]);
+    await undoButton(page, "Policy dry: mode enforce, from the configuration.").click();
+    await expect.poll(() => rulesOf(site.worker, "dry")).toHaveLength(1);
   });
 
   it("limits are changed as JSON, a refusal keeps what was typed, and undo restores the former rule with its end and note", async () => {
@@ -80,7 +98,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await part(page, "Limits").getByText("50 per minute, sliding-window-counter").waitFor();
     const statuses = await Promise.all(Array.from({ length: 9 }, () => status("typed")));
     expect(statuses.filter((each) => each === 200)).toHaveLength(9);
-    await button(toast(page, "Limits of policy typed: 50 per minute"), "Undo").click();
+    await undoButton(page, "Limits of policy typed: 50 per minute").click();
     await expect.poll(() => rulesOf(site.worker, "typed")).toEqual(before);
     await button(part(page, "Limits"), "Use the configured limits again").click();
     await button(page.getByRole("dialog"), "Use the configuration").click();
@@ -97,7 +115,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(dialog, "Add the entries").click();
     // The browser asks for the note.
     expect(await focused(page)).toMatch(/^textbox "Note/);
-    await dialog.getByLabel(/^Note/).fill("Scraper");
+    await dialog.getByLabel("Note for the audit log (required)").fill("Scraper");
     await button(dialog, "Add the entries").click();
     await expect.poll(() => status("lists")).toBe(403);
     const [rule] = (await policyOf(site.worker, "lists")).rules;
@@ -119,7 +137,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(deny, "Remove: 1 deny entry: 198.51.100.0/24").click();
     await button(page.getByRole("dialog"), "Remove the rule").click();
     await deny.getByText("There are no entries.").waitFor();
-    await button(toast(page, "Removed the rule"), "Undo").click();
+    await undoButton(page, "Removed the rule").click();
     await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
   });
 
@@ -144,7 +162,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await button(dialog, "Change the limits").click();
     await dialog.waitFor({ state: "hidden" });
     expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 70 }]);
-    await button(toast(page, "Limits of policy both"), "Undo").click();
+    await undoButton(page, "Limits of policy both").click();
     await expect
       .poll(async () => (await policyOf(site.worker, "both")).limits.value)
       .toMatchObject([{ limit: 30 }]);
@@ -198,8 +216,8 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await tabTo("Set to off");
     await page.keyboard.press("Enter");
     await expect.poll(async () => (await policyOf(site.worker, "keyboard")).mode.value).toBe("off");
-    await toast(page, "Policy keyboard: mode off.").waitFor();
-    await tabTo("Undo");
+    await undoButton(page, "Policy keyboard: mode off.").waitFor();
+    await tabTo("Undo: Policy keyboard: mode off.");
     await page.keyboard.press("Enter");
     await expect.poll(() => rulesOf(site.worker, "keyboard")).toEqual([]);
   });

@@ -1,6 +1,7 @@
 /** Lists of entries and limits as texts that operators edit, and the numbers of a dry run. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Policy, Rule } from "../../src/console/api/answers.ts";
 import { decisionsOf, decisionsText } from "../../src/console/policies/decisions.ts";
 import {
   changedEntries,
@@ -9,7 +10,9 @@ import {
   readLines,
 } from "../../src/console/policies/entry-lines.ts";
 import { readLimits } from "../../src/console/policies/limits-text.ts";
+import { policyWithout } from "../../src/console/parts/in-effect.ts";
 import { forAll } from "../for-all.ts";
+import { rule } from "./audit-entries.ts";
 
 describe("entries as lines", () => {
   const text = fc.string({ minLength: 1, maxLength: 8 });
@@ -48,6 +51,47 @@ it("limits are notation or JSON, and an empty text or broken JSON is a problem",
   });
   expect(readLimits(" ")).toEqual({ problem: expect.stringMatching(/Expected limits/) });
   expect(readLimits("[")).toEqual({ problem: expect.stringMatching(/Expected JSON/) });
+});
+
+describe("the state of a policy without a rule", () => {
+  const limits = [{ name: "api", limit: 100, windowMs: 60_000, strategy: "sliding-log" }];
+  const older = rule({ id: "old", kind: "limits", limits: "9/h", actor: "amy" });
+  const policy = (fields: Partial<Policy>): Policy =>
+    ({
+      configured: { mode: "enforce", limits },
+      rules: [],
+      refused: [],
+      deny: [],
+      ...fields,
+    }) as unknown as Policy;
+  const newer = { id: "new", kind: "limits" } as const;
+
+  it("the mode and the limits are those of the configuration", () => {
+    expect(policyWithout(policy({}), { kind: "mode", id: "r1" })).toBe(
+      "enforce, from the configuration",
+    );
+    expect(policyWithout(policy({}), newer)).toBe("100 per minute, from the configuration");
+  });
+
+  it("an older rule of the kind decides first, unless the configuration refuses it", () => {
+    const rules = [rule({ id: "new", kind: "limits" }), older] as Rule[];
+    expect(policyWithout(policy({ rules }), newer)).toBe(
+      "limits 9/h, from a rule by amy, without an end",
+    );
+    const refused = [{ rule: "old", reason: "…" }];
+    expect(policyWithout(policy({ rules, refused }), newer)).toMatch(/^100 per minute/);
+  });
+
+  it("the entries of other rules and of the configuration stay", () => {
+    const deny = [
+      { count: 2, source: "rule", rule: "new" },
+      { count: 3, source: "configuration" },
+    ] as const;
+    const without = (id: string, list: Policy["deny"]): string =>
+      policyWithout(policy({ deny: list }), { kind: "deny", id });
+    expect(without("new", deny)).toBe("without these entries; 3 other deny entries stay");
+    expect(without("new", deny.slice(0, 1))).toBe("no deny entries");
+  });
 });
 
 describe("the numbers of the last hour", () => {

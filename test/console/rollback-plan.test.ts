@@ -176,6 +176,12 @@ describe("the undo of one entry", () => {
     });
   });
 
+  it("an undone change names the entry that undid it", () => {
+    const first = entry({ seq: 1, after: made });
+    const undo = entry({ seq: 2, action: "delete", before: made });
+    expect(undoOption(first, [undo, first], startMs)).toEqual({ obstacle: "entry 2 undid it" });
+  });
+
   it("a removed rule is not restored twice, but again after its second removal", () => {
     const removed = entry({ seq: 1, action: "delete", before: made });
     const copy = { ...made, id: "r2" };

@@ -87,6 +87,8 @@ export interface Policy {
   readonly key: readonly string[];
   readonly mode: Sourced<Mode>;
   readonly limits: Sourced<readonly FullLimit[]>;
+  /** The mode and the limits that are in effect when no rule sets them. */
+  readonly configured: { readonly mode: Mode; readonly limits: readonly FullLimit[] };
   readonly allow: readonly EntriesPart[];
   readonly deny: readonly EntriesPart[];
   readonly overrides: readonly EntriesPart[];

@@ -12,13 +12,18 @@ import type { UndoOption } from "./rollback-plan.ts";
 interface EntryProps {
   readonly entry: AuditEntry;
   readonly option: UndoOption;
+  /** The entry whose change this one takes back; null for none. */
+  readonly undone: AuditEntry | null;
+  /** Whether no later entry exists, so that a rollback to it changes nothing. */
+  readonly isNewest: boolean;
   /** Whether the address names this entry. */
   readonly isNamed: boolean;
   readonly onUndo: () => void;
   readonly onRollBack: () => void;
 }
 
-export function Entry({ entry, option, isNamed, onUndo, onRollBack }: EntryProps) {
+export function Entry(props: EntryProps) {
+  const { entry, undone, isNamed } = props;
   const { seq, at, actor, via } = entry;
   const rows = differences(entry);
   const element = useRef<HTMLLIElement>(null);
@@ -34,13 +39,15 @@ export function Entry({ entry, option, isNamed, onUndo, onRollBack }: EntryProps
       tabIndex={-1}
       {...(isNamed && { "aria-current": "true" as const })}
     >
+      <p class="dim">
+        <a href={hrefOf("audit", { seq })}>Entry {seq}</a>,{" "}
+        <time dateTime={at}>{instantText(at)}</time>
+      </p>
       <p>
-        <a href={hrefOf("audit", { seq })} aria-label={`Entry ${seq}, ${instantText(at)}`}>
-          <time dateTime={at}>{instantText(at)}</time>
-        </a>{" "}
         <strong>{actor}</strong>
         {via !== "system" && <span class="dim"> (by {viaNames[via]})</span>} {changeText(entry)}.
       </p>
+      {undone !== null && <Undone entry={undone} />}
       <Links entry={entry} />
       {rows.length > 0 && (
         <details open={isNamed}>
@@ -48,23 +55,38 @@ export function Entry({ entry, option, isNamed, onUndo, onRollBack }: EntryProps
           <Differences rows={rows} />
         </details>
       )}
-      {may("write") && (
-        <p class="row">
-          {"step" in option ? (
-            <button type="button" aria-label={`Undo entry ${seq}`} onClick={onUndo}>
-              Undo
-            </button>
-          ) : (
-            <span class="hint">Cannot be undone by itself: {option.obstacle}.</span>
-          )}
-          <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={onRollBack}>
-            Roll back to here
-          </button>
-        </p>
-      )}
+      {may("write") && <EntryActions {...props} />}
     </li>
   );
 }
+
+function EntryActions({ entry: { seq }, option, isNewest, onUndo, onRollBack }: EntryProps) {
+  return (
+    <p class="row">
+      {"step" in option ? (
+        <button type="button" aria-label={`Undo entry ${seq}`} onClick={onUndo}>
+          Undo
+        </button>
+      ) : (
+        <span class="hint">Cannot be undone by itself: {option.obstacle}.</span>
+      )}
+      {isNewest ? (
+        <span class="hint">The newest entry: the rules are as it left them.</span>
+      ) : (
+        <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={onRollBack}>
+          Roll back to here
+        </button>
+      )}
+    </p>
+  );
+}
+
+const Undone = ({ entry }: { readonly entry: AuditEntry }) => (
+  <p>
+    This undoes <a href={hrefOf("audit", { seq: entry.seq })}>entry {entry.seq}</a>: {entry.actor}{" "}
+    {changeText(entry)}.
+  </p>
+);
 
 const viaNames = { token: "token", access: "Cloudflare Access" } as const;
 

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { rollBack, type Term } from "../api/rules.ts";
+import type { UndoStep } from "../api/undo-plan.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Loading } from "../parts/notice.tsx";
@@ -11,7 +12,7 @@ import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
 import type { LoadedEntries } from "./loaded-entries.ts";
 import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
-import { stateText, stepPlace, stepStates } from "./step-text.ts";
+import { stateText, stepPlace } from "./step-text.ts";
 
 interface RollbackDialogProps {
   readonly to: number;
@@ -126,16 +127,11 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
               {titles[kind]} ({own.length})
             </h3>
             <ul>
-              {own.map((step) => {
-                const { before, after } = stepStates(step);
-                return (
-                  <li key={step.rule.id}>
-                    {stepPlace(step)}: {kind !== "restore" && <del>{before}</del>}
-                    {kind === "replace" && " → "}
-                    {kind !== "remove" && <ins>{after}</ins>}
-                  </li>
-                );
-              })}
+              {own.map((step) => (
+                <li key={step.rule.id}>
+                  {stepPlace(step)}: <StepStates step={step} />
+                </li>
+              ))}
             </ul>
           </section>
         );
@@ -146,6 +142,17 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
         </p>
       )}
     </section>
+  );
+}
+
+function StepStates({ step }: { readonly step: UndoStep }) {
+  const { kind, rule } = step;
+  if (kind === "restore") return <ins>{stateText(rule)}</ins>;
+  if (kind === "remove") return <del>{stateText(rule)}</del>;
+  return (
+    <>
+      <del>{stateText(rule)}</del> → <ins>{stateText(step.former)}</ins>
+    </>
   );
 }
 

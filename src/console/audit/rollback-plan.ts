@@ -1,6 +1,7 @@
 /** The preview of a rollback, and of the undo of a single change. */
 import type { AuditedRule, AuditEntry } from "../api/answers.ts";
 import { hasEnded, isSameRule, undoStep, type UndoStep } from "../api/undo-plan.ts";
+import { undoneEntry } from "../parts/undone-entry.ts";
 
 export interface RollbackPlan {
   readonly steps: readonly UndoStep[];
@@ -51,8 +52,12 @@ export function undoOption(
   if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
   if (action === "reveal") return { obstacle: "the operator has seen the key" };
   if (action === "expire") return { obstacle: "the rule reached its end; make a new one instead" };
-  const later = entries.find((each) => each.rule === rule && each.seq > seq);
-  if (later !== undefined) return { obstacle: `entry ${later.seq} changed the rule again` };
+  const later = entries.filter((each) => each.rule === rule && each.seq > seq);
+  const [newest] = later;
+  if (newest !== undefined) {
+    const isUndone = later.length === 1 && undoneEntry(newest, entries) === entry;
+    return { obstacle: `entry ${newest.seq} ${isUndone ? "undid it" : "changed the rule again"}` };
+  }
   if (after !== null && hasEnded(after, nowMs)) return { obstacle: "the rule has ended" };
   const step = undoStep({ before, after }, nowMs);
   if (step === null) return { obstacle: "the rule would have ended by now" };

@@ -13,11 +13,3 @@ export const stateText = (rule: AuditedRule): string => {
 
 export const stepPlace = ({ rule: { policy, keyId } }: UndoStep): string =>
   placeText(policy, keyId);
-
-/** The state before and after a step. */
-export function stepStates(step: UndoStep): { readonly before: string; readonly after: string } {
-  const { rule } = step;
-  if (step.kind === "remove") return { before: stateText(rule), after: "without this rule" };
-  if (step.kind === "restore") return { before: "without this rule", after: stateText(rule) };
-  return { before: stateText(rule), after: stateText(step.former) };
-}

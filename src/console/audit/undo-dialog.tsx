@@ -1,12 +1,15 @@
 /** Asks for confirmation of the undo of one entry. */
+import { useEffect, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { perform, undoChange } from "../api/undo.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
+import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect } from "../parts/effect.tsx";
 import { showToast } from "../shell/toasts.tsx";
+import { readWithout } from "./read-without.ts";
 import type { UndoOption } from "./rollback-plan.ts";
-import { stepPlace, stepStates } from "./step-text.ts";
+import { stateText, stepPlace } from "./step-text.ts";
 
 interface UndoDialogProps {
   readonly entry: AuditEntry;
@@ -15,13 +18,15 @@ interface UndoDialogProps {
   readonly onClose: () => void;
 }
 
-export function UndoDialog({ entry: { seq }, option, onClose }: UndoDialogProps) {
+export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
+  const { seq, actor } = entry;
   const step = "step" in option ? option.step : null;
   const undo = async (): Promise<void> => {
     if (step === null) return;
     const change = await perform(step);
     const run = (): Promise<unknown> => undoChange(change);
-    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run } });
+    const text = `Undid entry ${seq}: ${actor} ${changeText(entry)}.`;
+    showToast({ text, action: { label: "Undo", run } });
   };
   return (
     <Dialog
@@ -31,6 +36,9 @@ export function UndoDialog({ entry: { seq }, option, onClose }: UndoDialogProps)
       {...{ onClose }}
       onConfirm={undo}
     >
+      <p>
+        {actor} {changeText(entry)}.
+      </p>
       {step !== null && <StepEffect step={step} />}
       <div role="status">
         {"obstacle" in option && (
@@ -42,7 +50,26 @@ export function UndoDialog({ entry: { seq }, option, onClose }: UndoDialogProps)
   );
 }
 
+/** A rule that is made again is a new one, for which nobody gives the plain key. */
+const restoredKey = [
+  "The rule is made again with the id of its key. Its plain key is not stored with it, so only the lists of keys can still reveal it.",
+];
+
 function StepEffect({ step }: { readonly step: UndoStep }) {
-  const { before, after } = stepStates(step);
-  return <Effect concerns={stepPlace(step)} now={before} then={after} />;
+  const { kind, rule } = step;
+  const [without, setWithout] = useState("…");
+  useEffect(() => {
+    if (kind === "replace") return undefined;
+    const abort = new AbortController();
+    readWithout(rule, abort.signal).then(setWithout, () => setWithout("without this rule"));
+    return () => abort.abort();
+  }, [kind, rule]);
+  return (
+    <Effect
+      concerns={stepPlace(step)}
+      now={kind === "restore" ? without : stateText(rule)}
+      then={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
+      notes={kind === "restore" && rule.keyId !== null ? restoredKey : []}
+    />
+  );
 }

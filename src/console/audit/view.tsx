@@ -4,8 +4,10 @@ import type { AuditEntry, AuditPage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { undoneEntry } from "../parts/undone-entry.ts";
 import { second } from "../parts/count-down.tsx";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
+import { session } from "../shell/session.ts";
 import "./audit.css";
 import { Entry } from "./entry.tsx";
 import { filterIn, matches } from "./filter.ts";
@@ -95,17 +97,26 @@ function useNamedEntry(loaded: LoadedEntries): number | null {
   return named;
 }
 
-/** New entries appear at once while nothing else is read, and otherwise when the operator asks for them. */
+/**
+ * New entries appear at once while nothing else is read, or when the operator of this tab made one of them. Otherwise they
+ * appear when the operator asks for them.
+ */
 function useShownNewest(loaded: LoadedEntries): [number, () => void] {
   const [shownNewest, setShownNewest] = useState(0);
   const newest = loaded.newest.value;
   const showAll = (): void => setShownNewest(newest);
   useEffect(() => {
-    if (shownNewest === 0 || isAtTop()) showAll();
+    const added = loaded.all.peek()?.filter(({ seq }) => seq > shownNewest) ?? [];
+    if (shownNewest === 0 || isAtTop() || added.some(isOwn)) showAll();
     // oxlint-disable-next-line react/exhaustive-deps -- only a new entry may show entries
   }, [newest]);
   return [shownNewest, showAll];
 }
+
+const isOwn = ({ actor }: AuditEntry): boolean => {
+  const { value } = session;
+  return value.kind === "signed-in" && actor === value.operator.name;
+};
 
 const isAtTop = (): boolean =>
   scrollY < 8 &&
@@ -138,6 +149,8 @@ function Entries({ list, entries, named }: EntriesProps) {
             key={entry.seq}
             entry={entry}
             option={undoOption(entry, entries, nowMs)}
+            undone={undoneEntry(entry, entries)}
+            isNewest={entry === entries[0]}
             isNamed={entry.seq === named}
             onUndo={() => setUndone(entry)}
             onRollBack={() => replaceQuery({ to: entry.seq })}

@@ -13,10 +13,10 @@ import { ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { BoostDialog } from "./boost-dialog.tsx";
 import { KeyChangeDialog, KeyEffect, OtherChanges } from "./change-dialog.tsx";
-import { limitsWithoutRules, obstacles, replacementNotes, termText } from "./effects.ts";
+import { keyWithout, obstacles, replacementNotes, termText } from "./effects.ts";
 import type { KeyDialogProps, KeyState, Opened } from "./key-state.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
-import { extension, laterRule, planOf, replacedRule } from "./plan.ts";
+import { extension, planOf, replacedRule } from "./plan.ts";
 
 export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly opened: Opened }) {
   switch (opened.kind) {
@@ -68,7 +68,7 @@ function AccessDialog({
           {...{ state, term, notes }}
           now={explanation.text[0]}
           then={effect}
-          after={decidingAfter(state, replaced, lengthMs)}
+          after={keyWithout(state, replaced, now() + (lengthMs ?? 0))}
         />
       }
       confirm={title}
@@ -82,17 +82,6 @@ function AccessDialog({
   );
 }
 
-/** The rule or the limits that decide without a rule, after a length of time. */
-function decidingAfter(
-  { rules, explanation }: KeyState,
-  without: Rule | null,
-  lengthMs: number | null,
-): string {
-  const later = laterRule(rules, without, now() + (lengthMs ?? 0));
-  if (later !== null) return `${ruleText(later)}, from the rule of ${later.actor}`;
-  return limitsWithoutRules(explanation);
-}
-
 const WithEnd = ({ rule }: { readonly rule: Rule }) => (
   <>
     {ruleText(rule)}, {rule.expiresAt === null ? "no end" : <CountDown until={rule.expiresAt} />}
@@ -100,17 +89,18 @@ const WithEnd = ({ rule }: { readonly rule: Rule }) => (
 );
 
 function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
-  const current = currentRule(rule, state);
+  const { current, notes } = currentRule(rule, state);
   const [term, setTerm] = useState<Term>({ for: "1h" });
-  const after = decidingAfter(state, current, termMs(term));
+  const after = keyWithout(state, current, now() + (termMs(term) ?? 0));
   return (
     <KeyChangeDialog
       {...{ state, onClose }}
       title="Change the end of the rule"
       confirm="Change the end"
+      isIncomplete={notes.length > 0}
       effect={
         <KeyEffect
-          {...{ state, term, after }}
+          {...{ state, term, after, notes }}
           now={<WithEnd rule={current} />}
           then={ruleText(current)}
         />
@@ -124,13 +114,17 @@ function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
   );
 }
 
-/** The newest revision of a rule, which another operator may have changed since the dialog was opened. */
-const currentRule = (rule: Rule, { rules }: KeyState): Rule =>
-  rules.find(({ id }) => id === rule.id) ?? rule;
+/** The newest revision of a rule, which another operator may have changed or removed since the dialog was opened. */
+function currentRule(rule: Rule, { rules }: KeyState): { current: Rule; notes: readonly string[] } {
+  const current = rules.find(({ id }) => id === rule.id);
+  return { current: current ?? rule, notes: current === undefined ? [goneNote] : [] };
+}
+
+const goneNote = "The rule no longer exists.";
 
 function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
   const { policy, id } = state;
-  const current = currentRule(rule, state);
+  const { current, notes } = currentRule(rule, state);
   return (
     <KeyChangeDialog
       {...{ state, onClose }}
@@ -139,9 +133,9 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
       isDangerous
       effect={
         <KeyEffect
-          {...{ state }}
+          {...{ state, notes }}
           now={<WithEnd rule={current} />}
-          then={decidingAfter(state, current, null)}
+          then={keyWithout(state, current, now())}
         />
       }
       typed={["remove", rule.id]}

@@ -6,25 +6,8 @@ import { now } from "../clock.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { termMs } from "../parts/term.ts";
 import { outlastingLimits } from "./boost.ts";
-import type { KeyRuleKind } from "./plan.ts";
-
-/** Each step of a decision, as a list of them names it. */
-const stepTitles: Readonly<Record<string, string>> = {
-  mode: "The policy is off",
-  "policy-rule-deny": "Deny entries of policy rules",
-  "policy-rule-allow": "Allow entries of policy rules",
-  "configured-deny": "Deny list of the configuration",
-  "configured-allow": "Allow list of the configuration",
-  "missing-key": "A part of the key is missing",
-  ban: "Ban after repeated denials",
-  "key-rule-block": "Rule that blocks the key",
-  "key-rule-allow": "Rule that allows the key without charge",
-  "key-rule-limits": "Limits of a rule of the key",
-  "policy-rule-overrides": "Overrides of policy rules",
-  "configured-overrides": "Overrides of the configuration",
-  "policy-rule-limits": "Limits of a policy rule",
-  "configured-limits": "Limits of the configuration",
-};
+import type { KeyState } from "./key-state.ts";
+import { type KeyRuleKind, laterRule } from "./plan.ts";
 
 const givers: Readonly<Record<string, string>> = {
   "key-rule-limits": "a rule of the key",
@@ -33,8 +16,6 @@ const givers: Readonly<Record<string, string>> = {
   "policy-rule-limits": "a policy rule",
   "configured-limits": "the configuration",
 };
-
-export const stepTitle = (step: string): string => stepTitles[step] ?? step;
 
 /** "5 per 10 s, from the configuration". */
 export const sourcedLimits = (limits: readonly FullLimit[], step: string): string =>
@@ -46,6 +27,17 @@ export function limitsWithoutRules({ steps, limitsWithoutKeyRules }: Explanation
     ({ step, matches }) => matches === true && step !== "key-rule-limits" && step in givers,
   );
   return sourcedLimits(limitsWithoutKeyRules, from?.step ?? "configured-limits");
+}
+
+/** The rule or the limits that decide a key at an instant, without one of its rules. */
+export function keyWithout(
+  { rules, explanation }: Pick<KeyState, "rules" | "explanation">,
+  without: Pick<Rule, "id"> | null,
+  atMs: number,
+): string {
+  const later = laterRule(rules, without, atMs);
+  if (later === null) return limitsWithoutRules(explanation);
+  return `${ruleText(later)}, from the rule of ${later.actor}`;
 }
 
 const stepOf = (kind: KeyRuleKind): string => `key-rule-${kind}`;

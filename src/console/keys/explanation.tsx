@@ -1,10 +1,11 @@
 /** Explains what would happen to a request of a key now, and why: a sentence, the arithmetic, and the steps of the decision. */
-import type { ExplainedLimit, ExplainedStep, Explanation } from "../api/answers.ts";
+import type { ExplainedLimit, Explanation } from "../api/answers.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { durationText, limitText, numberText, waitText } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
-import { stepTitle } from "./effects.ts";
+import { arithmeticLines, totalsText } from "./arithmetic.ts";
+import { stepResult, stepTitle } from "./steps.ts";
 import type { KeyState } from "./key-state.ts";
 import { knownKey, revealKey } from "./known-keys.ts";
 
@@ -15,8 +16,7 @@ export function ExplanationCard(state: KeyState) {
   return (
     <section class="card explanation" aria-label="Explanation">
       <p class="outcome">
-        <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong>{" "}
-        {decidingSentences(explanation)}
+        <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong> {totalsText(explanation)}
       </p>
       <p class="hidden" role="status">
         {allowed ? "The next request is allowed" : "The next request is denied"}
@@ -30,11 +30,11 @@ export function ExplanationCard(state: KeyState) {
       <OpenUnits {...explanation} />
       <details>
         <summary>Show the arithmetic</summary>
-        <Arithmetic limits={explanation.limits} />
+        <Arithmetic explanation={explanation} />
       </details>
       <details>
         <summary>Which rule decides</summary>
-        <Steps steps={explanation.steps} />
+        <Steps explanation={explanation} />
       </details>
       <details>
         <summary>Full explanation</summary>
@@ -45,18 +45,6 @@ export function ExplanationCard(state: KeyState) {
   );
 }
 
-/** The arithmetic of the limits that deny, or of the fullest one. */
-function decidingSentences({ limits, reason }: Explanation): string {
-  if (reason === "allow" || reason === "off" || reason === "deny" || reason === "ban") return "";
-  const denying = limits.filter(({ allowed }) => !allowed);
-  const fullest = limits.toSorted((one, other) => share(one) - share(other)).slice(0, 1);
-  return (denying.length > 0 ? denying : fullest)
-    .flatMap(({ sentence }) => sentence ?? [])
-    .join(" ");
-}
-
-const share = ({ remaining, capacity }: ExplainedLimit): number => remaining / capacity;
-
 function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   if (explanation.isKeyKnown) return null;
   const reveal = async (): Promise<void> => {
@@ -66,7 +54,8 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   return (
     <p class="row">
       <span class="hint">
-        This page has only the id of the key, so entries of lists and overrides are not compared.
+        This page has only the id of the key, so it is not known whether entries of lists and
+        overrides match.
       </span>
       {may("reveal") && knownKey(policy.name, id) === null && (
         <>
@@ -87,8 +76,8 @@ function OpenUnits({
 }: Pick<Explanation, "bannedForMs" | "reservations" | "slices">) {
   const lines = [
     ...(bannedForMs > 0 ? [`A ban denies the key for ${durationText(bannedForMs)} more.`] : []),
-    ...unitsText("open reservations", reservations),
-    ...unitsText("slices lent to isolates", slices),
+    ...unitsText("open reservation", reservations),
+    ...unitsText("slice", slices, `. ${lentMeaning}`),
   ];
   if (lines.length === 0) return null;
   return (
@@ -100,14 +89,28 @@ function OpenUnits({
   );
 }
 
-function unitsText(what: string, open: Explanation["slices"]): readonly string[] {
+/** For people who see lent units for the first time. */
+const lentMeaning =
+  "A slice is lent to an isolate, a running instance of the Worker, which decides requests by it without asking the object of the key. Lent units count as used";
+
+const counted = (number: number, name: string): string =>
+  `${numberText(number)} ${name}${number === 1 ? "" : "s"}`;
+
+function unitsText(what: string, open: Explanation["slices"], meaning = ""): readonly string[] {
   if (open === null || open.count === 0) return [];
   const { count, units, nextEndInMs } = open;
   const end = nextEndInMs === null ? "" : `; the first ends in ${waitText(nextEndInMs)}`;
-  return [`${numberText(count)} ${what} with ${numberText(units)} units${end}.`];
+  return [`${counted(count, what)} with ${counted(units, "unit")}${end}${meaning}.`];
 }
 
-const limitColumns: readonly Column<ExplainedLimit>[] = [
+const lentColumn: Column<ExplainedLimit> = {
+  title: "Of these lent",
+  cell: ({ lentUnits }) => numberText(lentUnits),
+  isNumber: true,
+};
+
+/** @param hasLent whether isolates hold units */
+const limitColumns = (hasLent: boolean): readonly Column<ExplainedLimit>[] => [
   { title: "Limit", cell: ({ name }) => name },
   { title: "Units", cell: (limit) => limitText(limit) },
   { title: "Strategy", cell: ({ strategy }) => strategy.replaceAll("-", " ") },
@@ -116,7 +119,7 @@ const limitColumns: readonly Column<ExplainedLimit>[] = [
     cell: ({ used }) => (used === null ? "not known" : numberText(used)),
     isNumber: true,
   },
-  { title: "Lent", cell: ({ lentUnits }) => numberText(lentUnits), isNumber: true },
+  ...(hasLent ? [lentColumn] : []),
   { title: "Remaining", cell: ({ remaining }) => numberText(remaining), isNumber: true },
   { title: "Capacity", cell: ({ capacity }) => numberText(capacity), isNumber: true },
   {
@@ -134,36 +137,38 @@ const inText = (waitMs: number | null): string => {
 
 const nameOf = ({ name }: ExplainedLimit): string => name;
 
-const Arithmetic = ({ limits }: { readonly limits: readonly ExplainedLimit[] }) => (
-  <>
-    <ul>
-      {limits.map(({ name, sentence }) => (
-        <li key={name}>
-          <strong>{name}</strong>: {sentence ?? "The object of the key does not answer."}
-        </li>
-      ))}
-    </ul>
-    <Table caption="Numbers of each limit" columns={limitColumns} rows={limits} keyOf={nameOf} />
-  </>
-);
-
-function resultText({ matches, decides, rule, entry }: ExplainedStep): string {
-  if (matches === null) return "not known";
-  if (!matches) return "no match";
-  const source = [
-    ...(rule === null ? [] : [`rule ${rule}`]),
-    ...(entry === null ? [] : [`entry ${entry + 1}`]),
-  ].join(", ");
-  return `${decides ? "decides" : "matches"}${source === "" ? "" : ` (${source})`}`;
+function Arithmetic({ explanation }: { readonly explanation: Explanation }) {
+  const { limits } = explanation;
+  const lines = arithmeticLines(explanation);
+  const hasLent = limits.some(({ lentUnits }) => lentUnits > 0);
+  return (
+    <>
+      {lines.length > 0 && (
+        <ul>
+          {lines.map(({ name, text }) => (
+            <li key={name}>
+              <strong>{name}</strong>: {text}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Table
+        caption="Numbers of each limit"
+        columns={limitColumns(hasLent)}
+        rows={limits}
+        keyOf={nameOf}
+      />
+    </>
+  );
 }
 
-const Steps = ({ steps }: { readonly steps: readonly ExplainedStep[] }) => (
+const Steps = ({ explanation }: { readonly explanation: Explanation }) => (
   <>
     <p class="hint">The first step that matches decides.</p>
     <ol class="steps">
-      {steps.map((step) => (
+      {explanation.steps.map((step) => (
         <li key={step.step} class={step.decides ? "decides" : ""}>
-          {stepTitle(step.step)}: {resultText(step)}
+          {stepTitle(step.step)}: {stepResult(step, explanation)}
         </li>
       ))}
     </ol>

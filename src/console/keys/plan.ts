@@ -46,20 +46,21 @@ export function replacedRule(
 /** The rule of limits that is in effect at a later instant; null when no rule of the key gives it limits then. */
 export const laterLimitsRule = (
   rules: readonly Rule[],
-  without: Rule | null,
+  without: Pick<Rule, "id"> | null,
   atMs: number,
 ): Rule | null =>
-  liveRules(rules, "limits").find((rule) => rule !== without && endMsOf(rule) > atMs) ?? null;
+  liveRules(rules, "limits").find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
+  null;
 
 /** The rule of the key that decides at a later instant; null for none. */
 export const laterRule = (
   rules: readonly Rule[],
-  without: Rule | null,
+  without: Pick<Rule, "id"> | null,
   atMs: number,
 ): Rule | null =>
   (["block", "allow"] as const)
     .flatMap((kind) => liveRules(rules, kind))
-    .find((rule) => rule !== without && endMsOf(rule) > atMs) ??
+    .find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
   laterLimitsRule(rules, without, atMs);
 
 export const planOf = (

@@ -4,6 +4,7 @@ import type { Policy, Rule } from "../api/answers.ts";
 import { createRule, replaceRule, type Term } from "../api/rules.ts";
 import { endOf, undoChange } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
+import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
@@ -79,9 +80,7 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
         now={nowText(shown.policy, rule, kind)}
         then={<Difference before={entriesIn(rule)} after={entries} kind={kind} />}
         term={term}
-        after={
-          ruleId === null ? "these entries end; all others stay" : "all entries of the rule end"
-        }
+        after={policyWithout(shown.policy, { kind, id: ruleId })}
       />
     </ChangeDialog>
   );

@@ -4,13 +4,14 @@ import type { Policy } from "../api/answers.ts";
 import { changePolicy, type Term } from "../api/rules.ts";
 import { undoPolicyChange } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
+import { configuredText } from "../parts/in-effect.ts";
 import { writtenLimitsText } from "../parts/rule-text.ts";
 import { NoteField, TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
 import { limitLine, readLimits, writtenText } from "./limits-text.ts";
-import { laterText, sourceText } from "./source.tsx";
+import { removedRules, sourceText } from "./source.tsx";
 
 interface LimitsDialogProps {
   readonly live: Policy;
@@ -65,7 +66,7 @@ export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
         now={nowText(policy)}
         then={content === null ? "…" : writtenLimitsText(content)}
         term={term}
-        after={laterText("limits")}
+        after={configuredText(policy, "limits")}
       />
       <p class="hint">
         A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero.
@@ -144,7 +145,8 @@ export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
       <Effect
         concerns={<Concerned policy={policy.name} />}
         now={nowText(policy)}
-        then="the limits of the configuration, without any rule for the limits of the policy"
+        then={configuredText(policy, "limits")}
+        notes={removedRules(policy, "limits")}
       />
       <NoteField term={term} onChange={setTerm} />
     </ChangeDialog>

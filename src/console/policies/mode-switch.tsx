@@ -46,14 +46,8 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
           <ModeBadge mode={mode.value} />
         )}
         <Source policy={policy} of={mode} />
-        {may("write") && mode.source === "rule" && (
-          <button
-            type="button"
-            class="quiet"
-            onClick={() => onOpen({ kind: "mode", policy: name, mode: null })}
-          >
-            Use the configured mode again
-          </button>
+        {mode.source === "rule" && (
+          <span class="dim">The configuration has {policy.configured.mode}.</span>
         )}
       </div>
       <HourOfMode policy={name} mode={mode.value} />

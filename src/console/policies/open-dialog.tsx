@@ -6,7 +6,7 @@ import { ModeDialog } from "./mode-dialog.tsx";
 import { RemoveDialog } from "./remove-dialog.tsx";
 
 export type OpenDialog = { readonly policy: string } & (
-  | { readonly kind: "mode"; readonly mode: Mode | null }
+  | { readonly kind: "mode"; readonly mode: Mode }
   | { readonly kind: "limits" | "configured-limits" }
   | { readonly kind: "entries"; readonly list: EntriesKind; readonly ruleId: string | null }
   | { readonly kind: "remove"; readonly ruleId: string }

@@ -3,6 +3,7 @@ import type { Policy } from "../api/answers.ts";
 import { deleteRule } from "../api/rules.ts";
 import { undoChange } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
+import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
@@ -40,7 +41,7 @@ export function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
             ? "the rule no longer exists"
             : `a rule by ${rule.actor}: ${ruleText(rule)}`
         }
-        then="without this rule; all other rules stay"
+        then={rule === undefined ? "no change" : policyWithout(shown.policy, rule)}
       />
     </ChangeDialog>
   );

@@ -1,7 +1,8 @@
 /** Where a part of a policy comes from: the configuration, or a rule. */
 import type { EntriesPart, Policy, Rule } from "../api/answers.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { instantText } from "../parts/text.ts";
+import { ruleSource } from "../parts/in-effect.ts";
+import { ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 
 type SourceOf = Pick<EntriesPart, "source" | "rule">;
@@ -12,14 +13,14 @@ const ruleOf = ({ rules }: Policy, { rule }: SourceOf): Rule | undefined =>
 /** For example "from a rule by ops, until 22 Nov 2026, 18:30:00". */
 export function sourceText(policy: Policy, sourced: SourceOf): string {
   const rule = ruleOf(policy, sourced);
-  if (rule === undefined) return "from the configuration";
-  const { actor, expiresAt } = rule;
-  const end = expiresAt === null ? "without an end" : `until ${instantText(expiresAt)}`;
-  return `from a rule by ${actor}, ${end}`;
+  return rule === undefined ? "from the configuration" : ruleSource(rule);
 }
 
-/** The state after the end of a rule that replaces all others of its kind. */
-export const laterText = (part: string): string => `the ${part} of the configuration again`;
+/** The rules that a return to the configuration removes. */
+export const removedRules = ({ rules }: Policy, part: "mode" | "limits"): readonly string[] =>
+  rules
+    .filter(({ kind }) => kind === part)
+    .map((rule) => `This removes the rule by ${rule.actor}: ${ruleText(rule)}.`);
 
 export function Source({ policy, of }: { readonly policy: Policy; readonly of: SourceOf }) {
   const rule = ruleOf(policy, of);

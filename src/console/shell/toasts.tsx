@@ -9,8 +9,10 @@ export interface Toast {
   readonly action?: { readonly label: string; readonly run: () => Promise<unknown> };
 }
 
+/** The newest first. */
 const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
-const mostShown = 4;
+const mostKept = 6;
+const mostOpen = 2;
 const shownMs = 8_000;
 /** Long enough to read the message, look at the effect and undo it. */
 const shownWithActionMs = 30_000;
@@ -18,7 +20,7 @@ let latestId = 0;
 
 export function showToast(toast: Toast): void {
   latestId += 1;
-  shown.value = [...shown.value, { ...toast, id: latestId }].slice(-mostShown);
+  shown.value = [{ ...toast, id: latestId }, ...shown.value].slice(0, mostKept);
 }
 
 export const showProblem = (error: unknown): void =>
@@ -28,13 +30,31 @@ function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
 }
 
-export const Toasts = () => (
-  <section class="toasts" aria-label="Messages" aria-live="polite">
-    {shown.value.map((toast) => (
-      <ToastBox key={toast.id} toast={toast} onDismiss={() => dismiss(toast.id)} />
-    ))}
-  </section>
-);
+/** Earlier messages wait behind a button, so that messages cover little of the page. */
+export function Toasts() {
+  const [isExpanded, setIsExpanded] = useState(false);
+  const hidden = shown.value.length - mostOpen;
+  useEffect(() => {
+    if (hidden <= 0) setIsExpanded(false);
+  }, [hidden]);
+  const open = isExpanded ? shown.value : shown.value.slice(0, mostOpen);
+  return (
+    <section
+      class={isExpanded ? "toasts expanded" : "toasts"}
+      aria-label="Messages"
+      aria-live="polite"
+    >
+      {open.map((toast) => (
+        <ToastBox key={toast.id} toast={toast} onDismiss={() => dismiss(toast.id)} />
+      ))}
+      {hidden > 0 && !isExpanded && (
+        <button type="button" onClick={() => setIsExpanded(true)}>
+          {hidden === 1 ? "1 earlier message" : `${hidden} earlier messages`}
+        </button>
+      )}
+    </section>
+  );
+}
 
 /** The time stops while the pointer or the focus is on it. */
 function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
@@ -60,11 +80,11 @@ function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDism
     >
       <p>{text}</p>
       {action !== undefined && (
-        <button type="button" onClick={run}>
+        <button type="button" aria-label={`${action.label}: ${text}`} onClick={run}>
           {action.label}
         </button>
       )}
-      <button type="button" class="quiet" aria-label="Dismiss" onClick={onDismiss}>
+      <button type="button" class="quiet" aria-label={`Dismiss: ${text}`} onClick={onDismiss}>
         ×
       </button>
     </div>

@@ -87,10 +87,18 @@ function denialText(explained: Explained): string {
 const givesLimits = (step: StepName): boolean =>
   stepNames.indexOf(step) >= stepNames.indexOf("key-rule-limits");
 
-function decidingText({ steps }: Explained): string {
+function decidingText({ steps, keyRules, policyRules }: Explained): string {
   const deciding = steps.find(({ decides }) => decides);
   if (deciding === undefined) return "no step decides";
-  return `${reasons[deciding.step]}${sourceText(deciding)}`;
+  const rule = [...keyRules, ...policyRules].find(({ id }) => id === deciding.rule);
+  return `${reasons[deciding.step]}${authorText(rule) ?? sourceText(deciding)}`;
+}
+
+/** The author and the note of a rule; null while the control plane does not answer. */
+function authorText(rule: ExplainedRule | undefined): string | null {
+  const { actor = null, note = null } = rule ?? {};
+  if (actor === null) return null;
+  return ` (by ${actor}${note === null ? "" : `: ${note}`})`;
 }
 
 /** Why a step decides. */

@@ -80,6 +80,7 @@ function policyView(base: Policy, state: PolicyState, nowMs: number): object {
     key: base.key.map(partName),
     mode: { value: modeOf(policy), ...sourceOf(policy.modeRule) },
     limits: { value: policy.limits, ...sourceOf(policy.limitsRule) },
+    configured: { mode: modeOf(base), limits: base.limits },
     allow: entryParts(keyRules.allow.length, live, "allow"),
     deny: entryParts(keyRules.deny.length, live, "deny"),
     overrides: entryParts(keyRules.overrides.length, live, "overrides"),
