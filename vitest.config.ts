@@ -64,10 +64,7 @@ const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 const leftOutStories =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : [
-        "test/console/{audit,live,overview,playground,policies,shell}.local.test.ts",
-        "test/docs/playground-links.local.test.ts",
-      ];
+    : ["test/console/{audit,live,overview,playground,policies,shell}.local.test.ts"];
 
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
 const exclusive = [

@@ -3,9 +3,11 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
+import { referenceExamples } from "../../src/console/playground/model/presets.ts";
 import { buildPlayground } from "../../src/local/console-build.ts";
 import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";
+import { decisionsOf, runOf, scenarioOf } from "./playground/runs.ts";
 import { axeViolations, colorsOf, horizontalOverflow } from "./page-checks.ts";
 
 const lane = (page: Page, name: string | RegExp): Locator => page.getByRole("article", { name });
@@ -26,6 +28,15 @@ const undrawn = async (page: Page): Promise<number> => {
   );
   return colors.filter((count) => count < 3).length;
 };
+
+/** Where the plot of a lane is on the screen, for the pointer. */
+async function plotBox(shown: Locator) {
+  const plot = shown.getByRole("img");
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.boundingBox();
+  if (box === null) throw new Error("expected a plot");
+  return box;
+}
 
 const headline = (page: Page): Promise<string> => page.locator(".pg-headline").innerText();
 
@@ -61,7 +72,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     const page = await open();
     await done(page);
     expect(await headline(page)).toBe(
-      "Fixed window let 200 through in 2 s; the documented bound is 200 per minute. Sliding log let at most 100 through in any minute.",
+      "Fixed window: 200 requests passed within 2 s, twice the limit of 100 per minute: 100 at the end of one window and 100 at the start of the next. Its bound is 2L = 200. Sliding log: at most 100 in any minute.",
     );
     const counts = async (name: string) => await lane(page, name).locator(".pg-counts").innerText();
     expect(await counts("Fixed window as written")).toMatch(/^200 allowed\s+0 denied$/);
@@ -81,8 +92,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect
       .poll(() => lane(page, "Sliding log").locator(".pg-readout").innerText())
       .toMatch(/^2:1\d.*: 0 used, 100 remaining\. 0 of 100 in the last minute/);
-    const box = await lane(page, "Sliding log").getByRole("img").boundingBox();
-    if (box === null) throw new Error("expected a plot");
+    const box = await plotBox(lane(page, "Sliding log"));
     const x = (seconds: number): number => box.x + (seconds / 130) * box.width;
     await page.mouse.move(x(20), box.y + box.height - 10);
     await page.mouse.down();
@@ -117,9 +127,8 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect.poll(text).toMatch(/^Denied at 1:00\.01\n/);
     await expect.poll(() => colorsOf(log.locator("canvas").nth(1))).toBeGreaterThan(1);
     const other = lane(page, "Sliding buckets");
-    const box = await other.getByRole("img").boundingBox();
-    if (box === null) throw new Error("expected a plot");
-    await page.mouse.move(box.x + (60.5 / 130) * box.width, box.y + 60);
+    const box = await plotBox(other);
+    await page.mouse.move(box.x + (60.5 / 130) * box.width, box.y + 70);
     await expect.poll(() => other.locator(".pg-readout").innerText()).toMatch(/^Denied at 1:0/);
     await expect.poll(() => log.locator(".pg-readout").innerText()).toMatch(/^Point at a denial/);
   });
@@ -130,15 +139,36 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     const first = lane(page, /as written/);
     await first.getByRole("button", { name: "Find the worst burst" }).click();
     const text = first.locator(".pg-worst-text");
-    expect(await text.innerText()).toMatch(/^5 in 48 s, from 0:00 on\. .*bound is 20 per minute/);
-    await expect.poll(() => first.locator(".pg-worst").count()).toBe(1);
+    expect(await text.innerText()).toMatch(/^5 in 48 s, from 0:00 on\. .*bound is 2L = 20\./);
+    await expect.poll(() => first.locator(".pg-worst-bars").count()).toBe(1);
     await first.getByRole("button", { name: "Zoom to it" }).click();
-    await expect.poll(() => page.url()).toMatch(/[?&]from=0s&to=66s/);
+    await expect.poll(() => page.url()).toMatch(/[?&]from=0s&to=1m/);
     await page.getByRole("button", { name: "Whole run" }).click();
-    await first.getByRole("button", { name: "Try the worst traffic" }).click();
+    await first.getByRole("button", { name: "Try the worst traffic" }).last().click();
     await expect
       .poll(() => headline(page))
-      .toMatch(/^Fixed window let 20 through in .*; the documented bound is 20 per minute\./);
+      .toMatch(
+        /^Fixed window: 20 requests passed within 1 ms, twice the limit of 10 per minute: 10 at/,
+      );
+  });
+
+  it("a limit typed by hand says where its windows start, and a click shows the burst at their edge", async () => {
+    const page = await open(edgeBurst);
+    await done(page);
+    const limits = page.getByLabel("Limits, one per line");
+    await limits.fill("100/minute fixed-window");
+    await expect
+      .poll(() => headline(page))
+      .toMatch(/^Fixed window: at most 100 in any minute\. Its bound is 2L = 200, which/);
+    const first = lane(page, /as written/);
+    await first.getByRole("button", { name: "Try the worst traffic" }).waitFor();
+    await page.getByText("A window starts with the first request of a client").waitFor();
+    await page.getByRole("button", { name: "Use align=clock" }).click();
+    expect(await limits.inputValue()).toBe("100/minute fixed-window align=clock");
+    await expect
+      .poll(() => headline(page))
+      .toMatch(/^Fixed window: 200 requests passed within 2 s/);
+    await first.getByRole("button", { name: "Try the worst traffic" }).waitFor({ state: "hidden" });
   });
 
   it("limits with a problem keep the last result and name what is accepted, and several limits are decided together", async () => {
@@ -150,7 +180,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       .getByText(/^limit: expected limits such as "10\/minute".*got "100 parsecs"/)
       .waitFor();
     expect(await limits.getAttribute("aria-invalid")).toBe("true");
-    expect(await headline(page)).toMatch(/^Fixed window let 200/);
+    expect(await headline(page)).toMatch(/^Fixed window: 200 requests/);
     await limits.fill("100/minute\n10/second sliding-log");
     await expect.poll(() => lane(page, "As written").locator(".pg-gauge").count()).toBe(2);
     await expect.poll(() => page.url()).toMatch(/limit=100\/minute&limit=10\/second\+sliding-log&/);
@@ -210,6 +240,18 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       buffer: Buffer.from(common.join("\n")),
     });
     await page.getByText("4 lines read, 0 unreadable.").waitFor();
+    const dropped = await page.evaluateHandle(
+      `(() => {
+        const files = new DataTransfer();
+        files.items.add(new File([${JSON.stringify(json.join("\n"))}], "access.log"));
+        return files;
+      })()`,
+    );
+    await page
+      .getByRole("textbox", { name: "Access log" })
+      .dispatchEvent("drop", { dataTransfer: dropped });
+    await page.getByText("2 lines read, 0 unreadable.").waitFor();
+    await page.getByText("Times are in UTC.").waitFor();
     expect(page.url()).not.toContain("203.0.113");
   });
 
@@ -225,10 +267,9 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       return page.evaluate<string>("navigator.clipboard.readText()");
     };
     const toml = await copied("Copy as wrangler.toml");
-    const { policies } = parseConfig({
-      KEY_SECRET: "a secret",
-      ...readConfiguration({ text: toml }).vars,
-    });
+    const { vars, problems } = readConfiguration({ text: toml });
+    expect(problems).toEqual([]);
+    const { policies } = parseConfig({ KEY_SECRET: "a secret", ...vars });
     expect(policies[0]?.limits).toMatchObject([
       { strategy: "token-bucket", limit: 100, windowMs: 60_000, burst: 30 },
       { strategy: "sliding-window-counter", limit: 1_000, windowMs: 86_400_000 },
@@ -256,6 +297,19 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(await problems.count()).toBe(0);
     await page.goBack();
     await expect.poll(() => page.getByLabel("Rate", { exact: true }).inputValue()).toBe("7/1s");
+  });
+
+  it("the examples of the reference open one after the other, and their tables have the decisions of the engine", async () => {
+    const page = await open();
+    const shown = lane(page, /as written|As written/).first();
+    for (const query of Object.values(referenceExamples)) {
+      // oxlint-disable no-await-in-loop -- one page shows all examples
+      await follow(page, query);
+      const expected = decisionsOf(runOf(scenarioOf(query)));
+      await expect.poll(() => tableDecisions(shown)).toEqual(expected);
+      // oxlint-enable no-await-in-loop
+    }
+    expect(await page.getByRole("alert").filter({ hasText: "not valid" }).count()).toBe(0);
   });
 
   it("100,000 requests run with a progress bar, can be cancelled, and then complete", async () => {
@@ -307,6 +361,24 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     },
   );
 });
+
+/** Opens the query without loading the page again, as the back button does. */
+const follow = (page: Page, query: string): Promise<void> =>
+  page.evaluate<void>(
+    `history.pushState(null, "", ${JSON.stringify(`?${query}`)}); dispatchEvent(new PopStateEvent("popstate"))`,
+  );
+
+/** The decisions in the table of a lane, and what remained after each. */
+async function tableDecisions(shown: Locator): Promise<string[]> {
+  const open = shown.getByRole("button", { name: "Show as table" });
+  if ((await open.getAttribute("aria-expanded")) === "false") await open.click();
+  const header = await shown.getByRole("columnheader").allInnerTexts();
+  const cells = await shown.locator("tbody td").allInnerTexts();
+  const columns = ["Decision", "Remaining"].map((title) => header.indexOf(title));
+  return Array.from({ length: cells.length / header.length }, (_, row) =>
+    columns.map((column) => cells[row * header.length + column] ?? "").join(" "),
+  );
+}
 
 /** The numbers and settings that a reader sees. */
 const shownTexts = async (page: Page): Promise<string[]> => [

@@ -1,6 +1,7 @@
 /** The frame of the console: signing in, navigation, a lost connection, the keyboard, and themes, in every view. */
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it, vi } from "vitest";
+import { referenceExamples } from "../../src/console/playground/model/presets.ts";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
 import { allOperators, tokens } from "./console-worker.ts";
@@ -69,8 +70,10 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
   });
 
   it("the playground opens without a token", async () => {
-    const page = await site.open("playground", { token: null, allowed: [refused] });
+    const example = `playground?${referenceExamples["fixed-window"] ?? ""}`;
+    const page = await site.open(example, { token: null, allowed: [refused] });
     await shown(page, "Playground");
+    await page.getByText(/^5 requests, decided by the engine/).waitFor();
     expect(await axeViolations(page)).toEqual([]);
     await page.getByRole("link", { name: "Sign in" }).click();
     await page.getByLabel("Admin token").waitFor();

@@ -3,9 +3,11 @@ import { useId } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { type Column, Table } from "../parts/table.tsx";
 import { numberText, percentText } from "../parts/text.ts";
+import { limitLabels } from "./lanes/lane-text.ts";
 import { Empty } from "../parts/notice.tsx";
 import { visibleRuns } from "./lanes/plots.ts";
 import { laneText } from "./lanes/strategy-texts.ts";
+import { writtenLane } from "./model/lanes.ts";
 import { followed } from "./page-state.ts";
 import type { KeySummary, LaneRun } from "./model/scenario.ts";
 
@@ -31,8 +33,7 @@ export function DeniedClients() {
         >
           {runs.map((each) => (
             <option key={each.lane} value={each.lane}>
-              {laneText(each).title}
-              {each.lane === "written" ? " (as written)" : ""}
+              {optionText(each)}
             </option>
           ))}
         </select>
@@ -54,6 +55,11 @@ export function DeniedClients() {
       )}
     </section>
   );
+}
+
+function optionText(run: LaneRun): string {
+  const { title } = laneText(run);
+  return run.lane === writtenLane && title !== "As written" ? `${title} (as written)` : title;
 }
 
 function columnsOf(run: LaneRun): readonly Column<KeySummary>[] {
@@ -81,13 +87,14 @@ function columnsOf(run: LaneRun): readonly Column<KeySummary>[] {
       isNumber: true,
     },
     {
-      title: "Share denied",
+      title: "Share",
       cell: ({ denied, allowed }) => percentText(denied, denied + allowed),
       sortBy: ({ denied, allowed }) => denied / (denied + allowed),
       isNumber: true,
     },
-    ...run.limits.map((limit, index) => ({
-      title: `By ${limit.name}`,
+    // A single limit denied all of them.
+    ...(run.limits.length === 1 ? [] : limitLabels(run.limits)).map((label, index) => ({
+      title: `Denied by ${label}`,
       cell: (row: KeySummary) => numberText(row.deniedByLimit[index] ?? 0),
       sortBy: (row: KeySummary) => row.deniedByLimit[index] ?? 0,
       isNumber: true,

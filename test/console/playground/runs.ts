@@ -2,10 +2,11 @@
 import { answersTo } from "../../../src/console/playground/model/answers.ts";
 import { type Lane, lanesOf } from "../../../src/console/playground/model/lanes.ts";
 import { parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
-import type {
-  LaneRun,
-  Scenario,
-  WorkerAnswer,
+import {
+  type LaneRun,
+  outcome,
+  type Scenario,
+  type WorkerAnswer,
 } from "../../../src/console/playground/model/scenario.ts";
 
 /** @throws if the query has a problem */
@@ -33,6 +34,13 @@ export function laneOf(scenario: Scenario, name = "written"): Lane {
   if (lane === undefined) throw new Error(`expected a lane "${name}"`);
   return lane;
 }
+
+/** Each decision and what remained after it, as the table of a lane shows them: "allowed 9". */
+export const decisionsOf = (run: LaneRun): string[] =>
+  Array.from(
+    run.outcome,
+    (kind, row) => `${kind === outcome.denied ? "denied" : "allowed"} ${run.remaining[row] ?? 0}`,
+  );
 
 /** The values of a column. */
 export const listOf = (column: Iterable<number>): number[] => [...column];

@@ -79,6 +79,8 @@ describe("the worst burst", () => {
       lastRow: 199,
       fromMs: 59_000,
       toMs: 119_000,
+      requests: 200,
+      unitsByWindow: [100, 100],
     });
     expect(limits[0]?.mostPerWindow).toBe(200);
   });

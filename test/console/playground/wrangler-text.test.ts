@@ -1,8 +1,10 @@
 /** Limits of the playground as lines of wrangler.toml: the Worker reads the same limits from them. */
 import { expect, test } from "vitest";
+import { presets } from "../../../src/console/playground/model/presets.ts";
 import { wranglerText } from "../../../src/console/playground/model/wrangler-text.ts";
 import { type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { configOf } from "../../config/harness.ts";
+import { readConfiguration } from "../../docs/configuration-blocks.ts";
 import { forAll } from "../../for-all.ts";
 import { scenarioOf } from "./runs.ts";
 import { anyLimit } from "./scenarios.ts";
@@ -37,15 +39,37 @@ test("the configuration reads the same list of limits", () => {
 });
 
 test("a single limit is written in the short form", () => {
-  expect(wranglerText([{ limit: 100, window: "1m" }])).toBe('[vars]\nLIMITS = "100/1m"\n');
-  expect(wranglerText([{ limit: 100, window: "1m", strategy: "sliding-log" }])).toBe(
-    '[vars]\nLIMITS = "100/1m"\nSTRATEGY = "sliding-log"\n',
-  );
+  const lines = (...limits: LimitInput[]) => wranglerText(limits).split("\n").slice(1);
+  expect(lines({ limit: 100, window: "1m" })).toEqual([
+    'LIMITS = "100/1m"',
+    'STRATEGY = "sliding-window-counter"',
+    "",
+  ]);
+  expect(lines({ limit: 100, window: "1m", strategy: "sliding-log" })).toEqual([
+    'LIMITS = "100/1m"',
+    'STRATEGY = "sliding-log"',
+    "",
+  ]);
 });
 
 test("several limits are written one by line", () => {
   const limits = scenarioOf("limit=100/1m&limit=10/1s+token-bucket+burst=30").limits;
   expect(wranglerText(limits)).toBe(
-    '[vars]\nLIMITS = [\n  "100/1m",\n  { limit = 10, window = "1s", strategy = "token-bucket", burst = 30 },\n]\n',
+    `# Below [vars] in wrangler.toml, in place of LIMITS, STRATEGY and POLICIES:
+LIMITS = [
+  "100/1m",
+  { limit = 10, window = "1s", strategy = "token-bucket", burst = 30 },
+]
+STRATEGY = "sliding-window-counter"
+`,
   );
+});
+
+test("the shipped wrangler.toml with the text below [vars] passes the check of the configuration", () => {
+  for (const { query } of presets) {
+    const { limits } = scenarioOf(query);
+    const { vars, problems } = readConfiguration({ text: wranglerText(limits) });
+    expect(problems).toEqual([]);
+    expect(configOf(vars).policies[0]?.limits).toEqual(parseLimits(limits));
+  }
 });

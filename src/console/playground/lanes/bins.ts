@@ -16,12 +16,20 @@ export interface Bins {
   readonly mostWaitMs: number;
 }
 
-export function binsOf(run: LaneRun, { fromMs, toMs }: Span, count: number): Bins {
-  const column = () => new Float64Array(count);
+const rowsPerStep = 20_000;
+
+/** Yields after each step of about a millisecond. @param columns the last one may be a part of a column, so that columns and the time axis agree exactly */
+export function* binsOf(
+  run: LaneRun,
+  { fromMs, toMs }: Span,
+  columns: number,
+): Generator<void, Bins> {
+  const column = () => new Float64Array(Math.ceil(columns));
   const [allowed, denied, delayed, waitMs] = [column(), column(), column(), column()];
-  const perMs = count / (toMs - fromMs);
+  const perMs = columns / (toMs - fromMs);
   const end = firstRowAt(run, toMs);
   for (let row = firstRowAt(run, fromMs); row < end; row++) {
+    if (row % rowsPerStep === 0) yield;
     const bin = Math.floor(((run.atMs[row] ?? 0) - fromMs) * perMs);
     const cost = run.cost[row] ?? 0;
     const kind = run.outcome[row];

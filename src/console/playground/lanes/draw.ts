@@ -7,15 +7,20 @@ import type { Curve } from "./curve.ts";
 export const columnPx = 3;
 
 /** The bands of a lane from its top, in CSS pixels. */
-export const bands = {
-  requests: 96,
-  remaining: 40,
-  waits: 32,
-  gap: 8,
+export const bands = { requests: 96, remaining: 40, waits: 32 } as const;
+
+/** Each band has its label above it, where it hides nothing. */
+export const labelPx = 14;
+
+/** Where each band begins. */
+export const tops = {
+  requests: labelPx,
+  remaining: bands.requests + 2 * labelPx,
+  waits: bands.requests + bands.remaining + 3 * labelPx,
 } as const;
 
 export const laneHeight = (hasWaits: boolean): number =>
-  bands.requests + bands.gap + bands.remaining + (hasWaits ? bands.gap + bands.waits : 0);
+  hasWaits ? tops.waits + bands.waits : tops.remaining + bands.remaining;
 
 /** The same for all lanes, so that heights can be compared. */
 export interface Scale {
@@ -26,7 +31,7 @@ export interface Scale {
 
 export interface LanePicture {
   readonly bins: Bins;
-  readonly curve: Curve | null;
+  readonly curve: Curve;
   readonly capacity: number;
   readonly scale: Scale;
   readonly span: Span;
@@ -96,7 +101,7 @@ function drawTicks(
   context.globalAlpha = 0.6;
   for (const atMs of ticks) {
     const x = ((atMs - span.fromMs) / (span.toMs - span.fromMs)) * width;
-    context.fillRect(Math.round(x), 0, 1, laneHeight(true));
+    context.fillRect(Math.round(x), tops.requests, 1, laneHeight(true));
   }
   context.globalAlpha = 1;
 }
@@ -110,7 +115,9 @@ function drawRequests(
   { bins, scale }: LanePicture,
   colors: Colors,
 ): void {
-  const { base, pxPerUnit } = requestsLayout(scale);
+  const layout = requestsLayout(scale);
+  const { pxPerUnit } = layout;
+  const base = tops.requests + layout.base;
   const barPx = columnPx - 1;
   const heightOf = (units: number): number =>
     units === 0 ? 0 : Math.max(leastBarPx, units * pxPerUnit);
@@ -158,11 +165,10 @@ function drawRemaining(
   { curve, capacity, span }: LanePicture,
   colors: Colors,
 ): void {
-  const top = bands.requests + bands.gap;
-  const bottom = top + bands.remaining - 1;
+  const bottom = tops.remaining + bands.remaining - 1;
   context.fillStyle = colors.line;
   context.fillRect(0, bottom, width, 1);
-  if (curve === null || curve.atMs.length === 0) return;
+  if (curve.atMs.length === 0) return;
   const x = (ms: number): number => ((ms - span.fromMs) / (span.toMs - span.fromMs)) * width;
   const y = (units: number): number =>
     bottom - (Math.max(0, units) / Math.max(1, capacity)) * (bands.remaining - 3);

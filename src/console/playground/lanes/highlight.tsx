@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { chosenDenial } from "../page-state.ts";
 import { type LaneRun, neverMs } from "../model/scenario.ts";
 import { bands, cleared, columnPx, requestsLayout } from "./draw.ts";
-import { plotWidth, scale, span } from "./plots.ts";
+import { columnOf, plotWidth, scale, span } from "./plots.ts";
 import { explained } from "./readout.tsx";
 import { useScheme } from "./scheme.ts";
 import { shareOf } from "./time-axis.tsx";
@@ -18,18 +18,17 @@ export function Highlight({ run }: { readonly run: LaneRun }) {
   const scheme = useScheme();
   useEffect(() => {
     if (canvas.current === null || !isShown || shown === null) return;
-    const context = cleared(canvas.current, width, bands.requests + bands.gap);
+    const context = cleared(canvas.current, width, bands.requests);
     if (context === null) return;
     const style = getComputedStyle(canvas.current);
     const color = (name: string): string => style.getPropertyValue(`--plot-${name}`);
     const { base } = requestsLayout(common);
     const x = (ms: number): number => shareOf(ms, visible) * width;
-    const at = (row: number): number => x(run.atMs[row] ?? 0);
     context.fillStyle = color("cause");
-    for (const column of columnsOf(shown.causes, at)) {
+    for (const column of columnsOf(shown.causes, (row) => columnOf(run.atMs[row] ?? 0))) {
       context.fillRect(column * columnPx, 0, columnPx, base - 1);
     }
-    const atDenial = at(shown.row);
+    const atDenial = x(run.atMs[shown.row] ?? 0);
     context.fillStyle = color("denied");
     triangle(context, atDenial, base + 2, 7);
     for (const { clearsMs } of shown.causes) {
@@ -45,12 +44,12 @@ export function Highlight({ run }: { readonly run: LaneRun }) {
 /** The columns of the plot that have a request which causes the denial. */
 function columnsOf(
   causes: NonNullable<typeof explained.value>["causes"],
-  at: (row: number) => number,
+  columnOfRow: (row: number) => number,
 ): ReadonlySet<number> {
   const columns = new Set<number>();
   for (const { counting } of causes) {
     for (const { rows } of counting) {
-      for (const row of rows) columns.add(Math.floor(at(row) / columnPx));
+      for (const row of rows) columns.add(columnOfRow(row));
     }
   }
   return columns;

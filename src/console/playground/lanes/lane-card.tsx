@@ -9,7 +9,7 @@ import { summaryText } from "./lane-text.ts";
 import { LaneTable } from "./lane-table.tsx";
 import { Readout } from "./readout.tsx";
 import { laneText } from "./strategy-texts.ts";
-import { WorstBursts } from "./worst-bursts.tsx";
+import { BoundHint, WorstBursts } from "./worst-bursts.tsx";
 import { WorstGauge } from "./worst-gauge.tsx";
 
 export function LaneCard({ run }: { readonly run: LaneRun }) {
@@ -25,6 +25,7 @@ export function LaneCard({ run }: { readonly run: LaneRun }) {
           </h2>
           <Counts run={run} />
           <WorstGauge run={run} />
+          <BoundHint run={run} />
           <p class="dim pg-about">{text}</p>
         </div>
         <div class="pg-lane-plot">

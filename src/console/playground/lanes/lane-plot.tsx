@@ -5,10 +5,14 @@ import { chosenDenial, cursorMs, markedLanes, moveCursor } from "../page-state.t
 import type { LaneRun } from "../model/scenario.ts";
 import { useScheme } from "./scheme.ts";
 import { nearestDenial } from "./bins.ts";
-import { bands, drawLane, laneHeight, requestsLayout } from "./draw.ts";
+import { columnPx, drawLane, labelPx, laneHeight, requestsLayout, tops } from "./draw.ts";
+import { drawLater } from "./draw-queue.ts";
 import { Highlight } from "./highlight.tsx";
-import { plots, plotWidth, scale, span, ticks } from "./plots.ts";
+import { columnOf, plots, plotWidth, scale, span, ticks } from "./plots.ts";
+import { burstMs } from "./lane-text.ts";
 import { shareOf, SpanMark } from "./time-axis.tsx";
+
+const aboveBand = (band: keyof typeof tops): string => `${tops[band] - labelPx}px`;
 
 /** How far from a denial the pointer may be. */
 const reachPx = 4;
@@ -16,19 +20,17 @@ const reachPx = 4;
 export function LanePlot({ run, summary }: { readonly run: LaneRun; readonly summary: string }) {
   const plot = plots.value.get(run.lane);
   const hasWaits = run.summary.delayed > 0;
-  const { base } = requestsLayout(scale.value);
   return (
     <PointerArea run={run} height={laneHeight(hasWaits)}>
       <Picture run={run} summary={summary} />
       <div class="pg-labels" aria-hidden="true">
-        <span style={{ top: "0" }}>Allowed ▲</span>
-        <span style={{ top: `${Math.min(base + 2, bands.requests - 14)}px` }}>Denied ▼</span>
-        <span style={{ top: `${bands.requests + bands.gap}px` }}>
+        <span style={{ top: aboveBand("requests") }}>
+          <span class="allowed">▲ Allowed</span> <span class="denied">▼ Denied</span>
+        </span>
+        <span style={{ top: aboveBand("remaining") }}>
           Remaining{run.keys.length > 1 ? ` for one client` : ""}
         </span>
-        {hasWaits && (
-          <span style={{ top: `${laneHeight(false) + bands.gap}px` }}>Wait in the queue</span>
-        )}
+        {hasWaits && <span style={{ top: aboveBand("waits") }}>Wait in the queue</span>}
       </div>
       {plot !== undefined && markedLanes.value.includes(run.lane) && <WorstMarks run={run} />}
       <Highlight run={run} />
@@ -89,25 +91,32 @@ function Picture({ run, summary }: { readonly run: LaneRun; readonly summary: st
   const width = plotWidth.value;
   const scheme = useScheme();
   useEffect(() => {
-    if (canvas.current === null || plot === undefined || width === 0) return;
+    const element = canvas.current;
+    if (element === null || plot === undefined || width === 0) return undefined;
     const capacity = Math.min(...plot.run.limits.map((limit) => limit.capacity));
-    drawLane(canvas.current, width, { ...plot, capacity, scale: common, ticks: marks });
+    return drawLater(() =>
+      drawLane(element, width, { ...plot, capacity, scale: common, ticks: marks }),
+    );
   }, [plot, common, width, scheme, marks]);
   return <canvas ref={canvas} class="pg-canvas" role="img" aria-label={summary} />;
 }
 
-/** The worst burst of each limit. */
+/** The worst burst of each limit: a box around the bars of its requests, and the window that counts them. */
 function WorstMarks({ run }: { readonly run: LaneRun }) {
-  return (
-    <>
-      {run.summary.worstBursts.map(
-        (burst, index) =>
-          burst !== null && (
-            <SpanMark key={run.limits[index]?.name ?? index} marked={burst} class="pg-worst" />
-          ),
-      )}
-    </>
-  );
+  const height = `${requestsLayout(scale.value).base}px`;
+  return run.summary.worstBursts.map((burst, index) => {
+    if (burst === null) return null;
+    const first = columnOf(burst.fromMs);
+    const last = columnOf(burst.fromMs + burstMs(run, burst));
+    const left = `${first * columnPx}px`;
+    const width = `${(last - first + 1) * columnPx - 1}px`;
+    return (
+      <div key={run.limits[index]?.name ?? index} class="pg-worst" style={{ height }}>
+        <SpanMark marked={burst} class="pg-worst-window" />
+        <span class="pg-worst-bars" style={{ left, width }} />
+      </div>
+    );
+  });
 }
 
 function CursorLine() {

@@ -5,6 +5,7 @@ import { numberText } from "../../parts/text.ts";
 import { waitText } from "../../../strategies/index.ts";
 import { type LaneRun, neverMs, outcome } from "../model/scenario.ts";
 import { firstRowAt } from "./bins.ts";
+import { limitLabels } from "./lane-text.ts";
 import { span } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
 
@@ -55,13 +56,12 @@ const column = (
 ): Column<number> => ({ title, cell, isNumber });
 
 function columnsOf(run: LaneRun): readonly Column<number>[] {
+  const labels = limitLabels(run.limits);
+  const hasCosts = run.cost.some((cost) => cost !== 1);
   const hasRetries = run.retry.some((retry) => retry > 0);
   const decision = (row: number): string => decisionTexts[run.outcome[row] ?? 0] ?? "";
   const limitNames = (row: number): string =>
-    run.limits
-      .filter((_, index) => ((run.deniedBy[row] ?? 0) & (1 << index)) !== 0)
-      .map(({ name }) => name)
-      .join(", ");
+    labels.filter((_, index) => ((run.deniedBy[row] ?? 0) & (1 << index)) !== 0).join(", ");
   const wait = (row: number): string => {
     const waitMs = run.waitMs[row] ?? 0;
     if (waitMs === neverMs) return "never fits";
@@ -73,13 +73,13 @@ function columnsOf(run: LaneRun): readonly Column<number>[] {
   return [
     column("At", (row) => axisTimeText(run.atMs[row] ?? 0), true),
     ...(run.keys.length > 1 ? [column("Client", (row) => run.keys[run.key[row] ?? 0] ?? "")] : []),
-    column("Cost", (row) => numberText(run.cost[row] ?? 0), true),
     {
       title: "Decision",
       cell: (row) => <span class={decision(row)}>{decision(row)}</span>,
     },
     column("Remaining", (row) => numberText(run.remaining[row] ?? 0), true),
     column("Wait", wait),
+    ...(hasCosts ? [column("Cost", (row) => numberText(run.cost[row] ?? 0), true)] : []),
     ...(run.limits.length > 1 ? [column("Denied by", limitNames)] : []),
     ...(hasRetries ? [column("Retry", (row) => String(run.retry[row] ?? 0), true)] : []),
   ];

@@ -1,5 +1,5 @@
 /** Computes the plots of the lanes in short tasks, so that the page answers to input meanwhile. */
-import { batch, computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { now } from "../../clock.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
@@ -38,6 +38,13 @@ export const span = computed<Span>((): Span => {
 
 let latestSpan: Span = { fromMs: 0, toMs: 1 };
 
+/** The column of the plot that shows an instant; outside of the plot for an instant outside of the span. */
+export function columnOf(atMs: number): number {
+  const { fromMs, toMs } = span.value;
+  const perMs = plotWidth.value / columnPx / (toMs - fromMs);
+  return Math.floor((atMs - fromMs) * perMs);
+}
+
 /** The pixels that a mark of the time axis needs with its text. */
 const tickPx = 84;
 
@@ -64,20 +71,27 @@ interface Plot {
   readonly columns: number;
   readonly key: number;
   readonly bins: Bins;
-  readonly curve: Curve | null;
+  readonly curve: Curve;
 }
 
 /** By lane. A lane keeps its earlier plot until the next one is complete. */
 export const plots = signal<ReadonlyMap<string, Plot>>(new Map());
 
+let latestScale: Scale = { allowed: 1, denied: 1, waitMs: 1 };
+
 export const scale = computed<Scale>(() => {
   const shown = visibleRuns.value.flatMap(({ lane }) => plots.value.get(lane)?.bins ?? []);
   const most = (number: (bins: Bins) => number): number => Math.max(1, ...shown.map(number));
-  return {
+  const next = {
     allowed: most(({ mostAllowed }) => mostAllowed),
     denied: most(({ mostDenied }) => mostDenied),
     waitMs: most(({ mostWaitMs }) => mostWaitMs),
   };
+  const { allowed, denied, waitMs } = latestScale;
+  // Equal scales are one object, so that no lane is drawn again.
+  if (allowed !== next.allowed || denied !== next.denied || waitMs !== next.waitMs)
+    latestScale = next;
+  return latestScale;
 });
 
 /** A task of this length delays no input noticeably. */
@@ -98,7 +112,7 @@ export function followPlots(): () => void {
     const input = {
       runs: visibleRuns.value,
       span: span.value,
-      columns: Math.floor(plotWidth.value / columnPx),
+      columns: plotWidth.value / columnPx,
       key: followedKey.value,
       lanes: lanesOf(scenario.value).lanes,
     };
@@ -106,6 +120,7 @@ export function followPlots(): () => void {
   });
   return () => {
     latest = null;
+    finished.clear();
     stop();
   };
 }
@@ -121,33 +136,42 @@ interface PlotInput {
 const isSame = (plot: Plot, run: LaneRun, { span: wanted, columns, key }: PlotInput): boolean =>
   plot.run === run && plot.span === wanted && plot.columns === columns && plot.key === key;
 
+/** The latest plot of each lane, also of a computation that a newer one replaced. */
+const finished = new Map<string, Plot>();
+
 async function compute(input: PlotInput, isLatest: () => boolean): Promise<void> {
-  const { runs, columns, key, lanes } = input;
+  const { runs, columns, key, lanes, span: shown } = input;
   const next = new Map<string, Plot>();
-  let startedAt = now();
-  const pause = async (): Promise<void> => {
-    if (now() - startedAt < taskMs) return;
-    await nextTask();
-    startedAt = now();
-  };
+  const take = budget(isLatest);
   for (const run of runs) {
-    const earlier = plots.peek().get(run.lane);
-    if (earlier !== undefined && isSame(earlier, run, input)) {
-      next.set(run.lane, earlier);
-      continue;
+    let plot = finished.get(run.lane);
+    if (plot === undefined || !isSame(plot, run, input)) {
+      const { limits = [] } = lanes.find(({ lane }) => lane === run.lane) ?? {};
+      // oxlint-disable no-await-in-loop -- each step is a task of its own
+      const bins = await take(binsOf(run, shown, columns));
+      const curve = await take(curveOf({ run, limits, key, span: shown, points: columns }));
+      // oxlint-enable no-await-in-loop
+      if (bins === null || curve === null) return;
+      plot = { run, span: shown, columns, key, bins, curve };
+      finished.set(run.lane, plot);
     }
-    // oxlint-disable no-await-in-loop -- each step is a task of its own
-    const bins = binsOf(run, input.span, columns);
-    await pause();
-    const { limits = [] } = lanes.find(({ lane }) => lane === run.lane) ?? {};
-    const steps = curveOf({ run, limits, key, span: input.span, points: columns });
-    let step = steps.next();
-    for (; !step.done; step = steps.next()) {
-      await pause();
-      if (!isLatest()) return;
-    }
-    next.set(run.lane, { run, span: input.span, columns, key, bins, curve: step.value });
-    // oxlint-disable-end
+    next.set(run.lane, plot);
   }
-  if (isLatest()) batch(() => (plots.value = next));
+  if (isLatest()) plots.value = next;
+}
+
+/** Returns a function that takes all steps of a computation in short tasks; null if it is no longer wanted. */
+function budget(isWanted: () => boolean) {
+  let startedAt = now();
+  return async <Result>(steps: Generator<void, Result>): Promise<Result | null> => {
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done === true) return step.value;
+      if (now() - startedAt >= taskMs) {
+        // oxlint-disable-next-line no-await-in-loop -- each step is a task of its own
+        await nextTask();
+        startedAt = now();
+      }
+      if (!isWanted()) return null;
+    }
+  };
 }

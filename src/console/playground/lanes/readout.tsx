@@ -7,6 +7,7 @@ import { lanesOf } from "../model/lanes.ts";
 import { chosenDenial, cursorMs, scenario } from "../page-state.ts";
 import { type LaneRun, neverMs } from "../model/scenario.ts";
 import { type LimitAt, limitsAt } from "./explain.ts";
+import { limitLabels } from "./lane-text.ts";
 import { followedKey } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
 
@@ -58,15 +59,16 @@ function Account({ run }: { readonly run: LaneRun }) {
   if (at === null) {
     return <p class="hint">Point at a denial, or move the time, to see what counts.</p>;
   }
+  const labels = limitLabels(run.limits);
   const client = run.keys.length > 1 ? `, ${run.keys[key] ?? ""}` : "";
   return (
     <>
-      {limits.map(({ name, used, remaining, sentence }) => (
+      {limits.map(({ name, used, remaining, sentence }, index) => (
         <p key={name}>
           <b>
             {axisTimeText(at)}
             {client}
-            {limits.length > 1 ? ` – ${name}` : ""}: {numberText(used)} used,{" "}
+            {limits.length > 1 ? ` – ${labels[index] ?? ""}` : ""}: {numberText(used)} used,{" "}
             {numberText(remaining)} remaining.
           </b>{" "}
           {sentence}
@@ -106,7 +108,7 @@ function Cause({ run, cause }: { readonly run: LaneRun; readonly cause: LimitCau
   const { limit, sentence, counting, clearsMs } = cause;
   const rows = counting.reduce((sum, part) => sum + part.rows.length, 0);
   const [first, last] = [counting.at(-1)?.rows[0], counting[0]?.rows.at(-1)];
-  const name = run.limits.length > 1 ? `${run.limits[limit]?.name ?? ""}: ` : "";
+  const name = run.limits.length > 1 ? `${limitLabels(run.limits)[limit] ?? ""}: ` : "";
   const from = axisTimeText(run.atMs[first ?? 0] ?? 0);
   const to = axisTimeText(run.atMs[last ?? 0] ?? 0);
   return (

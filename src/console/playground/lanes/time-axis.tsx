@@ -132,6 +132,7 @@ function SpanButtons() {
       <button type="button" disabled={zoom.value === null} onClick={() => (zoom.value = null)}>
         Whole run
       </button>
+      {scenario.value.traffic.kind === "log" && <span class="dim">Times are in UTC.</span>}
     </div>
   );
 }

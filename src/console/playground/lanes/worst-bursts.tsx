@@ -1,12 +1,14 @@
 /** The worst burst of a run in words, and the traffic that makes it as bad as it can be. */
 import { useState } from "preact/hooks";
-import { durationText, numberText, windowText } from "../../parts/text.ts";
+import { waitText } from "../../../strategies/index.ts";
+import { numberText, windowText } from "../../parts/text.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { openPreset, scenario } from "../page-state.ts";
 import { formatScenario } from "../model/scenario-query.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { worstTraffic } from "../model/worst-traffic.ts";
-import { burstMs, burstText } from "./lane-text.ts";
+import { hidesBound } from "./headline-text.ts";
+import { boundText, burstMs, limitLabels } from "./lane-text.ts";
 import { axisTimeText, showSpan } from "./time-axis.tsx";
 
 export const WorstBursts = ({ run }: { readonly run: LaneRun }) => (
@@ -30,27 +32,44 @@ function WorstBurstText({ run, index }: WorstProps) {
   const burst = run.summary.worstBursts[index] ?? null;
   if (limit === undefined) return null;
   if (burst === null) return <>Nothing was allowed, so there is no burst.</>;
-  const { fromMs, toMs, units, key } = burst;
+  const { fromMs, units, key } = burst;
   const lengthMs = burstMs(run, burst);
   const client = run.keys.length > 1 ? ` for ${run.keys[key] ?? ""}` : "";
-  const marginMs = Math.max(10, (toMs - fromMs) * 0.1);
-  const span = lengthMs === 0 ? "at one instant" : `in ${durationText(lengthMs)}`;
+  const marginMs = Math.max(10, lengthMs * 0.25);
+  const lastMs = fromMs + lengthMs;
+  const span = lengthMs === 0 ? "at one instant" : `in ${waitText(lengthMs)}`;
   return (
     <>
-      {run.limits.length > 1 && `${limit.name}: `}
+      {run.limits.length > 1 && `${limitLabels(run.limits)[index] ?? ""}: `}
       <b>
         {numberText(units)} {span}
       </b>
       {client}, from {axisTimeText(fromMs)} on.{" "}
-      {limit.holdsSlots ? "At one instant" : `In any ${windowText(limit.windowMs)}`}, the documented
-      bound is {burstText(limit, limit.mostPerWindow)}.{" "}
+      {limit.holdsSlots
+        ? "At one instant"
+        : `In any ${windowText(limit.windowMs)}, such as the tinted one`}
+      , the documented {boundText(limit)}.{" "}
       <span class="row pg-actions">
-        <button type="button" onClick={() => showSpan(fromMs - marginMs, toMs + marginMs)}>
+        <button type="button" onClick={() => showSpan(fromMs - marginMs, lastMs + marginMs)}>
           Zoom to it
         </button>
         <ReachButton run={run} index={index} />
       </span>
     </>
+  );
+}
+
+/** Where a fixed window stays within its limit by chance of the traffic, which would look like a promise. */
+export function BoundHint({ run }: { readonly run: LaneRun }) {
+  const [limit] = run.limits;
+  if (limit === undefined || !hidesBound(run)) return null;
+  return (
+    <p class="pg-about">
+      Nothing above the limit in this traffic, but the {boundText(limit)}.{" "}
+      <span class="pg-actions">
+        <ReachButton run={run} index={0} />
+      </span>
+    </p>
   );
 }
 

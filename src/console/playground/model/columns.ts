@@ -49,7 +49,7 @@ export function columnWriter(expectedRows: number): ColumnWriter {
       columns.retry[rows] = row.retry;
       rows++;
     },
-    finish: () => resized(columns, rows, rows),
+    finish: () => (rows === capacity ? columns : resized(columns, rows, rows)),
   };
 }
 

@@ -82,6 +82,7 @@ export function laneLimitOf(written: Limit): LaneLimit {
     limit: units,
     capacity,
     windowMs: limit.period === undefined ? windowMs : shortestPeriodMs[limit.period],
+    ...(limit.period !== undefined && { period: limit.period }),
     mostPerWindow: strategy.mostPerWindow(limit),
     holdsSlots: strategy.holdsSlots,
   };

@@ -1,5 +1,5 @@
 /** The vocabulary of the playground: a scenario (limits, and the traffic that meets them), and what a run of it returns. */
-import type { LimitInput } from "../../../strategies/index.ts";
+import type { Limit, LimitInput } from "../../../strategies/index.ts";
 
 /** All durations are integer milliseconds. */
 export interface Scenario {
@@ -102,6 +102,8 @@ export interface LaneLimit {
   readonly capacity: number;
   /** For a calendar window, the length of the shortest one. */
   readonly windowMs: number;
+  /** Set for calendar windows only. */
+  readonly period?: Limit["period"];
   /** The documented bound: the most units in any span of `windowMs`; for slots, at one instant. */
   readonly mostPerWindow: number;
   readonly holdsSlots: boolean;
@@ -148,6 +150,8 @@ export interface LaneSummary {
   readonly denied: number;
   /** Allowed requests that wait in a queue. */
   readonly delayed: number;
+  /** The longest of these waits, in milliseconds. */
+  readonly longestWaitMs: number;
   readonly allowedUnits: number;
   /** Denials by each limit. Several limits may deny the same request. */
   readonly deniedByLimit: readonly number[];
@@ -178,6 +182,9 @@ export interface WorstBurst {
   /** From `startMs`. The window excludes its end. */
   readonly fromMs: number;
   readonly toMs: number;
+  readonly requests: number;
+  /** The units in each window, in order of time; empty unless one fixed window alone decided. */
+  readonly unitsByWindow: readonly number[];
 }
 
 /** A line of a log that no format fits. */

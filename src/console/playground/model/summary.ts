@@ -1,4 +1,5 @@
 /** The counts of a lane: what was allowed and denied, by which limit, and which keys were denied most. */
+import { burstParts } from "./burst-windows.ts";
 import { type RunColumns } from "./columns.ts";
 import { type KeySummary, type LaneLimit, type LaneSummary, outcome } from "./scenario.ts";
 import { worstBurst } from "./worst-burst.ts";
@@ -20,20 +21,27 @@ export function summaryOf(
   const denied = counts.filter((each) => each.denied > 0);
   const sum = (number: (each: KeySummary) => number): number =>
     counts.reduce((total, each) => total + number(each), 0);
-  let [delayed, allowedUnits] = [0, 0];
+  let [delayed, longestWaitMs, allowedUnits] = [0, 0, 0];
   for (let row = 0; row < rows.cost.length; row++) {
-    if (rows.outcome[row] === outcome.delayed) delayed++;
+    if (rows.outcome[row] === outcome.delayed) {
+      delayed++;
+      longestWaitMs = Math.max(longestWaitMs, rows.waitMs[row] ?? 0);
+    }
     if (rows.outcome[row] !== outcome.denied) allowedUnits += rows.cost[row] ?? 0;
   }
   return {
     allowed: sum((each) => each.allowed),
     denied: sum((each) => each.denied),
     delayed,
+    longestWaitMs,
     allowedUnits,
     deniedByLimit: limits.map((_, index) => sum((each) => each.deniedByLimit[index] ?? 0)),
     deniedKeys: denied.length,
     topDenied: denied.toSorted((a, b) => b.denied - a.denied).slice(0, mostListedKeys),
-    worstBursts: limits.map((limit) => worstBurst(rows, limit)),
+    worstBursts: limits.map((limit) => {
+      const burst = worstBurst(rows, limit);
+      return burst && { ...burst, ...burstParts(rows, limits, burst) };
+    }),
   };
 }
 

@@ -2,12 +2,13 @@
 import { type LaneLimit, type LaneRun, outcome, type WorstBurst } from "./scenario.ts";
 
 export type DecidedRows = Pick<LaneRun, "atMs" | "key" | "cost" | "outcome" | "runsMs">;
+type FoundBurst = Omit<WorstBurst, "requests" | "unitsByWindow">;
 
 /**
  * The worst burst for a limit; null if nothing was allowed. Two requests exactly one window apart are never in the same
  * window. For slots, it is the most that one key held at one instant.
  */
-export function worstBurst(run: DecidedRows, limit: LaneLimit): WorstBurst | null {
+export function worstBurst(run: DecidedRows, limit: LaneLimit): FoundBurst | null {
   const { windowMs, holdsSlots } = limit;
   const spanMs = holdsSlots ? Math.min(windowMs, run.runsMs) : windowMs;
   // Rows of one key follow one another in `rows`, in order of time.

@@ -1,14 +1,20 @@
 /** Limits as lines of `wrangler.toml`, to copy. */
-import type { LimitInput } from "../../../strategies/index.ts";
+import { defaultStrategy, type LimitInput } from "../../../strategies/index.ts";
 
-/** The variables of the short form, below `[vars]`. */
+/** TOML rejects a second `[vars]`, which the file has already. */
+const place = "# Below [vars] in wrangler.toml, in place of LIMITS, STRATEGY and POLICIES:\n";
+
+/** The variables of the short form. They are complete, so that no `STRATEGY` of the file applies to them. */
 export function wranglerText(limits: readonly LimitInput[]): string {
   const [only] = limits;
   if (only !== undefined && limits.length === 1 && isPlain(only)) {
-    const strategy = only.strategy === undefined ? "" : `STRATEGY = ${tomlValue(only.strategy)}\n`;
-    return `[vars]\nLIMITS = ${notation(only)}\n${strategy}`;
+    const strategy = tomlValue(only.strategy ?? defaultStrategy);
+    return `${place}LIMITS = ${notation(only)}\nSTRATEGY = ${strategy}\n`;
   }
-  return `[vars]\nLIMITS = [\n${limits.map((limit) => `  ${itemText(limit)},\n`).join("")}]\n`;
+  const items = limits.map((limit) => `  ${itemText(limit)},\n`).join("");
+  const isComplete = limits.every(({ strategy }) => strategy !== undefined);
+  const rest = isComplete ? "" : `STRATEGY = ${tomlValue(defaultStrategy)}\n`;
+  return `${place}LIMITS = [\n${items}]\n${rest}`;
 }
 
 /** Whether a limit has no fields of its own except a strategy. */

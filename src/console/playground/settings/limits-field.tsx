@@ -1,9 +1,10 @@
 /** The limits as text, one per line, and the strategies that are compared. */
 import { useId, useState } from "preact/hooks";
-import { defaultStrategy, describeProblem } from "../../../strategies/index.ts";
+import { defaultStrategy, describeProblem, type LimitInput } from "../../../strategies/index.ts";
 import { laneTitle } from "../lanes/strategy-texts.ts";
 import { changeScenario, laneNames, scenario, shownLanes } from "../page-state.ts";
 import { parseScenario, textOfLimit } from "../model/scenario-query.ts";
+import { windowNotesOf, withAlign } from "../model/window-notes.ts";
 
 const linesOf = (text: string): string[] => text.split("\n").filter((line) => line.trim() !== "");
 
@@ -19,7 +20,7 @@ const acceptedText = "Expected a limit such as 100/minute, or 10/second token-bu
 
 export function LimitsField() {
   const id = useId();
-  const [text, setText] = useState(scenario.value.limits.map(textOfLimit).join("\n"));
+  const [text, setText] = useState(textOfLimits(scenario.value.limits));
   const { problems } = readLimits(text);
   const change = (typed: string): void => {
     setText(typed);
@@ -47,8 +48,40 @@ export function LimitsField() {
         Such as <code>100/minute</code> or <code>10/s token-bucket burst=30</code>. Several limits
         are decided together.
       </p>
+      <WindowNotes onChange={(limits) => change(textOfLimits(limits))} />
     </div>
   );
+}
+
+const textOfLimits = (limits: readonly LimitInput[]): string => limits.map(textOfLimit).join("\n");
+
+interface WindowNotesProps {
+  readonly onChange: (limits: readonly LimitInput[]) => void;
+}
+
+/** Where the windows of each limit start decides how much can pass around their ends. */
+function WindowNotes({ onChange }: WindowNotesProps) {
+  const { limits } = scenario.value;
+  return windowNotesOf(limits).map((note, index) => {
+    const limit = limits[index];
+    if (note === null || limit === undefined) return null;
+    const { text, other } = note;
+    return (
+      <p key={index} class="hint">
+        {limits.length > 1 && <code>{textOfLimit(limit)}: </code>}
+        {text}{" "}
+        {other !== null && (
+          <button
+            type="button"
+            class="pg-small"
+            onClick={() => onChange(withAlign(limits, index, other))}
+          >
+            Use align={other}
+          </button>
+        )}
+      </p>
+    );
+  });
 }
 
 /** At least one lane stays. A strategy that all limits have is the lane as written. */

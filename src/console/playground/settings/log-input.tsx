@@ -48,8 +48,8 @@ export function LogInput() {
       </p>
       <LogReport />
       <p id={`${id}-hint`} class="hint">
-        Common or combined log format, or JSON lines. The log stays in this browser and is not part
-        of the link.
+        Common or combined log format, or JSON lines. Times are shown in UTC; a time without a zone
+        counts as UTC. The log stays in this browser and is not part of the link.
       </p>
     </DropArea>
   );

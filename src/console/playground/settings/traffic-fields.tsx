@@ -12,7 +12,7 @@ const kinds: Readonly<Record<TrafficKind, string>> = {
   poisson: "Random (Poisson)",
   bursts: "Bursts",
   times: "Exact times",
-  log: "An access log",
+  log: "Access log",
 };
 
 /** The traffic that choosing a kind starts with. */

@@ -1,0 +1,51 @@
+/** The sentences above the lanes: why a limit lets more through than its number. */
+import { expect, test } from "vitest";
+import { headlineOf } from "../../../src/console/playground/lanes/headline-text.ts";
+import { runOf, runsOf, scenarioOf } from "./runs.ts";
+
+const headline = (query: string): string | null => headlineOf(runsOf(scenarioOf(query)));
+
+const edgeBurst = "traffic=bursts&size=200&within=2s&first=59s&every=5m&length=130s";
+
+test("a burst at the edge of a fixed window is explained by its two windows, the bound, and the sliding log", () => {
+  expect(headline(`limit=100/1m+fixed-window+align=clock&${edgeBurst}`)).toBe(
+    "Fixed window: 200 requests passed within 2 s, twice the limit of 100 per minute: 100 at the end of one window and 100 at the start of the next. Its bound is 2L = 200. Sliding log: at most 100 in any minute.",
+  );
+});
+
+test("a fixed window that this traffic keeps within its limit has its bound named", () => {
+  expect(headline(`limit=100/minute+fixed-window&${edgeBurst}`)).toBe(
+    "Fixed window: at most 100 in any minute. Its bound is 2L = 200, which this traffic does not reach.",
+  );
+});
+
+test("a burst of a millisecond is not rounded up to a second", () => {
+  expect(headline("limit=10/1m+fixed-window+align=clock&traffic=times&at=59.999x10,60x10")).toMatch(
+    /^Fixed window: 20 requests passed within 1 ms, twice the limit of 10 per minute: 10 at/,
+  );
+});
+
+test("units are not called requests when requests cost more than one", () => {
+  expect(headline("limit=10/1m+fixed-window+align=clock&traffic=times&at=59@7,60@9")).toMatch(
+    /^Fixed window: 16 units passed within 1 s, 6 above the limit of 10 per minute: 7 at/,
+  );
+});
+
+test("strategies that all let the same through share one sentence", () => {
+  expect(headline("limit=10/1m&traffic=times&at=0,1,2")).toBe(
+    "Every strategy: at most 3 in any minute.",
+  );
+});
+
+test("only a single fixed window splits its worst burst by windows", () => {
+  const unitsOf = (limits: string): readonly number[] => {
+    const run = runOf(scenarioOf(`${limits}&traffic=times&at=30x4,59x2,60x3,61x5`));
+    const [burst] = run.summary.worstBursts;
+    if (burst === undefined || burst === null) throw new Error("expected a burst");
+    return burst.unitsByWindow;
+  };
+  expect(unitsOf("limit=6/1m+fixed-window+align=clock")).toEqual([6, 6]);
+  expect(unitsOf("limit=6/1m+fixed-window")).toEqual([6]);
+  expect(unitsOf("limit=6/1m+sliding-log")).toEqual([]);
+  expect(unitsOf("limit=6/1m+fixed-window+align=clock&limit=50/1h+fixed-window")).toEqual([]);
+});

@@ -1,0 +1,40 @@
+/** The links to the playground in the reference of strategies: each has the example of its section, with the same decisions. */
+import { expect, it } from "vitest";
+import { referenceExamples } from "../../src/console/playground/model/presets.ts";
+import { decisionsOf, runOf, scenarioOf } from "../console/playground/runs.ts";
+import { localPlayground } from "./page-rules.ts";
+import { readPage } from "./pages.ts";
+
+const { links, headings, tables } = readPage("docs/reference/strategies.md");
+
+/** The first example of a section: its decisions and what remained, in order. */
+function documentedDecisions(section: string): string[] {
+  const { text } = headings.find(({ slug }) => slug === section) ?? { text: "" };
+  const table = tables.find(({ heading, columns }) => heading === text && columns[0] === "at");
+  const column = (name: string): number => table?.columns.indexOf(name) ?? -1;
+  return (table?.rows ?? []).map(
+    (row) => `${row[column("decision")] ?? ""} ${row[column("remaining")] ?? ""}`,
+  );
+}
+
+/** In the playground all requests take 3 s. In the example of the page, a request states when it ends. */
+const slots = ["allowed 1", "allowed 0", "denied 0", "allowed 0", "denied 0", "allowed 0"];
+
+const expectedDecisions = (section: string): string[] =>
+  section === "concurrency" ? slots : documentedDecisions(section);
+
+it("each section links its own example", () => {
+  const queries = links.flatMap((link) =>
+    link.startsWith(`${localPlayground}?`) ? [link.slice(localPlayground.length + 1)] : [],
+  );
+  expect(queries).toEqual(Object.values(referenceExamples));
+});
+
+it.each(Object.entries(referenceExamples))(
+  "the playground decides the example of the section %s as the page states",
+  (section, query) => {
+    const decisions = decisionsOf(runOf(scenarioOf(query)));
+    expect(decisions.length).toBeGreaterThan(4);
+    expect(decisions).toEqual(expectedDecisions(section).slice(0, decisions.length));
+  },
+);
