@@ -1,6 +1,6 @@
 /** A table whose columns can be sorted. */
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface Column<Row> {
   readonly title: string;
@@ -24,13 +24,27 @@ interface Sorting {
   readonly isDescending: boolean;
 }
 
-/** The frame scrolls by itself on narrow screens, so it can have the focus. */
+/** A narrow screen shows the cells of a table with more columns below each other. */
+const mostBeside = 4;
+
 export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps<Row>) {
   const [sorting, setSorting] = useState<Sorting | null>(sorted ?? null);
   const ordered = sortedRows(rows, columns, sorting);
+  const { frame, isWide, isHigh } = useScrolling();
   return (
-    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a part that scrolls must be reachable by keyboard
-    <div class="table-frame" role="region" aria-label={caption} tabIndex={0}>
+    <div
+      ref={frame}
+      class={`table-frame ${isWide ? "wide" : ""} ${columns.length > mostBeside ? "stacked" : ""}`}
+      role="region"
+      aria-label={caption}
+      // A part that scrolls must be reachable by keyboard. Any other would be one more stop.
+      {...((isWide || isHigh) && { tabIndex: 0 })}
+    >
+      {isWide && (
+        <p class="hint scroll-hint" aria-hidden="true">
+          Scroll sideways for more columns →
+        </p>
+      )}
       <table>
         <caption class="hidden">{caption}</caption>
         <thead>
@@ -44,7 +58,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
           {ordered.map((row) => (
             <tr key={keyOf(row)}>
               {columns.map(({ title, cell, isNumber = false }) => (
-                <td key={title} class={isNumber ? "number" : ""}>
+                <td key={title} class={isNumber ? "number" : ""} data-title={title}>
                   {cell(row)}
                 </td>
               ))}
@@ -54,6 +68,28 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
       </table>
     </div>
   );
+}
+
+/** Whether a frame is smaller than its table. It is known before the first paint, so that the hint moves nothing. */
+function useScrolling() {
+  const frame = useRef<HTMLDivElement>(null);
+  const [scrolling, setScrolling] = useState({ isWide: false, isHigh: false });
+  useLayoutEffect(() => {
+    const { current } = frame;
+    const table = current?.querySelector("table");
+    if (current === null || table === null || table === undefined) return undefined;
+    const resized = new ResizeObserver(() => {
+      const isWide = table.offsetWidth > current.clientWidth;
+      const isHigh = current.scrollHeight > current.clientHeight;
+      setScrolling((known) =>
+        known.isWide === isWide && known.isHigh === isHigh ? known : { isWide, isHigh },
+      );
+    });
+    resized.observe(current);
+    resized.observe(table);
+    return () => resized.disconnect();
+  }, []);
+  return { frame, ...scrolling };
 }
 
 function Heading<Row>({
