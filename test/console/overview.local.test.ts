@@ -3,9 +3,16 @@ import type { Locator, Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
-import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
+import { tokens } from "./console-worker.ts";
+import {
+  axeViolations,
+  colorsOf,
+  focusOrder,
+  horizontalOverflow,
+  observePerformance,
+} from "./page-checks.ts";
 import { boundsMs, point } from "./statistics.ts";
-import { shown } from "./views.ts";
+import { link, shown } from "./views.ts";
 
 const patience = { timeout: 30_000, interval: 250 };
 
@@ -46,7 +53,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
   };
 
   it("traffic appears in the totals, the plot, its table, the policies and the denied keys", async () => {
-    const page = await site.open("?policy=login");
+    const page = await site.open("?span=1h&policy=login");
     await shown(page, "Overview");
     const before = await countOf(tile(page, "Denied"));
     await denyLogins("192.0.2.1", 7);
@@ -66,18 +73,39 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.waitForURL(/\/keys\?policy=login&id=/);
   });
 
-  it("the live span counts from its first read, and a dry run shows what it would deny", async () => {
-    const page = await site.open("?span=5m&policy=search");
-    await shown(page, "Overview");
-    await page.getByText("Decisions per second of policy search").waitFor();
+  it("the live span has samples of the time in other views until sign-out, and a dry run shows what it would deny", async () => {
+    const page = await site.open("keys?policy=search");
+    let samples = 0;
+    page.on("response", (response) => {
+      if (new URL(response.url()).searchParams.get("step") === "1m") samples += 1;
+    });
     for (let sent = 0; sent < 6; sent++) {
       // oxlint-disable-next-line no-await-in-loop -- the limit is 2
       expect(await site.worker.request("192.0.2.2", "/search")).toBe(200);
     }
+    await expect.poll(() => samples, patience).toBeGreaterThan(4);
+    const rowsOfPlot = async (): Promise<number> => {
+      await page.getByText("Show as table").click();
+      const rows = page.locator(".plot-table tbody tr");
+      await rows.first().waitFor();
+      return rows.count();
+    };
+    await link(page, "Overview").click();
+    await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
+    // Five whole minutes and the current one at most are known without samples.
+    expect(await rowsOfPlot()).toBeGreaterThan(6);
+    await page.getByRole("combobox", { name: "Policy" }).selectOption("search");
     await arrived(tile(page, "Would be denied"), (count) => count === 4);
     expect(await countOf(tile(page, "Allowed"))).toBe(6);
     await page.locator(".plot-legend").getByText("Would be denied (dry run)").waitFor();
-    await expect.poll(() => colorsOf(page.locator(".plot canvas")), patience).toBeGreaterThan(4);
+    await page.getByRole("heading", { name: "Top keys that would be denied of search" }).waitFor();
+    await page.getByRole("columnheader", { name: "Would be denied" }).last().waitFor();
+    expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Admin token").fill(tokens.operator);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
+    expect(await rowsOfPlot()).toBeLessThanOrEqual(6);
   });
 
   it("a change of rules becomes a mark, whose text appears with the focus and which leads to the audit log", async () => {
@@ -91,6 +119,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
       .getByRole("list", { name: "Changes of rules" })
       .getByRole("link", { name: /operator blocked key .*ticket 12/ });
     await mark.waitFor();
+    await page.locator(".mark-label").getByText("Blocked by operator", { exact: true }).waitFor();
     const text = page.locator(".mark-text").filter({ hasText: "ticket 12" });
     expect(await text.isVisible()).toBe(false);
     await page.getByRole("combobox", { name: "Policy" }).focus();
@@ -110,8 +139,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("combobox", { name: "Policy" }).selectOption("login");
     await page.getByText("Decisions per day (UTC) of policy login").waitFor();
     expect(new URL(page.url()).search).toBe("?span=90d&policy=login");
-    await page.getByRole("button", { name: "1 h", exact: true }).click();
-    await page.getByText("Decisions per minute of policy login").waitFor();
+    await page.getByRole("button", { name: "5 min, live" }).click();
+    await page.getByText("Decisions per second of policy login").waitFor();
     expect(new URL(page.url()).search).toBe("?policy=login");
   });
 
@@ -130,6 +159,18 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await page.getByText("No connection.").isVisible()).toBe(false);
   });
 
+  it("by keyboard, the first denied key is a few steps away", async () => {
+    await denyLogins("192.0.2.6", 1);
+    const page = await site.open("?policy=login");
+    const keys = page.locator(".top-denied a.id");
+    await expect.poll(() => keys.count(), patience).toBeGreaterThan(0);
+    await page.getByRole("button", { name: "Sign out" }).focus();
+    expect(await focusOrder(page, 1)).toEqual(['link "Skip to the top denied keys"']);
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    expect(await keys.first().evaluate((element) => element.matches(":focus"))).toBe(true);
+  });
+
   it("nothing moves when the numbers arrive, on a narrow screen without overflow", async () => {
     const page = await site.open("policies", { width: 320 });
     const performance = await observePerformance(page);
@@ -138,6 +179,11 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
     expect((await performance()).layoutShift).toBeLessThan(0.02);
     expect(await horizontalOverflow(page)).toBe(0);
+    // Each number of a policy is on the screen.
+    const frame = page.getByRole("region", { name: "Policies" });
+    expect(await frame.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(
+      0,
+    );
   });
 
   it("a browser with an invalid language has a plot", async () => {
@@ -153,11 +199,9 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
   it("90 days of 50 policies are read in a few thousand points, and each policy has its sum", async () => {
     const stepMs = 24 * 3_600_000;
     const steps = 90;
-    const page = await site.open("?span=5m");
+    const page = await site.open();
     await shown(page, "Overview");
-    const asked: URL[] = [];
-    await page.route(/\/api\/stats/, async (route) => {
-      asked.push(new URL(route.request().url()));
+    await page.route(/\/api\/stats\?.*step=24h/, async (route) => {
       const toMs = Math.ceil(Date.now() / stepMs) * stepMs;
       const points = Array.from({ length: steps * 50 }, (_, index) =>
         point(toMs - stepMs * (steps - Math.floor(index / 50)), `policy-${index % 50}`, {
@@ -181,6 +225,5 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await expect.poll(() => rows.count(), patience).toBe(1 + 3 + 50);
     // The policies that deny most come first.
     expect(await rows.nth(1).getByRole("cell").allInnerTexts()).toContain("4,410");
-    expect(asked[0]?.searchParams.get("step")).toBe("24h");
   });
 });

@@ -6,7 +6,14 @@ import { forAll } from "../for-all.ts";
 
 const axis = { fromMs: 1_000, toMs: 2_000 };
 
-const mark = (atMs: number): PlotMark => ({ atMs, label: `at ${atMs}`, text: "", href: "" });
+/** With labels of 18 and 7 characters. */
+const mark = (atMs: number): PlotMark => ({
+  atMs,
+  label: "Blocked by someone",
+  shortLabel: "Blocked",
+  text: "",
+  href: "",
+});
 
 const atMsOf = (marks: readonly PlotMark[], width: number): number[][] =>
   groupMarks(marks, axis, width).map((group) => group.marks.map(({ atMs }) => atMs));
@@ -35,12 +42,51 @@ describe("groups of marks", () => {
     expect(atMsOf([mark(1_500), mark(1_520)], 1_200)).toEqual([[1_500], [1_520]]);
   });
 
-  it("a label is where it covers neither another mark nor the end of the axis", () => {
-    const sides = groupMarks([1_010, 1_100, 1_130, 1_600, 1_990].map(mark), axis, 1_000);
-    expect(sides.map(({ labelSide }) => labelSide)).toEqual([null, null, "right", "right", "left"]);
-    expect(groupMarks([mark(1_900)], axis, 200).map(({ labelSide }) => labelSide)).toEqual([
-      "left",
-    ]);
-    expect(groupMarks([mark(1_500)], axis, 200).map(({ labelSide }) => labelSide)).toEqual([null]);
+  it(
+    "labels are on the axis, and cover neither each other nor a mark",
+    forAll(
+      [fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })],
+      (times, width) => {
+        const groups = groupMarks(times.map(mark), axis, width);
+        const labels = groups.flatMap(({ label }) => (label === null ? [] : [label]));
+        const ranges = [0, 1].map((row) => [
+          ...labels
+            .filter((label) => label.row === row)
+            .map(({ left, width: own }) => [left, left + own] as const),
+          ...(row === 0
+            ? groups.map(({ left }) => [left - markSize / 2, left + markSize / 2] as const)
+            : []),
+        ]);
+        for (const row of ranges) {
+          const sorted = row.toSorted(([one], [other]) => one - other);
+          const overlaps = sorted.filter(
+            ([left], index) => left < (sorted[index - 1]?.[1] ?? left),
+          );
+          expect(overlaps).toEqual([]);
+        }
+        for (const { left, width: own } of labels) {
+          expect(left).toBeGreaterThanOrEqual(0);
+          expect(left + own).toBeLessThanOrEqual(width);
+        }
+        // The newest group always has a label.
+        expect(groups.at(-1)?.label).not.toBeNull();
+      },
+    ),
+  );
+
+  const textsOf = (times: readonly number[], width: number): (string | undefined)[] =>
+    groupMarks(times.map(mark), axis, width).map(({ label }) => label?.text);
+
+  it("two marks have labels wherever they are, on a wide axis and on a narrow one", () => {
+    const full = "Blocked by someone";
+    expect(textsOf([1_010, 1_990], 1_000)).toEqual([full, full]);
+    expect(textsOf([1_940, 1_990], 1_000)).toEqual([full, full]);
+    expect(textsOf([1_000, 1_030], 1_000)).toEqual([full, full]);
+    expect(textsOf([1_300, 1_700], 175)).toEqual(["Blocked", "Blocked"]);
+  });
+
+  it("the label of a group has its newest mark and the number of the others", () => {
+    expect(textsOf([1_500, 1_501, 1_502], 1_000)).toEqual(["Blocked by someone, and 2 more"]);
+    expect(textsOf([1_500, 1_501, 1_502], 100)).toEqual(["Blocked +2"]);
   });
 });

@@ -51,7 +51,7 @@ type Theme = (typeof themes)[number];
 const narrow = { width: 320, height: 720 };
 
 const shotsOf = (keyId: string): readonly Shot[] => [
-  { name: "overview", view: "?span=5m", isDocumented: true, isLive: true },
+  { name: "overview", view: "", isDocumented: true, isLive: true },
   { name: "overview-narrow", view: "", ...narrow },
   { name: "keys", view: "keys?policy=login" },
   { name: "keys-narrow", view: "keys?policy=login", ...narrow },

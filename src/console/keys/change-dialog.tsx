@@ -8,7 +8,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { Effect, type EffectProps } from "../parts/effect.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { type DenialShare, denialShare } from "./denials.ts";
+import { type DenialShare, denialShare } from "./denial-share.ts";
 import type { KeyState } from "./key-state.ts";
 import { keyName } from "./known-keys.ts";
 import type { RulePlan } from "./plan.ts";
@@ -63,21 +63,22 @@ export const KeyEffect = ({
   state: { policy, id },
   ...effect
 }: Omit<EffectProps, "concerns"> & { readonly state: KeyState }) => (
-  <Effect concerns={<Concerns policy={policy.name} id={id} />} {...effect} />
+  <Effect concerns={<Concerns policy={policy} id={id} />} {...effect} />
 );
 
 /** The key, and how much of the policy's denials it has. */
-function Concerns({ policy, id }: { readonly policy: string; readonly id: string }) {
+function Concerns({ policy, id }: Pick<KeyState, "policy" | "id">) {
   const [share, setShare] = useState<DenialShare | null>(null);
   useEffect(() => {
     // The share is an addition: without it, the dialog is complete.
     denialShare(policy, id).then(setShare, () => null);
-  }, [policy, id]);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- the policy is read again while the dialog is open
+  }, [policy.name, id]);
   return (
     <>
-      Key <span class="id">{keyName(policy, id)}</span> of policy {policy}
+      Key <span class="id">{keyName(policy.name, id)}</span> of policy {policy.name}
       {share !== null &&
-        `, with ${percentText(share.ofKey, share.ofPolicy)} of its denials in the last 24 hours (${numberText(share.ofKey)} of ${numberText(share.ofPolicy)})`}
+        `, with ${percentText(share.ofKey, share.ofPolicy)} of its ${share.what} in the last 24 hours (${numberText(share.ofKey)} of ${numberText(share.ofPolicy)})`}
     </>
   );
 }

@@ -9,10 +9,19 @@ import { countText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { showProblem, showToast } from "../shell/toasts.tsx";
+import { readDenials } from "./denial-share.ts";
+import { denialKind, type DenialKind } from "./denials.ts";
 import { keyName, knownKey, revealKey } from "./known-keys.ts";
 
 const pauseMs = 2_500;
 const listed = 10;
+const kindPauseMs = 10_000;
+
+const units: Readonly<Record<DenialKind, string>> = {
+  denied: "Denied requests",
+  "would be denied": "Requests that would be denied",
+  "denied or would be denied": "Requests denied, or that would be",
+};
 
 const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
   usePolled(
@@ -24,6 +33,10 @@ const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
 export function TopLists({ policy }: { readonly policy: Policy }) {
   const denied = useTop(policy.name, "denied");
   const spent = useTop(policy.name, "cost");
+  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs, [
+    policy.name,
+  ]);
+  const kind = denialKind(points.value ?? [], policy);
   return (
     <>
       <p class="hint">
@@ -32,7 +45,7 @@ export function TopLists({ policy }: { readonly policy: Policy }) {
       </p>
       {may("reveal") && <Reveal policy={policy} lists={[denied, spent]} />}
       <div class="grid top-lists">
-        <TopList title="Most denied" unit="Denied requests" policy={policy.name} list={denied} />
+        <TopList title={`Most ${kind}`} unit={units[kind]} policy={policy.name} list={denied} />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
       </div>
     </>

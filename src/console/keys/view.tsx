@@ -1,14 +1,13 @@
 /** The view "Keys": the keys that are denied or spend most, and what happens to one of them and why. */
 import { useEffect } from "preact/hooks";
-import type { Policy, Statistics } from "../api/answers.ts";
+import type { Policy } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
-import { queryText, read } from "../api/client.ts";
 import { readPolicies } from "../api/policies.ts";
 import { usePolled } from "../api/poll.ts";
-import { now } from "../clock.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
-import { denialsOf, dayMs } from "./denials.ts";
+import { readDenials } from "./denial-share.ts";
+import { mostDenying } from "./denials.ts";
 import { FindKey } from "./find-key.tsx";
 import { KeyPage } from "./key-page.tsx";
 import "./keys.css";
@@ -79,11 +78,7 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
 
 /** Shows the policy with the most denials of the last day. */
 async function chooseFirst(policies: readonly Policy[]): Promise<void> {
-  const from = new Date(now() - dayMs).toISOString();
-  const statistics = await read<Statistics>(`stats${queryText({ from, step: "1h" })}`).catch(
-    () => null,
-  );
-  const count = ({ name }: Policy): number => denialsOf(statistics?.points ?? [], name);
-  const [first] = policies.toSorted((one, other) => count(other) - count(one));
-  if (first !== undefined && !route.value.query.has("policy")) replaceQuery({ policy: first.name });
+  const points = await readDenials().catch(() => []);
+  const first = mostDenying(points, policies) ?? policies[0]?.name;
+  if (first !== undefined && !route.value.query.has("policy")) replaceQuery({ policy: first });
 }

@@ -170,7 +170,7 @@ function Denials({ tail }: TailProps) {
   return (
     <Empty>
       {received === 0
-        ? "Waiting for denials. The first can take half a minute."
+        ? "Waiting for denials. The first of an isolate can take 5 seconds, or 30 where no rule was ever made."
         : `${numberText(received)} denials have arrived, but none matches the filter.`}
     </Empty>
   );

@@ -1,6 +1,7 @@
 /**
  * The traffic of the last five minutes per second. The statistics have counts of whole minutes, but isolates report every second
- * while somebody reads them, so the difference of two reads is the traffic between them.
+ * while somebody reads them, so the difference of two reads is the traffic between them. The time before the first read has the
+ * mean rate of each minute.
  */
 import type { Statistics, StatisticsPoint } from "../api/answers.ts";
 import { addPoint, addTally, newTally, numbersOf, type Tally } from "./tally.ts";
@@ -8,20 +9,26 @@ import { lines, newPolicyTraffic, type PolicyTraffic, type CountedTraffic } from
 
 const minuteMs = 60_000;
 const spanMs = 5 * minuteMs;
-/** After a longer pause between reads, such as of a hidden page, the traffic meanwhile is not shown as a rate. */
-const longestPauseMs = 8_000;
-/** Counts arrive about every second, and not evenly. Each rate is the mean of this many reads. */
-const readsOfRate = 3;
+/** After a longer pause between reads, such as of a hidden page, isolates may report less often than every second. */
+const longestPauseMs = 10_000;
+/**
+ * Isolates that nobody watched send the counts of several seconds at once. So the reads of this time after the first read, or
+ * after a pause, belong to one sample with all the time before them.
+ */
+const startUpSeconds = 10;
+/** Shorter samples would show what isolates send at once as a peak. */
+const shortestStartMs = 30_000;
+/** Counts arrive about every second, and not evenly. Each rate is the mean of at most this time, or of one longer sample. */
+const secondsOfRate = 7;
 /** Counts of a minute change until two minutes after its start. */
 const openMs = 3 * minuteMs;
 
 interface Sample {
-  /** By the clock of the control plane. */
+  /** The end, by the clock of the control plane. */
   readonly atMs: number;
-  /** The time since the previous read; null after a pause. */
-  readonly seconds: number | null;
-  /** The decisions since the previous read, by policy. */
-  readonly added: ReadonlyMap<string, Tally>;
+  readonly seconds: number;
+  /** The decisions by policy. */
+  readonly added: Map<string, Tally>;
   readonly originFailures: number;
 }
 
@@ -34,14 +41,20 @@ export class LiveTraffic {
   #highest = new Map<string, Tally>();
   #highestFailures = new Map<string, number>();
   #boundsMs: readonly number[] = [];
-  #readAtMs: number | null = null;
+  #readAtMs = Number.NEGATIVE_INFINITY;
   /** By how much the clock of the control plane is ahead of the browser's, as far as the reads show it. */
   #aheadMs = 0;
-  #toMs: number | null = null;
+  #toMs = 0;
+  #startUpSeconds = 0;
 
-  /** The start of the minutes that the next read needs; null before the first read. */
-  get fromMs(): number | null {
-    return this.#toMs === null ? null : this.#toMs - openMs - minuteMs;
+  /** When the last answer arrived, by the clock of the browser. */
+  get readAtMs(): number {
+    return this.#readAtMs;
+  }
+
+  /** The start of the minutes that a read at this time needs. */
+  fromMs(nowMs: number): number {
+    return this.#isContinuedAt(nowMs) ? this.#toMs - openMs - minuteMs : nowMs - spanMs - minuteMs;
   }
 
   /** @param nowMs when the answer arrived, by the clock of the browser */
@@ -49,23 +62,21 @@ export class LiveTraffic {
     const toMs = Date.parse(statistics.to);
     // The answer ends with the current minute of the control plane.
     const atMs = Math.min(toMs, Math.max(toMs - minuteMs, nowMs + this.#aheadMs));
+    const isContinued = this.#isContinuedAt(nowMs);
+    const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
     this.#aheadMs = atMs - nowMs;
     this.#boundsMs = statistics.latencyBoundsMs;
-    const added = this.#newDecisions(statistics);
-    const originFailures = this.#newFailures(statistics);
-    const pauseMs = this.#readAtMs === null ? null : nowMs - this.#readAtMs;
     this.#readAtMs = nowMs;
     this.#toMs = toMs;
-    const last = this.#samples.at(-1)?.atMs ?? Number.NEGATIVE_INFINITY;
-    // A clock was set back.
-    if (atMs <= last) this.#samples = this.#samples.filter((sample) => sample.atMs < atMs);
-    const isRate = pauseMs !== null && pauseMs > 0 && pauseMs <= longestPauseMs;
+    const added = this.#newDecisions(statistics);
+    const originFailures = this.#newFailures(statistics);
+    if (isContinued) {
+      this.#continue({ atMs, seconds, added, originFailures });
+    } else {
+      this.#samples = samplesOf(statistics, atMs);
+      this.#startUpSeconds = startUpSeconds;
+    }
     this.#samples = this.#samples.filter((sample) => sample.atMs > atMs - spanMs);
-    this.#samples.push(
-      isRate
-        ? { atMs, seconds: pauseMs / 1_000, added, originFailures }
-        : { atMs, seconds: null, added: new Map(), originFailures: 0 },
-    );
   }
 
   traffic(): CountedTraffic {
@@ -77,14 +88,46 @@ export class LiveTraffic {
     }
     const toMs = samples.at(-1)?.atMs ?? 0;
     return {
-      // The axis grows up to the whole span.
-      fromMs: Math.min(toMs - minuteMs, samples[0]?.atMs ?? 0),
+      fromMs: toMs - spanMs,
       toMs,
       stepMs: null,
       times: samples.map(({ atMs }) => atMs),
       boundsMs: this.#boundsMs,
       policies,
       originFailures: samples.reduce((sum, each) => sum + each.originFailures, 0),
+    };
+  }
+
+  /** After a pause of the whole span, no sample is left to continue. */
+  #isContinuedAt(nowMs: number): boolean {
+    return nowMs - this.#readAtMs < spanMs;
+  }
+
+  #continue(sample: Sample): void {
+    let next = sample;
+    const isStart = this.#startUpSeconds > 0;
+    this.#startUpSeconds -= sample.seconds;
+    if (1_000 * sample.seconds > longestPauseMs) this.#startUpSeconds = startUpSeconds;
+    else if (isStart) next = this.#withLast(next);
+    // A clock was set back.
+    while (next.atMs <= (this.#samples.at(-1)?.atMs ?? 0)) next = this.#withLast(next);
+    this.#samples.push(next);
+  }
+
+  /** Takes the last sample away, and returns it together with another. */
+  #withLast({ atMs, seconds, added, originFailures }: Sample): Sample {
+    const last = this.#samples.pop();
+    if (last === undefined) return { atMs, seconds, added, originFailures };
+    for (const [policy, tally] of last.added) {
+      const sum = added.get(policy);
+      if (sum === undefined) added.set(policy, tally);
+      else addTally(sum, tally);
+    }
+    return {
+      atMs,
+      seconds: seconds + last.seconds,
+      added,
+      originFailures: originFailures + last.originFailures,
     };
   }
 
@@ -146,20 +189,47 @@ function deleteBefore(counts: Map<string, unknown>, from: string): void {
   for (const name of counts.keys()) if (name < from) counts.delete(name);
 }
 
-/** The mean rate of the last reads, without those before a pause. */
-function rateAt(
-  index: number,
-  samples: readonly Sample[],
-  counts: readonly number[],
-): number | null {
-  if (samples[index]?.seconds === null) return null;
-  let seconds = 0;
-  let count = 0;
-  for (let each = index; each > index - readsOfRate; each--) {
-    const own = samples[each]?.seconds ?? null;
-    if (own === null) break;
+/** The samples of the first answer: one for each minute. The last has the current minute, and the one before if that is short. */
+function samplesOf(statistics: Statistics, atMs: number): Sample[] {
+  const { from, to, points, originFailures, latencyBoundsMs } = statistics;
+  const fromMs = Date.parse(from);
+  const minutes = Math.round((Date.parse(to) - fromMs) / minuteMs);
+  const currentMs = fromMs + (minutes - 1) * minuteMs;
+  const whole = Math.max(0, atMs - currentMs < shortestStartMs ? minutes - 2 : minutes - 1);
+  const samples = Array.from({ length: whole + 1 }, (_, index) => {
+    const startMs = fromMs + index * minuteMs;
+    const endMs = index === whole ? atMs : startMs + minuteMs;
+    return {
+      atMs: endMs,
+      seconds: (endMs - startMs) / 1_000,
+      added: new Map<string, Tally>(),
+      originFailures: 0,
+    };
+  });
+  const sampleAt = (at: string): (typeof samples)[number] | undefined =>
+    samples[Math.min(whole, Math.floor((Date.parse(at) - fromMs) / minuteMs))];
+  for (const point of points) {
+    const added = sampleAt(point.at)?.added;
+    const tally = added?.get(point.policy) ?? newTally(latencyBoundsMs.length);
+    addPoint(tally, point);
+    added?.set(point.policy, tally);
+  }
+  for (const { at, count } of originFailures) {
+    const sample = sampleAt(at);
+    if (sample !== undefined) sample.originFailures += count;
+  }
+  return samples;
+}
+
+/** The mean rate of the last samples. */
+function rateAt(index: number, samples: readonly Sample[], counts: readonly number[]): number {
+  let seconds = samples[index]?.seconds ?? 0;
+  let count = counts[index] ?? 0;
+  for (let each = index - 1; each >= 0; each--) {
+    const own = samples[each]?.seconds ?? 0;
+    if (seconds > 0 && seconds + own > secondsOfRate) break;
     seconds += own;
     count += counts[each] ?? 0;
   }
-  return count / seconds;
+  return seconds === 0 ? 0 : count / seconds;
 }

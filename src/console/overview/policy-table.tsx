@@ -84,7 +84,7 @@ const columnsOf = (boundsMs: readonly number[]): readonly Column<PolicyRow>[] =>
     sortBy: ({ p99Ms }) => p99Ms ?? 0,
     isNumber: true,
   },
-  number("By onError", ({ fallback }) => fallback),
+  number("Object unavailable", ({ fallback }) => fallback),
   {
     title: "Keys",
     cell: ({ name, mode }) =>

@@ -2,7 +2,7 @@
 import type { Statistics } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
-import { LiveTraffic } from "./live-traffic.ts";
+import { readLiveTraffic } from "./sampling.ts";
 import { type CountedTraffic, trafficOf } from "./traffic.ts";
 
 const minuteMs = 60_000;
@@ -16,30 +16,31 @@ export interface TimeSpan {
   readonly unit: string;
   readonly lengthMs: number;
   readonly pauseMs: number;
-  /** Null for the span that reads counts as they arrive. */
+  /** Null for the live span. */
   readonly step: { readonly text: string; readonly lengthMs: number } | null;
 }
 
-const hour: TimeSpan = {
-  name: "1h",
-  label: "1 h",
-  unit: "per minute",
-  lengthMs: hourMs,
-  pauseMs: 5_000,
-  step: { text: "1m", lengthMs: minuteMs },
+/** The default: it shows traffic within seconds, and has the minutes before. */
+const live: TimeSpan = {
+  name: "5m",
+  label: "5 min, live",
+  unit: "per second",
+  lengthMs: 5 * minuteMs,
+  pauseMs: 2_000,
+  step: null,
 };
 
 /** The steps of a long span are coarse, so that the answer for 50 policies has less than 5,000 points. */
 export const spans: readonly TimeSpan[] = [
+  live,
   {
-    name: "5m",
-    label: "5 min, live",
-    unit: "per second",
-    lengthMs: 5 * minuteMs,
-    pauseMs: 2_000,
-    step: null,
+    name: "1h",
+    label: "1 h",
+    unit: "per minute",
+    lengthMs: hourMs,
+    pauseMs: 5_000,
+    step: { text: "1m", lengthMs: minuteMs },
   },
-  hour,
   {
     name: "24h",
     label: "24 h",
@@ -59,10 +60,10 @@ export const spans: readonly TimeSpan[] = [
 ];
 
 export const spanOf = (name: string | null): TimeSpan =>
-  spans.find((each) => each.name === name) ?? hour;
+  spans.find((each) => each.name === name) ?? live;
 
 /** The default is not part of the URL. */
-export const nameInUrl = ({ name }: TimeSpan): string => (name === hour.name ? "" : name);
+export const nameInUrl = ({ name }: TimeSpan): string => (name === live.name ? "" : name);
 
 export interface SpanTraffic {
   readonly span: TimeSpan;
@@ -71,23 +72,13 @@ export interface SpanTraffic {
 
 /** Returns a function that reads the traffic of the span up to now. */
 export function readerOf(span: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
-  const live = new LiveTraffic();
+  const { step, lengthMs } = span;
+  if (step === null) return async (abort) => ({ span, traffic: await readLiveTraffic(abort) });
   return async (abort) => {
-    const statistics = await read<Statistics>(`stats${queryOf(span, live.fromMs)}`, abort);
-    if (span.step !== null) return { span, traffic: trafficOf(statistics) };
-    live.add(statistics, now());
-    return { span, traffic: live.traffic() };
+    // Without `to`, the span ends now by the clock of the control plane. It begins one step later than its length, because the
+    // API has a longest span, and the clock of the browser may be behind.
+    const from = new Date(now() - lengthMs + step.lengthMs).toISOString();
+    const query = queryText({ from, step: step.text });
+    return { span, traffic: trafficOf(await read<Statistics>(`stats${query}`, abort)) };
   };
-}
-
-/**
- * Without `to`, the span ends now by the clock of the control plane. It begins one step later than its length, because the API
- * has a longest span, and the clock of the browser may be behind.
- */
-function queryOf({ lengthMs, step }: TimeSpan, liveFromMs: number | null): string {
-  const fromMs = step === null ? liveFromMs : now() - lengthMs + step.lengthMs;
-  return queryText({
-    from: fromMs === null ? undefined : new Date(fromMs).toISOString(),
-    step: step?.text ?? "1m",
-  });
 }

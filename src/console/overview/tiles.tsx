@@ -27,10 +27,10 @@ export function Tiles({ traffic, chosen, policy }: TilesProps) {
       <Tile title="Would be denied" note="dry run">
         {tileText(numbers?.dryRunDenied)}
       </Tile>
-      <Tile title="Near limit" note="less than 20 % left">
+      <Tile title="Near limit" note="less than 20 % left, also if denied">
         {tileText(numbers?.nearLimit)}
       </Tile>
-      <Tile title="By onError" note="the object did not answer">
+      <Tile title="Object unavailable" note="onError decided">
         {tileText(numbers?.fallback)}
       </Tile>
       <Tile title="Origin failures" note={policy === null ? "" : "all policies"}>
@@ -81,6 +81,6 @@ export function latencyText(boundMs: number | null, boundsMs: readonly number[])
   if (boundMs === null) return "–";
   const largest = boundsMs.at(-1) ?? 0;
   return boundMs > largest
-    ? `> ${numberText(largest)}\u00a0ms`
+    ? `>\u00a0${numberText(largest)}\u00a0ms`
     : `≤\u00a0${numberText(boundMs)}\u00a0ms`;
 }

@@ -1,47 +1,66 @@
-/** The keys that a policy denied most. */
+/** The keys that a policy denied most, or would have denied in a dry run. */
 import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
+import { readDenials } from "../keys/denial-share.ts";
+import { denialKind, type DenialKind, mostDenying } from "../keys/denials.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { countText, shortId } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { numbersOf } from "./tally.ts";
-import type { CountedTraffic } from "./traffic.ts";
 
 const pauseMs = 5_000;
+const dayPauseMs = 10_000;
 
-/** The configured policy with the most denials; null when none has denied anything. */
-export function mostDenied(
-  { policies }: CountedTraffic,
-  configured: readonly Policy[],
-): string | null {
-  let most: string | null = null;
-  let denials = 0;
-  for (const { name } of configured) {
-    const traffic = policies.get(name);
-    if (traffic === undefined) continue;
-    const { denied, dryRunDenied } = numbersOf(traffic.total);
-    if (denied + dryRunDenied <= denials) continue;
-    most = name;
-    denials = denied + dryRunDenied;
-  }
-  return most;
+/** The target of a link that skips what is above. */
+export const topDeniedId = "top-denied";
+
+interface TopDeniedProps {
+  /** Null for the policy that denied most. */
+  readonly policy: string | null;
+  readonly policies: readonly Policy[];
 }
 
-export const TopDenied = ({ policy }: { readonly policy: string | null }) => (
-  <section class="card top-denied">
-    <h2>Top denied keys{policy === null ? "" : ` of ${policy}`}</h2>
-    <p class="hint">The last 24 hours, whatever span is chosen.</p>
-    {policy === null ? (
-      <Empty>No key was denied in this span.</Empty>
-    ) : (
-      <Keys key={policy} policy={policy} />
-    )}
-  </section>
-);
+export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
+  const { value, problem, readAgain } = usePolled(readDenials, dayPauseMs);
+  const points = value.value;
+  const name = chosen ?? mostDenying(points ?? [], policies);
+  const policy = policies.find((each) => each.name === name);
+  const kind = policy === undefined ? "denied" : denialKind(points ?? [], policy);
+  const title = `${titles[kind]}${name === null ? "" : ` of ${name}`}`;
+  return (
+    <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
+      <h2>{title}</h2>
+      <p class="hint">The last 24 hours, whatever span is chosen.</p>
+      {name !== null && <Keys key={name} policy={name} title={title} column={columns[kind]} />}
+      {name === null && points !== null && <Empty>No key was denied.</Empty>}
+      {name === null && points === null && problem.value === null && <Loading what="the keys" />}
+      {name === null && points === null && problem.value !== null && (
+        <Failure problem={problem.value} onRetry={readAgain} />
+      )}
+    </section>
+  );
+}
 
-function Keys({ policy }: { readonly policy: string }) {
+const titles: Readonly<Record<DenialKind, string>> = {
+  denied: "Top denied keys",
+  "would be denied": "Top keys that would be denied",
+  "denied or would be denied": "Top denied and would-be denied keys",
+};
+
+const columns: Readonly<Record<DenialKind, string>> = {
+  denied: "Denied",
+  "would be denied": "Would be denied",
+  "denied or would be denied": "Denied, or would be",
+};
+
+interface KeysProps {
+  readonly policy: string;
+  readonly title: string;
+  readonly column: string;
+}
+
+function Keys({ policy, title, column }: KeysProps) {
   const { value, problem, readAgain } = usePolled(
     (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
     pauseMs,
@@ -54,16 +73,11 @@ function Keys({ policy }: { readonly policy: string }) {
   const { keys } = value.value;
   if (keys.length === 0) return <Empty>No key was denied.</Empty>;
   return (
-    <Table
-      caption={`Top denied keys of ${policy}`}
-      columns={columnsOf(policy)}
-      rows={keys}
-      keyOf={({ id }) => id}
-    />
+    <Table caption={title} columns={columnsOf(policy, column)} rows={keys} keyOf={({ id }) => id} />
   );
 }
 
-const columnsOf = (policy: string): readonly Column<TopKey>[] => [
+const columnsOf = (policy: string, count: string): readonly Column<TopKey>[] => [
   {
     title: "Key",
     cell: ({ id }) => (
@@ -72,5 +86,5 @@ const columnsOf = (policy: string): readonly Column<TopKey>[] => [
       </a>
     ),
   },
-  { title: "Denied", cell: countText, isNumber: true },
+  { title: count, cell: countText, isNumber: true },
 ];

@@ -17,7 +17,7 @@ import { PolicyTable } from "./policy-table.tsx";
 import { nameInUrl, readerOf, type TimeSpan, spanOf, spans, type SpanTraffic } from "./spans.ts";
 import { type Numbers, numbersOf } from "./tally.ts";
 import { Tiles } from "./tiles.tsx";
-import { mostDenied, TopDenied } from "./top-denied.tsx";
+import { TopDenied, topDeniedId } from "./top-denied.tsx";
 import {
   type Line,
   lines,
@@ -51,6 +51,9 @@ export function OverviewView() {
   return (
     <section>
       <h1>Overview</h1>
+      <a class="skip" href={`#${topDeniedId}`}>
+        Skip to the top denied keys
+      </a>
       <Choices span={span} policy={policy} policies={policies.value.value ?? []} />
       {failure !== null && <Failure problem={failure} onRetry={readAgain} />}
       <Shown
@@ -125,7 +128,10 @@ function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
     () => (traffic === null ? null : trafficOfPolicy(traffic, policy)),
     [traffic, policy],
   );
-  const marks = useMemo(() => marksOf(changes, policy), [changes, policy]);
+  const marks = useMemo(
+    () => marksOf(changes, policy, policies ?? []),
+    [changes, policy, policies],
+  );
   const data = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
   const numbers = chosen === null ? null : numbersOf(chosen.total);
   const unit = spanTraffic?.span.unit ?? "";
@@ -148,7 +154,7 @@ function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
         <>
           <PolicyTable traffic={traffic} policies={policies} />
           <div class="grid lower">
-            <TopDenied policy={policy ?? mostDenied(traffic, policies)} />
+            <TopDenied policy={policy} policies={policies} />
             <Latency boundsMs={traffic.boundsMs} tally={chosen.total} />
           </div>
         </>
@@ -158,7 +164,7 @@ function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
 }
 
 const liveHint =
-  "This span begins when you open it: counts arrive about every second, and each rate is the mean of 6 seconds. It pauses while the page is hidden.";
+  "Each rate is the mean of 6 seconds, and of a minute where the console was not open. A request counts once for each policy that decides it.";
 const historyHint =
   "A request counts once for each policy that decides it. The last step is not over yet.";
 
@@ -169,7 +175,7 @@ const lineLooks = {
   allowed: { label: "Allowed", color: "--allowed" },
   denied: { label: "Denied", color: "--denied" },
   dryRunDenied: { label: "Would be denied (dry run)", color: "--warning" },
-  fallback: { label: "Decided by onError", color: "--blocked" },
+  fallback: { label: "Object unavailable", color: "--blocked" },
 } as const satisfies Readonly<Record<Line, Pick<PlotSeries, "label" | "color">>>;
 
 /** The lines of rare outcomes are shown once they have happened. */

@@ -19,16 +19,17 @@ export interface PlotData {
   readonly toMs: number;
   readonly times: readonly number[];
   /**
-   * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of an
-   * instant.
+   * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of the
+   * time since the one before.
    */
   readonly stepMs: number | null;
   readonly series: readonly PlotSeries[];
 }
 
 /** The size of the plot in CSS pixels. Marks have their place above the lines. */
-export const chartHeight = 240;
-export const chartEdges = { top: 30, right: 14, bottom: 28, left: 52 } as const;
+export const chartHeight = 256;
+/** The last time of the axis has half of its width on the right. */
+export const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -96,7 +97,9 @@ export class Chart {
     const lines = { stroke: () => this.#color("--line"), width: 1 };
     const axis = { stroke, grid: lines, ticks: { ...lines, size: 4 } };
     const { stepMs, series } = this.#data;
-    const paths = stepMs === null ? uPlot.paths.linear?.() : uPlot.paths.stepped?.({ align: 1 });
+    const paths = uPlot.paths.stepped?.(
+      stepMs === null ? { align: -1, extend: true } : { align: 1 },
+    );
     return {
       width: this.#frame.clientWidth,
       height: chartHeight,

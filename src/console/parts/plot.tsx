@@ -110,7 +110,7 @@ function Marks({
 
 /** A link to the newest change of the group. Its text appears while it has the pointer or the focus. */
 function Mark({ group, width }: { readonly group: MarkGroup; readonly width: number }) {
-  const { marks, labelSide } = group;
+  const { marks, label } = group;
   const left = chartEdges.left + group.left;
   const newest = marks.at(-1) ?? marks[0];
   const texts = marks.slice(-mostTexts).map(({ text }) => text);
@@ -137,9 +137,13 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
         ))}
       </div>
       <div class="mark-line" style={{ left: `${left}px` }} />
-      {labelSide !== null && (
-        <span class={`mark-label ${labelSide}`} style={{ left: `${left}px` }} aria-hidden="true">
-          {marks.length === 1 ? newest.label : `${marks.length} changes`}
+      {label !== null && (
+        <span
+          class={label.row === 0 ? "mark-label" : "mark-label below"}
+          style={{ left: `${chartEdges.left + label.left}px`, maxWidth: `${label.width}px` }}
+          aria-hidden="true"
+        >
+          {label.text}
         </span>
       )}
     </li>

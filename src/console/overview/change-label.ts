@@ -1,0 +1,90 @@
+/** A change of rules in two or three words, for marks on the time axis. */
+import type { AuditedRule, AuditEntry, Policy, RuleKind, WrittenLimits } from "../api/answers.ts";
+
+/** For example "Boosted ×2" or "Block removed". */
+export function changeLabel(entry: AuditEntry, policies: readonly Policy[]): string {
+  const { action, before, after } = entry;
+  switch (action) {
+    case "create":
+    case "replace":
+      return after === null ? "Rule changed" : effectLabel(after, policies);
+    case "delete":
+      return `${ruleName(before, policies)} removed`;
+    case "expire":
+      return `${ruleName(before, policies)} expired`;
+    case "reset":
+      return "Usage reset";
+    case "rollback":
+      return "Rolled back";
+    case "reveal":
+      return "Key revealed";
+    default:
+      return action satisfies never;
+  }
+}
+
+function effectLabel(rule: AuditedRule, policies: readonly Policy[]): string {
+  const { kind, keyId, mode = "enforce" } = rule;
+  switch (kind) {
+    case "block":
+      return "Blocked";
+    case "allow":
+      return keyId === null ? "Allow list changed" : "Allowed without charge";
+    case "limits":
+      return boostLabel(rule, policies) ?? `Limits ${shortLimits(rule.limits)}`;
+    case "mode":
+      return `Mode ${mode}`;
+    case "deny":
+      return "Deny list changed";
+    case "overrides":
+      return "Overrides changed";
+    default:
+      return kind satisfies never;
+  }
+}
+
+const ruleNames: Readonly<Record<RuleKind, string>> = {
+  limits: "Limits",
+  allow: "Allow rule",
+  block: "Block",
+  mode: "Mode",
+  deny: "Deny list",
+  overrides: "Overrides",
+};
+
+function ruleName(rule: AuditedRule | null, policies: readonly Policy[]): string {
+  if (rule === null) return "Rule";
+  return boostLabel(rule, policies) === null ? ruleNames[rule.kind] : "Boost";
+}
+
+/** Null for a rule that does not raise the limits of a key above those of its policy. */
+function boostLabel(rule: AuditedRule, policies: readonly Policy[]): string | null {
+  const { kind, keyId, policy, limits } = rule;
+  const usual = policies.find(({ name }) => name === policy)?.limits;
+  if (kind !== "limits" || keyId === null || usual === undefined) return null;
+  const units = listOf(limits).map(unitsOf);
+  if (units.length !== usual.value.length) return null;
+  const ratios = usual.value.map(({ limit }, index) => (units[index] ?? 0) / limit);
+  if (!(Math.min(...ratios) >= 1) || Math.max(...ratios) === 1) return null;
+  // The limits of a policy may have been others when the key was boosted, once a rule changes them.
+  const isFactor = usual.source === "configuration" && new Set(ratios).size === 1;
+  return isFactor && Number.isInteger(ratios[0])
+    ? `Boosted ×${ratios[0]}`
+    : `Boosted to ${shortLimits(limits)}`;
+}
+
+const listOf = (limits: WrittenLimits | undefined): readonly unknown[] =>
+  Array.isArray(limits) ? limits : [limits];
+
+const unitsOf = (limit: unknown): number =>
+  typeof limit === "string" ? Number.parseInt(limit, 10) : Number(Object(limit).limit);
+
+/** The limits without their strategies: "20/1m; 100/1h". */
+const shortLimits = (limits: WrittenLimits | undefined): string =>
+  listOf(limits).map(shortLimit).join("; ");
+
+function shortLimit(limit: unknown): string {
+  if (typeof limit === "string") return limit;
+  const { limit: units, window }: Record<string, unknown> = { ...Object(limit) };
+  return `${String(units)}/${String(window)}`;
+}
