@@ -1,12 +1,18 @@
 /** A change of rules in two or three words, for marks on the time axis. */
 import type { AuditedRule, AuditEntry, Policy, RuleKind, WrittenLimits } from "../api/answers.ts";
+import { ruleText } from "../parts/rule-text.ts";
 
 /** For example "Boosted ×2" or "Block removed". */
 export function changeLabel(entry: AuditEntry, policies: readonly Policy[]): string {
   const { action, before, after } = entry;
   switch (action) {
-    case "create":
     case "replace":
+      // Only its end or its note is another.
+      if (before !== null && after !== null && ruleText(before) === ruleText(after)) {
+        return `${ruleName(after, policies)} changed`;
+      }
+      return after === null ? "Rule changed" : effectLabel(after, policies);
+    case "create":
       return after === null ? "Rule changed" : effectLabel(after, policies);
     case "delete":
       return `${ruleName(before, policies)} removed`;
