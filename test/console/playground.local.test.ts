@@ -337,16 +337,10 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await page.getByRole("button", { name: "Try again" }).waitFor();
   });
 
-  it.each([
-    ["light", 320],
-    ["dark", 320],
-    ["light", 1_920],
-    ["dark", 1_920],
-  ] as const)(
-    "the page in %s at %i px has no violations and no overflow, and draws every lane",
-    async (theme, width) => {
+  it.each([320, 1_920])(
+    "the page at %i px has no violations and no overflow in light and in dark, and draws every lane",
+    async (width) => {
       const page = await open(`${edgeBurst}&keys=3&runs=1s&cursor=61s&worst=written`, {
-        theme,
         width,
         reducedMotion: true,
       });
@@ -356,6 +350,9 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       expect(await lanes(page).count()).toBe(7);
       // The time axis sticks to the top, and would lie over buttons that are scrolled under it.
       await page.evaluate("scrollTo(0, 0)");
+      expect(await axeViolations(page)).toEqual([]);
+      await page.emulateMedia({ colorScheme: "dark" });
+      await done(page);
       expect(await axeViolations(page)).toEqual([]);
       expect(await horizontalOverflow(page)).toBe(0);
     },
