@@ -5,11 +5,13 @@
 import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
 import { isRecord } from "../validation/problems.ts";
+import { DryRunLines } from "./dry-run-lines.ts";
 import { takesHostFromRoute } from "./local-setup.ts";
 import type { RunRequest, RunReport } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
 import { devRegistryPath, isRebuildFailure } from "./wrangler-dev.ts";
 
+const dryRunLines = new DryRunLines((line) => console.error(line));
 const devEnv = new unstable_DevEnv();
 type Input = Parameters<typeof devEnv.config.set>[0];
 
@@ -69,8 +71,11 @@ function inputOf({
       inspector: false,
       registry: devRegistryPath(),
       logLevel: "warn",
-      structuredLogsHandler: ({ level, message }: { level: string; message: string }) =>
-        level === "error" || level === "warn" ? console.error(message) : console.log(message),
+      structuredLogsHandler: ({ level, message }: { level: string; message: string }) => {
+        if (dryRunLines.takes(message)) return;
+        if (level === "error" || level === "warn") console.error(message);
+        else console.log(message);
+      },
       ...(persistTo !== null && { persist: persistTo }),
     },
   };

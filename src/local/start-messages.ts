@@ -83,7 +83,7 @@ Stop with Ctrl-C.
 `;
 }
 
-/** Lines with the URL and a token of the admin API, and with a link that opens the console signed in. */
+/** Lines with the URL and a token of the admin API, and with links to the playground and to the console, signed in. */
 function adminLines(
   url: string,
   { config, hasConsole }: Pick<LocalSetup, "config" | "hasConsole">,
@@ -95,7 +95,8 @@ function adminLines(
   if (!hasConsole || admin.host === null) return `${api} with the token ${token.token}`;
   const page = new URL(`${url}${admin.path}/#token=${encodeURIComponent(token.token)}`);
   page.hostname = admin.host;
-  return `\n  console        ${page.href}${api} with the token of this link`;
+  const playground = new URL("playground", page);
+  return `\n  console        ${page.href}\n  playground     ${playground.href}${api} with the token of the console`;
 }
 
 /** Three commands that look at, spend from and forget the key of the example request. */

@@ -177,6 +177,10 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await removed.waitFor();
     await button(messages(page), "Undo: Removed from ip=198.51.100.6: block").click();
     await rulesIn(page).getByText("scraper").waitFor();
+    // The rule that is made again keeps the plain key, which this tab knows.
+    const id = await idOf("198.51.100.6");
+    const { body: revealed } = await site.worker.api("GET", `/rules?id=${id}&reveal=true`);
+    expect(revealed).toMatchObject({ rules: [{ key: "ip=198.51.100.6" }] });
     expect(await statuses("198.51.100.6", 1)).toEqual([403]);
   });
 

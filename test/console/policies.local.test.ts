@@ -62,7 +62,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
   it("the button of the configured mode removes the rule for the mode, and its preview says so", async () => {
     await called(site.worker, "PATCH", "/policies/dry", { mode: "off", for: "2h" });
     const page = await site.open("policies?name=dry");
-    await part(page, "Mode").getByText("The configuration has enforce.").waitFor();
+    await part(page, "Mode").getByText("Configured mode: enforce").waitFor();
     await button(part(page, "Mode"), "enforce").click();
     const dialog = page.getByRole("dialog", { name: "Set the mode of dry to enforce" });
     await dialog.getByText(/^enforce, from the configuration: requests that exceed/).waitFor();
@@ -100,6 +100,8 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(statuses.filter((each) => each === 200)).toHaveLength(9);
     await undoButton(page, "Limits of policy typed: 50 per minute").click();
     await expect.poll(() => rulesOf(site.worker, "typed")).toEqual(before);
+    // A dialog that opens before the page has read the undo would be refused.
+    await part(page, "Limits").getByText("3 per hour, sliding-window-counter").waitFor();
     await button(part(page, "Limits"), "Use the configured limits again").click();
     await button(page.getByRole("dialog"), "Use the configuration").click();
     await part(page, "Limits").getByText("from the configuration").waitFor();

@@ -187,7 +187,7 @@ describe("the undo of one entry", () => {
     const copy = { ...made, id: "r2" };
     const again = entry({ seq: 2, after: copy });
     expect(undoOption(removed, [again, removed], startMs)).toEqual({
-      obstacle: "entry 2 made the same rule again",
+      obstacle: "entry 2 undid it",
     });
     const removedAgain = entry({ seq: 3, action: "delete", before: copy });
     const all = [removedAgain, again, removed];

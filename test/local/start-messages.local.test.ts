@@ -115,7 +115,8 @@ it("the banner shows a link that opens the console, with the token that has the 
   expect(message).toContain(
     [
       "\n  console        http://admin.localhost:8788/ops/#token=a%2Btoken%26of%2Falice%231",
-      "  admin API      http://localhost:8788/ops/api with the token of this link\n",
+      "  playground     http://admin.localhost:8788/ops/playground",
+      "  admin API      http://localhost:8788/ops/api with the token of the console\n",
     ].join("\n"),
   );
 });

@@ -6,6 +6,7 @@ import {
   changePolicy,
   createRule,
   deleteRule,
+  type NewRule,
   type PolicyChange,
   replaceRule,
   type Term,
@@ -15,19 +16,23 @@ import { contentOf, hasEnded, type RuleChange, undoStep, type UndoStep } from ".
 /**
  * Undoes one change of one rule. For example, `undoChange({ before: null, after: created })` removes a new rule, and
  * `undoChange({ before: deleted, after: null })` makes a deleted one again.
+ * @param key names the key of a rule that is made again. With the plain key, the rule keeps it sealed; the id alone cannot be
+ * revealed from it.
  * @returns the change that undoes it, which can be undone in turn
  * @throws ApiProblem with status 412 or 404 when the rule has been changed since
  */
-export async function undoChange(change: RuleChange): Promise<RuleChange> {
+export async function undoChange(change: RuleChange, key?: RestoredKey): Promise<RuleChange> {
   const step = undoStep(change, now());
   if (step === null) throw new Error("The rule would have ended by now, so it is not restored.");
-  return perform(step);
+  return perform(step, key);
 }
 
+type RestoredKey = Pick<NewRule, "id" | "key" | "tenant">;
+
 /** Returns the change, which can be undone in turn. */
-export async function perform(step: UndoStep): Promise<RuleChange> {
+export async function perform(step: UndoStep, key?: RestoredKey): Promise<RuleChange> {
   const { rule } = step;
-  if (step.kind === "restore") return { before: null, after: await restoreRule(rule) };
+  if (step.kind === "restore") return { before: null, after: await restoreRule(rule, key) };
   if (step.kind === "replace") {
     const content = { ...contentOf(step.former), ...endOf(step.former) };
     return { before: rule, after: await replaceRule(rule, content) };
@@ -37,10 +42,10 @@ export async function perform(step: UndoStep): Promise<RuleChange> {
 }
 
 /** Makes a deleted rule again, for the rest of its term. It gets a new id, and precedes older rules of its kind. */
-const restoreRule = (rule: AuditedRule): Promise<Rule> => {
+const restoreRule = (rule: AuditedRule, key?: RestoredKey): Promise<Rule> => {
   const { policy, scope, keyId } = rule;
-  const place = { policy, scope, ...(keyId !== null && { id: keyId }) };
-  return createRule({ ...place, ...contentOf(rule), ...endOf(rule) });
+  const named = keyId === null ? {} : (key ?? { id: keyId });
+  return createRule({ policy, scope, ...named, ...contentOf(rule), ...endOf(rule) });
 };
 
 /** The end and the note of a rule, for a call that keeps them. */

@@ -52,18 +52,16 @@ export function undoOption(
   if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
   if (action === "reveal") return { obstacle: "the operator has seen the key" };
   if (action === "expire") return { obstacle: "the rule reached its end; make a new one instead" };
-  const later = entries.filter((each) => each.rule === rule && each.seq > seq);
-  const [newest] = later;
-  if (newest !== undefined) {
-    const isUndone = later.length === 1 && undoneEntry(newest, entries) === entry;
-    return { obstacle: `entry ${newest.seq} ${isUndone ? "undid it" : "changed the rule again"}` };
-  }
+  const newest = entries.find((each) => each.rule === rule && each.seq > seq);
+  const obstacleBy = (other: AuditEntry, change: string): UndoOption => ({
+    obstacle: `entry ${other.seq} ${undoneEntry(other, entries) === entry ? "undid it" : change}`,
+  });
+  if (newest !== undefined) return obstacleBy(newest, "changed the rule again");
   if (after !== null && hasEnded(after, nowMs)) return { obstacle: "the rule has ended" };
   const step = undoStep({ before, after }, nowMs);
   if (step === null) return { obstacle: "the rule would have ended by now" };
   const again = step.kind === "restore" ? madeAgain(step.rule, entries, seq) : undefined;
-  if (again === undefined) return { step };
-  return { obstacle: `entry ${again.seq} made the same rule again` };
+  return again === undefined ? { step } : obstacleBy(again, "made the same rule again");
 }
 
 /** The entry after which a rule with the same effect and end exists under another id. */

@@ -3,6 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { perform, undoChange } from "../api/undo.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
+import { referenceTo } from "../keys/known-keys.ts";
+import type { KeyReference } from "../keys/plan.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect } from "../parts/effect.tsx";
@@ -23,10 +25,9 @@ export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   const step = "step" in option ? option.step : null;
   const undo = async (): Promise<void> => {
     if (step === null) return;
-    const change = await perform(step);
+    const change = await perform(step, keyOf(step));
     const run = (): Promise<unknown> => undoChange(change);
-    const text = `Undid entry ${seq}: ${actor} ${changeText(entry)}.`;
-    showToast({ text, action: { label: "Undo", run } });
+    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run } });
   };
   return (
     <Dialog
@@ -50,10 +51,16 @@ export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   );
 }
 
-/** A rule that is made again is a new one, for which nobody gives the plain key. */
-const restoredKey = [
-  "The rule is made again with the id of its key. Its plain key is not stored with it, so only the lists of keys can still reveal it.",
-];
+const keyOf = ({ rule: { policy, keyId } }: UndoStep): KeyReference | undefined =>
+  keyId === null ? undefined : referenceTo(policy, keyId);
+
+/** A rule that is made again is a new one, which has the plain key only if this tab knows it. */
+function restoredKeyNotes(step: UndoStep): readonly string[] {
+  const isLost = step.kind === "restore" && keyOf(step)?.id !== undefined;
+  return isLost
+    ? ["The rule is made again with the id of its key, and without the plain key."]
+    : [];
+}
 
 function StepEffect({ step }: { readonly step: UndoStep }) {
   const { kind, rule } = step;
@@ -69,7 +76,7 @@ function StepEffect({ step }: { readonly step: UndoStep }) {
       concerns={stepPlace(step)}
       now={kind === "restore" ? without : stateText(rule)}
       then={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
-      notes={kind === "restore" && rule.keyId !== null ? restoredKey : []}
+      notes={restoredKeyNotes(step)}
     />
   );
 }

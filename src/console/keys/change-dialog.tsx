@@ -10,7 +10,7 @@ import { numberText, percentText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { type DenialShare, denialShare } from "./denial-share.ts";
 import type { KeyState } from "./key-state.ts";
-import { keyName } from "./known-keys.ts";
+import { keyName, referenceTo } from "./known-keys.ts";
 import type { RulePlan } from "./plan.ts";
 import { Sender } from "./send.ts";
 
@@ -40,7 +40,7 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
     try {
       const change = await sender.send(JSON.stringify(typed), plan);
       const undo = async (): Promise<void> => {
-        await undoChange(change);
+        await undoChange(change, referenceTo(policy.name, id));
         readAgain();
         showToast({ text: `Undone: ${done}` });
       };

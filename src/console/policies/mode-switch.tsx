@@ -47,7 +47,7 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
         )}
         <Source policy={policy} of={mode} />
         {mode.source === "rule" && (
-          <span class="dim">The configuration has {policy.configured.mode}.</span>
+          <span class="dim">Configured mode: {policy.configured.mode}</span>
         )}
       </div>
       <HourOfMode policy={name} mode={mode.value} />

@@ -12,7 +12,7 @@ export interface Toast {
 /** The newest first. */
 const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
 const mostKept = 6;
-const mostOpen = 2;
+const mostOpen = matchMedia("(max-width: 30rem)").matches ? 1 : 2;
 const shownMs = 8_000;
 /** Long enough to read the message, look at the effect and undo it. */
 const shownWithActionMs = 30_000;
