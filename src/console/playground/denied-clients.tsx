@@ -5,7 +5,7 @@ import { type Column, Table } from "../parts/table.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { limitLabels } from "./lanes/lane-text.ts";
 import { Empty } from "../parts/notice.tsx";
-import { visibleRuns } from "./lanes/plots.ts";
+import { settledRuns } from "./lanes/plots.ts";
 import { laneText } from "./lanes/strategy-texts.ts";
 import { writtenLane } from "./model/lanes.ts";
 import { followed } from "./page-state.ts";
@@ -16,7 +16,7 @@ const chosenLane = signal<string | null>(null);
 
 export function DeniedClients() {
   const id = useId();
-  const runs = visibleRuns.value;
+  const runs = settledRuns.value;
   const run = runs.find(({ lane }) => lane === chosenLane.value) ?? runs[0];
   if (run === undefined || run.keys.length < 2) return null;
   const { topDenied, deniedKeys } = run.summary;

@@ -9,7 +9,7 @@ import { followPlots, followedKey, plotWidth, visibleRuns } from "./lanes/plots.
 import { laneTitle } from "./lanes/strategy-texts.ts";
 import { TimeAxis } from "./lanes/time-axis.tsx";
 import { logText, followed, scenario, shownLanes } from "./page-state.ts";
-import { cancel, run, runState } from "./runner.ts";
+import { cancel, run, runState, runStatus } from "./runner.ts";
 
 export function Results() {
   useEffect(followPlots, []);
@@ -72,8 +72,7 @@ function Lanes() {
   const runs = visibleRuns.value;
   const isLogMissing = scenario.value.traffic.kind === "log" && logText.value === null;
   if (isLogMissing) return <Empty>Paste an access log, or choose a file, to run it.</Empty>;
-  const { status } = runState.value;
-  if (runs.length === 0 && status === "done")
+  if (runs.length === 0 && runStatus.value === "done")
     return <Empty>None of the chosen strategies can decide these limits.</Empty>;
   return (
     <div class="pg-lanes">

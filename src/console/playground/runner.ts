@@ -1,5 +1,5 @@
 /** Runs the scenario in the web worker, and keeps what it answers. */
-import { batch, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { logText, scenario } from "./page-state.ts";
 import type {
   LaneRun,
@@ -34,6 +34,9 @@ const nothing: RunState = {
 };
 
 export const runState = signal<RunState>(nothing);
+/** Parts that do not change with the progress of a run. */
+export const runStatus = computed(() => runState.value.status);
+export const runLanes = computed(() => runState.value.lanes);
 /** By lane. A lane keeps its earlier run until the new one arrives. */
 export const laneRuns = signal<ReadonlyMap<string, LaneRun>>(new Map());
 

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { now } from "../../clock.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
-import { laneRuns, runState } from "../runner.ts";
+import { laneRuns, runLanes, runStatus } from "../runner.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { type Bins, binsOf } from "./bins.ts";
 import { type Curve, curveOf } from "./curve.ts";
@@ -14,11 +14,19 @@ import { ticksOf } from "./time-text.ts";
 export const plotWidth = signal(0);
 
 export const visibleRuns = computed<readonly LaneRun[]>(() =>
-  runState.value.lanes.flatMap((lane) => {
+  runLanes.value.flatMap((lane) => {
     const run = laneRuns.value.get(lane);
     return run === undefined || !shownLanes.value.includes(lane) ? [] : [run];
   }),
 );
+
+let latestSettled: readonly LaneRun[] = [];
+
+/** The lanes of the latest run that is over, for summaries, which would change with each lane that arrives. */
+export const settledRuns = computed<readonly LaneRun[]>(() => {
+  if (runStatus.value !== "running") latestSettled = visibleRuns.value;
+  return latestSettled;
+});
 
 /** From the start to the last request of any lane, with a little room after it. */
 export const wholeSpan = computed<Span>(() => {
