@@ -47,6 +47,7 @@ describe("the policy in effect", () => {
     expect(patched.body).toMatchObject({
       mode: { source: "configuration" },
       limits: { value: [{ limit: 3 }], source: "rule", rule: expect.any(String) },
+      configured: { mode: "enforce", limits: [{ limit: 1, windowMs: 3_600_000 }] },
       deny: [{ count: 1, source: "rule" }],
     });
     expect(patched.body.rules).toHaveLength(2);
