@@ -43,6 +43,11 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "Heap of one isolate with 32 busy shards. Fails above 96 MB.",
     run: () => import("./memory.ts"),
   },
+  console: {
+    about:
+      "The console in Chromium: first view, long tasks, memory. Fails when a target is missed.",
+    run: () => import("./console.ts"),
+  },
   "start-up": {
     about: "Processor time of Headgate's start and first request, compared with an empty Worker.",
     run: () => import("./start-up.ts"),
