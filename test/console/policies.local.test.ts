@@ -214,7 +214,10 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await focused(page)).toBe('button "off"');
+    // A dialog that is closed is hidden before the page has removed it.
+    await expect.poll(() => page.locator("dialog").count()).toBe(0);
     await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
     await tabTo("Set to off");
     await page.keyboard.press("Enter");
     await expect.poll(async () => (await policyOf(site.worker, "keyboard")).mode.value).toBe("off");
