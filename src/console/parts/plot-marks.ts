@@ -98,7 +98,7 @@ function placedLabels(
 /** The places of a label, the best first: beside its mark, then below it. */
 function placesOf(text: string, left: number, width: number): MarkLabel[] {
   const beside = markSize / 2 + space;
-  const own = characterWidth * text.length;
+  const own = characterWidth * text.length + space;
   const below = Math.max(0, Math.min(left + space, width - own));
   return [
     { text, left: left + beside, width: own, row: 0 },

@@ -139,8 +139,8 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
       <div class="mark-line" style={{ left: `${left}px` }} />
       {label !== null && (
         <span
-          class={label.row === 0 ? "mark-label" : "mark-label below"}
-          style={{ left: `${chartEdges.left + label.left}px`, maxWidth: `${label.width}px` }}
+          class={`mark-label ${label.row === 0 ? "" : "below"} ${label.left + label.width < group.left ? "before" : ""}`}
+          style={{ left: `${chartEdges.left + label.left}px`, width: `${label.width}px` }}
           aria-hidden="true"
         >
           {label.text}
