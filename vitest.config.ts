@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** The tests' own secrets, in place of those in .dev.vars. wrangler warns when it finds none. */
 const secrets = { KEY_SECRET: "the tests' secret", CHECK_TOKENS: "the-tests-token" };
@@ -60,11 +61,33 @@ const isLonger = (file: string): boolean =>
   /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
 const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 
-/** `.ci/run` has 15 minutes, which all stories in the browser would exceed: it runs those of keys, and the smoke test. */
-const leftOutStories =
-  process.env["HEADGATE_FEW_STORIES"] === undefined
-    ? []
-    : ["test/console/{audit,live,overview,playground,policies,shell}.local.test.ts"];
+/** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
+const slowFiles = [
+  "console/keys",
+  "console/shell",
+  "console/overview",
+  "console/policies",
+  "console/audit",
+  "console/playground",
+  "local/control-plane-propagation",
+  "local/start",
+  "local/control-plane-failures",
+  "local/heap",
+  "local/crash",
+  "local/first-seen",
+  "local/disconnects",
+  "local/deploy",
+  "docs/examples",
+].map((name) => `test/${name}.local.test.ts`);
+
+class SlowFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isSlow = ({ moduleId }: TestSpecification): boolean =>
+      slowFiles.some((file) => moduleId.endsWith(file));
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+  }
+}
 
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
 const exclusive = [
@@ -107,6 +130,7 @@ export default defineConfig(({ mode }) => {
       // The output of a test is of interest only when it fails.
       silent: "passed-only",
       globalSetup: "test/console/build.ts",
+      sequence: { sequencer: SlowFilesFirst },
       projects: [
         {
           mode,
@@ -145,13 +169,15 @@ export default defineConfig(({ mode }) => {
           mode,
           test: {
             name: "local",
-            // Most tests wait for the processes that they start, so two files at a time take half as long.
-            maxWorkers: "100%",
+            // Most tests wait for the processes that they start, so that two cores run three files at a time.
+            maxWorkers: 3,
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            exclude: isFull ? ["test/**/*.smoke.local.test.ts", ...leftOutStories] : [],
+            exclude: isFull ? ["test/**/*.smoke.local.test.ts"] : [],
             sequence: { groupOrder: 2 },
             testTimeout: 120_000,
             hookTimeout: 120_000,
+            // A busy machine needs longer than the default of one second.
+            expect: { poll: { timeout: 20_000 } },
           },
         },
         ...(isFull ? withSeparateCalls : []),

@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
-import { button, find, keysOf, messages, patience, rulesIn } from "./keys-page.ts";
+import { button, find, keysOf, messages, rulesIn } from "./keys-page.ts";
 import { axeViolations } from "./page-checks.ts";
 
 const offline = /^failed: |ERR_FAILED|ERR_INTERNET_DISCONNECTED/;
@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
         const click = button(dialog, new RegExp(`${confirm}|Sending`)).click({ timeout: 1_000 });
         await click.catch(() => null);
         return false;
-      }, patience)
+      })
       .toBe(true);
   };
 
@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
       await route.abort();
     });
     await button(dialog, "Boost the key").click();
-    await expect.poll(() => keys.length, patience).toBe(2);
+    await expect.poll(() => keys.length).toBe(2);
     await dialog.getByText("The Worker cannot be reached.").waitFor();
     expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("ticket 7");
     // The dialog shows the rule of the lost attempt, and still repeats that attempt.

@@ -15,9 +15,6 @@ interface RuleAnswer {
 export const button = (place: Page | Locator, name: string | RegExp): Locator =>
   place.getByRole("button", { name });
 
-/** The machine may be busy. */
-export const patience = { timeout: 15_000 };
-
 /** Traffic of client addresses to the policy `api`, and the rules of such a key. */
 export function keysOf(site: ConsoleSite) {
   const statuses = async (address: string, count: number): Promise<number[]> => {
@@ -55,7 +52,7 @@ export const explanationOf = (page: Page): Locator =>
 /** Resolves when the sentence at the top matches. */
 export const explains = async (page: Page, text: RegExp): Promise<void> => {
   const sentence = explanationOf(page).getByRole("paragraph").first();
-  await expect.poll(() => sentence.textContent(), patience).toMatch(text);
+  await expect.poll(() => sentence.textContent()).toMatch(text);
 };
 
 export const rulesIn = (page: Page): Locator =>

@@ -3,16 +3,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
-import {
-  button,
-  explains,
-  explanationOf,
-  find,
-  keysOf,
-  messages,
-  patience,
-  rulesIn,
-} from "./keys-page.ts";
+import { button, explains, explanationOf, find, keysOf, messages, rulesIn } from "./keys-page.ts";
 import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
 
 describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed", () => {
@@ -28,12 +19,12 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       .poll(async () => {
         await statuses("198.51.100.1", 1);
         return denied.getByRole("link").count();
-      }, patience)
+      })
       .toBeGreaterThan(0);
     await page.getByText("The audit log records each key that is shown").waitFor();
     await button(page, "Show plain keys").click();
     const row = denied.getByRole("row").filter({ hasText: "ip=198.51.100.1" });
-    await expect.poll(() => row.textContent(), patience).toMatch(/^ip=198\.51\.100\.1\d+$/);
+    await expect.poll(() => row.textContent()).toMatch(/^ip=198\.51\.100\.1\d+$/);
     await row.getByRole("link").click();
     const explanation = explanationOf(page);
     await explains(
@@ -42,7 +33,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     );
     await page.getByText("Show the arithmetic").click();
     await expect
-      .poll(() => explanation.getByRole("row").nth(1).textContent(), patience)
+      .poll(() => explanation.getByRole("row").nth(1).textContent())
       .toMatch(/^api5 per 10 minsliding window counter505in .+in .+$/);
     await page.getByText("Which rule decides").click();
     await explanation.getByText("Limits of the configuration: decides").waitFor();
@@ -65,7 +56,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       .poll(async () => {
         await statuses("198.51.100.2", 1);
         return page.locator(`a[href*="${id}"]`).count();
-      }, patience)
+      })
       .toBeGreaterThan(0);
     expect(revealed).toEqual([]);
     await button(page, "Show plain keys").click();
@@ -86,7 +77,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await dialog.getByLabel("× 10").check();
     const effect = dialog.getByRole("region", { name: "Effect" });
     await expect
-      .poll(() => effect.textContent(), patience)
+      .poll(() => effect.textContent())
       .toMatch(
         /^ConcernsKey ip=198\.51\.100\.3 of policy api.*Now5 per 10 min, from the configurationThen, until \d\d:\d\d:\d\d50 per 10 minAfter that5 per 10 min, from the configuration/,
       );
@@ -94,12 +85,12 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(dialog, "Boost the key").click();
     await messages(page).getByText("Boosted ip=198.51.100.3 for 10 min").waitFor();
     // The deny cache may repeat a denial for one second.
-    await expect.poll(() => statuses("198.51.100.3", 1), patience).toEqual([200]);
+    await expect.poll(() => statuses("198.51.100.3", 1)).toEqual([200]);
     expect(await statuses("198.51.100.3", 2)).toEqual([200, 200]);
     await explains(page, /^Allowed: every limit has room\. 8 of 50/);
     const left = rulesIn(page).getByText(/^9 min \d+ s left$/);
     const first = await left.textContent();
-    await expect.poll(() => left.textContent(), patience).not.toBe(first);
+    await expect.poll(() => left.textContent()).not.toBe(first);
     const [rule] = await rulesOf(await idOf("198.51.100.3"));
     expect(rule?.limits).toEqual([
       { limit: 50, window: "10m", strategy: "sliding-window-counter" },
@@ -149,7 +140,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await dialog.getByText("limits 20/10m, from the rule of operator, without an end").waitFor();
     await dialog.getByText("40 per 10 min", { exact: true }).waitFor();
     await button(dialog, "Boost the key").click();
-    await expect.poll(async () => (await rulesOf(id)).length, patience).toBe(2);
+    await expect.poll(async () => (await rulesOf(id)).length).toBe(2);
     await explains(page, /0 of 40/);
   });
 
@@ -172,7 +163,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(page.getByRole("dialog"), "Remove the rule").click();
     await page.getByText("No rule.").waitFor();
     // For up to a second, the isolate repeats the denial from memory.
-    await expect.poll(() => statuses("198.51.100.6", 1), patience).toEqual([200]);
+    await expect.poll(() => statuses("198.51.100.6", 1)).toEqual([200]);
     const removed = messages(page).getByText("Removed from ip=198.51.100.6: block");
     await removed.waitFor();
     await button(messages(page), "Undo: Removed from ip=198.51.100.6: block").click();
@@ -192,7 +183,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await button(page.getByRole("dialog"), "Allow the key without charge").click();
     await explains(page, /^Allowed, not charged: a rule allows the key/);
     // For up to a second, the isolate repeats the denial from memory.
-    await expect.poll(() => statuses("198.51.100.7", 1), patience).toEqual([200]);
+    await expect.poll(() => statuses("198.51.100.7", 1)).toEqual([200]);
     expect(await statuses("198.51.100.7", 7)).toEqual(Array(7).fill(200));
     await button(page, "Boost …").click();
     await page
@@ -211,7 +202,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await dialog.getByText("5 of 5 used").waitFor();
     await button(dialog, "Reset the usage").click();
     await explains(page, /0 of 5/);
-    await expect.poll(() => statuses("198.51.100.8", 1), patience).toEqual([200]);
+    await expect.poll(() => statuses("198.51.100.8", 1)).toEqual([200]);
   });
 
   it("another end is set by Extend, and Undo restores the former one", async () => {
@@ -256,7 +247,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       .waitFor();
     await button(page, "Show the plain key").click();
     await page.getByRole("heading", { name: "Key ip=198.51.100.14" }).waitFor();
-    await expect.poll(() => page.getByText("only the id of the key").count(), patience).toBe(0);
+    await expect.poll(() => page.getByText("only the id of the key").count()).toBe(0);
   });
 
   it("by keyboard alone, an operator finds a key and boosts it", async () => {
@@ -276,19 +267,17 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await page.keyboard.type("198.51.100.15");
     await page.keyboard.press("Enter");
     await button(page, "Boost …").waitFor();
-    await expect
-      .poll(() => focused(page), patience)
-      .toBe('heading "Key ip=198.51.100.15" [level=2]');
+    await expect.poll(() => focused(page)).toBe('heading "Key ip=198.51.100.15" [level=2]');
     await tabTo('button "Boost …"');
     await page.keyboard.press("Enter");
     await page.getByRole("dialog").waitFor();
-    await expect.poll(() => focused(page), patience).toMatch(/^radio "× 2"/);
+    await expect.poll(() => focused(page)).toMatch(/^radio "× 2"/);
     await page.keyboard.press("ArrowRight");
     await page.getByRole("dialog").getByText("25 per 10 min", { exact: true }).waitFor();
     await page.keyboard.press("Enter");
     await messages(page).getByText("Boosted ip=198.51.100.15").waitFor();
     expect(await statuses("198.51.100.15", 1)).toEqual([200]);
-    await expect.poll(() => focused(page), patience).toBe('button "Boost …"');
+    await expect.poll(() => focused(page)).toBe('button "Boost …"');
   });
 
   it.each(["light", "dark"] as const)(

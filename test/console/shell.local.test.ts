@@ -13,7 +13,7 @@ import {
   horizontalOverflow,
   observePerformance,
 } from "./page-checks.ts";
-import { link, pathOf, patience, shown, views } from "./views.ts";
+import { link, pathOf, shown, views } from "./views.ts";
 
 const paste = async (page: Page, token: string): Promise<void> => {
   await page.getByLabel("Admin token").fill(token);
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
   it("a wrong token is refused with the reason, and a right one then opens the view of the address", async () => {
     const page = await site.open("policies", { token: null, allowed: [refused] });
     await paste(page, "not-a-token-of-anybody");
-    await expect.poll(() => page.getByRole("alert").textContent(), patience).toMatch(/token/i);
+    await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/token/i);
     expect(await axeViolations(page)).toEqual([]);
     await paste(page, tokens.reader);
     await shown(page, "Policies");
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
 
   it("a token in a link that is refused asks for another one", async () => {
     const page = await site.open("", { token: "not-a-token-of-anybody", allowed: [refused] });
-    await expect.poll(() => page.getByRole("alert").textContent(), patience).toMatch(/token/i);
+    await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/token/i);
     expect(page.url()).toBe(site.worker.consoleUrl);
   });
 

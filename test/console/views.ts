@@ -12,13 +12,10 @@ export const pathOf = (view: View): string => (view === "Overview" ? "" : view.t
 export const link = (page: Page, view: View): Locator =>
   page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: view, exact: true });
 
-/** `expect.poll` gives up after a second, which is too short for a busy machine. */
-export const patience = { timeout: 15_000 };
-
 /** Resolves when the page shows a view, and what the view reads has arrived. */
 export async function shown(page: Page, view: View): Promise<void> {
   await page.getByRole("heading", { level: 1, name: view, exact: true }).waitFor();
-  await expect.poll(() => page.title(), patience).toBe(`${view} – Headgate`);
+  await expect.poll(() => page.title()).toBe(`${view} – Headgate`);
   expect(await link(page, view).getAttribute("aria-current")).toBe("page");
-  await expect.poll(() => page.getByText(/^Loading /).count(), patience).toBe(0);
+  await expect.poll(() => page.getByText(/^Loading /).count()).toBe(0);
 }
