@@ -10,7 +10,7 @@
  * such as a new value of a check, needs a method with a new name.
  */
 import type { Ban, Durability, PolicyRules, RulesVersion } from "../config/index.ts";
-import { type Decision, holdsSlots, type Limit, type LimitAccount } from "../strategies/index.ts";
+import type { Decision, Limit, LimitAccount } from "../strategies/index.ts";
 
 /** The cost that one policy charges to a key. */
 export interface Charge {
@@ -289,14 +289,3 @@ export interface ReturnCall {
   key: string;
   returned: readonly SliceReturned[];
 }
-
-/**
- * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees
- * the slots of a reservation at its ttl. A spend that is not given back holds its slots for the whole window, so the
- * ttl is no shorter.
- */
-export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
-  limits.reduce(
-    (ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
-    provisionalMs,
-  );

@@ -29,6 +29,17 @@ export const defaultStrategy = slidingWindowCounter.name;
 export const holdsSlots = ({ strategy }: Limit): boolean =>
   strategies.get(strategy)?.holdsSlots === true;
 
+/**
+ * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees
+ * the slots of a reservation at its ttl. A spend that is not given back holds its slots for the whole window, so the
+ * ttl is no shorter.
+ */
+export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
+  limits.reduce(
+    (ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
+    provisionalMs,
+  );
+
 /** Whether a denial by a limit affects later decisions. */
 export const changesByDenial = (limit: Limit): boolean => Reflect.get(limit, "elastic") === true;
 

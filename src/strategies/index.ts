@@ -5,6 +5,7 @@ export {
   defaultStrategy,
   holdsSlots,
   mostStoredBytesOf,
+  provisionalTtlMs,
   strategies,
   windowMsAt,
 } from "./compiled-limit.ts";

@@ -2,13 +2,17 @@
  * The isolate's own meters, which enforce limits while an object gives no answer. They also count the spends that objects
  * admit through this isolate, so that an outage does not start with a full quota. Spends of other isolates are unknown.
  */
-import { type Decision, type Meter, mostStoredBytesOf } from "../../strategies/index.ts";
+import {
+  type Decision,
+  type Meter,
+  mostStoredBytesOf,
+  provisionalTtlMs,
+} from "../../strategies/index.ts";
 import type { CostOf } from "./admission.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 import { policyKey, type Spend } from "./outcome.ts";
-import { provisionalTtlMs } from "../protocol.ts";
 
 /** Bound the memory of an isolate. The meters least recently used are evicted first. */
 const maximumMeters = 1_024;

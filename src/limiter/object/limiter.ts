@@ -7,6 +7,7 @@
  */
 import type { Durability, RulesVersion } from "../../config/index.ts";
 import { errorText, report } from "../../observability/events.ts";
+import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
 import type { KeyTurn, TtlOf } from "./charged-meter.ts";
@@ -34,7 +35,6 @@ import {
   type LeaseCall,
   type LeaseReply,
   mostKeyRules,
-  provisionalTtlMs,
   type RefundCall,
   type RenewCall,
   type RenewReply,

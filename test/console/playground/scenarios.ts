@@ -72,9 +72,7 @@ const retries: fc.Arbitrary<Retries> = fc.record({
   attempts: fc.integer({ min: 0, max: 5 }),
 });
 
-/** A valid scenario with one limit. */
-export const anyScenario: fc.Arbitrary<Scenario> = fc.record({
-  limits: fc.tuple(anyLimit),
+const fields = {
   traffic,
   lengthMs: fc.integer({ min: 1, max: 30_000 }),
   keys: fc.integer({ min: 1, max: 5 }),
@@ -84,4 +82,20 @@ export const anyScenario: fc.Arbitrary<Scenario> = fc.record({
   retries,
   startMs: fc.integer({ min: 0, max: 2 ** 41 }),
   seed: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+};
+
+/** A valid scenario with one limit. */
+export const anyScenario: fc.Arbitrary<Scenario> = fc.record({
+  limits: fc.tuple(anyLimit),
+  ...fields,
+});
+
+const slots = plain("concurrency") as fc.Arbitrary<LimitInput>;
+
+/** A scenario with two or three limits, which often hold slots. */
+export const anyComposite: fc.Arbitrary<Scenario> = fc.record({
+  limits: fc
+    .array(fc.oneof(anyLimit, slots), { minLength: 2, maxLength: 3 })
+    .map((limits) => limits.map((each, index) => ({ ...each, name: `limit-${index}` }))),
+  ...fields,
 });

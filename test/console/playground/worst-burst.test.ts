@@ -1,4 +1,5 @@
 /** The worst burst of a lane, and the worst traffic of a limit. */
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   outcome,
@@ -12,7 +13,7 @@ import {
 import { worstTraffic } from "../../../src/console/playground/model/worst-traffic.ts";
 import { forAll } from "../../for-all.ts";
 import { laneOf, runOf, runsOf, scenarioOf } from "./runs.ts";
-import { anyScenario } from "./scenarios.ts";
+import { anyComposite, anyScenario } from "./scenarios.ts";
 
 /** The most units of one key in any span that begins with an allowed request. */
 function naiveWorst(run: LaneRun, { windowMs, holdsSlots }: LaneLimit): number {
@@ -66,6 +67,35 @@ describe("the worst burst", () => {
       }
     }),
   );
+
+  test("no limit of a lane with several limits exceeds its documented bound", async () => {
+    let slots = 0;
+    const runs = 150;
+    await forAll(
+      [anyComposite],
+      (scenario) => {
+        const lanes = runsOf(scenario);
+        fc.pre(lanes.length > 0);
+        for (const { limits, summary } of lanes) {
+          for (const [index, { mostPerWindow, holdsSlots }] of limits.entries()) {
+            const units = summary.worstBursts[index]?.units ?? 0;
+            expect(units).toBeLessThanOrEqual(mostPerWindow);
+            if (holdsSlots && limits.length > 1 && units > 0) slots++;
+          }
+        }
+      },
+      runs,
+    )();
+    expect(slots).toBeGreaterThan(runs);
+  });
+
+  test("requests hold the slots of a longer limit after the lease of a shorter one has expired", () => {
+    const slots = "limit=10/1s+concurrency+name=a&limit=2/10s+concurrency+name=b";
+    const { limits, summary } = runOf(scenarioOf(`${slots}&runs=3s&rate=300/1m`));
+    expect(summary.allowed).toBe(120);
+    expect(summary.worstBursts.map((burst) => burst?.units)).toEqual([2, 2]);
+    expect(limits.map(({ mostPerWindow }) => mostPerWindow)).toEqual([10, 2]);
+  });
 
   test("a burst at the window's edge is twice the limit under a fixed window", () => {
     const scenario = scenarioOf(

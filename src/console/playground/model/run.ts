@@ -5,6 +5,7 @@ import {
   holdsSlots,
   type Limit,
   type Meter,
+  provisionalTtlMs,
 } from "../../../strategies/index.ts";
 import { columnWriter, type RunColumns } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
@@ -119,11 +120,10 @@ interface RunningRequest {
 /** Requests under limits with slots give back their slots when they end. */
 export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMeter {
   const meter = createMeter(limits);
-  const leases = limits.filter(holdsSlots);
-  if (leases.length === 0) {
+  if (!limits.some(holdsSlots)) {
     return { meter, release: () => {}, decide: (cost, nowMs) => meter.consume(cost, nowMs) };
   }
-  const ttlMs = Math.min(...leases.map(({ windowMs }) => windowMs));
+  const ttlMs = provisionalTtlMs(limits, 0);
   // All requests run equally long, so that they end in the order in which they began.
   const running: RunningRequest[] = [];
   let ended = 0;
@@ -133,7 +133,7 @@ export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMet
       for (let next = running[ended]; next !== undefined; next = running[++ended]) {
         const endsAtMs = next.spentAtMs + runsMs;
         if (endsAtMs > nowMs) return;
-        // A slot whose lease has expired is free already.
+        // A slot is free when its lease expires, and all leases have expired at the ttl.
         const settled = { ...next, actualCost: next.cost, ttlMs };
         if (runsMs < ttlMs) meter.settle(settled, endsAtMs);
       }

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { provisionalTtlMs } from "../../src/limiter/protocol.ts";
-import { parseLimits } from "../../src/strategies/index.ts";
+import { parseLimits, provisionalTtlMs } from "../../src/strategies/index.ts";
 
 const limitsOf = (...limits: readonly [window: string, strategy: string][]) =>
   parseLimits(
