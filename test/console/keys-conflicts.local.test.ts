@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
+import { tokens } from "./console-worker.ts";
 import { button, find, keysOf, messages, rulesIn } from "./keys-page.ts";
 import { axeViolations } from "./page-checks.ts";
 
@@ -140,7 +141,45 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(new Set(keys).size).toBe(1);
     await messages(page).getByText("Boosted ip=198.51.100.12").waitFor();
     expect(await rulesOf(id)).toMatchObject([{ kind: "limits", revision: 1, note: "ticket 7" }]);
+    // An undo that fails can be repeated.
+    await page.context().setOffline(true);
+    await button(messages(page), "Undo").click();
+    await messages(page).getByText("The Worker cannot be reached.").waitFor();
+    await page.context().setOffline(false);
     await button(messages(page), "Undo").click();
     await page.getByText("No rule.").waitFor();
+    await expect.poll(() => button(messages(page), "Undo").count()).toBe(0);
+  });
+
+  it("the failure of a dialog that was closed while it was sending is a message, and the next operator of the tab sees no message", async () => {
+    const page = await site.open("keys?policy=api", { allowed: [/status of 503/] });
+    await find(page, "198.51.100.19");
+    const { promise: closed, resolve: release } = Promise.withResolvers<unknown>();
+    const detail = "The control plane does not answer.";
+    await page.route(/api\/rules$/, async (route) => {
+      await closed;
+      await route.fulfill({ status: 503, json: { title: "", status: 503, detail } });
+    });
+    const dialog = page.getByRole("dialog");
+    const note = dialog.getByLabel("Note for the audit log");
+    await button(page, "Block …").click();
+    await note.fill("first");
+    const sent = page.waitForRequest(/api\/rules$/);
+    await button(dialog, "Block the key").click();
+    await sent;
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    release(null);
+    await messages(page).getByText(detail).waitFor();
+    await page.unroute(/api\/rules$/);
+    await button(page, "Block …").click();
+    await note.fill("second");
+    await button(dialog, "Block the key").click();
+    await messages(page).getByText("Blocked ip=198.51.100.19").waitFor();
+    await button(page, "Sign out").click();
+    await page.getByLabel("Admin token").fill(tokens.reader);
+    await button(page, "Sign in").click();
+    await page.getByText("Your token can only read.").waitFor();
+    expect(await messages(page).innerText()).toBe("");
   });
 });

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiProblem } from "../api/client.ts";
+import { showProblem } from "../shell/toasts.tsx";
 
 export interface DialogProps {
   readonly title: string;
@@ -9,7 +10,7 @@ export interface DialogProps {
   readonly confirm: string;
   readonly isDangerous?: boolean;
   readonly isIncomplete?: boolean;
-  /** Makes the change. The dialog shows a failure, and closes after success. */
+  /** Makes the change. The dialog closes after success, and shows a failure; a message does if it was closed meanwhile. */
   readonly onConfirm: () => Promise<unknown>;
   readonly onClose: () => void;
   /** The fields, and the effect of the change. */
@@ -31,6 +32,7 @@ export function Dialog(props: DialogProps) {
       await props.onConfirm();
       dialog.current?.close();
     } catch (error) {
+      if (dialog.current === null) showProblem(error);
       setProblem(error instanceof Error ? error : new Error(String(error)));
     } finally {
       setIsSending(false);

@@ -1,11 +1,12 @@
 /** Short messages at the edge of the page, such as the result of a change with a button that undoes it. */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { session } from "./session.ts";
 
 export interface Toast {
   readonly text: string;
   readonly kind?: "success" | "problem" | "news";
-  /** A button, such as "Undo". A failure of its action is shown as a toast. */
+  /** A button, such as "Undo". When its action fails, the toast says why, and the button can be pressed again. */
   readonly action?: { readonly label: string; readonly run: () => Promise<unknown> };
 }
 
@@ -18,13 +19,21 @@ const shownMs = 8_000;
 const shownWithActionMs = 30_000;
 let latestId = 0;
 
+// The next operator of the tab must neither see nor undo what this one did. A call of this one may end after sign-out.
+session.subscribe(() => {
+  shown.value = [];
+});
+
 export function showToast(toast: Toast): void {
   latestId += 1;
   shown.value = [{ ...toast, id: latestId }, ...shown.value].slice(0, mostKept);
 }
 
+const problemText = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
 export const showProblem = (error: unknown): void =>
-  showToast({ text: error instanceof Error ? error.message : String(error), kind: "problem" });
+  showToast({ text: problemText(error), kind: "problem" });
 
 function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
@@ -56,31 +65,49 @@ export function Toasts() {
   );
 }
 
-/** The time stops while the pointer or the focus is on it. */
+/** The time stops while the pointer or the focus is on it, and while its action runs. */
 function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
   const { text, kind = "success", action } = toast;
   const [isRead, setIsRead] = useState(false);
+  const [isRunning, setIsRunning] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
-    if (isRead) return undefined;
+    if (isRead || isRunning) return undefined;
     const timer = setTimeout(onDismiss, action === undefined ? shownMs : shownWithActionMs);
     return () => clearTimeout(timer);
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- a new rendering must not start the time again
-  }, [isRead]);
-  const run = (): void => {
-    onDismiss();
-    action?.run().catch(showProblem);
+  }, [isRead, isRunning]);
+  const run = async ({ run: act }: NonNullable<Toast["action"]>): Promise<void> => {
+    setIsRunning(true);
+    setProblem(null);
+    try {
+      await act();
+      onDismiss();
+    } catch (error) {
+      setProblem(problemText(error));
+    } finally {
+      setIsRunning(false);
+    }
   };
   return (
     <div
-      class={`toast ${kind}`}
+      class={`toast ${problem === null ? kind : "problem"}`}
       onPointerEnter={() => setIsRead(true)}
       onPointerLeave={() => setIsRead(false)}
       onFocusCapture={() => setIsRead(true)}
       onBlurCapture={() => setIsRead(false)}
     >
-      <p>{text}</p>
+      <div>
+        <p>{text}</p>
+        {problem !== null && <p>{problem}</p>}
+      </div>
       {action !== undefined && (
-        <button type="button" aria-label={`${action.label}: ${text}`} onClick={run}>
+        <button
+          type="button"
+          aria-label={`${action.label}: ${text}`}
+          aria-disabled={isRunning}
+          onClick={() => !isRunning && void run(action)}
+        >
           {action.label}
         </button>
       )}
