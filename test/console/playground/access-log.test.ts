@@ -34,6 +34,16 @@ describe("a log in the common log format", () => {
     ]);
   });
 
+  test.each([
+    ["2001:db8::1 ident frank [05/Jan/2026:12:00:00 +0000] - -", "2001:db8::1"],
+    ["2001:db8::1 - - [05/Jan/2026:12:00:00 +0000] - -", "2001:db8::1"],
+    ["[2001:db8::9]:443 2001:db8::1 - - [05/Jan/2026:12:00:00 +0000] - -", "2001:db8::1"],
+    ["203.0.113.7:8080 - - [05/Jan/2026:12:00:00 +0000] - -", "203.0.113.7:8080"],
+    ["a - john [smith] [05/Jan/2026:12:00:00 +0000] - -", "a"],
+  ])("the client of the line %s is %s", (line, client) => {
+    expect(requestsOf(line)).toEqual([[0, client, 1]]);
+  });
+
   test("times with an offset are in that zone, across midnight", () => {
     const times = [
       "05/Jan/2026:13:00:00 +0100",
@@ -69,8 +79,10 @@ describe("a log in JSON lines", () => {
   });
 
   test("a line may state its cost, and its key may be a number", () => {
-    const line = '{"time":"2026-01-05T12:00:00.250Z","key":42,"cost":7}';
-    expect(requestsOf(line)).toEqual([[250, "42", 7]]);
+    for (const cost of ["7", '"7"']) {
+      const line = `{"time":"2026-01-05T12:00:00.250Z","key":42,"cost":${cost}}`;
+      expect(requestsOf(line)).toEqual([[250, "42", 7]]);
+    }
   });
 
   test.each([
@@ -81,6 +93,17 @@ describe("a log in JSON lines", () => {
     ['{"time":true,"key":"a"}', "got true"],
     ['{"time":1767614400,"key":["a"]}', 'key: expected a text, got ["a"]'],
     ['{"time":1767614400,"key":"a","cost":-1}', "cost: expected an integer from 0"],
+    [
+      '{"time":1767614400,"key":"a","cost":""}',
+      'cost: expected an integer from 0 to 1000000000, got ""',
+    ],
+    ['{"time":1767614400,"key":"a","cost":true}', "got true"],
+    ['{"time":1767614400,"key":"a","cost":[5]}', "got [5]"],
+    [
+      '{"time":"2026-02-30T12:00:00Z","key":"a"}',
+      'time: expected a time such as "2026-01-05T12:00:00Z"',
+    ],
+    ['{"time":"9999-12-31T12:00:00Z","key":"a"}', 'got "9999-12-31T12:00:00Z"'],
     [
       '{"time":1767614400,"key":"a","units":"many"}',
       'cost: expected an integer from 0 to 1000000000, got "many"',
@@ -104,6 +127,11 @@ describe("any log", () => {
       ],
     });
   });
+
+  test.each([common("a", "05/Jan/2026:12:00:00 +0000"), '{"time":1767614400,"ip":"a"}'])(
+    "a byte order mark before %s is ignored",
+    (line) => expect(requestsOf(`\uFEFF${line}`)).toEqual([[0, "a", 1]]),
+  );
 
   test("requests are sorted by time, and those of the same time keep their order", () => {
     const at = (second: number, key: string) => `{"time":${1_767_614_400 + second},"key":"${key}"}`;

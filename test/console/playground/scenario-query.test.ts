@@ -29,6 +29,18 @@ describe("the query of a scenario", () => {
     expect(formatScenario(defaultScenario)).toBe("limit=100/1m&traffic=steady&rate=120/1m");
   });
 
+  test("the smallest rate and skew are written as decimals that are read again", () => {
+    const query = "limit=1/1m&traffic=steady&rate=0.00000000000012345678/1s&skew=0.0000001";
+    expect(formatScenario(scenarioOf(query))).toBe(query);
+  });
+
+  test.each([
+    "limit=1/1m&traffic=times&at=0,315360000",
+    "limit=1/3650d&start=3899-12-31T23:59:59Z&traffic=steady&rate=2/3650d&length=3650d&retry=obey&attempts=20",
+  ])("the latest requests of %s are run", (query) => {
+    expect(answersOf(scenarioOf(query)).at(-1)?.kind).toBe("done");
+  });
+
   test("an empty query is the default scenario", () => {
     expect(parseScenario("")).toEqual({ scenario: defaultScenario, problems: [] });
   });
@@ -52,7 +64,10 @@ describe("the query of a scenario", () => {
     ["traffic=bursts&within=-1s", "within: expected a duration from 0", 'got "-1s"'],
     ["traffic=times&at=1,x", "at: expected at most 2000 requests by their seconds", 'got "1,x"'],
     ["retry=polite", 'retry: expected one of "none", "ignore"', 'got "polite"'],
-    ["start=yesterday", "start: expected a time since 1970", 'got "yesterday"'],
+    ["traffic=times&at=999999999999", "at: expected at most 2000 requests", 'got "999999999999"'],
+    ["start=yesterday", "start: expected a time from 1970 to 3899", 'got "yesterday"'],
+    ["start=2026-02-30", "start: expected a time from 1970 to 3899", 'got "2026-02-30"'],
+    ["start=9999-12-31", "start: expected a time from 1970 to 3899", 'got "9999-12-31"'],
     ["rate=1000000/1s&length=1h", "rate: expected at most 250000 requests", "got 3600000000"],
     ["tarffic=steady", "tarffic: expected one of the fields", "did you mean traffic?"],
   ])(

@@ -23,9 +23,11 @@ export function readLog(text: string, mostRequests: number): ReadLog {
   const firstUnread: UnreadLine[] = [];
   let unread = 0;
   let number = 0;
-  for (const line of linesOf(text)) {
+  for (const whole of linesOf(text)) {
     number++;
-    if (line.trim() === "") continue;
+    // A byte order mark is white space, too.
+    const line = whole.trim();
+    if (line === "") continue;
     const request =
       requests.length < mostRequests ? requestOfLine(line) : `more than ${mostRequests} requests`;
     if (typeof request !== "string") requests.push(request);
@@ -49,11 +51,15 @@ function* linesOf(text: string): Generator<string> {
 
 /** The request, or the reason why the line cannot be read. */
 function requestOfLine(line: string): LoggedRequest | string {
-  return line.trimStart().startsWith("{") ? requestOfJson(line) : requestOfText(line);
+  return line.startsWith("{") ? requestOfJson(line) : requestOfText(line);
 }
 
-/** Some servers write the virtual host and its port first. */
-const commonLog = /^(?:\S+:\d+ (?!- ))?(\S+) \S+ [^[]*\[([^\]]*)\]/;
+/**
+ * Some servers write the virtual host and its port first. A host with colons is in brackets, because an IPv6 address can end
+ * like a port. The name of a user may have brackets, too, so that brackets around a day are the time.
+ */
+const commonLog =
+  /^(?:(?:[^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (?:.*?(?=\[\d\d\/)|[^[]*)\[([^\]]*)\]/;
 
 function requestOfText(line: string): LoggedRequest | string {
   const [, key, time] = commonLog.exec(line) ?? [];

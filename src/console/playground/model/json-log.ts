@@ -1,4 +1,5 @@
 /** One request of a log in JSON lines. The usual names of its fields are known. */
+import { parseUnits } from "../../../strategies/notation.ts";
 import { acceptedInstant, instantMs } from "./log-time.ts";
 
 export interface LoggedRequest {
@@ -33,12 +34,17 @@ export function requestOfJson(line: string): LoggedRequest | string {
   if (atMs === null) return `${time.name}: expected ${acceptedInstant}, got ${quoted(time.value)}`;
   if (typeof key.value !== "string" && typeof key.value !== "number")
     return `${key.name}: expected a text, got ${quoted(key.value)}`;
-  const units = cost === 1 ? 1 : Number(cost.value);
+  const units = cost === 1 ? 1 : unitsOf(cost.value);
   if (!Number.isInteger(units) || units < 0 || units > mostCost) {
     const accepted = `an integer from 0 to ${mostCost}`;
     return `cost: expected ${accepted}, got ${quoted(cost === 1 ? 1 : cost.value)}`;
   }
   return { atMs, key: String(key.value), cost: units };
+}
+
+function unitsOf(value: unknown): number {
+  if (typeof value === "number") return value;
+  return typeof value === "string" ? parseUnits(value) : NaN;
 }
 
 const quoted = (value: unknown): string => JSON.stringify(value).slice(0, 40);

@@ -26,10 +26,17 @@ function readClockTime(text: string): number | null {
   const utc = [Number(hour), Number(minute), Number(second)] as const;
   const isClock = utc[0] < 24 && utc[1] < 60 && utc[2] <= 60 && hours < 24 && minutes < 60;
   const dayMs = Date.UTC(Number(year), month, Number(day));
-  if (!isClock || new Date(dayMs).getUTCDate() !== Number(day)) return null;
+  if (!isClock || !isDayOfMonth(dayMs, day)) return null;
   const withinDayMs = ((utc[0] * 60 + utc[1]) * 60 + utc[2]) * 1_000;
   return sinceEpoch(dayMs + withinDayMs + Math.floor(Number(`0.${fraction}`) * 1_000) - offsetMs);
 }
+
+const isDayOfMonth = (dayMs: number, day: string): boolean =>
+  new Date(dayMs).getUTCDate() === Number(day);
+
+/** Whether a date such as "2026-01-05" exists: Date.parse reads the 30th of February as the 2nd of March. */
+export const isCalendarDate = (date: string): boolean =>
+  isDayOfMonth(Date.parse(date), date.slice(-2));
 
 /** An ISO 8601 time. A space may stand for its T. */
 const isoForm =
@@ -57,14 +64,16 @@ export function instantMs(value: unknown): number | null {
     .slice(0, iso.length - (zone?.length ?? 0))
     .replace(" ", "T")
     .replace(",", ".");
-  const [date, time = "00:00"] = local.split("T");
+  const [date = "", time = "00:00"] = local.split("T");
+  if (!isCalendarDate(date)) return null;
   const offset = (zone ?? "Z")
     .toUpperCase()
     .replace(/^([+-]\d\d):?(\d\d)?$/, (_, hours, minutes = "00") => `${hours}:${minutes}`);
   return sinceEpoch(Date.parse(`${date}T${time}${offset}`));
 }
 
-/** The greatest time that a Date has. */
-const latestMs = 8.64e15;
+/** The end of the year 3899. The engine decides until the year 4199, and retries can come 200 years later. */
+export const latestStartMs = Date.UTC(3900, 0, 1) - 1;
 
-const sinceEpoch = (atMs: number): number | null => (atMs >= 0 && atMs <= latestMs ? atMs : null);
+const sinceEpoch = (atMs: number): number | null =>
+  atMs >= 0 && atMs <= latestStartMs ? atMs : null;

@@ -1,6 +1,7 @@
 /** The fields of a scenario in the text of a URL: how each is read and written, and what it accepts. */
 import { formatDuration, parseDuration } from "../../../strategies/index.ts";
 import { parseUnits } from "../../../strategies/notation.ts";
+import { isCalendarDate, latestStartMs } from "./log-time.ts";
 import type { Rate, RetryKind, TimedRequests, Traffic } from "./scenario.ts";
 
 /** A field of a scenario as text. */
@@ -31,6 +32,12 @@ function count(least: number, most: number): ScenarioField<number> {
 
 /** A number that may have decimals. */
 const decimal = (text: string): number => (/^\d{1,15}(?:\.\d{1,20})?$/.test(text) ? +text : NaN);
+
+/** The text that `decimal` reads, which has no exponent. */
+function decimalText(value: number): string {
+  const text = String(value);
+  return text.includes("e") ? value.toFixed(20).replace(/0+$/, "") : text;
+}
 
 function duration(leastMs: number, mostMs = mostDurationMs): ScenarioField<number> {
   const range = `from ${leastMs === 0 ? "0" : formatDuration(leastMs)} to ${formatDuration(mostMs)}`;
@@ -66,7 +73,7 @@ const rate: ScenarioField<Rate> = {
     const perWindow = decimal(number);
     return perWindow > 0 && windowMs !== null ? { count: perWindow, windowMs } : null;
   },
-  write: (value) => `${value.count}/${formatDuration(value.windowMs)}`,
+  write: (value) => `${decimalText(value.count)}/${formatDuration(value.windowMs)}`,
 };
 
 const timesForm = /^(\d{1,12}(?:\.\d{1,3})?)(?:x(\d+))?(?:@(\d+))?$/;
@@ -74,15 +81,16 @@ const mostTimes = 2_000;
 
 /** Requests at given seconds: `90x10@5` is ten requests with a cost of 5, 90 seconds after the start. */
 const times: ScenarioField<readonly TimedRequests[]> = {
-  accepted: `at most ${mostTimes} requests by their seconds such as "0,1.5,90x10,100@5" (x: how many, @: their cost)`,
+  accepted: `at most ${mostTimes} requests by their seconds, up to ${mostDurationMs / 1_000}, such as "0,1.5,90x10,100@5" (x: how many, @: their cost)`,
   read(text) {
     const read = text.split(",").map((part): TimedRequests | null => {
       const [, seconds, number = "1", cost] = timesForm.exec(part.trim()) ?? [];
+      const atMs = Math.round(Number(seconds) * 1_000);
       const requests = size.read(number);
       const units = cost === undefined ? null : costField.read(cost);
-      if (seconds === undefined || requests === null || (cost !== undefined && units === null))
-        return null;
-      return { atMs: Math.round(Number(seconds) * 1_000), count: requests, cost: units };
+      const isCostRead = cost === undefined || units !== null;
+      const isRead = atMs <= mostDurationMs && requests !== null && isCostRead;
+      return isRead ? { atMs, count: requests, cost: units } : null;
     });
     const valid = read.filter((each) => each !== null);
     return valid.length === read.length && valid.length <= mostTimes ? valid : null;
@@ -96,14 +104,14 @@ const timeText = ({ atMs, count: requests, cost }: TimedRequests): string =>
 const instantForm =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[ +-]\d\d:\d\d)?)?$/;
 
-/** An instant since 1970. Without a zone it is in UTC. */
+/** An instant. Without a zone it is in UTC. */
 const instant: ScenarioField<number> = {
-  accepted: 'a time since 1970 such as "2026-01-05T12:00:00Z"',
+  accepted: 'a time from 1970 to 3899 such as "2026-01-05T12:00:00Z"',
   read(text) {
-    const [, date, time = "00:00", zone = "Z"] = instantForm.exec(text.trim()) ?? [];
+    const [, date = "", time = "00:00", zone = "Z"] = instantForm.exec(text.trim()) ?? [];
     // A `+` in a query is a space.
-    const atMs = date === undefined ? NaN : Date.parse(`${date}T${time}${zone.replace(" ", "+")}`);
-    return atMs >= 0 ? atMs : null;
+    const atMs = Date.parse(`${date}T${time}${zone.replace(" ", "+")}`);
+    return isCalendarDate(date) && atMs >= 0 && atMs <= latestStartMs ? atMs : null;
   },
   write: (value) => new Date(value).toISOString().replace(".000Z", "Z"),
 };
@@ -114,7 +122,7 @@ const skew: ScenarioField<number> = {
     const value = decimal(text);
     return value >= 0 && value <= 5 ? value : null;
   },
-  write: String,
+  write: decimalText,
 };
 
 const size = count(1, mostRequests);
