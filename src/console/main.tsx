@@ -1,7 +1,6 @@
 /** The console's entry point. */
 import { render } from "preact";
 import "./console.css";
-import "./playground/playground.css";
 import { App, loadFirstView } from "./shell/app.tsx";
 import { followLinks } from "./shell/route.ts";
 import { startSession } from "./shell/session.ts";

@@ -1,7 +1,6 @@
 /** The entry point of the static playground page. */
 import { render } from "preact";
 import "../console.css";
-import "./playground.css";
 import { followLinks } from "../shell/route.ts";
 import { PlaygroundView } from "./view.tsx";
 

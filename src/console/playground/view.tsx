@@ -1,13 +1,12 @@
 /** The view "Playground": limits and traffic on one side, what each strategy makes of them on the other. */
 import { useEffect } from "preact/hooks";
-import { followUrl, loads, openPreset, scenarioText, urlProblems } from "./page-state.ts";
+import "./playground.css";
+import { followUrl, openPreset, scenarioText, urlProblems } from "./page-state.ts";
 import { presets } from "./model/presets.ts";
 import { Results } from "./results.tsx";
 import { runChanges } from "./runner.ts";
 import { parseScenario, formatScenario } from "./model/scenario-query.ts";
-import { LaneChoice, LimitsField } from "./settings/limits-field.tsx";
-import { TrafficFields } from "./settings/traffic-fields.tsx";
-import { Share } from "./share.tsx";
+import { Settings } from "./settings/settings.tsx";
 
 export function PlaygroundView() {
   useEffect(() => {
@@ -76,21 +75,3 @@ function UrlProblems() {
     </div>
   );
 }
-
-/** Beside the result, or above it and closed where there is no room for both. */
-const isWide = matchMedia("(min-width: 60rem)").matches;
-
-/** Fields keep what is typed. They begin anew when everything is replaced. */
-const Settings = () => (
-  <details class="pg-settings" open={isWide}>
-    <summary>Limits and traffic</summary>
-    <form onSubmit={(event) => event.preventDefault()}>
-      <div class="card" key={`limits-${loads.value}`}>
-        <LimitsField />
-        <LaneChoice />
-      </div>
-      <TrafficFields key={`traffic-${loads.value}`} />
-    </form>
-    <Share />
-  </details>
-);

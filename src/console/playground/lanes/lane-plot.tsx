@@ -1,4 +1,5 @@
 /** The picture of one lane, and what the pointer does on it: it moves the cursor, and explains denials. */
+import "./lane-plot.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { chosenDenial, cursorMs, markedLanes, moveCursor } from "../page-state.ts";
