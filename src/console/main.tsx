@@ -2,11 +2,13 @@
 import { render } from "preact";
 import "./console.css";
 import { App, loadFirstView } from "./shell/app.tsx";
-import { followLinks } from "./shell/route.ts";
+import { followLinks, isPublicView } from "./shell/route.ts";
 import { startSession } from "./shell/session.ts";
+import { followTokenLinks } from "./shell/token-link.ts";
 
 followLinks();
 loadFirstView();
-void startSession();
+followTokenLinks();
+void startSession({ isPublic: isPublicView.value });
 const root = document.querySelector("#console");
 if (root !== null) render(<App />, root);

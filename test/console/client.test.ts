@@ -9,11 +9,12 @@ import {
   refusal,
   token,
 } from "../../src/console/api/client.ts";
-import { Polling } from "../../src/console/api/poll.ts";
+import { Polling, staleness } from "../../src/console/api/poll.ts";
 import { now } from "../../src/console/clock.ts";
 import { findKey, keyName } from "../../src/console/keys/known-keys.ts";
 import { Sender } from "../../src/console/keys/send.ts";
 import { session, signIn, signOut, startSession } from "../../src/console/shell/session.ts";
+import { followTokenLinks } from "../../src/console/shell/token-link.ts";
 
 const operator = { name: "ops", via: "token", may: ["read"] };
 const problem = (status: number, detail: string): Response =>
@@ -30,19 +31,20 @@ function answers(...responses: (() => Response)[]) {
 }
 
 /** The parts of a browser that a session and a poll use. */
-function stubBrowser(hash: string): Map<string, string> {
+function stubBrowser(hash: string, reload = (): void => undefined): Map<string, string> {
   const stored = new Map<string, string>();
   vi.stubGlobal("sessionStorage", {
     getItem: (name: string) => stored.get(name) ?? null,
     setItem: (name: string, text: string) => stored.set(name, text),
     removeItem: (name: string) => stored.delete(name),
   });
-  vi.stubGlobal("location", { hash, pathname: "/_headgate/", search: "" });
+  vi.stubGlobal("location", { hash, pathname: "/_headgate/", search: "", reload });
   vi.stubGlobal("history", { replaceState: () => undefined });
   const page = Object.assign(new EventTarget(), { hidden: false });
   vi.stubGlobal("document", page);
   vi.stubGlobal("window", page);
   vi.stubGlobal("addEventListener", page.addEventListener.bind(page));
+  vi.stubGlobal("dispatchEvent", page.dispatchEvent.bind(page));
   return stored;
 }
 
@@ -62,7 +64,7 @@ describe("a session", () => {
     const stored = stubBrowser("#token=%E2%80%A6");
     stored.set("headgate-token", "good");
     answers(() => Response.json(operator));
-    await startSession();
+    await startSession({ isPublic: false });
     expect(session.value).toEqual({ kind: "signed-out", problem: expect.stringMatching(/ASCII/) });
     expect(stored.get("headgate-token")).toBe("good");
   });
@@ -74,13 +76,53 @@ describe("a session", () => {
     expect(sent).toEqual([]);
   });
 
+  it("a stored token that is refused is forgotten, so that it is not sent again", async () => {
+    const stored = stubBrowser("");
+    stored.set("headgate-token", "former");
+    answers(() => problem(401, "Unknown token."));
+    await startSession({ isPublic: false });
+    expect(session.value).toEqual({ kind: "signed-out", problem: "Unknown token." });
+    expect(stored.size).toBe(0);
+  });
+
   it("a refused token of a link replaces no good one", async () => {
     const stored = stubBrowser("#token=other");
     stored.set("headgate-token", "good");
     answers(() => problem(401, "Unknown token."));
-    await startSession();
+    await startSession({ isPublic: false });
     expect(session.value).toEqual({ kind: "signed-out", problem: "Unknown token." });
     expect(stored.get("headgate-token")).toBe("good");
+  });
+
+  it.each([
+    { answer: () => problem(401, "Unknown token."), stored: "good", loads: 0 },
+    { answer: () => Response.json(operator), stored: "other", loads: 1 },
+  ])(
+    "after a link in a signed-in tab, the token $stored is stored and the page is loaded $loads times",
+    async ({ answer, stored: expected, loads }) => {
+      let loaded = 0;
+      const stored = stubBrowser("#token=good", () => (loaded += 1));
+      const sent = answers(() => Response.json(operator), answer);
+      await startSession({ isPublic: false });
+      followTokenLinks();
+      location.hash = "#token=other";
+      dispatchEvent(new Event("hashchange"));
+      await vi.waitFor(() => expect(sent).toHaveLength(2));
+      await vi.waitFor(() => expect(loaded).toBe(loads));
+      expect(sent[1]?.headers.get("Authorization")).toBe("Bearer other");
+      expect(stored.get("headgate-token")).toBe(expected);
+      expect(token.value).toBe("good");
+      expect(refusal.value).toBeNull();
+      expect(session.value.kind).toBe("signed-in");
+    },
+  );
+
+  it("a visitor of a public view without a token causes no call", async () => {
+    stubBrowser("");
+    const sent = answers(() => problem(401, "A token is missing."));
+    await startSession({ isPublic: true });
+    expect(session.value).toEqual({ kind: "visitor" });
+    expect(sent).toEqual([]);
   });
 
   it("signing out forgets the plain keys that the tab knows", async () => {
@@ -94,7 +136,63 @@ describe("a session", () => {
   });
 });
 
+describe("the start of the page", () => {
+  const html = (): Response =>
+    new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
+
+  it.each([
+    ["a page of HTML", html],
+    ["JSON without a value", () => Response.json(null)],
+    ["nothing", () => new Response("")],
+  ])("asks for a token and gives the reason when %s is the answer", async (_, answer) => {
+    stubBrowser("");
+    answers(answer);
+    await startSession({ isPublic: false });
+    expect(session.value).toEqual({ kind: "signed-out", problem: expect.stringMatching(/JSON/) });
+  });
+
+  it("gives the reason when the Worker fails, and none when it only asks for a token", async () => {
+    stubBrowser("");
+    answers(
+      () => problem(502, "The control plane does not answer."),
+      () => problem(401, "A token is missing."),
+    );
+    await startSession({ isPublic: false });
+    expect(session.value).toEqual({
+      kind: "signed-out",
+      problem: "The control plane does not answer.",
+    });
+    await startSession({ isPublic: false });
+    expect(session.value).toEqual({ kind: "signed-out", problem: null });
+  });
+
+  it("gives the reason when the connection is lost", async () => {
+    stubBrowser("");
+    vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Failed to fetch")));
+    await startSession({ isPublic: false });
+    expect(session.value).toEqual({
+      kind: "signed-out",
+      problem: expect.stringMatching(/cannot be reached/),
+    });
+  });
+});
+
 describe("a call", () => {
+  it("an error in JSON that is not of the API is described by its status", async () => {
+    answers(() => Response.json("bad", { status: 502 }));
+    await expect(read("policies")).rejects.toThrow("The Worker answered with status 502.");
+  });
+
+  it("the answer of another server to a change is a failure after which the change may have been made", async () => {
+    answers(() => new Response("<!doctype html>"));
+    await expect(call("POST", "rules", { body: {} })).rejects.toMatchObject({ status: 502 });
+  });
+
+  it("an answer without content is a success", async () => {
+    answers(() => new Response(null, { status: 204 }));
+    expect(await read("rules/1")).toBeNull();
+  });
+
   it("an answer that is cut off is a lost connection, because nobody knows what it said", async () => {
     const body = (): ReadableStream =>
       new ReadableStream({ start: (controller) => controller.error(new TypeError("cut off")) });
@@ -154,6 +252,26 @@ it("a poll that has stopped for refused credentials goes on when they are accept
   await read("operator");
   await expect.poll(() => polling.value.value).toEqual({ policies: [] });
   polling.stop();
+});
+
+it("a read that fails after a success makes the shown value old, until it succeeds or nobody shows it", async () => {
+  stubBrowser("");
+  let answer = (): Response => problem(503, "The control plane does not answer.");
+  answers(() => answer());
+  const polling = new Polling(() => read("policies"), 1);
+  polling.start();
+  await expect.poll(() => polling.problem.value).not.toBeNull();
+  expect(staleness.value).toBeNull();
+  answer = () => Response.json({ policies: [] });
+  await expect.poll(() => polling.value.value).not.toBeNull();
+  answer = () => new Response("<!doctype html>");
+  await expect.poll(() => staleness.value?.message).toMatch(/another server/);
+  answer = () => Response.json({ policies: [] });
+  await expect.poll(() => staleness.value).toBeNull();
+  answer = () => problem(503, "The control plane does not answer.");
+  await expect.poll(() => staleness.value?.message).toMatch(/does not answer/);
+  polling.stop();
+  expect(staleness.value).toBeNull();
 });
 
 it("a rule whose creation failed in the control plane is sent again with the same idempotency key", async () => {

@@ -43,6 +43,8 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     const page = await site.open("audit?limit=5", { allowed: [refused] });
     await shown(page, "Audit");
     expect(page.url()).toBe(`${site.worker.consoleUrl}audit?limit=5`);
+    await page.evaluate(`location.hash = "token=not-a-token-of-anybody"`);
+    await page.getByText("You are still operator.").waitFor();
     await page.reload();
     await shown(page, "Audit");
     const other = await page.context().newPage();
@@ -72,9 +74,12 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
   it("the playground opens without a token", async () => {
     const example = `playground?${referenceExamples["fixed-window"] ?? ""}`;
     const page = await site.open(example, { token: null, allowed: [refused] });
+    const calls: string[] = [];
+    page.on("request", (request) => calls.push(request.url()));
     await shown(page, "Playground");
     await page.getByText(/^5 requests, decided by the engine/).waitFor();
     expect(await axeViolations(page)).toEqual([]);
+    expect(calls.filter((url) => url.includes("/api/"))).toEqual([]);
     await page.getByRole("link", { name: "Sign in" }).click();
     await page.getByLabel("Admin token").waitFor();
   });
@@ -117,7 +122,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(await page.evaluate("document.activeElement.id")).toBe("view");
   });
 
-  it("without a connection, the page says so and keeps what it shows, and it recovers by itself", async () => {
+  it("without a connection or answers of the Worker, the page says so and keeps what it shows, and it recovers by itself", async () => {
     const page = await site.open("policies", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
     await shown(page, "Policies");
     const banner = page.getByRole("status").filter({ hasText: "No connection" });
@@ -126,6 +131,12 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(await axeViolations(page)).toEqual([]);
     await page.context().setOffline(false);
     await banner.waitFor({ state: "hidden" });
+    await page.route(/\/api\//, (route) => route.fulfill({ body: "<p>Sign in to this network" }));
+    const old = page.getByRole("status").filter({ hasText: "the last answers received" });
+    await old.waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    await page.unroute(/\/api\//);
+    await old.waitFor({ state: "hidden" });
     await shown(page, "Policies");
   });
 
@@ -167,6 +178,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
 
   it("no view moves what it shows while it loads", async () => {
     const page = await site.open();
+    await shown(page, "Overview");
     const performance = await observePerformance(page);
     for (const view of views) {
       // oxlint-disable no-await-in-loop

@@ -40,6 +40,8 @@ export interface CallOptions {
   /** Makes a repeated call harmless: the second one returns the answer of the first. */
   readonly idempotencyKey?: string;
   readonly signal?: AbortSignal;
+  /** Sent instead of the token of this tab, which stays as it is. */
+  readonly checkedToken?: string;
 }
 
 export interface Answer<Value> {
@@ -59,9 +61,14 @@ export async function call<Value>(
 ): Promise<Answer<Value>> {
   const { response, text } = await send(method, path, options);
   followClock(response.headers.get("Date"));
-  if (!response.ok) throw problemIn(response, text);
-  refusal.value = null;
-  const value: unknown = text === "" ? null : JSON.parse(text);
+  if (!response.ok) {
+    const problem = problemIn(response, text);
+    if (problem.status === 401 && options.checkedToken === undefined) refusal.value = problem;
+    throw problem;
+  }
+  const value = response.status === 204 ? null : objectIn(text);
+  if (value === undefined) throw new ApiProblem(unreadable);
+  if (options.checkedToken === undefined) refusal.value = null;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the answers
   return { value: value as Value, etag: response.headers.get("ETag") };
 }
@@ -73,10 +80,11 @@ export const read = async <Value>(path: string, abort?: AbortSignal): Promise<Va
 async function send(
   method: string,
   path: string,
-  { body, ifMatch, idempotencyKey, signal: abort }: CallOptions,
+  { body, ifMatch, idempotencyKey, signal: abort, checkedToken }: CallOptions,
 ): Promise<{ readonly response: Response; readonly text: string }> {
   const headers = new Headers();
-  if (token.value !== null) headers.set("Authorization", `Bearer ${token.value}`);
+  const bearer = checkedToken ?? token.value;
+  if (bearer !== null) headers.set("Authorization", `Bearer ${bearer}`);
   if (body !== undefined) headers.set("Content-Type", "application/json");
   if (ifMatch !== undefined) headers.set("If-Match", ifMatch);
   if (idempotencyKey !== undefined) headers.set("Idempotency-Key", idempotencyKey);
@@ -102,22 +110,33 @@ async function send(
 function problemIn({ status, type }: Response, text: string): ApiProblem {
   // The API redirects nothing. Cloudflare Access redirects to its sign-in.
   const hasAccessEnded = type === "opaqueredirect";
-  const problem = new ApiProblem(
+  return new ApiProblem(
     hasAccessEnded
       ? { status: 401, detail: "The session of Cloudflare Access has ended." }
       : (detailsIn(text) ?? { status, detail: `The Worker answered with status ${status}.` }),
   );
-  if (problem.status === 401) refusal.value = problem;
-  return problem;
 }
 
-/** Null for the answer of another server, such as an error page. */
-function detailsIn(text: string): ProblemAnswer | null {
+/** Of another server, such as the sign-in page of a network. A change may have been made, as after any status of 5xx. */
+const unreadable = {
+  status: 502,
+  detail: "The answer is not JSON of the Worker: another server may have sent it.",
+};
+
+/** Undefined for the answer of another server, such as an error page. */
+function detailsIn(text: string): ProblemAnswer | undefined {
+  const value = objectIn(text);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract tests of the admin API check the answers
+  return value !== undefined && "detail" in value ? (value as ProblemAnswer) : undefined;
+}
+
+/** Undefined for a text that is not an object in JSON. */
+function objectIn(text: string): object | undefined {
   try {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract tests of the admin API check the answers
-    return JSON.parse(text) as ProblemAnswer | null;
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : undefined;
   } catch {
-    return null;
+    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 /** Reads repeatedly while a component is shown, and keeps the last value when a read fails. */
-import { type ReadonlySignal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { ConnectionLost, refusal } from "./client.ts";
 
@@ -13,6 +13,16 @@ export interface Polled<Value> {
 
 /** The longest pause after failures. */
 const longestPauseMs = 10_000;
+
+const running = signal<readonly Polled<unknown>[]>([]);
+
+/** Why a value that the page still shows is old; null while all of them are current, and while the connection is lost. */
+export const staleness = computed(
+  () =>
+    running.value
+      .filter(({ value }) => value.value !== null)
+      .find(({ problem }) => problem.value !== null)?.problem.value ?? null,
+);
 
 /**
  * Reads at once, then with pauses, except while the page is hidden and after the credentials are refused.
@@ -48,6 +58,7 @@ export class Polling<Value> implements Polled<Value> {
   }
 
   start(): void {
+    running.value = [...running.peek(), this];
     document.addEventListener("visibilitychange", this.readAgain);
     window.addEventListener("online", this.readAgain);
     // Reads now, and again when credentials that were refused are accepted.
@@ -57,6 +68,7 @@ export class Polling<Value> implements Polled<Value> {
   }
 
   stop(): void {
+    running.value = running.peek().filter((each) => each !== this);
     document.removeEventListener("visibilitychange", this.readAgain);
     window.removeEventListener("online", this.readAgain);
     this.#unfollow();

@@ -37,7 +37,7 @@ export function KeyPage({ policy, id }: { readonly policy: Policy; readonly id: 
   return (
     <>
       <Heading policy={policy.name} id={id} />
-      {problem !== null && <Failure problem={problem} onRetry={readAgain} />}
+      {state === null && problem !== null && <Failure problem={problem} onRetry={readAgain} />}
       {state === null && problem === null && <Loading what="the explanation" />}
       {state !== null && (
         <>

@@ -47,7 +47,9 @@ export function OverviewView() {
   // The numbers of the previous span stay until those of the chosen one arrive.
   const latest = useRef<SpanTraffic | null>(null);
   latest.current = value.value ?? latest.current;
-  const failure = problem.value ?? policies.problem.value;
+  const hasAll = latest.current !== null && policies.value.value !== null;
+  // The frame of the page warns of old numbers.
+  const failure = hasAll ? null : (problem.value ?? policies.problem.value);
   return (
     <section>
       <h1>Overview</h1>

@@ -3,11 +3,12 @@ import { type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import { isConnected, refusal, token } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
+import { staleness } from "../api/poll.ts";
 import { Loading } from "../parts/notice.tsx";
 import { announceChanges } from "./announce-changes.ts";
 import { lazyView } from "./lazy-view.tsx";
-import { hrefOf, route, type ViewName, views } from "./route.ts";
-import { session, signOut } from "./session.ts";
+import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
+import { session, signOut, startSession } from "./session.ts";
 import { SignIn } from "./sign-in.tsx";
 import { Toasts } from "./toasts.tsx";
 
@@ -50,7 +51,7 @@ export const loadFirstView = (): void => {
 
 export function App() {
   const { view } = route.value;
-  const isPublic = view === "playground";
+  const isPublic = isPublicView.value;
   const { value } = session;
   const title = view === null ? "Page not found" : views[view];
   useEffect(() => {
@@ -58,16 +59,21 @@ export function App() {
   }, [title]);
   const isSignedIn = value.kind === "signed-in";
   useEffect(() => {
-    if (!isSignedIn) return undefined;
+    if (!isPublic && session.peek().kind === "visitor") void startSession({ isPublic });
+  }, [isPublic]);
+  useEffect(() => {
+    if (!isSignedIn || isPublic) return undefined;
     const timer = setTimeout(loadOperatorViews, otherViewsAfterMs);
     const stop = followChanges(announceChanges);
     return () => {
       clearTimeout(timer);
       stop();
     };
-  }, [isSignedIn]);
-  if (!isPublic && value.kind === "checking") return <Loading what="the console" />;
-  if (!isPublic && value.kind === "signed-out") return <SignIn problem={value.problem} />;
+  }, [isSignedIn, isPublic]);
+  if (!isPublic && !isSignedIn) {
+    if (value.kind !== "signed-out") return <Loading what="the console" />;
+    return <SignIn key={value.problem} problem={value.problem} />;
+  }
   return (
     <>
       <a class="skip" href="#view">
@@ -133,23 +139,37 @@ function Header() {
 }
 
 /** Warns of old numbers and of refused credentials. Forms stay as they are. */
-function Banner() {
-  const isRefused = refusal.value !== null;
-  const isOffline = !isConnected.value;
+const Banner = () => (
+  <div
+    class="banner"
+    role="status"
+    hidden={isConnected.value && refusal.value === null && staleness.value === null}
+  >
+    <Warning />
+  </div>
+);
+
+function Warning() {
+  if (!isConnected.value) {
+    return <>No connection. The numbers are the last ones received; nothing you typed is lost.</>;
+  }
+  if (refusal.value === null) {
+    if (staleness.value === null) return null;
+    return (
+      <>
+        The page shows the last answers received, because reading again failed:{" "}
+        {staleness.value.message}
+      </>
+    );
+  }
   const isToken = token.value !== null;
   return (
-    <div class="banner" role="status" hidden={!isRefused && !isOffline}>
-      {isOffline &&
-        "No connection. The numbers are the last ones received; nothing you typed is lost."}
-      {!isOffline && isRefused && (
-        <>
-          {isToken && "The token is not accepted any more: "}
-          {refusal.value?.message}{" "}
-          <button type="button" onClick={isToken ? signOut : () => location.reload()}>
-            Sign in again
-          </button>
-        </>
-      )}
-    </div>
+    <>
+      {isToken && "The token is not accepted any more: "}
+      {refusal.value.message}{" "}
+      <button type="button" onClick={isToken ? signOut : () => location.reload()}>
+        Sign in again
+      </button>
+    </>
   );
 }

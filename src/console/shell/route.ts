@@ -1,5 +1,5 @@
 /** The address of what is shown: a view, and its parameters in the query. Every state worth sharing is in it. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 
 /** The views by the last segment of their path, in the order of the navigation. */
 export const views = {
@@ -24,6 +24,9 @@ export type Query = Readonly<Record<string, string | number | undefined>>;
 const isView = (name: string): name is ViewName => Object.hasOwn(views, name);
 
 export const route = signal<Route>(readRoute());
+
+/** Whether the view needs no operator. */
+export const isPublicView = computed(() => route.value.view === "playground");
 
 function readRoute(): Route {
   const name = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);

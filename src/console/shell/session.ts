@@ -1,9 +1,11 @@
 /** The operator of this tab. A token stays in this tab only; Cloudflare Access identifies operators without one. */
 import { signal } from "@preact/signals";
 import type { Operator, Right } from "../api/answers.ts";
-import { ApiProblem, ConnectionLost, read, refusal, token } from "../api/client.ts";
+import { ApiProblem, call, ConnectionLost, refusal, token } from "../api/client.ts";
 
 export type Session =
+  /** The playground asks for no operator, so that its visitors cause no refused call. */
+  | { readonly kind: "visitor" }
   | { readonly kind: "checking" }
   /** `problem` says why the last attempt failed; null before the first. */
   | { readonly kind: "signed-out"; readonly problem: string | null }
@@ -20,32 +22,59 @@ export const may = (right: Right): boolean =>
 /** A field of a request can have no other characters. */
 const tokenForm = /^[\x21-\x7e]+$/;
 
-/** Signs in with the token of the URL, of this tab, or with Access. */
-export async function startSession(): Promise<void> {
-  addEventListener("hashchange", changeToken);
-  const given = tokenOfUrl() ?? sessionStorage.getItem(storageKey);
-  const problem = given === null ? await tryToSignIn() : await signIn(given);
-  if (problem === null) return;
-  session.value = { kind: "signed-out", problem: given === null ? null : problem };
+/** Signs in with the token of the URL, of this tab, or with Access. Without a token, a public view asks for no operator. */
+export async function startSession({ isPublic }: { readonly isPublic: boolean }): Promise<void> {
+  const given = takeTokenOfUrl() ?? sessionStorage.getItem(storageKey);
+  if (given === null && isPublic) {
+    session.value = { kind: "visitor" };
+    return;
+  }
+  session.value = { kind: "checking" };
+  if (given === null) {
+    await signInByAccess();
+    return;
+  }
+  const problem = await signIn(given);
+  if (problem !== null) session.value = { kind: "signed-out", problem };
 }
 
-/** A link with a token was opened in this tab, which does not load the page again by itself. */
-function changeToken(): void {
-  const given = tokenOfUrl();
-  if (given === null || !tokenForm.test(given)) return;
-  sessionStorage.setItem(storageKey, given);
-  location.reload();
+async function signInByAccess(): Promise<void> {
+  try {
+    begin(await readOperator());
+  } catch (error) {
+    session.value = { kind: "signed-out", problem: isUnauthorized(error) ? null : textOf(error) };
+  }
 }
 
 /** Returns the problem; null after success. */
 export async function signIn(text: string): Promise<string | null> {
+  const accepted = await acceptToken(text);
+  if (typeof accepted === "string") return accepted;
+  token.value = accepted.token;
+  begin(accepted.operator);
+  return null;
+}
+
+interface AcceptedToken {
+  readonly token: string;
+  readonly operator: Operator;
+}
+
+/** Keeps a token in this tab if the Worker accepts it, and forgets a refused one. Returns the problem if it is not accepted. */
+export async function acceptToken(text: string): Promise<AcceptedToken | string> {
   const given = text.trim();
   if (!tokenForm.test(given)) return "A token has visible ASCII characters only.";
-  token.value = given;
-  const problem = await tryToSignIn();
-  if (problem === null) sessionStorage.setItem(storageKey, given);
-  else token.value = null;
-  return problem;
+  try {
+    const operator = await readOperator(given);
+    sessionStorage.setItem(storageKey, given);
+    return { token: given, operator };
+  } catch (error) {
+    // Each call with it counts against the address, so loading the page again must not repeat it.
+    if (isUnauthorized(error) && sessionStorage.getItem(storageKey) === given) {
+      sessionStorage.removeItem(storageKey);
+    }
+    return textOf(error);
+  }
 }
 
 export function signOut(): void {
@@ -55,21 +84,28 @@ export function signOut(): void {
   session.value = { kind: "signed-out", problem: null };
 }
 
-async function tryToSignIn(): Promise<string | null> {
-  try {
-    const operator = await read<Operator>("operator");
-    refusal.value = null;
-    session.value = { kind: "signed-in", operator };
-    return null;
-  } catch (error) {
-    if (error instanceof ConnectionLost) return `${error.message} Try again when it runs.`;
-    if (error instanceof ApiProblem) return error.message;
-    throw error;
-  }
+const readOperator = async (checkedToken?: string): Promise<Operator> =>
+  (
+    await call<Operator>("GET", "operator", {
+      ...(checkedToken !== undefined && { checkedToken }),
+    })
+  ).value;
+
+function begin(operator: Operator): void {
+  refusal.value = null;
+  session.value = { kind: "signed-in", operator };
+}
+
+const isUnauthorized = (error: unknown): boolean =>
+  error instanceof ApiProblem && error.status === 401;
+
+function textOf(error: unknown): string {
+  if (error instanceof ConnectionLost) return `${error.message} Try again when it runs.`;
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The fragment is removed at once, so that no token stays in the address bar or the history. */
-function tokenOfUrl(): string | null {
+export function takeTokenOfUrl(): string | null {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given !== null) history.replaceState(null, "", location.pathname + location.search);
   return given;

@@ -13,7 +13,6 @@ export interface Toast {
 /** The newest first. */
 const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
 const mostKept = 6;
-const mostOpen = matchMedia("(max-width: 30rem)").matches ? 1 : 2;
 const shownMs = 8_000;
 /** Long enough to read the message, look at the effect and undo it. */
 const shownWithActionMs = 30_000;
@@ -42,6 +41,7 @@ function dismiss(id: number): void {
 /** Earlier messages wait behind a button, so that messages cover little of the page. */
 export function Toasts() {
   const [isExpanded, setIsExpanded] = useState(false);
+  const mostOpen = matchMedia("(max-width: 30rem)").matches ? 1 : 2;
   const hidden = shown.value.length - mostOpen;
   useEffect(() => {
     if (hidden <= 0) setIsExpanded(false);
