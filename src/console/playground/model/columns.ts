@@ -17,9 +17,8 @@ export type RunColumns = Pick<LaneRun, ColumnName>;
 export type RunRow = Readonly<Record<ColumnName, number>>;
 
 export interface ColumnWriter {
-  readonly rows: number;
-  add(row: RunRow): void;
-  /** The columns, cut to the rows. */
+  write(index: number, row: RunRow): void;
+  /** The columns, cut to the greatest index. */
   finish(): RunColumns;
 }
 
@@ -29,25 +28,22 @@ export function columnWriter(expectedRows: number): ColumnWriter {
   let columns = emptyColumns(capacity);
   let rows = 0;
   return {
-    get rows() {
-      return rows;
-    },
-    add(row) {
-      if (rows === capacity) {
+    write(index, row) {
+      if (index === capacity) {
         capacity *= 2;
         columns = resized(columns, rows, capacity);
       }
       // A loop over the names would be slow.
-      columns.atMs[rows] = row.atMs;
-      columns.key[rows] = row.key;
-      columns.cost[rows] = row.cost;
-      columns.outcome[rows] = row.outcome;
-      columns.remaining[rows] = row.remaining;
-      columns.waitMs[rows] = row.waitMs;
-      columns.deniedBy[rows] = row.deniedBy;
-      columns.arrival[rows] = row.arrival;
-      columns.retry[rows] = row.retry;
-      rows++;
+      columns.atMs[index] = row.atMs;
+      columns.key[index] = row.key;
+      columns.cost[index] = row.cost;
+      columns.outcome[index] = row.outcome;
+      columns.remaining[index] = row.remaining;
+      columns.waitMs[index] = row.waitMs;
+      columns.deniedBy[index] = row.deniedBy;
+      columns.arrival[index] = row.arrival;
+      columns.retry[index] = row.retry;
+      rows = Math.max(rows, index + 1);
     },
     finish: () => (rows === capacity ? columns : resized(columns, rows, rows)),
   };

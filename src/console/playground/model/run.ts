@@ -11,6 +11,7 @@ import { columnWriter, type RunColumns } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
 import { randomAt } from "./random.ts";
 import { type QueuedRetry, retryQueue } from "./retry-queue.ts";
+import { rowsByKey } from "./rows-by-key.ts";
 import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
 import { summaryOf } from "./summary.ts";
 
@@ -48,25 +49,27 @@ function laneDecider({ limits }: Lane, arrivals: Arrivals, scenario: Scenario): 
   const { startMs } = arrivals;
   const clients = new Map<number, ClientMeter>();
   const columns = columnWriter(arrivals.atMs.length);
-  const requests = requestsInOrder(arrivals, scenario);
-  let [arrived, isCut] = [0, false];
+  const isByClient = scenario.retries.kind === "none";
+  const requests = isByClient ? requestsByClient(arrivals) : requestsInOrder(arrivals, scenario);
+  let [arrived, decided, isCut] = [0, 0, false];
   const decideNext = (): boolean => {
     const request = requests.next();
-    isCut = request !== null && columns.rows === mostRows;
+    isCut = request !== null && decided === mostRows;
     if (request === null || isCut) return false;
     const { atMs, arrival, retry } = request;
-    arrived = Math.max(arrived, arrival);
+    if (retry === 0) arrived++;
     const key = arrivals.key[arrival] ?? 0;
     const cost = arrivals.cost[arrival] ?? 0;
     let client = clients.get(key);
     if (client === undefined) {
+      if (isByClient) clients.clear();
       client = clientMeter(limits, scenario.runsMs);
       clients.set(key, client);
     }
     client.release(startMs + atMs);
     const decision = client.decide(cost, startMs + atMs);
     const { allowed, delayMs, retryAfterMs } = decision;
-    columns.add({
+    columns.write(isByClient ? arrival : decided, {
       atMs,
       key,
       cost,
@@ -77,6 +80,7 @@ function laneDecider({ limits }: Lane, arrivals: Arrivals, scenario: Scenario): 
       arrival,
       retry,
     });
+    decided++;
     if (!allowed) requests.deny(request, decision);
     return true;
   };
@@ -147,10 +151,26 @@ export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMet
 }
 
 interface OrderedRequests {
-  /** The earliest request that is not decided; null at the end. */
+  /** The next request to decide; null at the end. */
   next(): QueuedRetry | null;
   /** Lets the client of a denied request decide whether it comes again. */
   deny(request: QueuedRetry, decision: Decision): void;
+}
+
+/**
+ * First requests, one client after the other. Clients have counters of their own, and a client whose requests are all
+ * decided needs no memory, which a log of many clients makes faster.
+ */
+function requestsByClient({ atMs, key }: Arrivals): OrderedRequests {
+  const rows = rowsByKey(key, () => true);
+  let next = 0;
+  return {
+    next() {
+      const arrival = rows[next++];
+      return arrival === undefined ? null : { atMs: atMs[arrival] ?? 0, arrival, retry: 0 };
+    },
+    deny: () => {},
+  };
 }
 
 /** First requests and retries in order of time. */
