@@ -117,7 +117,7 @@ function problemIn({ status, type }: Response, text: string): ApiProblem {
   );
 }
 
-/** Of another server, such as the sign-in page of a network. A change may have been made, as after any status of 5xx. */
+/** Another server answers, such as that of a network's sign-in. A change may have been made, as after any status of 5xx. */
 const unreadable = {
   status: 502,
   detail: "The answer is not JSON of the Worker: another server may have sent it.",
