@@ -10,9 +10,11 @@ import {
   token,
 } from "../../src/console/api/client.ts";
 import { Polling, staleness } from "../../src/console/api/poll.ts";
+import { Sender } from "../../src/console/api/sender.ts";
+import type { RuleChange } from "../../src/console/api/undo-plan.ts";
 import { now } from "../../src/console/clock.ts";
 import { findKey, keyName } from "../../src/console/keys/known-keys.ts";
-import { Sender } from "../../src/console/keys/send.ts";
+import { sendPlan } from "../../src/console/keys/send.ts";
 import { session, signIn, signOut, startSession } from "../../src/console/shell/session.ts";
 import { followTokenLinks } from "../../src/console/shell/token-link.ts";
 
@@ -281,10 +283,10 @@ it("a rule whose creation failed in the control plane is sent again with the sam
     () => problem(503, "The control plane does not answer."),
     () => Response.json(rule, { status: 201 }),
   );
-  const sender = new Sender();
+  const sender = new Sender<RuleChange>();
   const plan = { kind: "create", rule: { policy: "api", kind: "block", id: "k" } } as const;
-  await expect(sender.send("typed", plan)).rejects.toThrow(/does not answer/);
-  expect(await sender.send("typed", plan)).toEqual({ before: null, after: rule });
+  await expect(sendPlan(sender, "typed", plan)).rejects.toThrow(/does not answer/);
+  expect(await sendPlan(sender, "typed", plan)).toEqual({ before: null, after: rule });
   const keys = sent.map(({ headers }) => headers.get("Idempotency-Key"));
   expect(keys[0]).not.toBeNull();
   expect(keys).toEqual([keys[0], keys[0]]);

@@ -12,13 +12,13 @@ import {
 import { attributesIn, labelOf, partsOfLabel } from "../../src/console/keys/key-text.ts";
 import {
   extension,
-  isResultOf,
   laterLimitsRule,
   laterRule,
   planOf,
   replacedRule,
 } from "../../src/console/keys/plan.ts";
 import { ruleText } from "../../src/console/parts/rule-text.ts";
+import { isResultOf, type RulePlan } from "../../src/console/api/rule-plan.ts";
 import { undoStep } from "../../src/console/api/undo-plan.ts";
 import { stepNames } from "../../src/http/admin/explain-answer.ts";
 import { compiledLimit, parseLimits } from "../../src/strategies/index.ts";
@@ -186,12 +186,14 @@ describe("the rule that a change makes or replaces", () => {
 
   it("the result of a lost replacement is recognized by its revision and its content", () => {
     const before = ruleOf({});
-    const plan = extension(before, { for: "1h" }) as Parameters<typeof isResultOf>[0];
+    const plan = extension(before, { for: "1h" }) as Extract<RulePlan, { kind: "replace" }>;
+    const isResult = (rule: Rule): boolean => isResultOf(before, plan.content, rule);
     const result = ruleOf({ revision: 2, expiresAt: at(3_600_000) });
-    expect(isResultOf(plan, result)).toBe(true);
-    expect(isResultOf(plan, { ...result, limits: "51/10s" })).toBe(false);
-    expect(isResultOf(plan, { ...result, revision: 3 })).toBe(false);
-    expect(isResultOf(plan, before)).toBe(false);
+    expect(isResult(result)).toBe(true);
+    expect(isResult({ ...result, limits: "51/10s" })).toBe(false);
+    expect(isResult({ ...result, revision: 3 })).toBe(false);
+    expect(isResult({ ...result, expiresAt: null })).toBe(false);
+    expect(isResult(before)).toBe(false);
   });
 
   it("undo of a replaced boost restores it for the rest of its term, and removes the new one when that is over", () => {

@@ -9,7 +9,7 @@ import { tokens } from "./console-worker.ts";
 import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has a policy of its own, which allows each address 2 requests an hour. */
-const names = ["dry", "typed", "lists", "both", "merged", "keyboard", "links"];
+const names = ["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links"];
 const policies = names.map((name) => ({
   name,
   match: { path: `/${name}` },
@@ -168,6 +168,52 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect
       .poll(async () => (await policyOf(site.worker, "both")).limits.value)
       .toMatchObject([{ limit: 30 }]);
+  });
+
+  /** The call of a dialog arrives, and its answer is lost. */
+  const confirmWithoutAnswer = async (page: Page, path: RegExp, confirm: string): Promise<void> => {
+    const dialog = page.getByRole("dialog");
+    await page.route(path, async (route) => {
+      if (route.request().method() === "GET") return route.fallback();
+      // Only the browser resolves the host of the console.
+      await route.fetch({ url: route.request().url().replace("admin.localhost", "localhost") });
+      return route.abort();
+    });
+    await button(dialog, confirm).click();
+    await dialog.getByRole("alert").getByText("The Worker cannot be reached.").waitFor();
+    await page.unroute(path);
+  };
+
+  it("a change whose answer is lost succeeds when it is confirmed again, and its undo restores the state before it", async () => {
+    const allowed = [/ERR_FAILED|^failed: /, /status of 4(?:04|12)/];
+    const page = await site.open("policies?name=lost", { allowed });
+    const dialog = page.getByRole("dialog");
+    await button(part(page, "Mode"), "dry-run").click();
+    await confirmWithoutAnswer(page, /api\/policies\/lost$/, "Set to dry-run");
+    // The page has read the result of the first attempt.
+    await dialog.getByText("operator set the mode of policy lost to dry-run for 1 h").waitFor();
+    await button(dialog, "Set to dry-run").click();
+    await dialog.waitFor({ state: "hidden" });
+    expect(await rulesOf(site.worker, "lost")).toHaveLength(1);
+    await undoButton(page, "Policy lost: mode dry-run.").click();
+    await expect.poll(() => rulesOf(site.worker, "lost")).toEqual([]);
+
+    await button(part(page, "Deny entries"), "Add deny entries").click();
+    await dialog.getByRole("textbox", { name: "Entries" }).fill("192.0.2.1");
+    await dialog.getByLabel("Note for the audit log (required)").fill("Scraper");
+    await confirmWithoutAnswer(page, /api\/rules$/, "Add the entries");
+    await button(dialog, "Add the entries").click();
+    await dialog.waitFor({ state: "hidden" });
+    const before = await rulesOf(site.worker, "lost");
+    expect(before).toHaveLength(1);
+
+    await button(part(page, "Deny entries"), "Remove: 1 deny entry: 192.0.2.1").click();
+    await confirmWithoutAnswer(page, /api\/rules\/[^/]+$/, "Remove the rule");
+    await button(dialog, "Remove the rule").click();
+    await dialog.waitFor({ state: "hidden" });
+    expect(await rulesOf(site.worker, "lost")).toEqual([]);
+    await undoButton(page, "Removed the rule").click();
+    await expect.poll(() => rulesOf(site.worker, "lost")).toEqual(before);
   });
 
   it("entries that another operator adds to a rule while it is edited are not lost", async () => {

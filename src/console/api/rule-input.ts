@@ -28,6 +28,9 @@ export interface NewRule extends Term {
   readonly overrides?: readonly unknown[];
 }
 
+/** The fields that a call can change in a rule: its policy and its key stay. */
+export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
+
 export interface PolicyChange extends Term {
   readonly mode?: Mode | null;
   readonly limits?: WrittenLimits | null;

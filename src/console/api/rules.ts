@@ -2,7 +2,7 @@
 import type { Policy, Rule } from "./answers.ts";
 import { readChanges } from "./changes.ts";
 import { type Answer, call, ConnectionLost } from "./client.ts";
-import type { NewRule, PolicyChange } from "./rule-input.ts";
+import type { NewRule, PolicyChange, RuleContent } from "./rule-input.ts";
 
 export type { NewRule, PolicyChange, Term } from "./rule-input.ts";
 
@@ -27,7 +27,7 @@ export async function createRule(
 /** @throws ApiProblem with status 412 when another operator has changed the rule */
 export const replaceRule = async (
   { id, revision }: Pick<Rule, "id" | "revision">,
-  content: Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">,
+  content: RuleContent,
 ): Promise<Rule> =>
   changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
 

@@ -1,52 +1,53 @@
 /** Undoes changes: restores what a rule was, until the instant at which it would have ended. */
 import { now } from "../clock.ts";
 import type { AuditedRule, Policy, Rule } from "./answers.ts";
-import { read } from "./client.ts";
+import { ApiProblem } from "./client.ts";
+import { changeBy, readPolicy } from "./conditional-change.ts";
 import {
-  changePolicy,
-  createRule,
-  deleteRule,
-  type NewRule,
-  type PolicyChange,
-  replaceRule,
-  type Term,
-} from "./rules.ts";
+  isResultOfPatch,
+  type PatchedKind,
+  type PolicyUpdate,
+  rulesOfKind,
+} from "./policy-plan.ts";
+import type { NewRule, PolicyChange, Term } from "./rule-input.ts";
+import type { RulePlan } from "./rule-plan.ts";
+import { changePolicy } from "./rules.ts";
+import { type ConditionalChange, Sender } from "./sender.ts";
 import { contentOf, hasEnded, type RuleChange, undoStep, type UndoStep } from "./undo-plan.ts";
 
 /**
- * Undoes one change of one rule. For example, `undoChange({ before: null, after: created })` removes a new rule, and
- * `undoChange({ before: deleted, after: null })` makes a deleted one again.
+ * Returns a function that undoes one change of one rule. For example, `undoOf({ before: null, after: created })` removes a new
+ * rule, and `undoOf({ before: deleted, after: null })` makes a deleted one again. After a lost answer, it can be called again.
+ * It returns the change that undoes it, which can be undone in turn. It throws an ApiProblem with status 412 or 404 when the
+ * rule has been changed since.
  * @param key names the key of a rule that is made again. With the plain key, the rule keeps it sealed; the id alone cannot be
  * revealed from it.
- * @returns the change that undoes it, which can be undone in turn
- * @throws ApiProblem with status 412 or 404 when the rule has been changed since
  */
-export async function undoChange(change: RuleChange, key?: RestoredKey): Promise<RuleChange> {
-  const step = undoStep(change, now());
-  if (step === null) throw new Error("The rule would have ended by now, so it is not restored.");
-  return perform(step, key);
+export function undoOf(change: RuleChange, key?: RestoredKey): () => Promise<RuleChange> {
+  const sender = new Sender<RuleChange>();
+  return async () => {
+    const step = undoStep(change, now());
+    if (step === null) throw new Error("The rule would have ended by now, so it is not restored.");
+    return sender.send("", changeBy(planOfStep(step, key)));
+  };
 }
 
 type RestoredKey = Pick<NewRule, "id" | "key" | "tenant">;
 
-/** Returns the change, which can be undone in turn. */
-export async function perform(step: UndoStep, key?: RestoredKey): Promise<RuleChange> {
-  const { rule } = step;
-  if (step.kind === "restore") return { before: null, after: await restoreRule(rule, key) };
-  if (step.kind === "replace") {
-    const content = { ...contentOf(step.former), ...endOf(step.former) };
-    return { before: rule, after: await replaceRule(rule, content) };
-  }
-  await deleteRule(rule);
-  return { before: rule, after: null };
+export function planOfStep(step: UndoStep, key?: RestoredKey): RulePlan {
+  const { kind, rule } = step;
+  if (kind === "restore") return restoration(rule, key);
+  if (kind === "remove") return { kind, before: rule };
+  return { kind, before: rule, content: { ...contentOf(step.former), ...endOf(step.former) } };
 }
 
 /** Makes a deleted rule again, for the rest of its term. It gets a new id, and precedes older rules of its kind. */
-const restoreRule = (rule: AuditedRule, key?: RestoredKey): Promise<Rule> => {
+function restoration(rule: AuditedRule, key?: RestoredKey): RulePlan {
   const { policy, scope, keyId } = rule;
   const named = keyId === null ? {} : (key ?? { id: keyId });
-  return createRule({ policy, scope, ...named, ...contentOf(rule), ...endOf(rule) });
-};
+  const made = { policy, scope, ...named, ...contentOf(rule), ...endOf(rule) };
+  return { kind: "create", rule: made };
+}
 
 /** The end and the note of a rule, for a call that keeps them. */
 export const endOf = ({ expiresAt, note }: AuditedRule): Pick<Term, "expiresAt" | "note"> => ({
@@ -54,41 +55,51 @@ export const endOf = ({ expiresAt, note }: AuditedRule): Pick<Term, "expiresAt" 
   ...(note !== null && { note }),
 });
 
-type PatchedKind = "mode" | "limits" | "allow" | "deny" | "overrides";
-
 /**
- * Undoes a change of a policy: makes its rules of one kind what they were.
- * @param before the policy before the change
- * @param after the policy after it, as `changePolicy` returned it
+ * Returns a function that makes the rules of a policy of one kind what they were before a change. After a failure, it can be
+ * called again, and continues.
  */
-export async function undoPolicyChange(
-  before: Policy,
-  after: Policy,
+export function undoOfPolicy(
+  { before, after }: PolicyUpdate,
   kind: PatchedKind,
-): Promise<unknown> {
-  const current = await read<Policy>(`policies/${encodeURIComponent(before.name)}`);
-  if (revisionsOf(current, kind) !== revisionsOf(after, kind)) {
-    throw new Error(
-      `The ${kind} of policy ${before.name} changed again, so this change is not undone.`,
-    );
-  }
-  const former = rulesOf(before, kind).filter((rule) => !hasEnded(rule, now()));
-  // The newest rule of a kind has precedence, so the oldest one is made first.
-  const [oldest, ...others] = former.toReversed();
-  if (oldest === undefined) return changePolicy(current, { [kind]: null });
-  await changePolicy(current, { ...patchOf(kind, oldest), ...endOf(oldest) });
-  for (const rule of others) {
-    // oxlint-disable-next-line no-await-in-loop -- the order of creation is the order of precedence
-    await restoreRule(rule);
-  }
-  return null;
+): () => Promise<void> {
+  const sender = new Sender<unknown>();
+  let steps: ConditionalChange<unknown>[] | null = null;
+  return async () => {
+    if (steps === null) {
+      const former = rulesOfKind(before, kind).filter((rule) => !hasEnded(rule, now()));
+      // The newest rule of a kind has precedence, so the oldest one is made first.
+      const [oldest = null, ...others] = former.toReversed();
+      steps = [patchTo(oldest, after, kind), ...others.map((rule) => changeBy(restoration(rule)))];
+    }
+    for (let step = steps[0]; step !== undefined; step = steps[0]) {
+      // oxlint-disable-next-line no-await-in-loop -- the order of creation is the order of precedence
+      await sender.send(String(steps.length), step);
+      steps.shift();
+    }
+  };
 }
 
-const rulesOf = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
-  rules.filter((rule) => rule.kind === kind);
+/** Leaves one rule of the kind, or none. Rules of other kinds may have changed since `base`. */
+function patchTo(rule: Rule | null, base: Policy, kind: PatchedKind): ConditionalChange<unknown> {
+  const patch = rule === null ? { [kind]: null } : { ...patchOf(kind, rule), ...endOf(rule) };
+  return {
+    send: async () => {
+      const current = await readPolicy(base.name);
+      if (revisionsOf(current, kind) === revisionsOf(base, kind))
+        return changePolicy(current, patch);
+      const detail = `The ${kind} of policy ${base.name} changed again, so this change is not undone.`;
+      throw new ApiProblem({ status: 412, detail });
+    },
+    result: async () => {
+      const current = await readPolicy(base.name);
+      return isResultOfPatch({ before: base, after: current }, kind, patch) ? current : null;
+    },
+  };
+}
 
 const revisionsOf = (policy: Policy, kind: PatchedKind): string =>
-  rulesOf(policy, kind)
+  rulesOfKind(policy, kind)
     .map(({ id, revision }) => `${id} ${revision}`)
     .join();
 

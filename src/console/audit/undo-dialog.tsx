@@ -1,8 +1,10 @@
 /** Asks for confirmation of the undo of one entry. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
-import { perform, undoChange } from "../api/undo.ts";
-import type { UndoStep } from "../api/undo-plan.ts";
+import { changeBy } from "../api/conditional-change.ts";
+import { Sender } from "../api/sender.ts";
+import { planOfStep, undoOf } from "../api/undo.ts";
+import type { RuleChange, UndoStep } from "../api/undo-plan.ts";
 import { referenceTo } from "../keys/known-keys.ts";
 import type { KeyReference } from "../keys/plan.ts";
 import { changeText } from "../parts/change-text.ts";
@@ -23,11 +25,11 @@ interface UndoDialogProps {
 export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   const { seq, actor } = entry;
   const step = "step" in option ? option.step : null;
+  const sender = useMemo(() => new Sender<RuleChange>(), []);
   const undo = async (): Promise<void> => {
     if (step === null) return;
-    const change = await perform(step, keyOf(step));
-    const run = (): Promise<unknown> => undoChange(change);
-    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run } });
+    const change = await sender.send("", changeBy(planOfStep(step, keyOf(step))));
+    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run: undoOf(change) } });
   };
   return (
     <Dialog

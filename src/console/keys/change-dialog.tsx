@@ -2,7 +2,10 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { newestChange, recentChanges } from "../api/changes.ts";
-import { undoChange } from "../api/undo.ts";
+import type { RulePlan } from "../api/rule-plan.ts";
+import { Sender } from "../api/sender.ts";
+import { undoOf } from "../api/undo.ts";
+import type { RuleChange } from "../api/undo-plan.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect, type EffectProps } from "../parts/effect.tsx";
@@ -11,8 +14,7 @@ import { showToast } from "../shell/toasts.tsx";
 import { type DenialShare, denialShare } from "./denial-share.ts";
 import type { KeyState } from "./key-state.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
-import type { RulePlan } from "./plan.ts";
-import { Sender } from "./send.ts";
+import { sendPlan } from "./send.ts";
 
 export interface KeyChangeDialogProps {
   readonly state: KeyState;
@@ -35,12 +37,13 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
   const { state, title, confirm, isDangerous = false, isIncomplete = false } = props;
   const { effect, typed, plan, done, onClose, children } = props;
   const { policy, id, readAgain } = state;
-  const [sender] = useState(() => new Sender());
+  const [sender] = useState(() => new Sender<RuleChange>());
   const submit = async (): Promise<void> => {
     try {
-      const change = await sender.send(JSON.stringify(typed), plan);
+      const change = await sendPlan(sender, JSON.stringify(typed), plan);
+      const undoIt = undoOf(change, referenceTo(policy.name, id));
       const undo = async (): Promise<void> => {
-        await undoChange(change, referenceTo(policy.name, id));
+        await undoIt();
         readAgain();
         showToast({ text: `Undone: ${done}` });
       };

@@ -1,6 +1,7 @@
 /** How to bring a rule of a key into effect: make one, or replace the one of its kind. */
 import type { FullLimit, Rule, WrittenLimits } from "../api/answers.ts";
 import type { NewRule, Term } from "../api/rule-input.ts";
+import type { RulePlan } from "../api/rule-plan.ts";
 import { contentOf } from "../api/undo-plan.ts";
 
 export type KeyRuleKind = "limits" | "block" | "allow";
@@ -13,11 +14,6 @@ export interface KeyRuleContent extends Term {
 
 /** The key as a call names it. */
 export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
-
-export type RulePlan =
-  | { readonly kind: "create"; readonly rule: NewRule }
-  | { readonly kind: "replace"; readonly before: Rule; readonly content: KeyRuleContent }
-  | { readonly kind: "remove"; readonly before: Rule };
 
 const endMsOf = ({ expiresAt }: Rule): number =>
   expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt);
@@ -90,22 +86,6 @@ export function extension(rule: Rule, term: Term): RulePlan {
       ...(note !== undefined && { note }),
     },
   };
-}
-
-/** Whether a rule is what a replacement made of an earlier revision, whose answer was lost. */
-export function isResultOf(
-  { before, content }: Extract<RulePlan, { kind: "replace" }>,
-  rule: Rule,
-): boolean {
-  const { kind, limits, strategy, note } = rule;
-  const has = JSON.stringify([kind, limits ?? null, strategy ?? null, note]);
-  const sent = [
-    content.kind,
-    content.limits ?? null,
-    content.strategy ?? null,
-    content.note ?? null,
-  ];
-  return rule.revision === before.revision + 1 && has === JSON.stringify(sent);
 }
 
 /** The strategy of limits that are written as text: that of the present ones, if they have one in common. */

@@ -3,7 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { AuditEntry, Policy } from "../api/answers.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
-import { ApiProblem, read } from "../api/client.ts";
+import { readPolicy } from "../api/conditional-change.ts";
+import { type ConditionalChange, isOutdated, Sender } from "../api/sender.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog, type DialogProps } from "../parts/dialog.tsx";
 
@@ -30,31 +31,35 @@ export function useShownPolicy(
   return { policy, live, openedVersion, show };
 }
 
-interface ChangeDialogProps extends Omit<DialogProps, "onConfirm"> {
+interface ChangeDialogProps<Result> extends Omit<DialogProps, "onConfirm" | "isIncomplete"> {
   readonly shown: ShownPolicy;
-  /** Makes the change, on the condition that `policy` is still in effect. */
-  readonly change: (policy: Policy) => Promise<unknown>;
+  /** The content of all fields. */
+  readonly typed: unknown;
+  /** The change of the policy as it is shown; null while the fields are incomplete. */
+  readonly change: ConditionalChange<Result> | null;
+  readonly onDone: (result: Result) => void;
   readonly children: ComponentChildren;
 }
 
-export function ChangeDialog({ shown, change, children, ...props }: ChangeDialogProps) {
+export function ChangeDialog<Result>(dialog: ChangeDialogProps<Result>) {
+  const { shown, typed, change, onDone, children, ...props } = dialog;
+  const [sender] = useState(() => new Sender<Result>());
   const confirm = async (): Promise<void> => {
+    if (change === null) return;
     try {
-      await change(shown.policy);
+      onDone(await sender.send(JSON.stringify(typed), change));
     } catch (error) {
-      const isOutdated =
-        error instanceof ApiProblem && (error.status === 412 || error.status === 404);
-      if (!isOutdated) throw error;
+      if (!isOutdated(error)) throw error;
       readChanges();
-      shown.show(await read<Policy>(`policies/${encodeURIComponent(shown.policy.name)}`));
+      shown.show(await readPolicy(shown.policy.name));
       throw new Error(
-        "Nothing was changed, because the policy changed after this dialog was opened. The dialog shows the new state now. Check the effect and confirm again.",
+        "Nothing was changed now, because the policy changed after this dialog was opened. The dialog shows the new state now. Check the effect and confirm again.",
         { cause: error },
       );
     }
   };
   return (
-    <Dialog {...props} onConfirm={confirm}>
+    <Dialog {...props} isIncomplete={change === null} onConfirm={confirm}>
       {children}
       <OtherChanges shown={shown} />
     </Dialog>
@@ -66,7 +71,7 @@ function OtherChanges({ shown: { policy, live, openedVersion, show } }: { shown:
   const changes = recentChanges.value.filter(
     (entry) => entry.policy === policy.name && entry.keyId === null && entry.seq > openedVersion,
   );
-  const isOutdated = live.version > policy.version;
+  const isOlder = live.version > policy.version;
   return (
     <div role="status">
       {changes.length > 0 && (
@@ -79,7 +84,7 @@ function OtherChanges({ shown: { policy, live, openedVersion, show } }: { shown:
               </li>
             ))}
           </ul>
-          {isOutdated && (
+          {isOlder && (
             <button type="button" onClick={() => show(live)}>
               Show the effect on the new state
             </button>

@@ -1,8 +1,12 @@
 /** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
 import { useId, useState } from "preact/hooks";
 import type { Policy, Rule } from "../api/answers.ts";
-import { createRule, replaceRule, type Term } from "../api/rules.ts";
-import { endOf, undoChange } from "../api/undo.ts";
+import { changeBy } from "../api/conditional-change.ts";
+import type { RuleContent } from "../api/rule-input.ts";
+import type { RulePlan } from "../api/rule-plan.ts";
+import type { Term } from "../api/rules.ts";
+import { endOf, undoOf } from "../api/undo.ts";
+import type { RuleChange } from "../api/undo-plan.ts";
 import { Effect } from "../parts/effect.tsx";
 import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
@@ -45,17 +49,21 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   const read = readLines(text);
   const entries = "entries" in read ? read.entries : [];
   const { name } = shown.policy;
-  const [keys] = useState(() => new Map<string, string>());
-  const change = (): Promise<void> => save({ policy: name, rule, kind, entries, term }, keys);
+  const content = { ...contentOf(kind, entries), ...term };
+  const change = entries.length === 0 ? null : changeBy(planOf(name, rule, content));
+  const onDone = (made: RuleChange): void => {
+    const result = made.after === null ? "no rule" : ruleText(made.after);
+    showToast({ text: `Policy ${name}: ${result}.`, action: { label: "Undo", run: undoOf(made) } });
+  };
   return (
     <ChangeDialog
       title={
         ruleId === null ? `Add ${kind} entries to ${name}` : `Change ${kind} entries of ${name}`
       }
       confirm={ruleId === null ? "Add the entries" : "Change the entries"}
-      isIncomplete={entries.length === 0}
+      typed={content}
       isDangerous={kind === "deny"}
-      {...{ shown, change, onClose }}
+      {...{ shown, change, onDone, onClose }}
     >
       <EntriesField
         {...{ kind, text, setText }}
@@ -86,33 +94,10 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   );
 }
 
-interface Saved {
-  readonly policy: string;
-  readonly rule: Rule | null;
-  readonly kind: EntriesKind;
-  readonly entries: readonly unknown[];
-  readonly term: Term;
-}
-
-/**
- * @param keys of the attempts of this dialog: an attempt with the same content, after a lost answer, has the same key, so that
- * it makes no second rule
- */
-async function save(
-  { policy, rule, kind, entries, term }: Saved,
-  keys: Map<string, string>,
-): Promise<void> {
-  const content = { ...contentOf(kind, entries), ...term };
-  const text = JSON.stringify(content);
-  const key = keys.get(text) ?? crypto.randomUUID();
-  keys.set(text, key);
-  const after =
-    rule === null
-      ? await createRule({ policy, scope: "policy", ...content }, key)
-      : await replaceRule(rule, content);
-  const run = (): Promise<unknown> => undoChange({ before: rule, after });
-  showToast({ text: `Policy ${policy}: ${ruleText(after)}.`, action: { label: "Undo", run } });
-}
+const planOf = (policy: string, rule: Rule | null, content: RuleContent): RulePlan =>
+  rule === null
+    ? { kind: "create", rule: { policy, scope: "policy", ...content } }
+    : { kind: "replace", before: rule, content };
 
 const entriesIn = (rule: Rule | null): readonly unknown[] => (rule === null ? [] : entriesOf(rule));
 

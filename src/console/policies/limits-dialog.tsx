@@ -1,8 +1,10 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
 import { useId, useState } from "preact/hooks";
 import type { Policy } from "../api/answers.ts";
-import { changePolicy, type Term } from "../api/rules.ts";
-import { undoPolicyChange } from "../api/undo.ts";
+import { policyChangeBy } from "../api/conditional-change.ts";
+import type { PolicyUpdate } from "../api/policy-plan.ts";
+import type { Term } from "../api/rules.ts";
+import { undoOfPolicy } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
 import { configuredText } from "../parts/in-effect.ts";
 import { writtenLimitsText } from "../parts/rule-text.ts";
@@ -31,9 +33,10 @@ const strategies = [
 const nowText = (policy: Policy): string =>
   `${policy.limits.value.map(limitLine).join("; ")} – ${sourceText(policy, policy.limits)}`;
 
-function confirmed(before: Policy, after: Policy): void {
+function onDone(update: PolicyUpdate): void {
+  const { after } = update;
   const lines = after.limits.value.map(limitLine).join("; ");
-  const run = (): Promise<unknown> => undoPolicyChange(before, after, "limits");
+  const run = undoOfPolicy(update, "limits");
   showToast({ text: `Limits of policy ${after.name}: ${lines}.`, action: { label: "Undo", run } });
 }
 
@@ -48,15 +51,14 @@ export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
   const read = readLimits(text);
   const content =
     "limits" in read ? { limits: read.limits, ...(strategy !== "" && { strategy }) } : null;
-  const change = async (before: Policy): Promise<void> => {
-    if (content !== null) confirmed(before, await changePolicy(before, { ...content, ...term }));
-  };
+  const change =
+    content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
   return (
     <ChangeDialog
       title={`Change the limits of ${name}`}
       confirm="Change the limits"
-      isIncomplete={content === null}
-      {...{ shown, change, onClose }}
+      typed={{ text, strategy, term }}
+      {...{ shown, change, onDone, onClose }}
     >
       <LimitsField text={text} problem={"problem" in read ? read.problem : ""} setText={setText} />
       <StrategyField strategy={strategy} setStrategy={setStrategy} />
@@ -134,13 +136,13 @@ export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
   const shown = useShownPolicy(live);
   const [term, setTerm] = useState<Term>({});
   const { policy } = shown;
-  const change = async (before: Policy): Promise<void> =>
-    confirmed(before, await changePolicy(before, { limits: null, ...term }));
+  const change = policyChangeBy(policy, "limits", { limits: null, ...term });
   return (
     <ChangeDialog
       title={`Use the configured limits of ${policy.name} again`}
       confirm="Use the configuration"
-      {...{ shown, change, onClose }}
+      typed={term}
+      {...{ shown, change, onDone, onClose }}
     >
       <Effect
         concerns={<Concerned policy={policy.name} />}

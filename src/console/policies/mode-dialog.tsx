@@ -1,8 +1,10 @@
 /** Asks for confirmation of another mode of a policy. The mode of the configuration needs no rule, so its rules are removed. */
 import { useState } from "preact/hooks";
 import type { Mode, Policy } from "../api/answers.ts";
-import { changePolicy, type Term } from "../api/rules.ts";
-import { undoPolicyChange } from "../api/undo.ts";
+import { policyChangeBy } from "../api/conditional-change.ts";
+import type { PolicyUpdate } from "../api/policy-plan.ts";
+import type { Term } from "../api/rules.ts";
+import { undoOfPolicy } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
 import { configuredText } from "../parts/in-effect.ts";
 import { modeEffects } from "../parts/rule-text.ts";
@@ -24,17 +26,18 @@ export function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
-  const change = async (before: Policy): Promise<void> => {
-    const after = await changePolicy(before, { mode: isConfigured ? null : mode, ...term });
+  const change = policyChangeBy(policy, "mode", { mode: isConfigured ? null : mode, ...term });
+  const onDone = (update: PolicyUpdate): void => {
+    const { after } = update;
     const text = `Policy ${name}: mode ${isConfigured ? configuredText(after, "mode") : mode}.`;
-    const run = (): Promise<unknown> => undoPolicyChange(before, after, "mode");
-    showToast({ text, action: { label: "Undo", run } });
+    showToast({ text, action: { label: "Undo", run: undoOfPolicy(update, "mode") } });
   };
   return (
     <ChangeDialog
       title={`Set the mode of ${name} to ${mode}`}
       confirm={`Set to ${mode}`}
-      {...{ shown, change, onClose }}
+      {...{ shown, change, onDone, onClose }}
+      typed={term}
       isDangerous={mode === "off"}
     >
       <Effect

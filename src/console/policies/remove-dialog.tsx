@@ -1,7 +1,8 @@
 /** Asks for confirmation of the removal of a rule of a policy. */
 import type { Policy } from "../api/answers.ts";
-import { deleteRule } from "../api/rules.ts";
-import { undoChange } from "../api/undo.ts";
+import { changeBy } from "../api/conditional-change.ts";
+import { undoOf } from "../api/undo.ts";
+import type { RuleChange } from "../api/undo-plan.ts";
 import { Effect } from "../parts/effect.tsx";
 import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
@@ -19,20 +20,20 @@ export function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
   const shown = useShownPolicy(live);
   const { name, rules } = shown.policy;
   const rule = rules.find(({ id }) => id === ruleId);
-  const change = async (): Promise<void> => {
-    if (rule === undefined) return;
-    await deleteRule(rule);
-    const run = (): Promise<unknown> => undoChange({ before: rule, after: null });
-    const text = `Removed the rule “${ruleText(rule)}” from policy ${name}.`;
-    showToast({ text, action: { label: "Undo", run } });
+  const change = rule === undefined ? null : changeBy({ kind: "remove", before: rule });
+  const onDone = (removal: RuleChange): void => {
+    const { before } = removal;
+    if (before === null) return;
+    const text = `Removed the rule “${ruleText(before)}” from policy ${name}.`;
+    showToast({ text, action: { label: "Undo", run: undoOf(removal) } });
   };
   return (
     <ChangeDialog
       title={`Remove a rule of ${name}`}
       confirm="Remove the rule"
-      isIncomplete={rule === undefined}
+      typed={ruleId}
       isDangerous
-      {...{ shown, change, onClose }}
+      {...{ shown, change, onDone, onClose }}
     >
       <Effect
         concerns={<Concerned policy={name} />}
