@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
       .getByText(/by operator, 59 min/)
       .waitFor();
     await card(page, "dry")
-      .getByText(/[1-9]\d* \(\d+ %\) would have been denied\.$/)
+      .getByText(/[1-9]\d* (requests? |\(\d+ %\) )would have been denied/)
       .waitFor();
     await undoButton(page, "Policy dry: mode dry-run.").click();
     await expect.poll(() => status("dry")).toBe(429);

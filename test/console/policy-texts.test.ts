@@ -2,7 +2,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Policy, Rule } from "../../src/console/api/answers.ts";
-import { decisionsOf, decisionsText } from "../../src/console/policies/decisions.ts";
+import {
+  decisionsOf,
+  decisionsText,
+  modeDecisionsText,
+} from "../../src/console/policies/decisions.ts";
 import {
   changedEntries,
   linesOf,
@@ -10,7 +14,7 @@ import {
   readLines,
 } from "../../src/console/policies/entry-lines.ts";
 import { readLimits } from "../../src/console/policies/limits-text.ts";
-import { policyWithout } from "../../src/console/parts/in-effect.ts";
+import { authorText, policyWithout } from "../../src/console/parts/in-effect.ts";
 import { forAll } from "../for-all.ts";
 import { rule } from "./audit-entries.ts";
 
@@ -94,6 +98,17 @@ describe("the state of a policy without a rule", () => {
   });
 });
 
+it("the author of a rule of a policy is shown with the time of the same change", () => {
+  const since = (at: string): string => new Date(at).toLocaleTimeString("en-GB");
+  const [began, changed] = ["2026-11-22T14:30:49.000Z", "2026-11-22T14:31:11.000Z"] as const;
+  const made: Rule = { ...rule({ startsAt: began }), state: "applied", appliedAt: began };
+  const replaced: Rule = { ...made, actor: "alice", revision: 2, appliedAt: changed };
+  expect(authorText(made)).toMatch(new RegExp(`^by ops, since .*${since(began)}$`));
+  expect(authorText(replaced)).toMatch(new RegExp(`^by alice, since .*${since(changed)}$`));
+  // The answer has no time of the newest change of a rule of a key.
+  expect(authorText({ ...replaced, keyId: "k1" })).toBe("by alice");
+});
+
 describe("the numbers of the last hour", () => {
   const point = (policy: string, outcomes: object) => ({
     at: "2026-11-22T12:00:00Z",
@@ -128,5 +143,36 @@ describe("the numbers of the last hour", () => {
     ],
   ] as const)("%o in the mode %s reads as %s", (decisions, mode, text) => {
     expect(decisionsText(decisions, mode)).toBe(text);
+  });
+
+  describe("a dry run that a rule began less than an hour ago", () => {
+    const at = (time: string): string => `2026-11-22T${time}Z`;
+    const dryRun = {
+      name: "api",
+      mode: { value: "dry-run", source: "rule", rule: "r1" },
+      rules: [{ ...rule(), state: "applied", appliedAt: at("12:30:40.000") }],
+    } as const;
+    const enforced = { ...point("api", { allowed: 40, denied: 60 }), at: at("12:29:00.000") };
+    const mixed = { ...point("api", { allowed: 9, denied: 5, "dry-run-denied": 7 }) };
+    const minutes = [enforced, { ...mixed, at: at("12:30:00.000") }];
+    const textOf = (counted: typeof minutes, to: string): string =>
+      modeDecisionsText({ points: counted, from: at("11:31:00.000"), to }, dryRun);
+
+    it("the share is among the requests since the first whole minute of the dry run", () => {
+      const whole = { ...point("api", { allowed: 43, "dry-run-denied": 57 }) };
+      const time = new Date(at("12:31:00.000")).toLocaleTimeString("en-GB");
+      expect(textOf([...minutes, { ...whole, at: at("12:31:00.000") }], at("12:32:10.000"))).toBe(
+        `100 requests since ${time}, 57 (57 %) would have been denied.`,
+      );
+    });
+
+    it("before that minute there is a number without a share", () => {
+      const [began, whole] = ["12:30:00", "12:31:00"].map((time) =>
+        new Date(at(`${time}.000`)).toLocaleTimeString("en-GB"),
+      );
+      expect(textOf(minutes, at("12:30:55.000"))).toBe(
+        `7 requests would have been denied since ${began}. Their share is counted from ${whole}.`,
+      );
+    });
   });
 });

@@ -1,6 +1,7 @@
 /** The rules of a key, with their ends. */
 import type { Rule } from "../api/answers.ts";
 import { CountDown } from "../parts/count-down.tsx";
+import { changedAt } from "../parts/in-effect.ts";
 import { Empty } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { instantText } from "../parts/text.ts";
@@ -38,7 +39,10 @@ const columns: readonly Column<Rule>[] = [
   },
   {
     title: "By",
-    cell: ({ actor, startsAt }) => <span title={instantText(startsAt)}>{actor}</span>,
+    cell: (rule) => {
+      const at = changedAt(rule);
+      return <span title={at === null ? undefined : instantText(at)}>{rule.actor}</span>;
+    },
   },
   { title: "Note", cell: ({ note }) => note ?? "–" },
 ];

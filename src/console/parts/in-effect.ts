@@ -9,6 +9,21 @@ export function ruleSource({ actor, expiresAt }: Pick<Rule, "actor" | "expiresAt
   return `from a rule by ${actor}, ${end}`;
 }
 
+/**
+ * When the newest change of a rule was made, which is that of its actor; null when the answer does not say. A rule starts with its
+ * first change. A rule of a policy is applied with each change, one of a key when the object of the key confirms it.
+ */
+export function changedAt({ keyId, revision, startsAt, appliedAt }: Rule): string | null {
+  if (revision === 1) return startsAt;
+  return keyId === null ? appliedAt : null;
+}
+
+/** For example "by alice, since 22 Nov 2026, 18:30:00". */
+export function authorText(rule: Rule): string {
+  const at = changedAt(rule);
+  return `by ${rule.actor}${at === null ? "" : `, since ${instantText(at)}`}`;
+}
+
 /** For example "enforce, from the configuration". */
 export const configuredText = ({ configured }: Policy, part: "mode" | "limits"): string =>
   `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;

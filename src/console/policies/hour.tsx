@@ -2,36 +2,40 @@
 import { computed, type ReadonlySignal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useMemo } from "preact/hooks";
-import type { Mode, Statistics } from "../api/answers.ts";
-import { type Decisions, decisionsOf, decisionsText, requestsText } from "./decisions.ts";
+import type { Policy, Statistics } from "../api/answers.ts";
+import { decisionsOf, modeDecisionsText, requestsText } from "./decisions.ts";
 
 /** Null before the first answer. */
 export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);
 
-function useDecisions(policy: string): ReadonlySignal<Decisions | null> {
+function useHour(
+  textOf: (statistics: Statistics) => string,
+  parameters: readonly unknown[],
+): ReadonlySignal<string> {
   const hour = useContext(LastHour);
   return useMemo(
     () =>
       computed(() => {
         const statistics = hour?.value ?? null;
-        return statistics === null ? null : decisionsOf(statistics, policy);
+        return statistics === null ? "…" : textOf(statistics);
       }),
-    [hour, policy],
+    // oxlint-disable-next-line react/exhaustive-deps -- the caller lists what textOf depends on
+    [hour, ...parameters],
   );
 }
 
 /** The requests that a change of a policy concerns. */
 export function Concerned({ policy }: { readonly policy: string }) {
-  const { value } = useDecisions(policy);
+  const text = useHour((statistics) => requestsText(decisionsOf(statistics, policy)), [policy]);
   return (
     <>
-      Policy {policy}: {value === null ? "…" : requestsText(value)}
+      Policy {policy}: {text}
     </>
   );
 }
 
 /** How many requests were denied, or would have been. */
-export function HourOfMode({ policy, mode }: { readonly policy: string; readonly mode: Mode }) {
-  const { value } = useDecisions(policy);
-  return <p class="hour">{value === null ? "…" : decisionsText(value, mode)}</p>;
+export function HourOfMode({ policy }: { readonly policy: Policy }) {
+  const text = useHour((statistics) => modeDecisionsText(statistics, policy), [policy]);
+  return <p class="hour">{text}</p>;
 }

@@ -50,7 +50,7 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
           <span class="dim">Configured mode: {policy.configured.mode}</span>
         )}
       </div>
-      <HourOfMode policy={name} mode={mode.value} />
+      <HourOfMode policy={policy} />
     </div>
   );
 }

@@ -1,7 +1,8 @@
 /** One policy: all parts with their sources, and the rules behind them. */
 import type { ComponentChildren } from "preact";
 import type { Policy, Rule } from "../api/answers.ts";
-import { instantText, numberText } from "../parts/text.ts";
+import { authorText } from "../parts/in-effect.ts";
+import { numberText } from "../parts/text.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
@@ -160,7 +161,7 @@ interface RuleBehindProps extends PolicyPageProps {
 
 /** The only rule for the mode or the limits is removed by using the configuration again. */
 function RuleBehind({ policy, rule, isOnly, onOpen }: RuleBehindProps) {
-  const { id, kind, actor, startsAt, note } = rule;
+  const { id, kind, note } = rule;
   const { name } = policy;
   const list = kind === "allow" || kind === "deny" || kind === "overrides" ? kind : null;
   const dialog = { policy: name, ruleId: id };
@@ -174,7 +175,7 @@ function RuleBehind({ policy, rule, isOnly, onOpen }: RuleBehindProps) {
         <pre class="entries">{linesOf(entriesOf(rule))}</pre>
       )}
       <p class="dim">
-        by {actor}, since {instantText(startsAt)}, <End of={rule} />
+        {authorText(rule)}, <End of={rule} />
         {note !== null && <> – {note}</>} <a href={hrefOf("audit", { rule: id })}>History</a>
       </p>
       {may("write") && (list !== null || !isOnly) && (
