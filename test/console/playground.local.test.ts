@@ -8,7 +8,7 @@ import { buildPlayground } from "../../src/local/console-build.ts";
 import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";
 import { decisionsOf, runOf, scenarioOf } from "./playground/runs.ts";
-import { axeViolations, colorsOf, horizontalOverflow } from "./page-checks.ts";
+import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
 
 const lane = (page: Page, name: string | RegExp): Locator => page.getByRole("article", { name });
 
@@ -69,7 +69,9 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
   };
 
   it("the page opened from a file shows that a fixed window lets 200 through at its edge, and a sliding log 100", async () => {
-    const page = await open();
+    const page = await empty();
+    const performance = await observePerformance(page);
+    await page.goto(file);
     await done(page);
     expect(await headline(page)).toBe(
       "Fixed window: 200 requests passed within 2 s, twice the limit of 100 per minute: 100 at the end of one window and 100 at the start of the next. Its bound is 2L = 200. Sliding log: at most 100 in any minute.",
@@ -81,6 +83,8 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(await picture.getAttribute("aria-label")).toBe(
       "Sliding log: 100 requests allowed, 100 denied; worst burst 100 per minute, documented bound 100 per minute",
     );
+    // Lanes arrive one after the other, and move nothing that is in view.
+    expect((await performance()).layoutShift).toBeLessThan(0.01);
   });
 
   it("moving the time explains the client in every lane at that instant", async () => {

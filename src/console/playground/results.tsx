@@ -10,7 +10,7 @@ import { followPlots, followedKey, plotWidth, visibleRuns } from "./lanes/plots.
 import { laneTitle } from "./lanes/strategy-texts.ts";
 import { TimeAxis } from "./lanes/time-axis.tsx";
 import { logText, followed, scenario, shownLanes } from "./page-state.ts";
-import { cancel, run, runState, runStatus } from "./runner.ts";
+import { cancel, laneRuns, run, runState, runStatus } from "./runner.ts";
 
 export function Results() {
   useEffect(followPlots, []);
@@ -129,7 +129,10 @@ function FollowedClient() {
 }
 
 function MissingLanes() {
-  const missing = runState.value.missing.filter(({ lane }) => shownLanes.value.includes(lane));
+  const { status, lanes, missing: all } = runState.value;
+  // Each lane that arrives would move them.
+  if (status === "running" && laneRuns.value.size < lanes.length) return null;
+  const missing = all.filter(({ lane }) => shownLanes.value.includes(lane));
   if (missing.length === 0) return null;
   return (
     <section class="card pg-missing" aria-label="Strategies without a lane">

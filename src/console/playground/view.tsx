@@ -1,5 +1,6 @@
 /** The view "Playground": limits and traffic on one side, what each strategy makes of them on the other. */
-import { useEffect } from "preact/hooks";
+import { computed } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 import "./playground.css";
 import { followUrl, openPreset, scenarioText, urlProblems } from "./page-state.ts";
 import { presets } from "./model/presets.ts";
@@ -15,6 +16,7 @@ export function PlaygroundView() {
       for (const stop of stops) stop();
     };
   }, []);
+  const parts = useShownParts(4);
   return (
     <div class="pg">
       <h1>Playground</h1>
@@ -22,27 +24,38 @@ export function PlaygroundView() {
         Choose limits and traffic, and see what every strategy allows. The engine that enforces your
         limits decides each request, here in your browser.
       </p>
-      <Presets />
+      {parts > 1 && <Presets />}
       <UrlProblems />
       <div class="pg-columns">
-        <Settings />
-        <Results />
+        {parts > 2 && <Settings />}
+        {parts > 3 && <Results />}
       </div>
     </div>
   );
 }
 
-const presetTexts = presets.map((preset) => ({
-  ...preset,
-  written: formatScenario(parseScenario(preset.query).scenario),
-}));
+/** The number of parts to render: one more after each frame, because all at once would be one long task. */
+function useShownParts(most: number): number {
+  const [shown, setShown] = useState(1);
+  useEffect(() => {
+    if (shown < most) setShown(shown + 1);
+  }, [shown, most]);
+  return shown;
+}
+
+const presetTexts = computed(() =>
+  presets.map((preset) => ({
+    ...preset,
+    written: formatScenario(parseScenario(preset.query).scenario),
+  })),
+);
 
 function Presets() {
-  const current = presetTexts.find(({ written }) => written === scenarioText.value);
+  const current = presetTexts.value.find(({ written }) => written === scenarioText.value);
   return (
     <section class="pg-presets" aria-label="Examples">
       <div class="row">
-        {presetTexts.map(({ id, title, query, written }) => (
+        {presetTexts.value.map(({ id, title, query, written }) => (
           <button
             key={id}
             type="button"
