@@ -138,7 +138,8 @@ async function send(
   while (work.length > 0) await time.until(Promise.allSettled(work.splice(0)));
   return {
     status: response.status,
-    fields: [...response.headers],
+    // The previous version left the time to Cloudflare's network.
+    fields: [...response.headers].filter(([name]) => name !== "date"),
     body: new TextDecoder("latin1").decode(bytes),
     isSocket,
   };

@@ -27,8 +27,8 @@ interface Operation {
   readonly responses: Readonly<Record<string, object>>;
 }
 
-/** Headers that every response with a body has, and the document does not list. */
-const bodyHeaders = new Set(["content-type", "content-length"]);
+/** Headers that every response, or every one with a body, has, and the document does not list. */
+const usualHeaders = new Set(["date", "content-type", "content-length"]);
 
 type Document = Contract["document"];
 type Operations = Readonly<Record<string, Operation>>;
@@ -144,7 +144,7 @@ function differencesInHeaders(
   headers: Headers,
 ): string[] {
   const known = new Set(Object.keys(fields).map((name) => name.toLowerCase()));
-  const others = [...headers.keys()].filter((name) => !known.has(name) && !bodyHeaders.has(name));
+  const others = [...headers.keys()].filter((name) => !known.has(name) && !usualHeaders.has(name));
   return [
     ...others.map((name) => `${name}: not in the document`),
     ...Object.entries(fields).flatMap(([name, field]) => {

@@ -115,7 +115,7 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
     clock,
   };
   routes.get("/api/tail", (c) => openTail(context, c, attempts));
-  routes.use("/api/*", async (c, next) => {
+  routes.use("/api/*", dated(clock), async (c, next) => {
     c.set("operator", await authenticate(c.req.raw));
     // A beat describes this deployment to the control plane, which would otherwise show rules of new policies as
     // orphans.
@@ -131,6 +131,14 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   routes.all("/api/tail", () => methodNotAllowed(["get"]));
   return routes.all("*", () => problemResponse({ kind: "unknown-path" }));
 }
+
+/** The console corrects its clock by the field `Date`, which only Cloudflare's network sets by itself. */
+const dated =
+  ({ now }: Clock): MiddlewareHandler =>
+  async (c, next) => {
+    await next();
+    c.header("Date", new Date(now()).toUTCString());
+  };
 
 const may =
   (right: AdminRight | null): MiddlewareHandler<Authenticated> =>

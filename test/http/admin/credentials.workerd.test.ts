@@ -65,6 +65,14 @@ describe("the rights of a token", () => {
   });
 });
 
+it.each([tokens.all, "unknown"])(
+  "the answer to the token %s has the time, also without Cloudflare's network",
+  async (token) => {
+    const { headers } = await admin().call("GET", "/operator", undefined, withToken(token));
+    expect(Date.parse(headers.get("Date") ?? "")).toBeCloseTo(Date.now(), -4);
+  },
+);
+
 it("the caller learns its name and rights, without a call to the control plane", async () => {
   const getByName = vi.fn<() => never>();
   const { call } = admin({}, { CONTROL_PLANE: { getByName } });
