@@ -15,8 +15,13 @@ const mark = (atMs: number): PlotMark => ({
   href: "",
 });
 
+const widthOf = (text: string): number => 7.5 * text.length;
+
+const groupsOf = (marks: readonly PlotMark[], width: number): ReturnType<typeof groupMarks> =>
+  groupMarks(marks, { ...axis, width }, widthOf);
+
 const atMsOf = (marks: readonly PlotMark[], width: number): number[][] =>
-  groupMarks(marks, axis, width).map((group) => group.marks.map(({ atMs }) => atMs));
+  groupsOf(marks, width).map((group) => group.marks.map(({ atMs }) => atMs));
 
 describe("groups of marks", () => {
   it(
@@ -24,7 +29,7 @@ describe("groups of marks", () => {
     forAll(
       [fc.array(fc.integer({ min: 0, max: 3_000 })), fc.integer({ min: 1, max: 2_000 })],
       (times, width) => {
-        const groups = groupMarks(times.map(mark), axis, width);
+        const groups = groupsOf(times.map(mark), width);
         const expected = times
           .filter((atMs) => atMs >= axis.fromMs && atMs <= axis.toMs)
           .toSorted((one, other) => one - other);
@@ -47,7 +52,7 @@ describe("groups of marks", () => {
     forAll(
       [fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })],
       (times, width) => {
-        const groups = groupMarks(times.map(mark), axis, width);
+        const groups = groupsOf(times.map(mark), width);
         const labels = groups.flatMap(({ label }) => (label === null ? [] : [label]));
         const ranges = [0, 1].map((row) => [
           ...labels
@@ -68,25 +73,51 @@ describe("groups of marks", () => {
           expect(left).toBeGreaterThanOrEqual(0);
           expect(left + own).toBeLessThanOrEqual(width);
         }
-        // The newest group always has a label.
-        expect(groups.at(-1)?.label).not.toBeNull();
       },
     ),
   );
 
   const textsOf = (times: readonly number[], width: number): (string | undefined)[] =>
-    groupMarks(times.map(mark), axis, width).map(({ label }) => label?.text);
+    groupsOf(times.map(mark), width).map(({ label }) => label?.text);
 
-  it("two marks have labels wherever they are, on a wide axis and on a narrow one", () => {
+  it(
+    "the nearest mark of each label is its own, and no other mark is as near",
+    forAll(
+      [fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })],
+      (times, width) => {
+        const groups = groupsOf(times.map(mark), width);
+        for (const [own, { label }] of groups.entries()) {
+          if (label === null) continue;
+          const distances = groups.map(({ left }) =>
+            Math.max(label.left - left, left - label.left - label.width),
+          );
+          const others = distances.filter((_, index) => index !== own);
+          expect(distances[own]).toBeLessThan(17);
+          expect(Math.min(markSize, ...others)).toBeGreaterThan(markSize - 1);
+        }
+      },
+    ),
+  );
+
+  it("marks that are far from each other have labels, on a wide axis and on a narrow one", () => {
     const full = "Blocked by someone";
     expect(textsOf([1_010, 1_990], 1_000)).toEqual([full, full]);
-    expect(textsOf([1_940, 1_990], 1_000)).toEqual([full, full]);
-    expect(textsOf([1_000, 1_030], 1_000)).toEqual([full, full]);
-    expect(textsOf([1_300, 1_700], 175)).toEqual(["Blocked", "Blocked"]);
+    expect(textsOf([1_000, 1_200], 1_000)).toEqual([full, full]);
+    expect(textsOf([1_100, 1_800], 220)).toEqual(["Blocked", "Blocked"]);
   });
 
-  it("the label of a group has its newest mark and the number of the others", () => {
+  it("a label that would be beside the mark of another change is left out", () => {
+    expect(textsOf([1_940, 1_990], 1_000)).toEqual(["Blocked by someone", undefined]);
+    expect(textsOf([1_500, 1_530, 1_560], 1_000)).toEqual([
+      "Blocked by someone",
+      undefined,
+      "Blocked by someone",
+    ]);
+  });
+
+  it("the label of a group has its newest mark and the number of the others, or is left out", () => {
     expect(textsOf([1_500, 1_501, 1_502], 1_000)).toEqual(["Blocked by someone, and 2 more"]);
-    expect(textsOf([1_500, 1_501, 1_502], 100)).toEqual(["Blocked +2"]);
+    expect(textsOf([1_500, 1_501, 1_502], 200)).toEqual(["Blocked +2"]);
+    expect(textsOf([1_500, 1_501, 1_502], 100)).toEqual([undefined]);
   });
 });

@@ -6,7 +6,7 @@ import { readPolicies } from "../api/policies.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
-import type { PlotData, PlotSeries } from "../parts/chart.ts";
+import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { replaceQuery, route } from "../shell/route.ts";

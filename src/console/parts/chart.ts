@@ -3,28 +3,8 @@
 import "./valid-language.ts";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { indexAt, type PlotData } from "./plot-data.ts";
 import { shortNumberText } from "./text.ts";
-
-export interface PlotSeries {
-  readonly label: string;
-  /** The name of a CSS variable. */
-  readonly color: `--${string}`;
-  /** Null where nothing is known. */
-  readonly values: readonly (number | null)[];
-}
-
-export interface PlotData {
-  /** The ends of the time axis, in milliseconds since 1970. */
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly times: readonly number[];
-  /**
-   * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of the
-   * time since the one before.
-   */
-  readonly stepMs: number | null;
-  readonly series: readonly PlotSeries[];
-}
 
 /** The size of the plot in CSS pixels. Marks have their place above the lines. */
 export const chartHeight = 256;
@@ -108,7 +88,7 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, drag: { x: false }, points: { show: false } },
       hooks: {
-        setCursor: [({ cursor: { idx } }) => onCursor(this.#shownIndex(idx ?? null))],
+        setCursor: [({ cursor: { left: at = -1 } }) => onCursor(this.#indexAt(at))],
       },
       scales: {
         x: { range: () => [this.#data.fromMs, this.#data.toMs] },
@@ -132,11 +112,9 @@ export class Chart {
     };
   }
 
-  /** The end of the last step is a point of the chart, but has no value of its own. */
-  #shownIndex(index: number | null): number | null {
-    const { times } = this.#data;
-    if (index === null || times.length === 0 || (this.#plot.cursor.left ?? -1) < 0) return null;
-    return Math.min(index, times.length - 1);
+  /** @param left the distance from the start of the time axis, in CSS pixels; negative without a cursor */
+  #indexAt(left: number): number | null {
+    return left < 0 ? null : indexAt(this.#data, this.#plot.posToVal(left, "x"));
   }
 }
 

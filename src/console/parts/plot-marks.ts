@@ -37,14 +37,21 @@ interface Group {
 /** The size of a mark, which is large enough for a finger. */
 export const markSize = 24;
 
+interface MarkAxis {
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** In CSS pixels. */
+  readonly width: number;
+}
+
 /**
  * Groups the marks of the axis.
- * @param width of the axis, in CSS pixels
+ * @param widthOf the width of a label's text, in CSS pixels
  */
 export function groupMarks(
   marks: readonly PlotMark[],
-  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
-  width: number,
+  { fromMs, toMs, width }: MarkAxis,
+  widthOf: (text: string) => number,
 ): readonly MarkGroup[] {
   const placed = marks
     .filter(({ atMs }) => atMs >= fromMs && atMs <= toMs)
@@ -56,21 +63,26 @@ export function groupMarks(
     if (group !== undefined && left - group.left < markSize) group.marks.push(mark);
     else groups.push({ marks: [mark], left });
   }
-  const labels = labelsOf(groups, width);
+  const labels = labelsOf(groups, { width, widthOf });
   return groups.map((group, index) => ({ ...group, label: labels[index] ?? null }));
 }
 
-/** Wider than most characters, so that a label is rarely cut. */
-const characterWidth = 7.5;
-/** Between labels, and between a label and a mark. */
+/** Between a label and its mark. */
 const space = 4;
+/** Between a label and other labels or marks: more than to its own mark, which shows whose label it is. */
+const apart = markSize;
 
 type Labels = readonly (MarkLabel | null)[];
 
+interface LabelAxis {
+  readonly width: number;
+  readonly widthOf: (text: string) => number;
+}
+
 /** Short labels for all marks are better than a long one that leaves no space for another. */
-function labelsOf(groups: readonly Group[], width: number): Labels {
-  const long = placedLabels(groups, width, textsOf);
-  const short = placedLabels(groups, width, (marks) => textsOf(marks).slice(1));
+function labelsOf(groups: readonly Group[], axis: LabelAxis): Labels {
+  const long = placedLabels(groups, axis, textsOf);
+  const short = placedLabels(groups, axis, (marks) => textsOf(marks).slice(1));
   return missing(short) < missing(long) ? short : long;
 }
 
@@ -79,32 +91,31 @@ const missing = (labels: Labels): number => labels.filter((label) => label === n
 /** The newest labels come first, because they explain the traffic of now. */
 function placedLabels(
   groups: readonly Group[],
-  width: number,
+  axis: LabelAxis,
   texts: (marks: Group["marks"]) => readonly string[],
 ): Labels {
   const taken: MarkLabel[] = [];
   return groups
     .toReversed()
     .map((group) => {
+      const others = groups.filter((each) => each !== group);
       const label = texts(group.marks)
-        .flatMap((text) => placesOf(text, group.left, width))
-        .find((each) => isFree(each, taken, groups, width));
+        .flatMap((text) => placesOf(text, group.left, axis.widthOf(text)))
+        .find((each) => isFree(each, { taken, others, width: axis.width }));
       if (label !== undefined) taken.push(label);
       return label ?? null;
     })
     .toReversed();
 }
 
-/** The places of a label, the best first: beside its mark, then below it. */
+/** The places of a label, the best first: beside its mark, then beside the line below the mark. */
 function placesOf(text: string, left: number, width: number): MarkLabel[] {
   const beside = markSize / 2 + space;
-  const own = characterWidth * text.length + space;
-  const below = Math.max(0, Math.min(left + space, width - own));
   return [
-    { text, left: left + beside, width: own, row: 0 },
-    { text, left: left - beside - own, width: own, row: 0 },
-    { text, left: below, width: own, row: 1 },
-    { text, left: left - space - own, width: own, row: 1 },
+    { text, left: left + beside, width, row: 0 },
+    { text, left: left - beside - width, width, row: 0 },
+    { text, left: left + space, width, row: 1 },
+    { text, left: left - space - width, width, row: 1 },
   ];
 }
 
@@ -112,24 +123,25 @@ function textsOf(marks: Group["marks"]): readonly string[] {
   const newest = marks.at(-1) ?? marks[0];
   if (marks.length === 1) return [newest.label, newest.shortLabel];
   const others = marks.length - 1;
-  return [`${newest.label}, and ${others} more`, `${newest.shortLabel} +${others}`, `+${others}`];
+  return [`${newest.label}, and ${others} more`, `${newest.shortLabel} +${others}`];
 }
 
-const isFree = (
-  { left, width: own, row }: MarkLabel,
-  taken: readonly MarkLabel[],
-  groups: readonly Group[],
-  width: number,
-): boolean =>
-  left >= 0 &&
-  left + own <= width &&
-  taken.every(
-    (other) =>
-      other.row !== row ||
-      left >= other.left + other.width + space ||
-      other.left >= left + own + space,
-  ) &&
-  (row === 1 ||
-    groups.every(
-      (group) => left + own <= group.left - markSize / 2 || left >= group.left + markSize / 2,
-    ));
+interface Surroundings {
+  readonly taken: readonly MarkLabel[];
+  /** The groups of other labels. */
+  readonly others: readonly Group[];
+  readonly width: number;
+}
+
+function isFree({ left, width: own, row }: MarkLabel, around: Surroundings): boolean {
+  const isApart = (from: number, to: number): boolean =>
+    to <= left - apart || from >= left + own + apart;
+  return (
+    left >= 0 &&
+    left + own <= around.width &&
+    around.others.every((group) => isApart(group.left, group.left)) &&
+    around.taken
+      .filter((other) => other.row === row)
+      .every((other) => isApart(other.left, other.left + other.width))
+  );
+}

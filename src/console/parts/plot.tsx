@@ -1,7 +1,8 @@
 /** Lines over time, with marks on the time axis, and the same numbers as a table. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Chart, chartEdges, chartHeight, type PlotData } from "./chart.ts";
+import { Chart, chartEdges, chartHeight } from "./chart.ts";
+import { indexAt, type PlotData } from "./plot-data.ts";
 import { groupMarks, type MarkGroup, markSize, type PlotMark } from "./plot-marks.ts";
 import "./plot.css";
 import { type Column, Table } from "./table.tsx";
@@ -45,15 +46,34 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
       <Legend data={data} shown={shown} />
       <div class="plot-frame" style={{ height: `${chartHeight}px` }}>
         <div ref={frame} role="img" aria-label={`${title}. ${summary}`} />
-        <Marks groups={groupMarks(marks, data, axisWidth(width))} width={width} />
+        <Marks groups={placedMarks(marks, data, width)} width={width} />
       </div>
-      <AsTable title={title} data={data} />
+      <AsTable title={title} data={data} marks={marks} />
     </figure>
   );
 }
 
-const axisWidth = (width: number): number =>
-  Math.max(0, width - chartEdges.left - chartEdges.right);
+const placedMarks = (
+  marks: readonly PlotMark[],
+  { fromMs, toMs }: PlotData,
+  width: number,
+): readonly MarkGroup[] => {
+  const axisWidth = Math.max(0, width - chartEdges.left - chartEdges.right);
+  return groupMarks(marks, { fromMs, toMs, width: axisWidth }, labelMeasure());
+};
+
+/** As in `.mark-label`. */
+const labelRem = 0.8125;
+
+/** Labels are measured, because one that is too wide for its place would run into another mark. */
+function labelMeasure(): (text: string) => number {
+  const context = document.createElement("canvas").getContext("2d");
+  if (context === null) return () => Number.POSITIVE_INFINITY;
+  const { fontSize } = getComputedStyle(document.documentElement);
+  const { fontFamily } = getComputedStyle(document.body);
+  context.font = `${labelRem * Number.parseFloat(fontSize)}px ${fontFamily}`;
+  return (text) => Math.ceil(context.measureText(text).width);
+}
 
 /** The values at the cursor; the latest without one. */
 function Legend({
@@ -139,8 +159,8 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
       <div class="mark-line" style={{ left: `${left}px` }} />
       {label !== null && (
         <span
-          class={`mark-label ${label.row === 0 ? "" : "below"} ${label.left + label.width < group.left ? "before" : ""}`}
-          style={{ left: `${chartEdges.left + label.left}px`, width: `${label.width}px` }}
+          class={`mark-label ${label.row === 0 ? "" : "below"}`}
+          style={{ left: `${chartEdges.left + label.left}px` }}
           aria-hidden="true"
         >
           {label.text}
@@ -155,19 +175,22 @@ interface TableRow {
   readonly atMs: number;
 }
 
+type PlotTableProps = Required<Pick<PlotProps, "title" | "data" | "marks">>;
+
 /** The rows exist only while they are shown. */
-function AsTable({ title, data }: { readonly title: string; readonly data: PlotData }) {
+function AsTable(props: PlotTableProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (
     <details onToggle={({ currentTarget: { open } }) => setIsOpen(open)}>
       <summary>Show as table</summary>
-      {isOpen && <Rows title={title} data={data} />}
+      {isOpen && <Rows {...props} />}
     </details>
   );
 }
 
-function Rows({ title, data }: { readonly title: string; readonly data: PlotData }) {
+function Rows({ title, data, marks }: PlotTableProps) {
   const { times, series, stepMs } = data;
+  const changes = changesIn(data, marks);
   const columns: readonly Column<TableRow>[] = [
     {
       title: "Time",
@@ -178,6 +201,14 @@ function Rows({ title, data }: { readonly title: string; readonly data: PlotData
       cell: ({ index }: TableRow) => valueText(values[index] ?? null, stepMs),
       isNumber: true,
     })),
+    ...(changes.size === 0
+      ? []
+      : [
+          {
+            title: "Changes of rules",
+            cell: ({ index }: TableRow) => changes.get(index)?.join("; "),
+          },
+        ]),
   ];
   const rows = times.map((atMs, index) => ({ index, atMs })).toReversed();
   return (
@@ -190,4 +221,14 @@ function Rows({ title, data }: { readonly title: string; readonly data: PlotData
       />
     </div>
   );
+}
+
+/** The labels of the marks by the index of their row. */
+function changesIn(data: PlotData, marks: PlotProps["marks"] = []): Map<number, string[]> {
+  const labels = new Map<number, string[]>();
+  for (const { atMs, label } of marks) {
+    const index = atMs < data.fromMs || atMs > data.toMs ? null : indexAt(data, atMs);
+    if (index !== null) labels.set(index, [...(labels.get(index) ?? []), label]);
+  }
+  return labels;
 }
