@@ -9,6 +9,7 @@ import {
   refusal,
   token,
 } from "../../src/console/api/client.ts";
+import { TailConnection } from "../../src/console/api/tail.ts";
 import { Polling, staleness } from "../../src/console/api/poll.ts";
 import { Sender } from "../../src/console/api/sender.ts";
 import type { RuleChange } from "../../src/console/api/undo-plan.ts";
@@ -274,6 +275,51 @@ it("a read that fails after a success makes the shown value old, until it succee
   await expect.poll(() => staleness.value?.message).toMatch(/does not answer/);
   polling.stop();
   expect(staleness.value).toBeNull();
+});
+
+it("the tail of a page that stays hidden is closed after a minute, and connects again when the page is shown", async () => {
+  stubBrowser("");
+  vi.useFakeTimers();
+  vi.stubGlobal("document", Object.assign(document, { baseURI: "https://admin.example/" }));
+  const sockets: EventTarget[] = [];
+  let closed = 0;
+  class Socket extends EventTarget {
+    constructor() {
+      super();
+      sockets.push(this);
+    }
+    close(): void {
+      closed += 1;
+    }
+    send(): void {
+      queueMicrotask(() => this.dispatchEvent(new MessageEvent("message", { data: "pong" })));
+    }
+  }
+  vi.stubGlobal("WebSocket", Socket);
+  answers(() => Response.json({ ticket: "t" }));
+  const show = (isShown: boolean): void => {
+    Object.assign(document, { hidden: !isShown });
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  const tail = new TailConnection(() => undefined);
+  tail.connect();
+  await vi.waitFor(() => expect(sockets).toHaveLength(1));
+  sockets[0]?.dispatchEvent(new Event("open"));
+  show(false);
+  await vi.advanceTimersByTimeAsync(50_000);
+  show(true);
+  await vi.advanceTimersByTimeAsync(50_000);
+  expect([sockets.length, closed]).toEqual([1, 0]);
+  show(false);
+  await vi.advanceTimersByTimeAsync(3_600_000);
+  expect([sockets.length, closed]).toEqual([1, 1]);
+  show(true);
+  await vi.waitFor(() => expect(sockets).toHaveLength(2));
+  tail.stop();
+  show(false);
+  show(true);
+  await vi.advanceTimersByTimeAsync(100_000);
+  expect(sockets).toHaveLength(2);
 });
 
 it("a rule whose creation failed in the control plane is sent again with the same idempotency key", async () => {

@@ -5,7 +5,8 @@ import type { AuditEntry, AuditPage } from "./answers.ts";
 import { read } from "./client.ts";
 import { type Polled, Polling } from "./poll.ts";
 
-const pauseMs = 2_000;
+/** Changes of one's own are read at once. */
+const pauseMs = 5_000;
 
 /** The newest first. */
 export const recentChanges = signal<readonly AuditEntry[]>([]);

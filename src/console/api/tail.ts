@@ -1,4 +1,4 @@
-/** The WebSocket of the tail. It connects again, with a new ticket, until it is stopped. */
+/** The WebSocket of the tail. It connects again, with a new ticket, until it is stopped or the page stays hidden. */
 import { signal } from "@preact/signals";
 import type { TailEntry, TailMessage } from "./answers.ts";
 import { ApiProblem, call } from "./client.ts";
@@ -16,6 +16,8 @@ const pingMs = 30_000;
 const answerMs = 10_000;
 const firstPauseMs = 1_000;
 const longestPauseMs = 15_000;
+/** An open tail makes every isolate report each second, which nobody needs while the page stays hidden. */
+const hiddenMs = 60_000;
 
 export class TailConnection {
   readonly state = signal<TailState>({ kind: "connecting" });
@@ -23,6 +25,8 @@ export class TailConnection {
   #socket: WebSocket | null = null;
   #abort = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+  #isSuspended = false;
   /** The failures since the last connection. */
   #failures = 0;
 
@@ -30,16 +34,40 @@ export class TailConnection {
     this.#onEntries = onEntries;
   }
 
-  /** Connects now. */
   readonly connect = (): void => {
-    this.stop();
-    this.#abort = new AbortController();
-    addEventListener("online", this.connect, { signal: this.#abort.signal });
-    if (this.state.value.kind === "refused") this.state.value = { kind: "connecting" };
-    void this.#connect(this.#abort.signal);
+    document.addEventListener("visibilitychange", this.#followVisibility);
+    this.#followVisibility();
+    this.#connectNow();
   };
 
   stop(): void {
+    document.removeEventListener("visibilitychange", this.#followVisibility);
+    clearTimeout(this.#hiddenTimer);
+    this.#disconnect();
+  }
+
+  readonly #followVisibility = (): void => {
+    clearTimeout(this.#hiddenTimer);
+    if (document.hidden) {
+      this.#hiddenTimer = setTimeout(() => {
+        this.#disconnect();
+        this.#isSuspended = true;
+      }, hiddenMs);
+    } else if (this.#isSuspended) {
+      this.#connectNow();
+    }
+  };
+
+  readonly #connectNow = (): void => {
+    this.#isSuspended = false;
+    this.#disconnect();
+    this.#abort = new AbortController();
+    addEventListener("online", this.#connectNow, { signal: this.#abort.signal });
+    if (this.state.value.kind !== "reconnecting") this.state.value = { kind: "connecting" };
+    void this.#connect(this.#abort.signal);
+  };
+
+  #disconnect(): void {
     clearTimeout(this.#timer);
     this.#abort.abort();
     this.#socket?.close();
@@ -101,13 +129,13 @@ export class TailConnection {
   }
 
   #connectLater(hasOpened: boolean): void {
-    this.stop();
+    this.#disconnect();
     this.#abort = new AbortController();
-    addEventListener("online", this.connect, { signal: this.#abort.signal });
+    addEventListener("online", this.#connectNow, { signal: this.#abort.signal });
     this.state.value = { kind: "reconnecting", hasOpened };
     const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures);
     this.#failures += 1;
-    this.#timer = setTimeout(this.connect, pauseMs * (0.5 + Math.random() / 2));
+    this.#timer = setTimeout(this.#connectNow, pauseMs * (0.5 + Math.random() / 2));
   }
 }
 
