@@ -1,6 +1,6 @@
 /** The playground in a browser: its examples, what its lanes explain, logs, links, and the static page opened from a file. */
 import { pathToFileURL } from "node:url";
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { referenceExamples } from "../../src/console/playground/model/presets.ts";
@@ -9,36 +9,16 @@ import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";
 import { decisionsOf, runOf, scenarioOf } from "./playground/runs.ts";
 import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
-
-const lane = (page: Page, name: string | RegExp): Locator => page.getByRole("article", { name });
-
-const lanes = (page: Page): Locator => page.getByRole("article");
-
-/** Resolves when the run is complete, and all its lanes are drawn. */
-async function done(page: Page): Promise<void> {
-  // A loaded machine needs long for 100,000 requests.
-  await page.getByText("decided by the engine").waitFor({ timeout: 60_000 });
-  await expect.poll(() => undrawn(page)).toBe(0);
-}
-
-/** How many lanes have an empty canvas. */
-const undrawn = async (page: Page): Promise<number> => {
-  const colors = await Promise.all(
-    (await page.getByRole("article").locator("canvas[role=img]").all()).map(colorsOf),
-  );
-  return colors.filter((count) => count < 3).length;
-};
-
-/** Where the plot of a lane is on the screen, for the pointer. */
-async function plotBox(shown: Locator) {
-  const plot = shown.getByRole("img");
-  await plot.scrollIntoViewIfNeeded();
-  const box = await plot.boundingBox();
-  if (box === null) throw new Error("expected a plot");
-  return box;
-}
-
-const headline = (page: Page): Promise<string> => page.locator(".pg-headline").innerText();
+import {
+  done,
+  follow,
+  headline,
+  lane,
+  lanes,
+  plotBox,
+  shownTexts,
+  tableDecisions,
+} from "./playground-page.ts";
 
 const edgeBurst =
   "limit=100/1m+fixed-window+align=clock&traffic=bursts&size=200&within=2s&first=59s&every=5m&length=130s";
@@ -175,7 +155,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await first.getByRole("button", { name: "Try the worst traffic" }).waitFor({ state: "hidden" });
   });
 
-  it("limits with a problem keep the last result and name what is accepted, and several limits are decided together", async () => {
+  it("limits with a problem name what is accepted, and mark the last result as that of earlier limits, and several limits are decided together", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const limits = page.getByLabel("Limits, one per line");
@@ -184,10 +164,21 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       .getByText(/^limit: expected limits such as "10\/minute".*got "100 parsecs"/)
       .waitFor();
     expect(await limits.getAttribute("aria-invalid")).toBe("true");
+    await page.getByLabel("Clients", { exact: true }).fill("2");
+    await page.getByText("Not valid: Limits, one per line. The results are those").waitFor();
     expect(await headline(page)).toMatch(/^Fixed window: 200 requests/);
+    await lane(page, "Fixed window last valid limits").waitFor();
+    expect(await page.locator(".pg-results > .pg-old").count()).toBe(1);
+    const copies = page.getByRole("region", { name: "Copy", exact: true }).getByRole("button");
+    expect(await copies.evaluateAll((all) => all.map((each) => each.matches(":disabled")))).toEqual(
+      [true, true],
+    );
+    await page.getByLabel("Clients", { exact: true }).fill("1");
     await limits.fill("100/minute\n10/second sliding-log");
     await expect.poll(() => lane(page, "As written").locator(".pg-gauge").count()).toBe(2);
     await expect.poll(() => page.url()).toMatch(/limit=100\/minute&limit=10\/second\+sliding-log&/);
+    expect(await page.locator(".pg-old").count()).toBe(0);
+    expect(await copies.first().isEnabled()).toBe(true);
     expect(await page.locator("pre").innerText()).toContain(
       '{ limit = 10, window = "second", strategy = "sliding-log" }',
     );
@@ -215,6 +206,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
 
   it("a pasted log of two formats shows who would be denied by which limit, and the lines that cannot be read", async () => {
     const page = await open("limit=2/1m&limit=1/1s&traffic=log");
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.getByText("Paste an access log, or choose a file, to run it.").waitFor();
     const common = Array.from(
       { length: 4 },
@@ -237,6 +229,27 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       "203.0.113.7 2 2",
       "203.0.113.8 1 1",
     ]);
+    const box = page.getByRole("textbox", { name: "Access log" });
+    await box.fill("not a request\nnor this");
+    await page.getByText("0 lines read, 2 unreadable.").waitFor();
+    await page.getByText(/^Line 2: expected/).waitFor();
+    await page.getByText(/^the log: expected/).waitFor();
+    expect(await lanes(page).count()).toBe(0);
+    const long = common.join("\n").padEnd(30_000);
+    await box.fill(long);
+    await page.getByText("4 lines read, 0 unreadable.").waitFor();
+    const time = page.getByRole("slider", { name: "Time", exact: true });
+    await time.focus();
+    await page.keyboard.press("End");
+    const readout = lanes(page).first().locator(".pg-readout");
+    await expect.poll(() => readout.innerText()).toMatch(/^12:00:0/);
+    await page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(json.join("\n"))})`);
+    await box.focus();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.press("Control+V");
+    await page.getByText("2 lines read, 0 unreadable.").waitFor();
+    await expect.poll(() => readout.innerText()).toMatch(/^Point at a denial/);
+    expect(await time.getAttribute("aria-valuetext")).toBe("not chosen");
     await page.getByRole("button", { name: "Clear" }).click();
     await page.locator("input[type=file]").setInputFiles({
       name: "access.log",
@@ -362,27 +375,3 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     },
   );
 });
-
-/** Opens the query without loading the page again, as the back button does. */
-const follow = (page: Page, query: string): Promise<void> =>
-  page.evaluate<void>(
-    `history.pushState(null, "", ${JSON.stringify(`?${query}`)}); dispatchEvent(new PopStateEvent("popstate"))`,
-  );
-
-/** The decisions in the table of a lane, and what remained after each. */
-async function tableDecisions(shown: Locator): Promise<string[]> {
-  const open = shown.getByRole("button", { name: "Show as table" });
-  if ((await open.getAttribute("aria-expanded")) === "false") await open.click();
-  const header = await shown.getByRole("columnheader").allInnerTexts();
-  const cells = await shown.locator("tbody td").allInnerTexts();
-  const columns = ["Decision", "Remaining"].map((title) => header.indexOf(title));
-  return Array.from({ length: cells.length / header.length }, (_, row) =>
-    columns.map((column) => cells[row * header.length + column] ?? "").join(" "),
-  );
-}
-
-/** The numbers and settings that a reader sees. */
-const shownTexts = async (page: Page): Promise<string[]> => [
-  await headline(page),
-  ...(await page.locator(".pg-counts, .pg-tick").allInnerTexts()),
-];

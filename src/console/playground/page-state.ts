@@ -37,6 +37,9 @@ export const chosenDenial = signal<ChosenRow | null>(null);
 export const markedLanes = signal<readonly string[]>([]);
 /** Lines for people about the URL that was opened. */
 export const urlProblems = signal<readonly string[]>([]);
+/** The labels of fields whose text has a problem. The scenario keeps their last valid values. */
+export const invalidFields = signal<readonly string[]>([]);
+export const limitsLabel = "Limits, one per line";
 /** Grows when a URL or a preset replaces everything, so that fields forget what was typed. */
 export const loads = signal(0);
 
@@ -115,9 +118,21 @@ export const openPreset = (query: string): void => changeSearch(query, { isNewEn
 
 /** Changes of the scenario make marks of the earlier run meaningless. */
 export function changeScenario(change: Partial<Scenario>): void {
+  const { traffic } = scenario.value;
   batch(() => {
     scenario.value = { ...scenario.value, ...change };
     zoom.value = null;
+    chosenDenial.value = null;
+    if (scenario.value.traffic.kind !== traffic.kind) cursorMs.value = null;
+  });
+}
+
+/** The instants of another log mean nothing in this one. */
+export function changeLog(text: string | null): void {
+  batch(() => {
+    logText.value = text;
+    zoom.value = null;
+    cursorMs.value = null;
     chosenDenial.value = null;
   });
 }

@@ -9,7 +9,7 @@ import { LaneCard } from "./lanes/lane-card.tsx";
 import { followPlots, followedKey, plotWidth, visibleRuns } from "./lanes/plots.ts";
 import { laneTitle } from "./lanes/strategy-texts.ts";
 import { TimeAxis } from "./lanes/time-axis.tsx";
-import { logText, followed, scenario, shownLanes } from "./page-state.ts";
+import { followed, invalidFields, logText, scenario, shownLanes } from "./page-state.ts";
 import { cancel, laneRuns, run, runState, runStatus } from "./runner.ts";
 
 export function Results() {
@@ -17,10 +17,12 @@ export function Results() {
   return (
     <section class="pg-results" aria-label="Result">
       <Progress />
-      <Headline />
-      <Lanes />
-      <MissingLanes />
-      <DeniedClients />
+      <div class={invalidFields.value.length > 0 ? "pg-old" : ""}>
+        <Headline />
+        <Lanes />
+        <MissingLanes />
+        <DeniedClients />
+      </div>
     </section>
   );
 }
@@ -41,6 +43,7 @@ function Progress() {
     );
   }
   const isRunning = status === "running";
+  const invalid = invalidFields.value;
   return (
     <div class="row pg-progress">
       <progress
@@ -50,7 +53,13 @@ function Progress() {
         class={isRunning ? "" : "pg-idle"}
       />
       <span role="status">
+        {status === "done" && invalid.length > 0 && (
+          <span class="warning">
+            Not valid: {invalid.join("; ")}. The results are those of the last valid text.
+          </span>
+        )}
         {status === "done" &&
+          invalid.length === 0 &&
           `${numberText(requests)} requests, decided by the engine for ${lanes.length} lanes`}
         {status === "cancelled" && "Cancelled. Lanes without a result are missing."}
         {isRunning && `Running ${requests === 0 ? "" : `${numberText(requests)} requests `}…`}
@@ -72,6 +81,7 @@ function Progress() {
 function Lanes() {
   const runs = visibleRuns.value;
   const isLogMissing = scenario.value.traffic.kind === "log" && logText.value === null;
+  if (runStatus.value === "failed") return null;
   if (isLogMissing) return <Empty>Paste an access log, or choose a file, to run it.</Empty>;
   if (runs.length === 0 && runStatus.value === "done")
     return <Empty>None of the chosen strategies can decide these limits.</Empty>;

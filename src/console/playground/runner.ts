@@ -63,8 +63,15 @@ function listening(started: Worker): Worker {
 function fail(reason: string): void {
   worker?.terminate();
   worker = null;
-  const problems = [`The web worker that runs the requests failed. ${reason}`];
-  runState.value = { ...runState.value, status: "failed", problems };
+  showFailure([`The web worker that runs the requests failed. ${reason}`], null);
+}
+
+/** Results of an earlier run would look like those of the scenario. */
+function showFailure(problems: readonly string[], log: LogReport | null): void {
+  batch(() => {
+    runState.value = { ...nothing, status: "failed", problems, log };
+    laneRuns.value = new Map();
+  });
 }
 
 function receive(answer: WorkerAnswer): void {
@@ -88,7 +95,7 @@ function receive(answer: WorkerAnswer): void {
       runState.value = { ...state, status: "done", share: 1 };
       break;
     case "failed":
-      runState.value = { ...state, status: "failed", problems: answer.problems };
+      showFailure(answer.problems, answer.log);
       break;
     default:
       answer satisfies never;

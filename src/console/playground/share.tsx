@@ -1,20 +1,28 @@
 /** Copies the limits as configuration, and the link to what is shown. */
 import { useEffect, useState } from "preact/hooks";
-import { scenario } from "./page-state.ts";
+import { invalidFields, limitsLabel, scenario } from "./page-state.ts";
 import { wranglerText } from "./model/wrangler-text.ts";
 
 export function Share() {
   const text = wranglerText(scenario.value.limits);
+  const invalid = invalidFields.value;
+  const areLimitsOld = invalid.includes(limitsLabel);
   return (
     <section class="card pg-share" aria-label="Copy">
       <h2>Use these limits</h2>
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a part that scrolls must be reachable by keyboard */}
-      <pre tabIndex={0} role="region" aria-label="The limits as wrangler.toml">
-        {text}
-      </pre>
+      <div class={areLimitsOld ? "pg-old" : ""}>
+        {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a part that scrolls must be reachable by keyboard */}
+        <pre tabIndex={0} role="region" aria-label="The limits as wrangler.toml">
+          {text}
+        </pre>
+      </div>
       <div class="row">
-        <CopyButton label="Copy as wrangler.toml" textOf={() => text} />
-        <CopyButton label="Copy link" textOf={() => location.href.replace(/#.*$/, "")} />
+        <CopyButton label="Copy as wrangler.toml" isDisabled={areLimitsOld} textOf={() => text} />
+        <CopyButton
+          label="Copy link"
+          isDisabled={invalid.length > 0}
+          textOf={() => location.href.replace(/#.*$/, "")}
+        />
       </div>
     </section>
   );
@@ -22,7 +30,13 @@ export function Share() {
 
 const shownMs = 3_000;
 
-function CopyButton({ label, textOf }: { readonly label: string; readonly textOf: () => string }) {
+interface CopyButtonProps {
+  readonly label: string;
+  readonly isDisabled: boolean;
+  readonly textOf: () => string;
+}
+
+function CopyButton({ label, isDisabled, textOf }: CopyButtonProps) {
   const [message, setMessage] = useState("");
   useEffect(() => {
     if (message === "") return undefined;
@@ -39,7 +53,7 @@ function CopyButton({ label, textOf }: { readonly label: string; readonly textOf
   };
   return (
     <>
-      <button type="button" onClick={() => void copy()}>
+      <button type="button" disabled={isDisabled} onClick={() => void copy()}>
         {label}
       </button>
       <span role="status" class="dim">

@@ -181,7 +181,12 @@ describe("any log", () => {
   test("a log without any request is a failure that states the formats", () => {
     const answers = answersOf(scenarioOf("traffic=log"), "rubbish");
     expect(answers).toEqual([
-      { kind: "failed", id: 1, problems: [expect.stringContaining("JSON lines")] },
+      {
+        kind: "failed",
+        id: 1,
+        problems: [expect.stringContaining("JSON lines")],
+        log: { read: 0, unread: 1, firstUnread: [{ line: 1, reason: expect.any(String) }] },
+      },
     ]);
   });
 });

@@ -247,14 +247,29 @@ describe("the answers of a run", () => {
   test("limits that the engine rejects, too many requests and a missing log are reported", () => {
     const wrong = { ...scenario, limits: [{ limit: 0, window: "1m" }] };
     expect(answersOf(wrong)).toEqual([
-      { kind: "failed", id: 1, problems: [expect.stringContaining("limits[0].limit: expected")] },
+      {
+        kind: "failed",
+        id: 1,
+        problems: [expect.stringContaining("limits[0].limit: expected")],
+        log: null,
+      },
     ]);
     const flood = { ...scenario, lengthMs: 3_600_000 };
     expect(answersOf(flood)).toEqual([
-      { kind: "failed", id: 1, problems: [expect.stringContaining("at most 250000 requests")] },
+      {
+        kind: "failed",
+        id: 1,
+        problems: [expect.stringContaining("at most 250000 requests")],
+        log: null,
+      },
     ]);
     expect(answersOf({ ...scenario, traffic: { kind: "log" } })).toEqual([
-      { kind: "failed", id: 1, problems: [expect.stringContaining("the log is missing")] },
+      {
+        kind: "failed",
+        id: 1,
+        problems: [expect.stringContaining("the log is missing")],
+        log: null,
+      },
     ]);
   });
 });

@@ -64,7 +64,12 @@ test("an invalid scenario is answered with its problems", async () => {
   handle({ ...request, scenario: { ...request.scenario, limits: [] } });
   await until(({ kind }) => kind === "failed");
   expect(answers).toEqual([
-    { kind: "failed", id: 3, problems: [expect.stringContaining("from 1 to 16 limits")] },
+    {
+      kind: "failed",
+      id: 3,
+      problems: [expect.stringContaining("from 1 to 16 limits")],
+      log: null,
+    },
   ]);
 });
 

@@ -1,7 +1,7 @@
 /** One lane: what its strategy does, what it allowed and denied, its plot, and the same as a table. */
 import { useState } from "preact/hooks";
 import { numberText } from "../../parts/text.ts";
-import { chosenDenial, markedLanes } from "../page-state.ts";
+import { chosenDenial, invalidFields, limitsLabel, markedLanes } from "../page-state.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { nextDenial } from "./bins.ts";
 import { LanePlot } from "./lane-plot.tsx";
@@ -46,7 +46,11 @@ export function LaneCard({ run }: { readonly run: LaneRun }) {
   );
 }
 
-const Written = () => <span class="badge">as written</span>;
+const Written = () => (
+  <span class="badge">
+    {invalidFields.value.includes(limitsLabel) ? "last valid limits" : "as written"}
+  </span>
+);
 
 function Counts({ run: { summary, isCut } }: { readonly run: LaneRun }) {
   const { allowed, denied, delayed } = summary;

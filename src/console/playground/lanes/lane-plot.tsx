@@ -2,14 +2,14 @@
 import "./lane-plot.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { chosenDenial, cursorMs, markedLanes, moveCursor } from "../page-state.ts";
+import { chosenDenial, markedLanes, moveCursor } from "../page-state.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { useScheme } from "./scheme.ts";
 import { nearestDenial } from "./bins.ts";
 import { columnPx, drawLane, labelPx, laneHeight, requestsLayout, tops } from "./draw.ts";
 import { drawLater } from "./draw-queue.ts";
 import { Highlight } from "./highlight.tsx";
-import { columnOf, plots, plotWidth, scale, span, ticks } from "./plots.ts";
+import { columnOf, plots, plotWidth, scale, shownCursorMs, span, ticks } from "./plots.ts";
 import { burstMs } from "./lane-text.ts";
 import { shareOf, SpanMark } from "./time-axis.tsx";
 
@@ -121,7 +121,7 @@ function WorstMarks({ run }: { readonly run: LaneRun }) {
 }
 
 function CursorLine() {
-  const at = cursorMs.value;
+  const at = shownCursorMs.value;
   if (at === null) return null;
   const share = shareOf(at, span.value);
   if (share < 0 || share > 1) return null;

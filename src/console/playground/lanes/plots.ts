@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { now } from "../../clock.ts";
 import { lanesOf } from "../model/lanes.ts";
-import { followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
+import { cursorMs, followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
 import { laneRuns, runLanes, runStatus } from "../runner.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { type Bins, binsOf } from "./bins.ts";
@@ -34,6 +34,12 @@ export const wholeSpan = computed<Span>(() => {
   const isGiven = traffic.kind === "log" || traffic.kind === "times";
   const lastMs = visibleRuns.value.reduce((most, { atMs }) => Math.max(most, atMs.at(-1) ?? 0), 0);
   return { fromMs: 0, toMs: Math.max(isGiven ? 1_000 : lengthMs, Math.ceil(lastMs * 1.02) + 1) };
+});
+
+/** The chosen instant; null if the run ends before it, as after a change of the traffic. */
+export const shownCursorMs = computed<number | null>(() => {
+  const at = cursorMs.value;
+  return at === null || at > wholeSpan.value.toMs ? null : at;
 });
 
 export const span = computed<Span>((): Span => {

@@ -4,11 +4,11 @@ import { useEffect, useState } from "preact/hooks";
 import { numberText } from "../../parts/text.ts";
 import { causesOf, type LimitCause } from "../model/causes.ts";
 import { lanesOf } from "../model/lanes.ts";
-import { chosenDenial, cursorMs, scenario } from "../page-state.ts";
+import { chosenDenial, scenario } from "../page-state.ts";
 import { type LaneRun, neverMs } from "../model/scenario.ts";
 import { type LimitAt, limitsAt } from "./explain.ts";
 import { limitLabels } from "./lane-text.ts";
-import { followedKey } from "./plots.ts";
+import { followedKey, shownCursorMs } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
 
 const lanes = computed(() => lanesOf(scenario.value).lanes);
@@ -48,7 +48,7 @@ export function Readout({ run }: { readonly run: LaneRun }) {
 }
 
 function Account({ run }: { readonly run: LaneRun }) {
-  const at = cursorMs.value;
+  const at = shownCursorMs.value;
   const key = followedKey.value;
   const [limits, setLimits] = useState<readonly LimitAt[]>([]);
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** The time axis of all lanes: marks, the cursor, and buttons that show a span of the run. */
 import { useRef, useState } from "preact/hooks";
-import { cursorMs, moveCursor, scenario, type Span, zoom } from "../page-state.ts";
-import { span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
+import { moveCursor, scenario, type Span, zoom } from "../page-state.ts";
+import { shownCursorMs, span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
 import { clockText, cursorStepMs, elapsedText } from "./time-text.ts";
 
 /** An instant as the axis shows it: a log has times of day, other traffic the time from its start. */
@@ -85,7 +85,7 @@ export function SpanMark({
 /** Moves through all lanes. Its ends are half the thumb outside of the plots, so that its middle is on the instant. */
 function Cursor() {
   const { fromMs, toMs } = span.value;
-  const at = cursorMs.value;
+  const at = shownCursorMs.value;
   return (
     <input
       type="range"
@@ -116,7 +116,7 @@ export function showSpan(one: number, other: number): void {
 function SpanButtons() {
   const { fromMs, toMs } = span.value;
   const lengthMs = toMs - fromMs;
-  const middle = cursorMs.value ?? (fromMs + toMs) / 2;
+  const middle = shownCursorMs.value ?? (fromMs + toMs) / 2;
   const scaled = (factor: number): void => {
     const center = Math.min(toMs, Math.max(fromMs, middle));
     showSpan(center - (center - fromMs) * factor, center + (toMs - center) * factor);

@@ -13,7 +13,7 @@ export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<Worker
   const read = log === null || scenario.traffic.kind !== "log" ? null : readLog(log, mostRows);
   if (read?.report.read === 0) problems.push(`the log: expected ${acceptedLog}`);
   if (problems.length > 0) {
-    yield { kind: "failed", id, problems };
+    yield { kind: "failed", id, problems, log: read?.report ?? null };
     return;
   }
   const arrivals = arrivalsOf(scenario, read?.arrivals ?? null);

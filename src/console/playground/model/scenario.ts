@@ -231,5 +231,11 @@ export type WorkerAnswer =
   | { readonly kind: "progress"; readonly id: number; readonly share: number }
   | { readonly kind: "lane"; readonly id: number; readonly run: LaneRun }
   | { readonly kind: "done"; readonly id: number }
-  /** One line for people for each problem. */
-  | { readonly kind: "failed"; readonly id: number; readonly problems: readonly string[] };
+  | {
+      readonly kind: "failed";
+      readonly id: number;
+      /** One line for people for each problem. */
+      readonly problems: readonly string[];
+      /** Null unless a log was pasted. */
+      readonly log: LogReport | null;
+    };

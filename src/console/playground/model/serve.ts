@@ -24,7 +24,7 @@ export function requestHandler(post: PostAnswer): (request: WorkerRequest) => vo
         if (latest !== request) return;
       }
     } catch (error) {
-      post({ kind: "failed", id: request.id, problems: [String(error)] }, []);
+      post({ kind: "failed", id: request.id, problems: [String(error)], log: null }, []);
     }
   };
   return (request) => {

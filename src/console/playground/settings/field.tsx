@@ -1,5 +1,6 @@
 /** A field of the scenario as text, with a slider over useful values. The last valid value stays while the text has a problem. */
-import { useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useState } from "preact/hooks";
+import { invalidFields } from "../page-state.ts";
 import type { ScenarioField } from "../model/scenario-fields.ts";
 
 interface FieldProps<Value> {
@@ -13,11 +14,23 @@ interface FieldProps<Value> {
   readonly order?: (value: Value) => number;
 }
 
+/** Marks the results as those of earlier values while the text of a field has a problem. */
+export function useValidity(label: string, isValid: boolean): void {
+  useLayoutEffect(() => {
+    if (isValid) return undefined;
+    invalidFields.value = [...invalidFields.value, label];
+    return () => {
+      invalidFields.value = invalidFields.value.filter((each) => each !== label);
+    };
+  }, [label, isValid]);
+}
+
 export function Field<Value>(props: FieldProps<Value>) {
   const { label, field, value, onChange, steps } = props;
   const id = useId();
   const [text, setText] = useState(field.write(value));
   const read = field.read(text);
+  useValidity(label, read !== null);
   const change = (typed: string): void => {
     setText(typed);
     const next = field.read(typed);

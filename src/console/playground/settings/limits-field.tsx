@@ -2,7 +2,8 @@
 import { useId, useState } from "preact/hooks";
 import { defaultStrategy, describeProblem, type LimitInput } from "../../../strategies/index.ts";
 import { laneTitle } from "../lanes/strategy-texts.ts";
-import { changeScenario, laneNames, scenario, shownLanes } from "../page-state.ts";
+import { changeScenario, laneNames, limitsLabel, scenario, shownLanes } from "../page-state.ts";
+import { useValidity } from "./field.tsx";
 import { parseScenario, textOfLimit } from "../model/scenario-query.ts";
 import { windowNotesOf, withAlign } from "../model/window-notes.ts";
 
@@ -22,6 +23,7 @@ export function LimitsField() {
   const id = useId();
   const [text, setText] = useState(textOfLimits(scenario.value.limits));
   const { problems } = readLimits(text);
+  useValidity(limitsLabel, problems.length === 0);
   const change = (typed: string): void => {
     setText(typed);
     const read = readLimits(typed);
@@ -29,7 +31,7 @@ export function LimitsField() {
   };
   return (
     <div class="pg-limits">
-      <label for={id}>Limits, one per line</label>
+      <label for={id}>{limitsLabel}</label>
       <textarea
         id={id}
         rows={Math.max(2, text.split("\n").length)}

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 import { numberText } from "../../parts/text.ts";
-import { logText } from "../page-state.ts";
+import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 
 /** The text of a long log would slow the page down. */
@@ -27,8 +27,13 @@ export function LogInput() {
         placeholder="Paste lines here, or drop a file."
         value={isCut ? `${text.slice(0, mostShown)}\n…` : text}
         readOnly={isCut}
+        onPaste={(event) => {
+          if (!isCut) return;
+          event.preventDefault();
+          changeLog(event.clipboardData?.getData("text/plain") || null);
+        }}
         aria-describedby={`${id}-hint`}
-        onInput={(event) => (logText.value = event.currentTarget.value || null)}
+        onInput={(event) => !isCut && changeLog(event.currentTarget.value || null)}
       />
       <div class="row">
         <label class="button pg-file">
@@ -39,7 +44,7 @@ export function LogInput() {
             onChange={(event) => accept(event.currentTarget.files?.[0])}
           />
         </label>
-        <button type="button" disabled={text === ""} onClick={() => (logText.value = null)}>
+        <button type="button" disabled={text === ""} onClick={() => changeLog(null)}>
           Clear
         </button>
       </div>
@@ -49,7 +54,8 @@ export function LogInput() {
       <LogReport />
       <p id={`${id}-hint`} class="hint">
         Common or combined log format, or JSON lines. Times are shown in UTC; a time without a zone
-        counts as UTC. The log stays in this browser and is not part of the link.
+        counts as UTC. {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log
+        stays in this browser and is not part of the link.
       </p>
     </DropArea>
   );
@@ -62,7 +68,7 @@ async function readFile(file: File): Promise<string | null> {
     return `Expected a file of at most ${mostBytes / 1e6} MB, got ${size} MB.`;
   }
   try {
-    logText.value = await file.text();
+    changeLog(await file.text());
     return null;
   } catch {
     return `The file ${file.name} could not be read.`;
@@ -104,8 +110,9 @@ function LogReport() {
   if (log === null) return null;
   return (
     <div role="status">
-      <p>
-        {numberText(log.read)} lines read, {numberText(log.unread)} unreadable.
+      <p class={log.read === 0 ? "problem" : ""}>
+        {numberText(log.read)} {log.read === 1 ? "line" : "lines"} read, {numberText(log.unread)}{" "}
+        unreadable.
       </p>
       {log.unread > 0 && (
         <details>
