@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { differences } from "../../src/console/audit/differences.ts";
 import { filterIn, matches } from "../../src/console/audit/filter.ts";
+import { History } from "../../src/console/audit/history.ts";
 import { changeText } from "../../src/console/parts/change-text.ts";
-import { undoneEntry } from "../../src/console/parts/undone-entry.ts";
 import { entry, rule } from "./audit-entries.ts";
 
 const block = rule({
@@ -97,7 +97,7 @@ describe("the entry that another one undoes", () => {
     ["same rule with a new id", { after: { ...off, id: "r2", revision: 1 } }, history, 3],
   ])("the %s undoes the change before it", (_, fields, before, seq) => {
     const undo = entry({ seq: 9, ...fields });
-    expect(undoneEntry(undo, [undo, ...before])?.seq).toBe(seq);
+    expect(new History([undo, ...before]).undoneBy(undo)?.seq).toBe(seq);
   });
 
   it.each([
@@ -113,7 +113,7 @@ describe("the entry that another one undoes", () => {
       undefined,
     ],
   ])("%s undoes nothing", (_, entries, own = entries[0]) => {
-    expect(own && undoneEntry(own, entries)).toBeNull();
+    expect(own && new History(entries).undoneBy(own)).toBeNull();
   });
 });
 

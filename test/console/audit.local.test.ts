@@ -6,6 +6,7 @@ import { hasBrowser } from "./browser.ts";
 import { addSecondOperator, called, newestEntry, rulesOf, second } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
+import { countRows, generateLog } from "./long-audit.ts";
 import { axeViolations, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has a policy of its own. */
@@ -174,6 +175,63 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await expect.poll(() => entryWith(page, /./).count()).toBe(2);
     await button(page, "Clear the filter").click();
     await expect.poll(() => entryWith(page, /./).count()).toBeGreaterThan(100);
+  });
+
+  it("a link to an old entry among thousands, and each change after it, draws only few entries", async () => {
+    const page = await site.open("audit");
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    const log = await generateLog(page, 5_000);
+    const drawn = await countRows(page);
+    await page.goto(`${site.worker.consoleUrl}audit?seq=2`);
+    const named = entryWith(page, /^Entry 2,/);
+    await expect.poll(() => named.evaluate((element) => element.matches(":focus"))).toBe(true);
+    expect(log.reads).toBeLessThanOrEqual(28);
+    expect(await entryWith(page, /./).count()).toBeLessThanOrEqual(200);
+    expect(await drawn()).toBeLessThanOrEqual(400);
+    const before = await drawn();
+    log.newest += 1;
+    await button(page, "1 new entry").waitFor();
+    expect(await drawn()).toBe(before);
+    await button(page, "1 new entry").click();
+    await entryWith(page, /^Entry 5001,/).waitFor();
+    expect(await drawn()).toBeLessThanOrEqual(before + 200);
+  });
+
+  it("in a log of 100,000 entries, a link, the older entries and a rollback make few requests and a small page", async () => {
+    const page = await site.open("audit");
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    const log = await generateLog(page, 100_000);
+    await page.goto(`${site.worker.consoleUrl}audit?seq=2`);
+    const named = entryWith(page, /^Entry 2,/);
+    await expect.poll(() => named.evaluate((element) => element.matches(":focus"))).toBe(true);
+    expect(log.reads).toBeLessThanOrEqual(4);
+    expect(await entryWith(page, /./).count()).toBe(51);
+    expect(await page.getByRole("button", { name: /^Undo entry|^Roll back/ }).count()).toBe(0);
+    expect(await axeViolations(page)).toEqual([]);
+    await page.getByRole("link", { name: "Newer entries" }).click();
+    await entryWith(page, /^Entry 100,/).waitFor();
+    await page.getByRole("link", { name: "Show the newest entries" }).click();
+    await entryWith(page, /^Entry 99901,/).waitFor();
+    for (let oldest = 99_901; oldest > 99_500; oldest -= 100) {
+      // oxlint-disable no-await-in-loop
+      const last = entryWith(page, new RegExp(`^Entry ${oldest},`));
+      await last.scrollIntoViewIfNeeded();
+      await button(page, "Older entries").click();
+      await entryWith(page, new RegExp(`^Entry ${oldest - 100},`)).waitFor();
+      expect(await entryWith(page, /./).count()).toBeLessThanOrEqual(200);
+      // The entries that were read stay in the viewport.
+      const top = await last.evaluate((row) => row.getBoundingClientRect().top);
+      expect(top).toBeGreaterThan(0);
+      expect(top).toBeLessThan(page.viewportSize()?.height ?? 0);
+      // oxlint-enable no-await-in-loop
+    }
+    await button(page, "Newer entries").click();
+    await entryWith(page, /^Entry 99700,/).waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    const { reads } = log;
+    await page.goto(`${site.worker.consoleUrl}audit?to=0`);
+    await page.getByRole("dialog").getByText("The log has more than 5,000 newer").waitFor();
+    expect(log.reads).toBeLessThanOrEqual(reads + 3);
   });
 
   it("a reset states why it cannot be undone, its links lead to the policy and the key, and a reader sees no buttons", async () => {

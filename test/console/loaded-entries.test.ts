@@ -63,8 +63,8 @@ it("a failed reading keeps what is loaded, and the next one ends the problem", a
   const log = growingLog();
   log.add(2);
   let isBroken = false;
-  const loaded = new LoadedEntries((cursor) =>
-    isBroken ? Promise.reject(new Error("broken")) : log.read(cursor),
+  const loaded = new LoadedEntries((cursor, limit) =>
+    isBroken ? Promise.reject(new Error("broken")) : log.read(cursor, limit),
   );
   await loaded.loadNewer();
   isBroken = true;

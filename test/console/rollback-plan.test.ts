@@ -3,7 +3,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntry } from "../../src/console/api/answers.ts";
 import { hasEnded, isSameRule, type UndoStep } from "../../src/console/api/undo-plan.ts";
-import { concernedBy, rollbackPlan, undoOption } from "../../src/console/audit/rollback-plan.ts";
+import { History as AuditHistory } from "../../src/console/audit/history.ts";
+import { concernedBy, rollbackPlan } from "../../src/console/audit/rollback-plan.ts";
 import { forAll } from "../for-all.ts";
 import { entry, rule, startMs } from "./audit-entries.ts";
 
@@ -15,6 +16,9 @@ interface History {
   /** The rules after each entry; the first are those before all entries. */
   readonly states: readonly Rules[];
 }
+
+const undoOption = (own: AuditEntry, entries: readonly AuditEntry[], now: number) =>
+  new AuditHistory(entries).undoOption(own, now);
 
 /** Few ids and contents, so that rules change often, and also return to what they were. */
 const step = fc.record({

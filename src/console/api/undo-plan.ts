@@ -35,12 +35,20 @@ export const contentOf = ({
 
 /** Whether two states of a rule have the same place, effect, end and note. */
 export const isSameRule = (one: AuditedRule, other: AuditedRule): boolean =>
-  stateText(one) === stateText(other);
+  ruleStateText(one) === ruleStateText(other);
 
-const stateText = (rule: AuditedRule): string => {
+/** Rules never change in place, and their lists can be long. */
+const stateTexts = new WeakMap<AuditedRule, string>();
+
+/** The same text for states with the same place, effect, end and note. */
+export function ruleStateText(rule: AuditedRule): string {
+  const known = stateTexts.get(rule);
+  if (known !== undefined) return known;
   const { policy, scope, keyId, expiresAt, note } = rule;
-  return JSON.stringify([policy, scope, keyId, expiresAt, note, contentOf(rule)]);
-};
+  const text = JSON.stringify([policy, scope, keyId, expiresAt, note, contentOf(rule)]);
+  stateTexts.set(rule, text);
+  return text;
+}
 
 export const hasEnded = ({ expiresAt }: Pick<AuditedRule, "expiresAt">, nowMs: number): boolean =>
   expiresAt !== null && Date.parse(expiresAt) <= nowMs;

@@ -16,9 +16,9 @@ export function differences({ before, after }: Pick<AuditEntry, "before" | "afte
   const current = fieldsOf(after);
   const fields = [...new Set([...old.keys(), ...current.keys()])];
   return fields.flatMap((field) => {
-    const [left = [], right = []] = [old.get(field), current.get(field)];
-    const removed = left.filter((item) => !right.includes(item));
-    const added = right.filter((item) => !left.includes(item));
+    const [left, right] = [new Set(old.get(field)), new Set(current.get(field))];
+    const removed = [...left].filter((item) => !right.has(item));
+    const added = [...right].filter((item) => !left.has(item));
     if (removed.length === 0 && added.length === 0) return [];
     return { field, before: removed.join(", "), after: added.join(", ") };
   });

@@ -1,17 +1,18 @@
 /** An audit entry: a sentence, its difference, and how to return from it. */
 import { Fragment } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { changeText } from "../parts/change-text.ts";
 import { instantText, shortId } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { type Difference, differences } from "./differences.ts";
-import type { UndoOption } from "./rollback-plan.ts";
+import type { UndoOption } from "./history.ts";
 
 interface EntryProps {
   readonly entry: AuditEntry;
-  readonly option: UndoOption;
+  /** Null when newer entries are unknown, so that it can be neither undone nor rolled back to. */
+  readonly option: UndoOption | null;
   /** The entry whose change this one takes back; null for none. */
   readonly undone: AuditEntry | null;
   /** Whether no later entry exists, so that a rollback to it changes nothing. */
@@ -23,22 +24,11 @@ interface EntryProps {
 }
 
 export function Entry(props: EntryProps) {
-  const { entry, undone, isNamed } = props;
+  const { entry, option, undone, isNamed } = props;
   const { seq, at, actor, via } = entry;
-  const rows = differences(entry);
-  const element = useRef<HTMLLIElement>(null);
-  useEffect(() => {
-    if (!isNamed) return;
-    element.current?.scrollIntoView({ block: "center" });
-    element.current?.focus({ preventScroll: true });
-  }, [isNamed]);
+  const rows = useMemo(() => differences(entry), [entry]);
   return (
-    <li
-      ref={element}
-      class="card entry"
-      tabIndex={-1}
-      {...(isNamed && { "aria-current": "true" as const })}
-    >
+    <li class="card entry" tabIndex={-1} {...(isNamed && { "aria-current": "true" as const })}>
       <p class="dim">
         <a href={hrefOf("audit", { seq })}>Entry {seq}</a>,{" "}
         <time dateTime={at}>{instantText(at)}</time>
@@ -55,12 +45,18 @@ export function Entry(props: EntryProps) {
           <Differences rows={rows} />
         </details>
       )}
-      {may("write") && <EntryActions {...props} />}
+      {option !== null && may("write") && <EntryActions {...props} option={option} />}
     </li>
   );
 }
 
-function EntryActions({ entry: { seq }, option, isNewest, onUndo, onRollBack }: EntryProps) {
+interface EntryActionsProps extends EntryProps {
+  readonly option: UndoOption;
+}
+
+function EntryActions(props: EntryActionsProps) {
+  const { entry, option, isNewest, onUndo, onRollBack } = props;
+  const { seq } = entry;
   return (
     <p class="row">
       {"step" in option ? (

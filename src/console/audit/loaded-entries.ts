@@ -1,13 +1,23 @@
 /** The audit entries that the page has loaded: the newest ones, without gaps. */
-import { computed, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { AuditEntry, AuditPage } from "../api/answers.ts";
+import { History } from "./history.ts";
 
 /** Reads a page of the log; null is the cursor of the newest entries. */
-export type ReadPage = (cursor: string | null) => Promise<AuditPage>;
+export type ReadPage = (cursor: string | null, limit: number) => Promise<AuditPage>;
+
+/** An entry with this many newer ones is the oldest that is reached without a click for each page. */
+export const mostReached = 5_000;
+const pageSize = 100;
+/** The admin API has no longer pages. */
+const longPageSize = 200;
 
 export class LoadedEntries {
   /** The newest first; null before the first answer. */
   readonly all = signal<readonly AuditEntry[] | null>(null);
+  readonly history = computed(() => new History(this.all.value ?? []));
+  /** The entries around one that is out of reach; null while none is shown. */
+  readonly excerpt = signal<readonly AuditEntry[] | null>(null);
   readonly problem = signal<Error | null>(null);
   readonly isLoading = signal(false);
   readonly newest = computed(() => this.all.value?.[0]?.seq ?? 0);
@@ -24,27 +34,40 @@ export class LoadedEntries {
   /** Reads entries that are newer than those loaded. */
   readonly loadNewer = (): Promise<void> => this.#run(() => this.#loadNewer());
 
-  readonly loadOlder = (): Promise<void> => this.#run(() => this.#loadOlder());
+  readonly loadOlder = (): Promise<void> =>
+    this.#run(() => this.#loadOlderTo(this.#oldest - 1, pageSize));
 
-  /** Reads older entries until an entry is loaded, and the state after it is therefore known. */
-  readonly loadTo = (seq: number): Promise<void> =>
+  /**
+   * Reads older entries until an entry is loaded, and the state after it is therefore known.
+   * @returns false when the entry is out of reach
+   */
+  readonly loadTo = (seq: number): Promise<boolean> =>
     this.#run(async () => {
       if (this.all.value === null) await this.#loadNewer();
-      // oxlint-disable-next-line no-await-in-loop -- each page has the cursor of the next one
-      while (this.#next.value !== null && this.#oldest > seq) await this.#loadOlder();
+      if (seq < this.#oldest && this.newest.value - seq > mostReached) return false;
+      await this.#loadOlderTo(seq, longPageSize);
+      return true;
     });
+
+  /** Loads down to an entry, or reads the entries around it when it is out of reach. */
+  readonly show = async (seq: number): Promise<void> => {
+    const isReached = await this.loadTo(seq);
+    if (isReached) this.excerpt.value = null;
+    else await this.#run(() => this.#readAround(seq));
+  };
 
   get #oldest(): number {
     return this.all.value?.at(-1)?.seq ?? 0;
   }
 
   /** One reading at a time, in the order of the calls. A failure is also kept in `problem`. */
-  #run(act: () => Promise<void>): Promise<void> {
+  #run<Value>(act: () => Promise<Value>): Promise<Value> {
     const done = this.#queue.then(async () => {
       this.isLoading.value = true;
       try {
-        await act();
+        const value = await act();
         this.problem.value = null;
+        return value;
       } catch (error) {
         this.problem.value = error instanceof Error ? error : new Error(String(error));
         throw error;
@@ -63,19 +86,42 @@ export class LoadedEntries {
     let cursor: string | null = null;
     do {
       // oxlint-disable-next-line no-await-in-loop -- each page has the cursor of the next one
-      const { entries, next } = await this.#read(cursor);
-      found.push(...entries.filter(({ seq }) => newest === null || seq > newest));
-      const isJoined = newest === null || entries.some(({ seq }) => seq <= newest);
-      if (newest === null) this.#next.value = next;
+      const { entries, next } = await this.#read(cursor, pageSize);
+      const isFirst = newest === null || (entries[0]?.seq ?? 0) - newest > mostReached;
+      if (isFirst) return this.#set(entries, next);
+      found.push(...entries.filter(({ seq }) => seq > newest));
+      const isJoined = entries.some(({ seq }) => seq <= newest);
       cursor = isJoined ? null : next;
     } while (cursor !== null);
-    if (found.length > 0 || this.all.value === null) this.all.value = [...found, ...known];
+    if (found.length > 0) this.all.value = [...found, ...known];
+    return undefined;
   }
 
-  async #loadOlder(): Promise<void> {
-    if (this.#next.value === null) return;
-    const { entries, next } = await this.#read(this.#next.value);
-    this.all.value = [...(this.all.value ?? []), ...entries];
-    this.#next.value = next;
+  /** Keeps what was read before a failure. */
+  async #loadOlderTo(seq: number, limit: number): Promise<void> {
+    const found = [...(this.all.value ?? [])];
+    let next = this.#next.value;
+    try {
+      while (next !== null && (found.at(-1)?.seq ?? 0) > seq) {
+        // oxlint-disable-next-line no-await-in-loop -- each page has the cursor of the next one
+        const page = await this.#read(next, limit);
+        found.push(...page.entries);
+        ({ next } = page);
+      }
+    } finally {
+      if (next !== this.#next.value) this.#set(found, next);
+    }
+  }
+
+  async #readAround(seq: number): Promise<void> {
+    const { entries } = await this.#read(String(seq + pageSize / 2), pageSize);
+    this.excerpt.value = entries;
+  }
+
+  #set(entries: readonly AuditEntry[], next: string | null): void {
+    batch(() => {
+      this.all.value = entries;
+      this.#next.value = next;
+    });
   }
 }

@@ -6,11 +6,12 @@ import type { UndoStep } from "../api/undo-plan.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Failure, Loading } from "../parts/notice.tsx";
+import { numberText } from "../parts/text.ts";
 import { NoteField } from "../parts/term-fields.tsx";
 import { second } from "../parts/count-down.tsx";
 import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
-import type { LoadedEntries } from "./loaded-entries.ts";
+import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
 import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
 import { stateText, stepPlace } from "./step-text.ts";
 
@@ -23,17 +24,18 @@ interface RollbackDialogProps {
 /** The rules that a rollback changes are known when all entries after `to` are loaded. */
 export function RollbackDialog(props: RollbackDialogProps) {
   const { to, loaded } = props;
-  const [isReady, setIsReady] = useState(false);
+  const [state, setState] = useState<"loading" | "ready" | "out of reach">("loading");
   const load = (): void => {
-    setIsReady(false);
+    setState("loading");
     loaded.loadTo(to).then(
-      () => setIsReady(true),
+      (isReached) => setState(isReached ? "ready" : "out of reach"),
       () => null,
     );
   };
   // oxlint-disable-next-line react/exhaustive-deps -- the entries stay the same
   useEffect(load, [to]);
-  if (isReady) return <Preview {...props} />;
+  if (state === "ready") return <Preview {...props} />;
+  if (state === "out of reach") return <OutOfReach {...props} />;
   const problem = loaded.problem.value;
   return problem === null ? (
     <Loading what="the changes since" />
@@ -41,6 +43,22 @@ export function RollbackDialog(props: RollbackDialogProps) {
     <Failure problem={problem} onRetry={load} />
   );
 }
+
+const OutOfReach = ({ to, onClose }: RollbackDialogProps) => (
+  <Dialog
+    title={`Roll back to ${stateName(to)}`}
+    confirm="Roll back"
+    isDangerous
+    isIncomplete
+    onConfirm={() => Promise.resolve()}
+    onClose={onClose}
+  >
+    <p class="warning">
+      The log has more than {numberText(mostReached)} newer entries, so the console cannot show what
+      this rollback changes. Roll back to a newer entry, or use the admin API.
+    </p>
+  </Dialog>
+);
 
 function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [term, setTerm] = useState<Term>({});

@@ -1,7 +1,6 @@
-/** The preview of a rollback, and of the undo of a single change. */
+/** The preview of a rollback. */
 import type { AuditedRule, AuditEntry } from "../api/answers.ts";
 import { hasEnded, isSameRule, undoStep, type UndoStep } from "../api/undo-plan.ts";
-import { undoneEntry } from "../parts/undone-entry.ts";
 
 export interface RollbackPlan {
   readonly steps: readonly UndoStep[];
@@ -36,47 +35,6 @@ export function rollbackPlan(
   }
   return { steps, ended };
 }
-
-export type UndoOption = { readonly step: UndoStep } | { readonly obstacle: string };
-
-/**
- * How an entry can be undone by itself, or why it cannot.
- * @param entries the newest first, without gaps down to the entry
- */
-export function undoOption(
-  entry: AuditEntry,
-  entries: readonly AuditEntry[],
-  nowMs: number,
-): UndoOption {
-  const { action, rule, before, after, seq } = entry;
-  if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
-  if (action === "reveal") return { obstacle: "the operator has seen the key" };
-  if (action === "expire") return { obstacle: "the rule reached its end; make a new one instead" };
-  const newest = entries.find((each) => each.rule === rule && each.seq > seq);
-  const obstacleBy = (other: AuditEntry, change: string): UndoOption => ({
-    obstacle: `entry ${other.seq} ${undoneEntry(other, entries) === entry ? "undid it" : change}`,
-  });
-  if (newest !== undefined) return obstacleBy(newest, "changed the rule again");
-  if (after !== null && hasEnded(after, nowMs)) return { obstacle: "the rule has ended" };
-  const step = undoStep({ before, after }, nowMs);
-  if (step === null) return { obstacle: "the rule would have ended by now" };
-  const again = step.kind === "restore" ? madeAgain(step.rule, entries, seq) : undefined;
-  return again === undefined ? { step } : obstacleBy(again, "made the same rule again");
-}
-
-/** The entry after which a rule with the same effect and end exists under another id. */
-const madeAgain = (
-  rule: AuditedRule,
-  entries: readonly AuditEntry[],
-  seq: number,
-): AuditEntry | undefined =>
-  entries.find(
-    (entry) =>
-      entry.seq > seq &&
-      entry.after !== null &&
-      isSameRule(entry.after, rule) &&
-      !entries.some((later) => later.rule === entry.rule && later.seq > entry.seq),
-  );
 
 /** The policies and the keys whose rules change. */
 export function concernedBy(steps: readonly UndoStep[]): string {

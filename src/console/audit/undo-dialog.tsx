@@ -12,7 +12,7 @@ import { Dialog } from "../parts/dialog.tsx";
 import { Effect } from "../parts/effect.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { readWithout } from "./read-without.ts";
-import type { UndoOption } from "./rollback-plan.ts";
+import type { UndoOption } from "./history.ts";
 import { stateText, stepPlace } from "./step-text.ts";
 
 interface UndoDialogProps {

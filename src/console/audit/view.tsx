@@ -3,25 +3,19 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, AuditPage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
-import { Empty, Failure, Loading } from "../parts/notice.tsx";
-import { undoneEntry } from "../parts/undone-entry.ts";
-import { second } from "../parts/count-down.tsx";
-import { hrefOf, replaceQuery, route } from "../shell/route.ts";
+import { Failure, Loading } from "../parts/notice.tsx";
+import { replaceQuery, route } from "../shell/route.ts";
 import { session } from "../shell/session.ts";
 import "./audit.css";
-import { Entry } from "./entry.tsx";
+import { Entries, inBackground } from "./entries.tsx";
+import { Excerpt } from "./excerpt.tsx";
 import { filterIn, matches } from "./filter.ts";
 import { FilterForm } from "./filter-form.tsx";
 import { LoadedEntries, type ReadPage } from "./loaded-entries.ts";
 import { RollbackDialog } from "./rollback-dialog.tsx";
-import { undoOption } from "./rollback-plan.ts";
-import { UndoDialog } from "./undo-dialog.tsx";
 
-const readPage: ReadPage = (cursor) =>
-  read<AuditPage>(`audit?limit=100${cursor === null ? "" : `&cursor=${cursor}`}`);
-
-/** A failure is shown from `problem`; the next change or click reads again. */
-const inBackground = (done: Promise<void>): void => void done.catch(() => null);
+const readPage: ReadPage = (cursor, limit) =>
+  read<AuditPage>(`audit?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
 
 export function AuditView() {
   const loaded = useMemo(() => new LoadedEntries(readPage), []);
@@ -56,14 +50,23 @@ interface LogProps {
 function Log({ loaded }: LogProps) {
   const named = useNamedEntry(loaded);
   const [shownNewest, showAll] = useShownNewest(loaded);
+  const [first, setFirst] = useState<number | null>(null);
+  const filter = filterIn(route.value.query);
+  const filterText = JSON.stringify(filter);
+  useEffect(() => setFirst(null), [filterText]);
   const entries = loaded.all.value;
+  const excerpt = loaded.excerpt.value;
   const problem = loaded.problem.value;
   if (entries === null) {
     if (problem === null) return <Loading what="the audit log" />;
     return <Failure problem={problem} onRetry={() => inBackground(loaded.loadNewer())} />;
   }
-  const filter = filterIn(route.value.query);
+  if (named !== null && excerpt !== null) return <Excerpt rows={excerpt} named={named} />;
   const matching = entries.filter((entry) => matches(entry, filter));
+  const showNewest = (): void => {
+    showAll();
+    setFirst(null);
+  };
   const hidden = matching.filter(({ seq }) => seq > shownNewest).length;
   return (
     <>
@@ -77,22 +80,24 @@ function Log({ loaded }: LogProps) {
       </p>
       <div class="newer" role="status">
         {hidden > 0 && (
-          <button type="button" class="primary" onClick={showAll}>
+          <button type="button" class="primary" onClick={showNewest}>
             {hidden} new {hidden === 1 ? "entry" : "entries"}
           </button>
         )}
       </div>
-      <Entries list={matching.filter(({ seq }) => seq <= shownNewest)} {...{ entries, named }} />
-      <Older loaded={loaded} />
+      <Entries
+        list={matching.filter(({ seq }) => seq <= shownNewest)}
+        {...{ loaded, named, first, setFirst }}
+      />
     </>
   );
 }
 
-/** Loads entries down to the one that the address names. */
+/** Shows the entry that the address names. */
 function useNamedEntry(loaded: LoadedEntries): number | null {
   const named = numberIn("seq");
   useEffect(() => {
-    if (named !== null) inBackground(loaded.loadTo(named));
+    if (named !== null) inBackground(loaded.show(named));
   }, [loaded, named]);
   return named;
 }
@@ -122,72 +127,3 @@ const isAtTop = (): boolean =>
   scrollY < 8 &&
   document.querySelector(".entry details[open]") === null &&
   document.activeElement?.closest(".entry") === null;
-
-interface EntriesProps {
-  readonly list: readonly AuditEntry[];
-  /** All entries that are loaded. */
-  readonly entries: readonly AuditEntry[];
-  readonly named: number | null;
-}
-
-function Entries({ list, entries, named }: EntriesProps) {
-  const [undone, setUndone] = useState<AuditEntry | null>(null);
-  const nowMs = second.peek();
-  if (list.length === 0) {
-    return (
-      <Empty>
-        {entries.length === 0 ? "Nothing has been changed yet." : "No loaded entry matches."}{" "}
-        {entries.length > 0 && <a href={hrefOf("audit")}>Show all entries</a>}
-      </Empty>
-    );
-  }
-  return (
-    <>
-      <ol class="plain" aria-label="Audit entries">
-        {list.map((entry) => (
-          <Entry
-            key={entry.seq}
-            entry={entry}
-            option={undoOption(entry, entries, nowMs)}
-            undone={undoneEntry(entry, entries)}
-            isNewest={entry === entries[0]}
-            isNamed={entry.seq === named}
-            onUndo={() => setUndone(entry)}
-            onRollBack={() => replaceQuery({ to: entry.seq })}
-          />
-        ))}
-      </ol>
-      {undone !== null && (
-        <UndoDialog
-          entry={undone}
-          option={undoOption(undone, entries, nowMs)}
-          onClose={() => setUndone(null)}
-        />
-      )}
-    </>
-  );
-}
-
-function Older({ loaded }: LogProps) {
-  const problem = loaded.problem.value;
-  return (
-    <div class="row older">
-      {problem !== null && (
-        <p class="problem" role="alert">
-          {problem.message}
-        </p>
-      )}
-      {loaded.hasOlder.value ? (
-        <button
-          type="button"
-          disabled={loaded.isLoading.value}
-          onClick={() => inBackground(loaded.loadOlder())}
-        >
-          Older entries
-        </button>
-      ) : (
-        <span class="dim">No older entries.</span>
-      )}
-    </div>
-  );
-}
