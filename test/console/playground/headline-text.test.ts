@@ -31,6 +31,22 @@ test("units are not called requests when requests cost more than one", () => {
   );
 });
 
+test("the limits as written come first, before another strategy that lets more through", () => {
+  expect(headline(`limit=100/minute+sliding-log&${edgeBurst}`)).toMatch(
+    /^Sliding log: at most 100 in any minute\. /,
+  );
+  expect(headline("limit=10/1m+sliding-log&traffic=times&at=0x10,30x5")).toMatch(
+    /^Sliding log: at most 10 in any minute\. Token bucket: 15 requests passed within 30 s, 5 above/,
+  );
+});
+
+test("requests that a queue accepts at once are said to wait in it, and not to pass", () => {
+  expect(headline("limit=10/1m+leaky-bucket&traffic=times&at=0x10,30x5")).toBe(
+    "Leaky bucket: at most 15 accepted in any minute. 14 requests waited in its queue, for up to 54 s. Sliding log: at most 10 in any minute.",
+  );
+  expect(headline(`limit=100/minute&${edgeBurst}`)).not.toContain("Leaky bucket");
+});
+
 test("strategies that all let the same through share one sentence", () => {
   expect(headline("limit=10/1m&traffic=times&at=0,1,2")).toBe(
     "Every strategy: at most 3 in any minute.",

@@ -24,21 +24,41 @@ function burstsOf(runs: readonly LaneRun[]): LaneBurst[] {
 
 const isOver = ({ limit, burst }: LaneBurst): boolean => burst.units > limit.limit;
 
-/** Null without a burst. */
+/** Whether the burst was accepted by a queue, which does not let it pass at once. */
+const isQueued = ({ run }: LaneBurst): boolean => run.summary.delayed > 0;
+
+/** The limits as written come first, then a strategy that differs. Null without a burst. */
 export function headlineOf(runs: readonly LaneRun[]): string | null {
   const bursts = burstsOf(runs).toSorted((a, b) => b.burst.units - a.burst.units);
   const written = bursts.find(({ run }) => run.lane === writtenLane);
   if (written !== undefined && hidesBound(written.run))
     return `${mostText(written)} Its ${boundText(written.limit)}, which this traffic does not reach.`;
-  const subject = written !== undefined && isOver(written) ? written : bursts[0];
-  const fewest = bursts.filter(({ burst }) => burst.units === bursts.at(-1)?.burst.units);
+  const passed = bursts.filter((each) => !isQueued(each));
+  const subject = written ?? passed[0];
+  if (subject === undefined) return null;
+  const fewest = passed.filter(({ burst }) => burst.units === passed.at(-1)?.burst.units);
   // The exact strategy is the one to compare with.
-  const least = fewest.find(({ run }) => run.lane === "sliding-log") ?? fewest[0];
-  if (subject === undefined || least === undefined) return null;
-  if (least.burst.units < subject.burst.units)
-    return `${isOver(subject) ? excessText(subject) : mostText(subject)} ${mostText(least)}`;
-  if (isOver(subject)) return excessText(subject);
-  return bursts.length > 1 ? mostText(subject, "Every strategy") : mostText(subject);
+  const least = fewest.find(({ run }) => run.lane === "sliding-log") ?? fewest[0] ?? subject;
+  const { units } = subject.burst;
+  const most = passed.find(({ burst }) => burst.units > units);
+  if (most !== undefined && !isOver(subject) && !isQueued(subject))
+    return `${burstSentence(subject)} ${burstSentence(most)}`;
+  if (least.burst.units < units) return `${burstSentence(subject)} ${burstSentence(least)}`;
+  if (isOver(subject) || isQueued(subject) || passed.length === 1) return burstSentence(subject);
+  const isSame = bursts.every(({ burst }) => burst.units === units);
+  return mostText(subject, isSame ? "Every strategy" : "Every strategy without a queue");
+}
+
+function burstSentence(lane: LaneBurst): string {
+  if (isQueued(lane)) return queueText(lane);
+  return isOver(lane) ? excessText(lane) : mostText(lane);
+}
+
+function queueText({ run, limit, burst }: LaneBurst): string {
+  const { delayed, longestWaitMs } = run.summary;
+  const what = delayed === 1 ? "request" : "requests";
+  const { title } = laneText(run);
+  return `${title}: at most ${numberText(burst.units)} accepted in any ${windowText(limit.windowMs)}. ${numberText(delayed)} ${what} waited in its queue, for up to ${waitText(longestWaitMs)}.`;
 }
 
 const mostText = ({ run, limit, burst }: LaneBurst, title: string = laneText(run).title): string =>

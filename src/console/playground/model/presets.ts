@@ -21,7 +21,7 @@ export const presets: readonly Preset[] = [
   {
     id: "steady",
     title: "A steady client above its limit",
-    text: "A client sends 120 requests per minute and may send 100. Strategies differ in which requests they deny, and hardly in how many.",
+    text: "A client sends 120 requests per minute and may send 100. Strategies that count windows deny the same sixth of the requests. The buckets first use up their burst, and deny hardly any in five minutes.",
     query: "limit=100/1m&traffic=steady&rate=120/1m&length=5m",
   },
   {
@@ -57,9 +57,9 @@ export const presets: readonly Preset[] = [
   {
     id: "jitter",
     title: "Clients that add a random time to Retry-After",
-    text: "A random time of up to 20 seconds spreads the retries out, so that fewer of them are denied again.",
+    text: "A random time of up to a minute spreads the retries out, so that fewer of them are denied again.",
     query:
-      "limit=60/1m&traffic=bursts&size=90&within=10s&first=5s&every=2m&length=4m&retry=jitter&pause=20s",
+      "limit=60/1m&traffic=bursts&size=90&within=10s&first=5s&every=2m&length=4m&retry=jitter&pause=1m",
   },
   {
     id: "two-limits",
