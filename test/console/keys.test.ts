@@ -9,7 +9,7 @@ import {
   replacementNotes,
   sourcedLimits,
 } from "../../src/console/keys/effects.ts";
-import { attributesIn, labelOf, partsOfLabel } from "../../src/console/keys/key-text.ts";
+import { labelOf, partsOfLabel, soughtKey } from "../../src/console/keys/key-text.ts";
 import {
   extension,
   laterLimitsRule,
@@ -323,11 +323,32 @@ describe("plain keys as text", () => {
     },
   );
 
-  it("attributes are read one per line, and a line without a value is refused", () => {
-    expect(attributesIn(" country = DE\n\njwt:plan=pro=1 ")).toEqual({
-      attributes: { country: "DE", "jwt:plan": "pro=1" },
+  describe("the key that an operator types", () => {
+    const typed = { key: [""], id: "", tenant: "", attributes: "" };
+
+    it("texts are trimmed, and a part without one is missing", () => {
+      const key = [" 198.51.100.23 ", " "];
+      expect(soughtKey({ ...typed, key }, ["ip", "path"])).toEqual({
+        key: ["198.51.100.23", null],
+      });
+      expect(soughtKey({ ...typed, id: " a1 " }, ["ip"])).toEqual({ id: "a1" });
+      expect(soughtKey(typed, ["global"])).toEqual({});
     });
-    expect(attributesIn(null)).toEqual({});
-    expect(() => attributesIn("country DE")).toThrow("got country DE");
+
+    it("fields that name no key, or a key and an id, are refused", () => {
+      expect(() => soughtKey({ ...typed, key: [" "] }, ["ip"])).toThrow("Expected a value of ip");
+      const both = { ...typed, key: ["192.0.2.1"], id: "a1" };
+      expect(() => soughtKey(both, ["ip"])).toThrow("got both");
+      expect(() => soughtKey({ ...typed, tenant: "t", id: "a1" }, ["ip"])).toThrow("got both");
+    });
+
+    it("attributes are read one per line, and a line without a value is refused", () => {
+      const withAttributes = (attributes: string): unknown =>
+        soughtKey({ ...typed, attributes }, ["global"]);
+      expect(withAttributes(" country = DE\n\njwt:plan=pro=1 ")).toEqual({
+        attributes: { country: "DE", "jwt:plan": "pro=1" },
+      });
+      expect(() => withAttributes("country DE")).toThrow("got country DE");
+    });
   });
 });

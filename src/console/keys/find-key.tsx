@@ -2,31 +2,28 @@
 import { useId, useState } from "preact/hooks";
 import type { Policy } from "../api/answers.ts";
 import { navigate } from "../shell/route.ts";
-import { attributesIn, type PlainKey } from "./key-text.ts";
+import { soughtKey, type TypedKey } from "./key-text.ts";
 import { findKey } from "./known-keys.ts";
 
-const textOf = (form: FormData, name: string): string | null => {
+const textOf = (form: FormData, name: string): string => {
   const value = form.get(name);
-  return typeof value === "string" && value.trim() !== "" ? value : null;
+  return typeof value === "string" ? value : "";
 };
 
-function plainKeyIn(form: FormData, parts: readonly string[]): PlainKey {
-  const tenant = textOf(form, "tenant");
-  const key = parts.map((_, index) => textOf(form, `part-${index}`));
-  return {
-    ...(parts.some((part) => part !== "global") && { key }),
-    ...(tenant !== null && { tenant }),
-    ...attributesIn(textOf(form, "attributes")),
-  };
-}
+const typedIn = (form: FormData, parts: readonly string[]): TypedKey => ({
+  key: parts.map((_, index) => textOf(form, `part-${index}`)),
+  id: textOf(form, "id"),
+  tenant: textOf(form, "tenant"),
+  attributes: textOf(form, "attributes"),
+});
 
 export function FindKey({ policy: { name, key: parts } }: { readonly policy: Policy }) {
   const [problem, setProblem] = useState<string | null>(null);
   const [isSearching, setIsSearching] = useState(false);
   const problemId = useId();
   const find = async (form: FormData): Promise<void> => {
-    const given = textOf(form, "id")?.trim();
-    const id = given ?? (await findKey(name, parts, plainKeyIn(form, parts)));
+    const sought = soughtKey(typedIn(form, parts), parts);
+    const id = "id" in sought ? sought.id : await findKey(name, parts, sought);
     navigate("keys", { policy: name, id });
   };
   const submit = async (event: SubmitEvent): Promise<void> => {

@@ -39,9 +39,42 @@ export function partsOfLabel(
   return key;
 }
 
+/** The fields in which an operator types a key, or its id. */
+export interface TypedKey {
+  /** A text for each part; empty for a missing part. */
+  readonly key: readonly string[];
+  readonly id: string;
+  readonly tenant: string;
+  readonly attributes: string;
+}
+
+/** @throws Error when the fields name no key, or a key in two ways */
+export function soughtKey(
+  typed: TypedKey,
+  parts: readonly string[],
+): { readonly id: string } | PlainKey {
+  const id = typed.id.trim();
+  const tenant = typed.tenant.trim();
+  const named = parts.filter((part) => part !== "global");
+  const key = parts.map((_, index) => typed.key[index]?.trim() || null);
+  const hasKey = key.some((text) => text !== null);
+  if (id !== "" && (hasKey || tenant !== "")) {
+    throw new Error("Expected the key or its id, got both.");
+  }
+  if (id !== "") return { id };
+  if (named.length > 0 && !hasKey) {
+    throw new Error(`Expected a value of ${named.join(" or ")}, or the id of the key.`);
+  }
+  return {
+    ...(named.length > 0 && { key }),
+    ...(tenant !== "" && { tenant }),
+    ...attributesIn(typed.attributes),
+  };
+}
+
 /** @throws Error for a line that is no attribute */
-export function attributesIn(text: string | null): Pick<PlainKey, "attributes"> {
-  const lines = (text ?? "").split("\n").filter((line) => line.trim() !== "");
+function attributesIn(text: string): Pick<PlainKey, "attributes"> {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
   const pairs = lines.map((line): [string, string] => {
     const [, name, value] = /^\s*([^=]+?)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
     if (name === undefined || value === undefined) {
