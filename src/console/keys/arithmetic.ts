@@ -23,9 +23,6 @@ export const totalsText = (explanation: Explanation): string =>
     .flatMap(({ sentence }) => (sentence === null ? [] : `${partsOf(sentence)[0]}.`))
     .join(" ");
 
-/** The table below states the same. */
-const nextRequest = /^(?:the next request fits in|[\d,]+ more fits? now)[^;]*$/;
-
 export interface ArithmeticLine {
   readonly name: string;
   readonly text: string;
@@ -33,15 +30,14 @@ export interface ArithmeticLine {
 
 /**
  * The terms of each limit, such as "41 in this window and 43 × 0.49 of the one before; the next request fits in 3.2 s.", without
- * the total if the page's first sentence has it. Limits without anything more to say are left out.
+ * the total if the page's first sentence has it. Each limit always has a line, so that no line appears or vanishes as it counts.
  */
 export function arithmeticLines(explanation: Explanation): readonly ArithmeticLine[] {
   const deciding = decidingLimits(explanation);
-  return explanation.limits.flatMap((limit) => {
+  return explanation.limits.map((limit) => {
     const { name, sentence } = limit;
     if (sentence === null) return { name, text: "The object of the key does not answer." };
-    if (!deciding.includes(limit)) return { name, text: sentence };
     const [, rest] = partsOf(sentence);
-    return rest === "" || nextRequest.test(rest) ? [] : { name, text: rest };
+    return { name, text: deciding.includes(limit) && rest !== "" ? rest : sentence };
   });
 }

@@ -5,29 +5,28 @@ import { durationText, limitText, numberText, waitText } from "../parts/text.ts"
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
 import { arithmeticLines, totalsText } from "./arithmetic.ts";
-import { stepResult, stepTitle } from "./steps.ts";
+import { hasOpenEntries, nextChangeText, stepResult, stepTitle } from "./steps.ts";
 import type { KeyState } from "./key-state.ts";
 import { knownKey, revealKey } from "./known-keys.ts";
 
 export function ExplanationCard(state: KeyState) {
   const { explanation } = state;
-  const { allowed, text, nextChangeInMs } = explanation;
+  const { allowed, text } = explanation;
   const [outcome = "", ...details] = text;
   return (
     <section class="card explanation" aria-label="Explanation">
-      <p class="outcome">
-        <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong> {totalsText(explanation)}
-      </p>
-      <p class="hidden" role="status">
-        {allowed ? "The next request is allowed" : "The next request is denied"}
-      </p>
-      <p class="dim">
-        {nextChangeInMs === null
-          ? "Without further requests, nothing changes."
-          : `Without further requests, this changes in ${waitText(nextChangeInMs)}.`}
-      </p>
-      <Unknown {...state} />
-      <OpenUnits {...explanation} />
+      <div class="state">
+        <p class="outcome">
+          <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong>{" "}
+          {totalsText(explanation)}
+        </p>
+        <p class="hidden" role="status">
+          {allowed ? "The next request is allowed" : "The next request is denied"}
+        </p>
+        <p class="dim">{nextChangeText(explanation)}</p>
+        <Unknown {...state} />
+        <OpenUnits {...explanation} />
+      </div>
       <details>
         <summary>Show the arithmetic</summary>
         <Arithmetic explanation={explanation} />
@@ -54,8 +53,10 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   return (
     <p class="row">
       <span class="hint">
-        This page has only the id of the key, so it is not known whether entries of lists and
-        overrides match.
+        This page has only the id of the key
+        {hasOpenEntries(explanation) &&
+          ", so it is not known whether entries of lists and overrides match"}
+        .
       </span>
       {may("reveal") && knownKey(policy.name, id) === null && (
         <>
@@ -143,15 +144,13 @@ function Arithmetic({ explanation }: { readonly explanation: Explanation }) {
   const hasLent = limits.some(({ lentUnits }) => lentUnits > 0);
   return (
     <>
-      {lines.length > 0 && (
-        <ul>
-          {lines.map(({ name, text }) => (
-            <li key={name}>
-              <strong>{name}</strong>: {text}
-            </li>
-          ))}
-        </ul>
-      )}
+      <ul class="arithmetic">
+        {lines.map(({ name, text }) => (
+          <li key={name}>
+            <strong>{name}</strong>: {text}
+          </li>
+        ))}
+      </ul>
       <Table
         caption="Numbers of each limit"
         columns={limitColumns(hasLent)}

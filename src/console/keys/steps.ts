@@ -1,5 +1,6 @@
 /** The steps of a decision and their results in words. */
 import type { ExplainedStep, Explanation } from "../api/answers.ts";
+import { waitText } from "../parts/text.ts";
 
 /** Each step of a decision, as a list of them names it. */
 const stepTitles: Readonly<Record<string, string>> = {
@@ -33,6 +34,10 @@ export function stepResult(step: ExplainedStep, explanation: Explanation): strin
 /** The results of these steps come from the object of the key. */
 const objectSteps = /^(?:ban$|key-rule-)/;
 
+/** Whether entries of lists or overrides could not be compared with the key. */
+export const hasOpenEntries = ({ steps }: Pick<Explanation, "steps">): boolean =>
+  steps.some(({ step, matches }) => matches === null && !objectSteps.test(step));
+
 function unknownText({ step }: ExplainedStep, { isKeyKnown }: Explanation): string {
   if (objectSteps.test(step)) return "the object of the key does not answer";
   return isKeyKnown
@@ -54,4 +59,17 @@ function sourceText(
     ...(entry === null ? [] : [`entry ${entry + 1}`]),
   ];
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
+}
+
+/** When the outcome may change. That of an allowed request depends only on the ends of rules. */
+export function nextChangeText({
+  allowed,
+  reason,
+  nextChangeInMs,
+}: Pick<Explanation, "allowed" | "reason" | "nextChangeInMs">): string {
+  if (nextChangeInMs === null) return "Without further requests, nothing changes.";
+  const wait = waitText(nextChangeInMs);
+  return allowed && reason !== "dry-run"
+    ? `A rule behind this ends in ${wait}.`
+    : `Without further requests, this changes in ${wait}.`;
 }
