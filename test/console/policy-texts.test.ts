@@ -1,7 +1,7 @@
 /** Lists of entries and limits as texts that operators edit, and the numbers of a dry run. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Policy, Rule } from "../../src/console/api/answers.ts";
+import type { Policy, Rule, WrittenLimits } from "../../src/console/api/answers.ts";
 import {
   decisionsOf,
   decisionsText,
@@ -13,8 +13,9 @@ import {
   mergeLines,
   readLines,
 } from "../../src/console/policies/entry-lines.ts";
-import { readLimits } from "../../src/console/policies/limits-text.ts";
+import { editedLimits, previewOf, readLimits } from "../../src/console/policies/limits-text.ts";
 import { authorText, policyWithout } from "../../src/console/parts/in-effect.ts";
+import { limitsWritten } from "../../src/console/playground/model/written-limits.ts";
 import { forAll } from "../for-all.ts";
 import { rule } from "./audit-entries.ts";
 
@@ -55,6 +56,42 @@ it("limits are notation or JSON, and an empty text or broken JSON is a problem",
   });
   expect(readLimits(" ")).toEqual({ problem: expect.stringMatching(/Expected limits/) });
   expect(readLimits("[")).toEqual({ problem: expect.stringMatching(/Expected JSON/) });
+});
+
+describe("the preview of changed limits", () => {
+  const preview = (limits: WrittenLimits, strategy?: string): object =>
+    previewOf({ limits, ...(strategy !== undefined && { strategy }) }, "api", limitsWritten);
+
+  it("text that is no limits is a problem, and what is wrong with it is named", () => {
+    expect(preview("abc", "sliding-log")).toEqual({
+      problem: expect.stringMatching(/expected limits such as .*got "abc"$/),
+      effect: "…",
+    });
+    expect(preview("8/10 parsecs")).toMatchObject({ problem: expect.stringMatching(/parsecs/) });
+  });
+
+  it("limits are read as the engine reads them, with their strategy", () => {
+    const effect = (limits: WrittenLimits, strategy?: string): unknown =>
+      Reflect.get(preview(limits, strategy), "effect");
+    expect(effect("8/10s", "sliding-log")).toBe("8 per 10 s, sliding-log");
+    expect(effect("8/10s")).toBe("8 per 10 s, with the strategy of the configuration");
+    const bucket = { limit: 5, window: "1m", strategy: "token-bucket", burst: 9 };
+    expect(effect([bucket], "sliding-log")).toBe("5 per minute, token-bucket, burst 9");
+  });
+
+  it.each([
+    ["12/10s; 100/1h", "sliding-log", /^12\/10s; 100\/1h$/],
+    [[{ limit: 5, window: "1m", burst: 9 }], "token-bucket", /^\[/],
+  ])("the limits %j in effect are the text to begin with", (written, strategy, text) => {
+    const value = limitsWritten(written, strategy, "api").limits;
+    const limits = { value, source: "configuration" } as const;
+    const edited = editedLimits({ name: "api", limits, rules: [] });
+    expect(edited.strategy).toBe(strategy);
+    expect(edited.text).toMatch(text);
+    const read = readLimits(edited.text);
+    const again = "limits" in read ? limitsWritten(read.limits, strategy, "api").limits : null;
+    expect(again).toEqual(value);
+  });
 });
 
 describe("the state of a policy without a rule", () => {

@@ -1,18 +1,23 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
-import { useId, useState } from "preact/hooks";
-import type { Policy } from "../api/answers.ts";
+import { useEffect, useId, useState } from "preact/hooks";
+import type { Policy, WrittenLimits } from "../api/answers.ts";
 import { policyChangeBy } from "../api/conditional-change.ts";
 import type { PolicyUpdate } from "../api/policy-plan.ts";
 import type { Term } from "../api/rules.ts";
 import { undoOfPolicy } from "../api/undo.ts";
 import { Effect } from "../parts/effect.tsx";
 import { configuredText } from "../parts/in-effect.ts";
-import { writtenLimitsText } from "../parts/rule-text.ts";
 import { NoteField, TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
-import { limitLine, readLimits, writtenText } from "./limits-text.ts";
+import {
+  editedLimits,
+  limitLine,
+  type LimitsReader,
+  previewOf,
+  readLimits,
+} from "./limits-text.ts";
 import { removedRules, sourceText } from "./source.tsx";
 
 interface LimitsDialogProps {
@@ -44,13 +49,12 @@ export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
-  const [rule] = useState(() => live.rules.find(({ id }) => id === live.limits.rule));
-  const [text, setText] = useState(rule === undefined ? "" : writtenText(rule));
-  const [strategy, setStrategy] = useState(rule?.strategy ?? "");
+  const [edited] = useState(() => editedLimits(live));
+  const [text, setText] = useState(edited.text);
+  const [strategy, setStrategy] = useState(edited.strategy);
   const [term, setTerm] = useState<Term>({ for: "1h" });
-  const read = readLimits(text);
-  const content =
-    "limits" in read ? { limits: read.limits, ...(strategy !== "" && { strategy }) } : null;
+  const preview = usePreview(text, strategy, name);
+  const { content } = preview;
   const change =
     content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
   return (
@@ -60,13 +64,13 @@ export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
       typed={{ text, strategy, term }}
       {...{ shown, change, onDone, onClose }}
     >
-      <LimitsField text={text} problem={"problem" in read ? read.problem : ""} setText={setText} />
+      <LimitsField text={text} problem={preview.problem} setText={setText} />
       <StrategyField strategy={strategy} setStrategy={setStrategy} />
       <TermFields term={term} onChange={setTerm} />
       <Effect
         concerns={<Concerned policy={name} />}
         now={nowText(policy)}
-        then={content === null ? "…" : writtenLimitsText(content)}
+        then={preview.effect}
         term={term}
         after={configuredText(policy, "limits")}
       />
@@ -77,6 +81,33 @@ export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
     </ChangeDialog>
   );
 }
+
+interface Preview {
+  /** Null while the text has a problem. */
+  readonly content: { readonly limits: WrittenLimits; readonly strategy?: string } | null;
+  readonly problem: string;
+  /** The limits that would be in effect. */
+  readonly effect: string;
+}
+
+/** Reads the text as the Worker does, once the engine is loaded. Without it, the Worker checks the limits on confirmation. */
+function usePreview(text: string, strategy: string, policy: string): Preview {
+  const [engine, setEngine] = useState<LimitsReader | null>(null);
+  useEffect(() => {
+    loadReader().then(
+      (reader) => setEngine(() => reader),
+      () => null,
+    );
+  }, []);
+  const read = readLimits(text);
+  if ("problem" in read) return { content: null, problem: read.problem, effect: "…" };
+  const content = { limits: read.limits, ...(strategy !== "" && { strategy }) };
+  const { problem, effect } = previewOf(content, policy, engine);
+  return { content: problem === "" ? content : null, problem, effect };
+}
+
+const loadReader = async (): Promise<LimitsReader> =>
+  (await import("../playground/model/written-limits.ts")).limitsWritten;
 
 interface LimitsFieldProps {
   readonly text: string;
