@@ -86,13 +86,13 @@ describe("live traffic", () => {
     plane.nowMs = startMs + 40_000;
     plane.allow(400);
     readBy(live, plane);
-    for (const late of [0, 100, 20, 20, 20, 20, 20, 20]) {
+    for (const late of [0, 100, ...Array.from({ length: 8 }, () => 20)]) {
       plane.nowMs += 2_000;
       plane.allow(late);
       readBy(live, plane);
     }
     expect(Math.max(...ratesOf(live).map(Number))).toBeLessThan(12);
-    expect(ratesOf(live).at(-1)).toBe(10);
+    expect(ratesOf(live).at(-1)).toBeCloseTo(10);
     expect(allowedIn(live)).toBe(plane.decisions);
   });
 
@@ -143,7 +143,7 @@ describe("live traffic", () => {
   it("the decisions during a pause have its mean rate, with the reads right after it", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
-    for (let read = 0; read < 10; read++) {
+    for (let read = 0; read < 11; read++) {
       plane.nowMs += 2_000;
       plane.allow(10);
       readBy(live, plane);
@@ -161,6 +161,70 @@ describe("live traffic", () => {
     }
     expect(ratesOf(live).slice(-7)).toEqual([5, 2, 2, 2, 2, 2, 2]);
     expect(allowedIn(live)).toBe(plane.decisions);
+  });
+
+  it("the time of failed reads has no rate, and a pause without a failure has its mean rate", () => {
+    for (const hasFailed of [true, false]) {
+      const plane = new Plane();
+      const live = new LiveTraffic();
+      const readEachSecond = (seconds: number): void => {
+        for (let second = 0; second < seconds; second++) {
+          plane.nowMs += 1_000;
+          plane.allow(5);
+          readBy(live, plane);
+        }
+      };
+      readEachSecond(30);
+      const lostMs = plane.nowMs;
+      plane.nowMs += 40_000;
+      if (hasFailed) live.fail();
+      readEachSecond(40);
+      const rates = ratesOf(live);
+      const { times, longSteps } = live.traffic();
+      const pause = times.findIndex((atMs) => atMs > lostMs);
+      expect(rates[pause - 1]).toBeCloseTo(5);
+      expect(rates.at(-1)).toBeCloseTo(5);
+      expect(rates[pause] === null).toBe(hasFailed);
+      expect(longSteps.at(-1)).toMatchObject({ fromMs: lostMs, toMs: times[pause] });
+      expect(allowedIn(live)).toBe(plane.decisions);
+    }
+  });
+
+  it("a single failed read between two others leaves no gap", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    for (let read = 0; read < 30; read++) {
+      plane.nowMs += 2_000;
+      plane.allow(10);
+      if (read === 20) live.fail();
+      else readBy(live, plane);
+    }
+    expect(ratesOf(live)).not.toContain(null);
+  });
+
+  it("operators who opened the page at other times and read at other intervals have the same rates at the same times", () => {
+    const plane = new Plane();
+    const watching = new LiveTraffic();
+    const late = new LiveTraffic();
+    for (let second = 0; second < 120; second++) {
+      plane.nowMs += 1_000;
+      // A fixed window of 10 seconds allows its requests at its start.
+      plane.allow(second % 10 < 4 ? 20 : 0);
+      if (second % 2 === 0) readBy(watching, plane);
+      if (second > 30 && second % 5 === 3) readBy(late, plane);
+    }
+    const ratesAt = (live: LiveTraffic): Map<number, number | null | undefined> => {
+      const rates = ratesOf(live);
+      return new Map(live.traffic().times.map((atMs, index) => [atMs, rates[index]]));
+    };
+    const [one, other] = [ratesAt(watching), ratesAt(late)];
+    const common = [...one.keys()].filter((atMs) => other.has(atMs) && atMs > startMs + 80_000);
+    expect(common.length).toBeGreaterThan(30);
+    for (const atMs of common) {
+      expect(one.get(atMs)).toBeGreaterThan(6);
+      expect(one.get(atMs)).toBeLessThan(10);
+      expect(Math.abs((one.get(atMs) ?? 0) - (other.get(atMs) ?? 0))).toBeLessThan(3);
+    }
   });
 
   it("begins again with the minutes after a pause of the whole span", () => {

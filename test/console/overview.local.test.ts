@@ -97,7 +97,10 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("combobox", { name: "Policy" }).selectOption("search");
     await arrived(tile(page, "Would be denied"), (count) => count === 4);
     expect(await countOf(tile(page, "Allowed"))).toBe(6);
-    await page.locator(".plot-legend").getByText("Would be denied (dry run)").waitFor();
+    await page
+      .locator(".plot-legend")
+      .getByText("Allowed, but would be denied (dry run)")
+      .waitFor();
     await page.getByRole("heading", { name: "Top keys that would be denied of search" }).waitFor();
     await page.getByRole("columnheader", { name: "Would be denied" }).last().waitFor();
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);

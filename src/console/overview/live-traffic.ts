@@ -1,9 +1,10 @@
 /**
  * The traffic of the last five minutes per second. The statistics have counts of whole minutes, but isolates report every second
  * while somebody reads them, so the difference of two reads is the traffic between them. The time before the first read has the
- * mean rate of each minute.
+ * mean rate of each minute, and the time of failed reads has no rate.
  */
 import type { Statistics, StatisticsPoint } from "../api/answers.ts";
+import { isLong, type RatePoint, ratePoints, type ReadTime } from "./rate-points.ts";
 import { addPoint, addTally, newTally, numbersOf, type Tally } from "./tally.ts";
 import { lines, newPolicyTraffic, type PolicyTraffic, type CountedTraffic } from "./traffic.ts";
 
@@ -18,8 +19,8 @@ const longestPauseMs = 10_000;
 const startUpSeconds = 10;
 /** Shorter samples would show what isolates send at once as a peak. */
 const shortestStartMs = 30_000;
-/** Counts arrive about every second, and not evenly. Each rate is the mean of at most this time, or of one longer sample. */
-const secondsOfRate = 7;
+/** The first rates of the span are means with the samples of this time before it. */
+const keptMs = spanMs + 10_000;
 /** Counts of a minute change until two minutes after its start. */
 const openMs = 3 * minuteMs;
 
@@ -30,6 +31,8 @@ interface Sample {
   /** The decisions by policy. */
   readonly added: Map<string, Tally>;
   readonly originFailures: number;
+  /** Reads failed meanwhile. */
+  readonly isLost: boolean;
 }
 
 export class LiveTraffic {
@@ -46,6 +49,7 @@ export class LiveTraffic {
   #aheadMs = 0;
   #toMs = 0;
   #startUpSeconds = 0;
+  #hasFailed = false;
 
   /** When the last answer arrived, by the clock of the browser. */
   get readAtMs(): number {
@@ -55,6 +59,11 @@ export class LiveTraffic {
   /** The start of the minutes that a read at this time needs. */
   fromMs(nowMs: number): number {
     return this.#isContinuedAt(nowMs) ? this.#toMs - openMs - minuteMs : nowMs - spanMs - minuteMs;
+  }
+
+  /** Records that a read failed. */
+  fail(): void {
+    this.#hasFailed = true;
   }
 
   /** @param nowMs when the answer arrived, by the clock of the browser */
@@ -71,30 +80,40 @@ export class LiveTraffic {
     const added = this.#newDecisions(statistics);
     const originFailures = this.#newFailures(statistics);
     if (isContinued) {
-      this.#continue({ atMs, seconds, added, originFailures });
+      const isLost = this.#hasFailed && 1_000 * seconds > longestPauseMs;
+      this.#continue({ atMs, seconds, added, originFailures, isLost });
     } else {
       this.#samples = samplesOf(statistics, atMs);
       this.#startUpSeconds = startUpSeconds;
     }
-    this.#samples = this.#samples.filter((sample) => sample.atMs > atMs - spanMs);
+    this.#hasFailed = false;
+    this.#samples = this.#samples.filter((sample) => sample.atMs > atMs - keptMs);
   }
 
   traffic(): CountedTraffic {
-    const samples = this.#samples;
-    const bounds = this.#boundsMs.length;
+    const toMs = this.#samples.at(-1)?.atMs ?? 0;
+    const fromMs = toMs - spanMs;
+    const shown = this.#samples.filter(({ atMs }) => atMs > fromMs);
+    const times = this.#samples.map(readTimeOf);
+    const points = ratePoints(times).filter(({ atMs }) => atMs > fromMs);
     const policies = new Map<string, PolicyTraffic>();
-    for (const policy of new Set(samples.flatMap(({ added }) => [...added.keys()]))) {
-      policies.set(policy, this.#trafficOf(policy, bounds));
+    for (const policy of new Set(shown.flatMap(({ added }) => [...added.keys()]))) {
+      const traffic = this.#ratesOf(policy, points);
+      for (const { added } of shown) {
+        const tally = added.get(policy);
+        if (tally !== undefined) addTally(traffic.total, tally);
+      }
+      policies.set(policy, traffic);
     }
-    const toMs = samples.at(-1)?.atMs ?? 0;
     return {
-      fromMs: toMs - spanMs,
+      fromMs,
       toMs,
       stepMs: null,
-      times: samples.map(({ atMs }) => atMs),
+      times: points.map(({ atMs }) => atMs),
+      longSteps: times.filter((time) => time.toMs > fromMs && isLong(time)),
       boundsMs: this.#boundsMs,
       policies,
-      originFailures: samples.reduce((sum, each) => sum + each.originFailures, 0),
+      originFailures: shown.reduce((sum, each) => sum + each.originFailures, 0),
     };
   }
 
@@ -115,9 +134,10 @@ export class LiveTraffic {
   }
 
   /** Takes the last sample away, and returns it together with another. */
-  #withLast({ atMs, seconds, added, originFailures }: Sample): Sample {
+  #withLast(sample: Sample): Sample {
+    const { atMs, seconds, added, originFailures, isLost } = sample;
     const last = this.#samples.pop();
-    if (last === undefined) return { atMs, seconds, added, originFailures };
+    if (last === undefined) return sample;
     for (const [policy, tally] of last.added) {
       const sum = added.get(policy);
       if (sum === undefined) added.set(policy, tally);
@@ -128,21 +148,23 @@ export class LiveTraffic {
       seconds: seconds + last.seconds,
       added,
       originFailures: originFailures + last.originFailures,
+      isLost: isLost || last.isLost,
     };
   }
 
-  #trafficOf(policy: string, bounds: number): PolicyTraffic {
-    const samples = this.#samples;
-    const traffic = newPolicyTraffic(bounds, samples.length);
-    const numbers = samples.map(({ added }) => {
+  #ratesOf(policy: string, points: readonly RatePoint[]): PolicyTraffic {
+    const traffic = newPolicyTraffic(this.#boundsMs.length, points.length);
+    const numbers = this.#samples.map(({ added }) => {
       const tally = added.get(policy);
-      if (tally !== undefined) addTally(traffic.total, tally);
       return tally === undefined ? null : numbersOf(tally);
     });
     for (const line of lines) {
-      const counts = numbers.map((each) => each?.[line] ?? 0);
-      for (const index of samples.keys()) {
-        traffic.lines[line][index] = rateAt(index, samples, counts);
+      for (const [index, { weights }] of points.entries()) {
+        let rate = weights === null ? null : 0;
+        for (const [each, weight] of weights ?? []) {
+          rate = (rate ?? 0) + weight * (numbers[each]?.[line] ?? 0);
+        }
+        traffic.lines[line][index] = rate;
       }
     }
     return traffic;
@@ -204,6 +226,7 @@ function samplesOf(statistics: Statistics, atMs: number): Sample[] {
       seconds: (endMs - startMs) / 1_000,
       added: new Map<string, Tally>(),
       originFailures: 0,
+      isLost: false,
     };
   });
   const sampleAt = (at: string): (typeof samples)[number] | undefined =>
@@ -221,15 +244,13 @@ function samplesOf(statistics: Statistics, atMs: number): Sample[] {
   return samples;
 }
 
-/** The mean rate of the last samples. */
-function rateAt(index: number, samples: readonly Sample[], counts: readonly number[]): number {
-  let seconds = samples[index]?.seconds ?? 0;
-  let count = counts[index] ?? 0;
-  for (let each = index - 1; each >= 0; each--) {
-    const own = samples[each]?.seconds ?? 0;
-    if (seconds > 0 && seconds + own > secondsOfRate) break;
-    seconds += own;
-    count += counts[each] ?? 0;
-  }
-  return seconds === 0 ? 0 : count / seconds;
-}
+const readTimeOf = (
+  { atMs, seconds, isLost }: Sample,
+  index: number,
+  samples: readonly Sample[],
+): ReadTime => ({
+  fromMs: samples[index - 1]?.atMs ?? atMs - 1_000 * seconds,
+  toMs: atMs,
+  seconds,
+  isLost,
+});

@@ -22,7 +22,11 @@ async function sample(abort: AbortSignal): Promise<LiveTraffic> {
   // Another operator may have signed in when the answer arrives.
   const sampled = live;
   const from = new Date(sampled.fromMs(now())).toISOString();
-  const statistics = await read<Statistics>(`stats${queryText({ from, step: "1m" })}`, abort);
+  const path = `stats${queryText({ from, step: "1m" })}`;
+  const statistics = await read<Statistics>(path, abort).catch((error: unknown) => {
+    if (!abort.aborted) sampled.fail();
+    throw error;
+  });
   sampled.add(statistics, now());
   return sampled;
 }

@@ -24,7 +24,7 @@ export function Tiles({ traffic, chosen, policy }: TilesProps) {
       <Tile title="Denied share">
         {numbers === null ? "–" : percentText(numbers.denied, numbers.decisions)}
       </Tile>
-      <Tile title="Would be denied" note="dry run">
+      <Tile title="Would be denied" note="dry run, part of Allowed">
         {tileText(numbers?.dryRunDenied)}
       </Tile>
       <Tile title="Near limit" note="less than 20 % left, also if denied">

@@ -1,5 +1,6 @@
 /** The traffic of a span of time by policy: totals for the table, and one value for each step for the plot. */
 import type { Statistics } from "../api/answers.ts";
+import type { TimeRange } from "../parts/plot-data.ts";
 import { addPoint, addTally, newTally, type Numbers, numbersOf, type Tally } from "./tally.ts";
 
 export type Line = "allowed" | "denied" | "dryRunDenied" | "fallback";
@@ -22,6 +23,8 @@ export interface CountedTraffic {
   readonly stepMs: number | null;
   /** When each step begins, or each rate was read. */
   readonly times: readonly number[];
+  /** Times that have one rate, or none. */
+  readonly longSteps: readonly TimeRange[];
   readonly boundsMs: readonly number[];
   readonly policies: ReadonlyMap<string, PolicyTraffic>;
   /** Requests of all policies that the origin did not answer. */
@@ -64,6 +67,7 @@ export function trafficOf(statistics: Statistics): CountedTraffic {
     toMs,
     stepMs,
     times: Array.from({ length: steps }, (_, index) => fromMs + index * stepMs),
+    longSteps: [],
     boundsMs,
     policies,
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),

@@ -59,6 +59,7 @@ export function OverviewView() {
       <Choices span={span} policy={policy} policies={policies.value.value ?? []} />
       {failure !== null && <Failure problem={failure} onRetry={readAgain} />}
       <Shown
+        span={span}
         spanTraffic={latest.current}
         policy={policy}
         policies={policies.value.value}
@@ -117,6 +118,7 @@ function Choices({
 }
 
 interface NumbersProps {
+  readonly span: TimeSpan;
   readonly spanTraffic: SpanTraffic | null;
   readonly policy: string | null;
   readonly policies: readonly Policy[] | null;
@@ -124,7 +126,7 @@ interface NumbersProps {
 }
 
 /** Numbers and plot have their place before there is traffic, so that nothing moves when it arrives. */
-function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
+function Shown({ span, spanTraffic, policy, policies, changes }: NumbersProps) {
   const traffic = spanTraffic?.traffic ?? null;
   const chosen = useMemo(
     () => (traffic === null ? null : trafficOfPolicy(traffic, policy)),
@@ -148,7 +150,7 @@ function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
           marks={marks}
         />
         {numbers?.decisions === 0 && <NoTraffic />}
-        <p class="hint">{spanTraffic?.span.step === null ? liveHint : historyHint}</p>
+        <p class="hint">{(spanTraffic?.span ?? span).step === null ? liveHint : historyHint}</p>
       </div>
       {traffic === null || chosen === null || policies === null ? (
         <Loading what="the policies" />
@@ -166,7 +168,7 @@ function Shown({ spanTraffic, policy, policies, changes }: NumbersProps) {
 }
 
 const liveHint =
-  "Each rate is the mean of 6 seconds, and of a minute where the console was not open. A request counts once for each policy that decides it.";
+  "Each rate is the mean of the last 10 seconds. Pale parts are means of a minute or of a pause of this page, which do not show when a change took effect. In gaps, this page could not read. A request counts once for each policy that decides it.";
 const historyHint =
   "A request counts once for each policy that decides it. The last step is not over yet.";
 
@@ -176,21 +178,21 @@ const summaryOf = ({ allowed, denied, decisions }: Numbers): string =>
 const lineLooks = {
   allowed: { label: "Allowed", color: "--allowed" },
   denied: { label: "Denied", color: "--denied" },
-  dryRunDenied: { label: "Would be denied (dry run)", color: "--warning" },
+  dryRunDenied: { label: "Allowed, but would be denied (dry run)", color: "--warning" },
   fallback: { label: "Object unavailable", color: "--blocked" },
 } as const satisfies Readonly<Record<Line, Pick<PlotSeries, "label" | "color">>>;
 
 /** The lines of rare outcomes are shown once they have happened. */
 function plotDataOf(traffic: CountedTraffic | null, chosen: PolicyTraffic | null): PlotData {
   if (traffic === null || chosen === null) {
-    return { fromMs: 0, toMs: 1, times: [], stepMs: null, series: [] };
+    return { fromMs: 0, toMs: 1, times: [], stepMs: null, longSteps: [], series: [] };
   }
-  const { fromMs, toMs, times, stepMs } = traffic;
+  const { fromMs, toMs, times, stepMs, longSteps } = traffic;
   const numbers = numbersOf(chosen.total);
   const series = lines
     .filter((line) => line === "allowed" || line === "denied" || numbers[line] > 0)
     .map((line) => ({ ...lineLooks[line], values: chosen.lines[line] }));
-  return { fromMs, toMs, times, stepMs, series };
+  return { fromMs, toMs, times, stepMs, longSteps, series };
 }
 
 /** `npm start` serves the console on `admin.localhost`, and the site that it limits on `localhost`. */

@@ -2,7 +2,6 @@
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "./valid-language.ts";
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { indexAt, type PlotData } from "./plot-data.ts";
 import { shortNumberText } from "./text.ts";
 
@@ -88,6 +87,7 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, drag: { x: false }, points: { show: false } },
       hooks: {
+        draw: [this.#paleLongSteps],
         setCursor: [({ cursor: { left: at = -1 } }) => onCursor(this.#indexAt(at))],
       },
       scales: {
@@ -111,6 +111,18 @@ export class Chart {
       ],
     };
   }
+
+  readonly #paleLongSteps = (plot: uPlot): void => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.globalAlpha = 0.6;
+    ctx.fillStyle = this.#color("--surface");
+    for (const { fromMs, toMs } of this.#data.longSteps) {
+      const left = Math.max(bbox.left, plot.valToPos(fromMs, "x", true));
+      ctx.fillRect(left, bbox.top, plot.valToPos(toMs, "x", true) - left, bbox.height);
+    }
+    ctx.restore();
+  };
 
   /** @param left the distance from the start of the time axis, in CSS pixels; negative without a cursor */
   #indexAt(left: number): number | null {

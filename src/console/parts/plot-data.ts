@@ -8,6 +8,11 @@ export interface PlotSeries {
   readonly values: readonly (number | null)[];
 }
 
+export interface TimeRange {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
 export interface PlotData {
   /** The ends of the time axis, in milliseconds since 1970. */
   readonly fromMs: number;
@@ -18,6 +23,8 @@ export interface PlotData {
    * time since the one before.
    */
   readonly stepMs: number | null;
+  /** Times with one value, which is a mean, or none. They are pale. */
+  readonly longSteps: readonly TimeRange[];
   readonly series: readonly PlotSeries[];
 }
 

@@ -6,7 +6,7 @@ import { indexAt, type PlotData } from "./plot-data.ts";
 import { groupMarks, type MarkGroup, markSize, type PlotMark } from "./plot-marks.ts";
 import "./plot.css";
 import { type Column, Table } from "./table.tsx";
-import { instantText, numberText } from "./text.ts";
+import { instantText, numberText, timeText } from "./text.ts";
 
 interface PlotProps {
   /** The values and their unit, such as "Decisions per minute". */
@@ -99,8 +99,12 @@ function Legend({
   );
 }
 
-const timeOf = (atMs: number, index: number, { times, stepMs }: PlotData): string =>
-  `${instantText(atMs)}${stepMs !== null && index === times.length - 1 ? " (so far)" : ""}`;
+function timeOf(atMs: number, index: number, { times, stepMs, longSteps }: PlotData): string {
+  if (stepMs !== null)
+    return `${instantText(atMs)}${index === times.length - 1 ? " (so far)" : ""}`;
+  const long = longSteps.find(({ toMs }) => toMs === atMs);
+  return long === undefined ? timeText(atMs) : `${timeText(long.fromMs)} to ${timeText(long.toMs)}`;
+}
 
 /** Counts are whole numbers, rates are not. */
 const valueText = (value: number | null, stepMs: number | null): string => {
