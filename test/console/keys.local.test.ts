@@ -29,7 +29,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     const explanation = explanationOf(page);
     await explains(
       page,
-      /^Denied for .+: the limit api is exceeded\. 5 of 5 in the last 10 minutes/,
+      /^Denied for another .+: the limit api is exceeded\. 5 of 5 in the last 10 minutes/,
     );
     await page.getByText("Show the arithmetic").click();
     await expect
@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     ]);
     await button(messages(page), "Undo").click();
     await page.getByText("No rule. The key has the limits of its policy.").waitFor();
-    await explains(page, /^Denied for/);
+    await explains(page, /^Denied for another/);
     expect(await statuses("198.51.100.3", 1)).toEqual([429]);
   });
 

@@ -54,7 +54,7 @@ export function durationText(durationMs: number): string {
 export function waitText(waitMs: number | null): string {
   if (waitMs === null) return "never";
   if (waitMs <= 0) return "now";
-  return waitMs < 10_000 ? `${(Math.ceil(waitMs / 100) / 10).toFixed(1)} s` : durationText(waitMs);
+  return waitMs < 10_000 ? `${Math.ceil(waitMs / 100) / 10} s` : durationText(waitMs);
 }
 
 const dayAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });

@@ -17,13 +17,11 @@ export function explanationText(
   explained: Explained,
   missingAttributes: readonly string[],
 ): readonly string[] {
-  const { policy, mode, id, nextChangeInMs } = explained;
+  const { policy, mode, id } = explained;
   return [
     headline(explained),
     `Policy ${policy} (${mode}), key ${id}.`,
-    ...(nextChangeInMs === null
-      ? []
-      : [`Without further requests, this changes in ${waitText(nextChangeInMs)}.`]),
+    ...nextChangeLines(explained),
     ...section(`Limits, from ${givers[explained.limitsFrom]}`, limitLines(explained)),
     ...section("Rules of this key", explained.keyRules.map(ruleLine)),
     ...section("Rules of this policy", explained.policyRules.map(ruleLine)),
@@ -32,6 +30,15 @@ export function explanationText(
     ...section("Versions of the rules", versionLines(explained)),
     ...section("Notes", notesOf(explained, missingAttributes)),
   ];
+}
+
+/** The outcome of an allowed request depends only on the ends of rules. */
+function nextChangeLines({ allowed, reason, nextChangeInMs }: Explained): string[] {
+  if (nextChangeInMs === null) return [];
+  const wait = waitText(nextChangeInMs);
+  return allowed && reason !== "dry-run"
+    ? [`A rule behind this ends in ${wait}.`]
+    : [`Without further requests, this changes in ${wait}.`];
 }
 
 const section = (title: string, lines: readonly string[]): string[] =>
@@ -50,7 +57,7 @@ function headline(explained: Explained): string {
     return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}"${exception}: the key's object does not answer.`;
   }
   if (allowed) return `Allowed${exception}: every limit has room.`;
-  const time = retryAfterMs === null ? "" : ` for ${waitText(retryAfterMs)}`;
+  const time = retryAfterMs === null ? "" : ` for another ${waitText(retryAfterMs)}`;
   return `Denied${time}${exception}: ${denialText(explained)}.`;
 }
 

@@ -140,9 +140,9 @@ describe("an explanation without an attribute that entries compare", () => {
     };
     const because = "the limit login is exceeded.";
     expect(await firstLine({ allow: [callerAddress] })).toBe(
-      `Denied for 1 min, ${notKnown}: ${because}`,
+      `Denied for another 1 min, ${notKnown}: ${because}`,
     );
-    expect(await firstLine({ deny: [callerAddress] })).toBe(`Denied for 1 min: ${because}`);
+    expect(await firstLine({ deny: [callerAddress] })).toBe(`Denied for another 1 min: ${because}`);
   });
 
   it("with the id alone, the first line has the exception", async () => {

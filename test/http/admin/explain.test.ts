@@ -43,7 +43,7 @@ describe("the outcome that an explanation states", () => {
     expect(outcomeOf(explained)).toEqual([false, "limit", 40_000]);
     expect(explained.nextChangeInMs).toBe(40_000);
     expect(explained.text.slice(0, 5)).toEqual([
-      "Denied for 40 s: the limit login is exceeded.",
+      "Denied for another 40 s: the limit login is exceeded.",
       `Policy login (enforce), key ${await idOf(callerAddress)}.`,
       "Without further requests, this changes in 40 s.",
       "Limits, from the configuration:",
@@ -73,7 +73,7 @@ describe("the outcome that an explanation states", () => {
     expect(outcomeOf(explained)).toEqual([false, "ban", 600_000]);
     expect(decidingStep(explained)).toEqual(["ban"]);
     expect(explained).toMatchObject({ bannedForMs: 600_000, nextChangeInMs: 600_000 });
-    expect(explained.text[0]).toBe("Denied for 10 min: the key is banned.");
+    expect(explained.text[0]).toBe("Denied for another 10 min: the key is banned.");
     expect(explained.text).toContain("  A ban, which ends in 10 min.");
   });
 

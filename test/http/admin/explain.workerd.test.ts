@@ -40,7 +40,9 @@ describe("explaining a key", () => {
     expect(denied.limits[0]?.sentence).toMatch(
       /^2 of 2 in the last hour; the oldest(?: 2)? leaves? in (?:1 h|59 min.*); the next request fits in /,
     );
-    expect(denied.text[0]).toMatch(/^Denied for (?:1 h|59 min.*): the limit .+ is exceeded\.$/);
+    expect(denied.text[0]).toMatch(
+      /^Denied for another (?:1 h|59 min.*): the limit .+ is exceeded\.$/,
+    );
 
     const rule = { policy: gate.policy, id: denied.id };
     const boost = { ...rule, kind: "limits", limits: "9/hour", strategy: "sliding-log", for: "2h" };
